@@ -1,0 +1,122 @@
+//! One execution of a script: which one, with which keys and arguments, and what came back.
+//!
+//! Invariant: a [`Call`] has a value for every input that its script declares.
+//! Called by: recipes build calls and read replies; stores run the one and produce the other.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::outcome::Verb;
+use crate::script::Script;
+
+/// A script with its inputs filled in.
+#[derive(Clone)]
+pub struct Call {
+    script: &'static Script,
+    keys: Vec<Arc<str>>,
+    args: Vec<Arc<str>>,
+}
+
+impl Call {
+    /// Begins a call; give every key and argument that the script's header declares, in any order.
+    #[must_use]
+    pub fn of(script: &'static Script) -> Self {
+        let empty: Arc<str> = Arc::from("");
+        let header = script.header();
+        Self { script, keys: vec![empty.clone(); header.keys.len()], args: vec![empty; header.args.len()] }
+    }
+
+    /// Gives the key of this name.
+    ///
+    /// # Panics
+    /// When the script declares no such key: a mistake in a recipe, found by the first test that runs it.
+    #[must_use]
+    #[track_caller]
+    pub fn key(mut self, name: &str, value: impl Into<Arc<str>>) -> Self {
+        let slot = self.script.header().keys.iter().position(|declared| *declared == name);
+        self.keys[slot.expect("the script declares this key")] = value.into();
+        self
+    }
+
+    /// Gives the argument of this name.
+    ///
+    /// # Panics
+    /// When the script declares no such argument: a mistake in a recipe, found by the first test that runs it.
+    #[must_use]
+    #[track_caller]
+    pub fn arg(mut self, name: &str, value: impl fmt::Display) -> Self {
+        let slot = self.script.header().args.iter().position(|declared| *declared == name);
+        self.args[slot.expect("the script declares this argument")] = value.to_string().into();
+        self
+    }
+
+    /// What the call is for.
+    #[must_use]
+    pub const fn verb(&self) -> Verb {
+        self.script.verb
+    }
+
+    /// The script.
+    #[must_use]
+    pub const fn script(&self) -> &'static Script {
+        self.script
+    }
+
+    /// KEYS.
+    #[must_use]
+    pub fn keys(&self) -> &[Arc<str>] {
+        &self.keys
+    }
+
+    /// ARGV.
+    #[must_use]
+    pub fn args(&self) -> &[Arc<str>] {
+        &self.args
+    }
+
+    /// The argument of this name, if the script has one: for stores that answer without Lua.
+    #[must_use]
+    pub fn argument(&self, name: &str) -> Option<&str> {
+        let slot = self.script.header().args.iter().position(|declared| *declared == name)?;
+        Some(&self.args[slot])
+    }
+
+    /// The key that the call is about: the first one.
+    #[must_use]
+    pub fn subject(&self) -> Arc<str> {
+        self.keys.first().cloned().unwrap_or_else(|| Arc::from(""))
+    }
+}
+
+impl fmt::Debug for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {:?} {:?}", self.script.verb, self.keys, self.args)
+    }
+}
+
+impl PartialEq for Call {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self.script, other.script) && self.keys == other.keys && self.args == other.args
+    }
+}
+
+impl Eq for Call {}
+
+impl std::hash::Hash for Call {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        (self.script.source(), &self.keys, &self.args).hash(state);
+    }
+}
+
+/// What a script returned.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Reply {
+    /// A null bulk or null array.
+    Nil,
+    /// An integer.
+    Int(i64),
+    /// A bulk or simple string.
+    Text(Vec<u8>),
+    /// An array.
+    Array(Vec<Reply>),
+}

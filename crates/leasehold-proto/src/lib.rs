@@ -1,0 +1,22 @@
+//! The pure heart of leasehold: names, owners, leases, scripts, recipes and the engine that decides.
+//!
+//! Nothing here does I/O, reads a clock or draws a random number: time and random bytes are passed in.
+//! Users depend on the crate `leasehold`; this one is for stores, simulators and model checkers.
+
+pub mod call;
+pub mod lease;
+pub mod moment;
+pub mod name;
+pub mod outcome;
+pub mod owner;
+pub mod recipe;
+pub mod script;
+
+pub use call::{Call, Reply};
+pub use lease::{LEASE_MAX, LEASE_MIN, Lease, LeaseError};
+pub use moment::Moment;
+pub use name::{Channel, NAME_BYTES_MAX, Name, NameError};
+pub use outcome::{Applied, StoreError, StoreErrorKind, Verb};
+pub use owner::{ClientId, Owner, WireOwner};
+pub use recipe::{Answer, Ask, Recipe, Renewal};
+pub use script::Script;

@@ -1,0 +1,289 @@
+//! The names of locks, and the keys and channels that follow from them.
+//!
+//! Invariant: a [`Name`] is valid. Its derived keys and channels hash to the slot of the lock's own key, so no
+//! script of ours can be refused in a cluster because of its name.
+//! Called by: the public types, for every name that a user writes; recipes, for the channel.
+
+use std::borrow::Borrow;
+use std::fmt;
+use std::sync::Arc;
+
+/// The longest name, in bytes.
+pub const NAME_BYTES_MAX: usize = 512;
+
+/// Key prefixes that helper keys and channels of the family use on the wire; a lock called so would collide with them.
+const RESERVED: [&str; 8] = [
+    "redisson_lock__channel",
+    "redisson_lock_queue",
+    "redisson_lock_timeout",
+    "redisson_lock_token",
+    "redisson_unlock_latch",
+    "redisson_rwlock",
+    "redisson_sc",
+    "redisson_countdownlatch__channel__",
+];
+
+/// The validated name of a primitive; also its key on the server.
+///
+/// A plain name is 1 to 512 bytes of UTF-8 without control characters or braces. Braces choose a cluster slot and have
+/// a constructor of their own, [`Name::with_hash_tag`].
+///
+/// ```
+/// use leasehold_proto::{Name, NameError};
+///
+/// assert_eq!(Name::new("order:42")?.as_str(), "order:42");
+/// assert_eq!(Name::with_hash_tag("orders", ":42")?.as_str(), "{orders}:42");
+/// assert_eq!(Name::new("a{b}"), Err(NameError::Brace { at: 1 }));
+/// # Ok::<(), NameError>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Name(Arc<str>);
+
+/// Where wake-ups travel: the name of a publish/subscribe channel.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Channel(Arc<str>);
+
+/// Why a name was refused. Nothing was sent to the server.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NameError {
+    /// The name has no bytes.
+    #[error("the name is empty")]
+    Empty,
+    /// The name is longer than [`NAME_BYTES_MAX`].
+    #[error("the name has {bytes} bytes, at most {NAME_BYTES_MAX} are allowed")]
+    TooLong {
+        /// Its length.
+        bytes: usize,
+    },
+    /// A control character, which would corrupt logs and terminals.
+    #[error("the name has a control character ({:?}) at byte {at}", *.found)]
+    ControlCharacter {
+        /// Its byte offset.
+        at: usize,
+        /// The character.
+        found: char,
+    },
+    /// A brace in a plain name. Use [`Name::with_hash_tag`] to choose the slot on purpose.
+    #[error("the name has a brace at byte {at}; braces choose a cluster slot, use a hash tag for that")]
+    Brace {
+        /// Its byte offset.
+        at: usize,
+    },
+    /// Braces with which helper keys land in another cluster slot than the lock.
+    #[error("the name's braces put its helper keys into another cluster slot")]
+    CrossSlot,
+    /// The whole name is one hash tag, so it would share its helper keys with the name inside the braces.
+    #[error("the name is nothing but a hash tag, so it shares its channel with the name inside the braces")]
+    SharedHelpers,
+    /// The name begins like a helper key.
+    #[error("the name begins with `{prefix}`, which is reserved for helper keys")]
+    ReservedPrefix {
+        /// The reserved prefix.
+        prefix: &'static str,
+    },
+}
+
+impl Name {
+    /// A plain name.
+    ///
+    /// # Errors
+    /// [`NameError`] says which rule the name breaks.
+    pub fn new(name: &str) -> Result<Self, NameError> {
+        check_bytes(name)?;
+        if let Some(at) = name.find(['{', '}']) {
+            return Err(NameError::Brace { at });
+        }
+        Ok(Self(name.into()))
+    }
+
+    /// The name `{tag}rest`: all names with one tag live in one cluster slot.
+    ///
+    /// # Errors
+    /// [`NameError`] says which rule the parts break; an empty tag or rest is [`NameError::Empty`].
+    pub fn with_hash_tag(tag: &str, rest: &str) -> Result<Self, NameError> {
+        if tag.is_empty() || rest.is_empty() {
+            return Err(NameError::Empty);
+        }
+        for (part, offset) in [(tag, 1), (rest, tag.len() + 2)] {
+            if let Some(at) = part.find(['{', '}']) {
+                return Err(NameError::Brace { at: at + offset });
+            }
+        }
+        let name = format!("{{{tag}}}{rest}");
+        check_bytes(&name)?;
+        Ok(Self(name.into()))
+    }
+
+    /// A name exactly as Redisson takes it, braces included, for names that Java services already use.
+    ///
+    /// # Errors
+    /// Besides the rules of length and control characters, refuses what breaks in Redisson too: braces that scatter
+    /// the helper keys over slots ([`NameError::CrossSlot`]), a name that is one hash tag and nothing else
+    /// ([`NameError::SharedHelpers`]) and the reserved prefixes.
+    pub fn raw_redisson(name: &str) -> Result<Self, NameError> {
+        check_bytes(name)?;
+        match (name.find('{'), hash_tag(name)) {
+            (None, _) if name.contains('}') => return Err(NameError::CrossSlot),
+            (Some(_), None) => return Err(NameError::CrossSlot),
+            (Some(_), Some(tag)) if tag.len() + 2 == name.len() => return Err(NameError::SharedHelpers),
+            _ => {}
+        }
+        Ok(Self(name.into()))
+    }
+
+    /// The name as the user wrote it, which is also the key.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The channel or helper key `prefix:{name}`, or `prefix:name` when the name has braces of its own
+    /// (wire: section 1.2, the prefix builder).
+    #[must_use]
+    pub fn prefixed(&self, prefix: &str) -> Channel {
+        if self.0.contains('{') {
+            Channel(format!("{prefix}:{}", self.0).into())
+        } else {
+            Channel(format!("{prefix}:{{{}}}", self.0).into())
+        }
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+impl Channel {
+    /// A channel of exactly this name.
+    #[must_use]
+    pub fn new(channel: &str) -> Self {
+        Self(channel.into())
+    }
+
+    /// The channel's name on the wire.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Borrow<str> for Channel {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Channel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for Channel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+/// The rules that hold for every kind of name.
+fn check_bytes(name: &str) -> Result<(), NameError> {
+    if name.is_empty() {
+        return Err(NameError::Empty);
+    }
+    if name.len() > NAME_BYTES_MAX {
+        return Err(NameError::TooLong { bytes: name.len() });
+    }
+    if let Some((at, found)) = name.char_indices().find(|(_, c)| c.is_control()) {
+        return Err(NameError::ControlCharacter { at, found });
+    }
+    match RESERVED.into_iter().find(|prefix| name.starts_with(prefix)) {
+        Some(prefix) => Err(NameError::ReservedPrefix { prefix }),
+        None => Ok(()),
+    }
+}
+
+/// What a cluster hashes instead of the whole key: the text between the first `{` and the next `}`, unless empty.
+fn hash_tag(key: &str) -> Option<&str> {
+    let (_, rest) = key.split_once('{')?;
+    let (tag, _) = rest.split_once('}')?;
+    (!tag.is_empty()).then_some(tag)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn plain_names_are_kept_as_written() {
+        for name in ["a", "order:42", "Größe", "with space", "x".repeat(512).as_str()] {
+            assert_eq!(Name::new(name).unwrap().as_str(), name);
+        }
+    }
+
+    #[test]
+    fn every_rule_has_its_own_error() {
+        assert_eq!(Name::new(""), Err(NameError::Empty));
+        assert_eq!(Name::new(&"x".repeat(513)), Err(NameError::TooLong { bytes: 513 }));
+        assert_eq!(Name::new("a\nb"), Err(NameError::ControlCharacter { at: 1, found: '\n' }));
+        assert_eq!(Name::new("a\u{9b}b"), Err(NameError::ControlCharacter { at: 1, found: '\u{9b}' }));
+        assert_eq!(Name::new("ab}"), Err(NameError::Brace { at: 2 }));
+        assert_eq!(
+            Name::new("redisson_lock_queue:x"),
+            Err(NameError::ReservedPrefix { prefix: "redisson_lock_queue" })
+        );
+        assert_eq!(Name::with_hash_tag("a{", "b"), Err(NameError::Brace { at: 2 }));
+        assert_eq!(Name::with_hash_tag("", "b"), Err(NameError::Empty));
+        assert_eq!(Name::with_hash_tag("a", ""), Err(NameError::Empty));
+    }
+
+    #[test]
+    fn raw_names_refuse_what_scatters_over_slots() {
+        for bad in ["a}b", "a{b", "{}a", "a{}b", "}{", "foo{"] {
+            assert_eq!(Name::raw_redisson(bad), Err(NameError::CrossSlot), "{bad}");
+        }
+        assert_eq!(Name::raw_redisson("{job}"), Err(NameError::SharedHelpers));
+        for good in ["job", "a{b}c", "{b}c", "a{b}"] {
+            assert_eq!(Name::raw_redisson(good).unwrap().as_str(), good);
+        }
+    }
+
+    #[test]
+    fn channels_follow_the_prefix_builder() {
+        let plain = Name::new("order").unwrap();
+        assert_eq!(plain.prefixed("redisson_lock__channel").as_str(), "redisson_lock__channel:{order}");
+        let tagged = Name::raw_redisson("a{b}c").unwrap();
+        assert_eq!(tagged.prefixed("redisson_lock__channel").as_str(), "redisson_lock__channel:a{b}c");
+    }
+
+    /// The text that a cluster hashes.
+    fn hashed(key: &str) -> &str {
+        hash_tag(key).unwrap_or(key)
+    }
+
+    proptest! {
+        #[test]
+        fn an_accepted_name_shares_its_slot_with_its_channel(name in "[a-c{}:]{1,12}") {
+            for accepted in [Name::new(&name), Name::raw_redisson(&name)].into_iter().flatten() {
+                let channel = accepted.prefixed("redisson_lock__channel");
+                prop_assert_eq!(hashed(channel.as_str()), hashed(accepted.as_str()));
+            }
+        }
+
+        #[test]
+        fn any_text_is_judged_without_a_panic(name in ".{0,600}") {
+            let _ = Name::new(&name);
+            let _ = Name::raw_redisson(&name);
+            let _ = Name::with_hash_tag(&name, &name);
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! What can come back from a store.
+//!
+//! Invariant: every failure says whether the script may have run ([`Applied`]), the one question that a lock asks.
+//! Called by: stores, which classify; the engine, which decides by it; users, inside the public errors.
+
+use std::error::Error;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+/// Whether a call that failed may have changed something on the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Applied {
+    /// It certainly did not run.
+    No,
+    /// It may have run, or may still run: bytes were written and no answer came.
+    Unknown,
+}
+
+/// What a call was for; the verbs on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Verb {
+    /// Take, or take once more.
+    Acquire,
+    /// Extend the lease.
+    Renew,
+    /// Give back one hold, or all.
+    Release,
+    /// Take away whoever holds it.
+    ForceRelease,
+    /// Look.
+    Inspect,
+    /// Listen for wake-ups.
+    Subscribe,
+    /// Open a connection.
+    Connect,
+}
+
+impl fmt::Display for Verb {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Acquire => "acquire",
+            Self::Renew => "renew",
+            Self::Release => "release",
+            Self::ForceRelease => "force release",
+            Self::Inspect => "inspect",
+            Self::Subscribe => "subscribe",
+            Self::Connect => "connect",
+        })
+    }
+}
+
+/// What went wrong at the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum StoreErrorKind {
+    /// No connection could be made: refused, unresolved, or no answer to the connect.
+    Unreachable,
+    /// The connection broke with the answer outstanding.
+    ConnectionLost,
+    /// No answer within the call's timeout.
+    Timeout,
+    /// `BUSY`: the server runs somebody's endless script.
+    Busy,
+    /// `LOADING`: the server reads its data from disk.
+    Loading,
+    /// `MASTERDOWN`: a replica without its master.
+    MasterDown,
+    /// `READONLY`: a replica.
+    ReadOnly,
+    /// `NOREPLICAS`: fewer good replicas than the server asks for.
+    NoReplicas,
+    /// `OOM`: the server's memory limit is reached.
+    OutOfMemory,
+    /// `MISCONF`: the server cannot persist and therefore refuses writes.
+    Misconfigured,
+    /// `CLUSTERDOWN`: the cluster has lost a slot.
+    ClusterDown,
+    /// `MOVED`, `ASK` or `CROSSSLOT`: the server is a cluster node and the URL does not say so.
+    WrongNode,
+    /// `TRYAGAIN`: the keys are moving between nodes.
+    TryAgain,
+    /// `NOPERM`, or a script's command that the user may not run.
+    PermissionDenied,
+    /// `WRONGPASS` or `NOAUTH`.
+    AuthenticationFailed,
+    /// The server takes no more clients.
+    TooManyClients,
+    /// `WRONGTYPE`: a key of another type has the lock's name. It was not touched.
+    WrongType,
+    /// The answer is not one that the script can give, or no Redis protocol at all.
+    Malformed,
+    /// An error text that is not in the table.
+    Server,
+    /// The store was closed.
+    Closed,
+}
+
+impl StoreErrorKind {
+    /// Whether the same call may succeed a little later without anybody changing anything.
+    #[must_use]
+    pub const fn is_transient(self) -> bool {
+        matches!(
+            self,
+            Self::Unreachable
+                | Self::ConnectionLost
+                | Self::Timeout
+                | Self::Busy
+                | Self::Loading
+                | Self::MasterDown
+                | Self::ReadOnly
+                | Self::NoReplicas
+                | Self::ClusterDown
+                | Self::TryAgain
+                | Self::TooManyClients
+        )
+    }
+
+    const fn text(self) -> &'static str {
+        match self {
+            Self::Unreachable => "the server cannot be reached",
+            Self::ConnectionLost => "the connection broke before the answer",
+            Self::Timeout => "no answer within the timeout",
+            Self::Busy => "the server is busy running a script",
+            Self::Loading => "the server is loading its data",
+            Self::MasterDown => "the server is a replica that has lost its master",
+            Self::ReadOnly => "the server is a read-only replica",
+            Self::NoReplicas => "the server has too few good replicas to accept writes",
+            Self::OutOfMemory => "the server is out of memory",
+            Self::Misconfigured => "the server cannot persist and refuses writes",
+            Self::ClusterDown => "the cluster is down",
+            Self::WrongNode => "the server is a cluster node that does not serve this key",
+            Self::TryAgain => "the keys are moving between cluster nodes",
+            Self::PermissionDenied => "the server's user may not do this",
+            Self::AuthenticationFailed => "the server refused the user or password",
+            Self::TooManyClients => "the server takes no more clients",
+            Self::WrongType => "a key of another type has this name, it was left as it is",
+            Self::Malformed => "the answer is not one that this script gives",
+            Self::Server => "the server answered with an error",
+            Self::Closed => "the connection was closed by this client",
+        }
+    }
+}
+
+/// A call that failed.
+///
+/// Equality and hashing leave `source` out: it is there to be read by people.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct StoreError {
+    /// What went wrong.
+    pub kind: StoreErrorKind,
+    /// What the call was for.
+    pub during: Verb,
+    /// The key it was about; empty when it was about none.
+    pub key: Arc<str>,
+    /// Whether the script may have run.
+    pub applied: Applied,
+    source: Option<Arc<dyn Error + Send + Sync>>,
+}
+
+impl StoreError {
+    /// A failure without a deeper cause.
+    #[must_use]
+    pub const fn new(kind: StoreErrorKind, during: Verb, key: Arc<str>, applied: Applied) -> Self {
+        Self { kind, during, key, applied, source: None }
+    }
+
+    /// The same failure with the error that it came from.
+    #[must_use]
+    pub fn with_source(mut self, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        self.source = Some(Arc::from(source.into()));
+        self
+    }
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.during)?;
+        if !self.key.is_empty() {
+            write!(f, " of {:?}", self.key)?;
+        }
+        write!(f, ": {}", self.kind.text())
+    }
+}
+
+impl Error for StoreError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.source.as_deref().map(|source| source as &(dyn Error + 'static))
+    }
+}
+
+impl PartialEq for StoreError {
+    fn eq(&self, other: &Self) -> bool {
+        (self.kind, self.during, &self.key, self.applied) == (other.kind, other.during, &other.key, other.applied)
+    }
+}
+
+impl Eq for StoreError {}
+
+impl Hash for StoreError {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.kind, self.during, &self.key, self.applied).hash(state);
+    }
+}

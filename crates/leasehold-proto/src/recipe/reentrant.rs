@@ -1,0 +1,177 @@
+//! The reentrant lock: Redisson's RLock on the wire (protocol, section 5).
+//!
+//! Invariant: a count is set, never incremented, so each script run twice equals it run once.
+
+use std::time::Duration;
+
+use super::{Answer, Ask, Recipe, Renewal};
+use crate::call::{Call, Reply};
+use crate::name::{Channel, Name};
+use crate::outcome::Verb;
+use crate::script::Script;
+
+static ACQUIRE: Script = Script::new(Verb::Acquire, include_str!("../../scripts/reentrant/acquire.lua"));
+static RENEW: Script = Script::new(Verb::Renew, include_str!("../../scripts/reentrant/renew.lua"));
+static RELEASE: Script = Script::new(Verb::Release, include_str!("../../scripts/reentrant/release.lua"));
+static FORCE_RELEASE: Script =
+    Script::new(Verb::ForceRelease, include_str!("../../scripts/reentrant/force_release.lua"));
+static INSPECT: Script = Script::new(Verb::Inspect, include_str!("../../scripts/reentrant/inspect.lua"));
+
+/// All scripts of this recipe.
+pub static SCRIPTS: [&Script; 5] = [&ACQUIRE, &RENEW, &RELEASE, &FORCE_RELEASE, &INSPECT];
+
+/// The message that says "released" (protocol, section 1.5).
+const RELEASED: &str = "0";
+/// The command that carries it outside a cluster with sharded channels.
+const PUBLISH: &str = "PUBLISH";
+
+/// The reentrant lock's rules.
+#[derive(Clone, Copy, Debug)]
+pub struct Reentrant;
+
+/// What an inspection found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Inspection {
+    /// How long the present hold lasts; `None` when the lock is free.
+    pub remaining: Option<Remaining>,
+    /// How often the owner that was asked about holds it.
+    pub hold_count: u32,
+}
+
+/// How long a hold lasts unless it is renewed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Remaining {
+    /// This long.
+    For(Duration),
+    /// For ever: the key has no expiry, which no lock of the family leaves behind.
+    NoExpiry,
+}
+
+impl Recipe for Reentrant {
+    fn kind(&self) -> &'static str {
+        "lock"
+    }
+
+    fn channel(&self, name: &Name) -> Option<Channel> {
+        Some(channel(name))
+    }
+
+    fn acquire(&self, ask: &Ask<'_>) -> Call {
+        Call::of(&ACQUIRE)
+            .key("lock", ask.name.as_str())
+            .arg("lease_ms", ask.lease.as_millis())
+            .arg("owner", ask.owner)
+            .arg("count", ask.count)
+    }
+
+    fn read_acquire(&self, reply: &Reply) -> Option<Answer> {
+        match *reply {
+            Reply::Nil => Some(Answer::Granted),
+            Reply::Int(-1) => Some(Answer::NoExpiry),
+            Reply::Int(-2) => Some(Answer::Gone),
+            Reply::Int(ms) => Some(Answer::Refused { remaining: Duration::from_millis(ms.try_into().ok()?) }),
+            _ => None,
+        }
+    }
+
+    fn renew(&self, ask: &Ask<'_>) -> Call {
+        Call::of(&RENEW)
+            .key("lock", ask.name.as_str())
+            .arg("lease_ms", ask.lease.as_millis())
+            .arg("owner", ask.owner)
+    }
+
+    fn read_renew(&self, reply: &Reply) -> Option<Renewal> {
+        match reply {
+            Reply::Int(1) => Some(Renewal::Renewed),
+            Reply::Int(0) => Some(Renewal::Gone),
+            Reply::Int(-1) => Some(Renewal::TakenOver),
+            _ => None,
+        }
+    }
+
+    fn release(&self, ask: &Ask<'_>) -> Call {
+        Call::of(&RELEASE)
+            .key("lock", ask.name.as_str())
+            .arg("owner", ask.owner)
+            .arg("remaining", ask.count)
+            .arg("publish", PUBLISH)
+            .arg("channel", channel(ask.name))
+            .arg("message", RELEASED)
+    }
+
+    fn read_release(&self, reply: &Reply) -> Option<bool> {
+        match reply {
+            Reply::Nil => Some(false),
+            Reply::Int(0 | 1) => Some(true),
+            _ => None,
+        }
+    }
+}
+
+/// Frees the lock whoever holds it.
+#[must_use]
+pub fn force_release(name: &Name) -> Call {
+    Call::of(&FORCE_RELEASE)
+        .key("lock", name.as_str())
+        .arg("publish", PUBLISH)
+        .arg("channel", channel(name))
+        .arg("message", RELEASED)
+}
+
+/// Whether a force release found a holder.
+#[must_use]
+pub fn read_force_release(reply: &Reply) -> Option<bool> {
+    match reply {
+        Reply::Int(found @ (0 | 1)) => Some(*found == 1),
+        _ => None,
+    }
+}
+
+/// Looks at the lock and, when given, at one owner's hold.
+#[must_use]
+pub fn inspect(name: &Name, owner: Option<crate::owner::WireOwner>) -> Call {
+    let owner = owner.map(|owner| owner.to_string()).unwrap_or_default();
+    Call::of(&INSPECT).key("lock", name.as_str()).arg("owner", owner)
+}
+
+/// What an inspection's reply means.
+#[must_use]
+pub fn read_inspect(reply: &Reply) -> Option<Inspection> {
+    let Reply::Array(items) = reply else { return None };
+    let [Reply::Int(pttl), Reply::Int(count)] = items.as_slice() else { return None };
+    let remaining = match *pttl {
+        -2 => None,
+        -1 => Some(Remaining::NoExpiry),
+        ms => Some(Remaining::For(Duration::from_millis(ms.try_into().ok()?))),
+    };
+    Some(Inspection { remaining, hold_count: (*count).try_into().ok()? })
+}
+
+fn channel(name: &Name) -> Channel {
+    name.prefixed("redisson_lock__channel")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_acquire_reply_has_one_meaning() {
+        let read = |reply| Reentrant.read_acquire(&reply);
+        assert_eq!(read(Reply::Nil), Some(Answer::Granted));
+        assert_eq!(read(Reply::Int(1500)), Some(Answer::Refused { remaining: Duration::from_millis(1500) }));
+        assert_eq!(read(Reply::Int(-1)), Some(Answer::NoExpiry));
+        assert_eq!(read(Reply::Int(-2)), Some(Answer::Gone));
+        assert_eq!(read(Reply::Int(-3)), None);
+        assert_eq!(read(Reply::Text(b"OK".to_vec())), None);
+    }
+
+    #[test]
+    fn an_inspection_tells_free_from_unending() {
+        let read = |pttl, count| read_inspect(&Reply::Array(vec![Reply::Int(pttl), Reply::Int(count)]));
+        assert_eq!(read(-2, 0), Some(Inspection { remaining: None, hold_count: 0 }));
+        assert_eq!(read(-1, 1), Some(Inspection { remaining: Some(Remaining::NoExpiry), hold_count: 1 }));
+        assert_eq!(read(5, -1), None);
+    }
+}

@@ -1,0 +1,74 @@
+//! The Lua scripts and their headers.
+//!
+//! Invariant: a script's text is `&'static str`; names and owners reach it only as KEYS and ARGV.
+//! Called by: recipes, which fill in a script's arguments by name; stores, which send it.
+//!
+//! # How it works
+//! Each file opens with comment lines that declare its inputs, for example `-- KEYS[1] lock hash the lock itself`.
+//! They are read once, and a call is built by those names: no index is counted by hand.
+//! `tests/script_headers.rs` holds every header against the body below it.
+
+use std::sync::OnceLock;
+
+use crate::outcome::Verb;
+
+/// A script, embedded at compile time.
+#[derive(Debug)]
+pub struct Script {
+    /// What it is for.
+    pub verb: Verb,
+    source: &'static str,
+    header: OnceLock<Header>,
+    sha1: OnceLock<String>,
+}
+
+/// The names that a script's header declares, in the order of their indexes.
+#[derive(Debug, Default)]
+pub struct Header {
+    /// The names of KEYS.
+    pub keys: Vec<&'static str>,
+    /// The names of ARGV.
+    pub args: Vec<&'static str>,
+}
+
+impl Script {
+    /// A script from its text.
+    #[must_use]
+    pub const fn new(verb: Verb, source: &'static str) -> Self {
+        Self { verb, source, header: OnceLock::new(), sha1: OnceLock::new() }
+    }
+
+    /// The text that is sent.
+    #[must_use]
+    pub const fn source(&self) -> &'static str {
+        self.source
+    }
+
+    /// The declared inputs.
+    pub fn header(&self) -> &Header {
+        self.header.get_or_init(|| Header::read(self.source))
+    }
+
+    /// The script's SHA-1 in lower-case hex, as EVALSHA takes it.
+    pub fn sha1(&self) -> &str {
+        self.sha1.get_or_init(|| sha1_smol::Sha1::from(self.source).hexdigest())
+    }
+}
+
+impl Header {
+    /// Reads the declarations at the top of a script.
+    #[must_use]
+    pub fn read(source: &'static str) -> Self {
+        let mut header = Self::default();
+        for line in source.lines().map_while(|line| line.strip_prefix("-- ")) {
+            let mut words = line.split_whitespace();
+            let (Some(slot), Some(name)) = (words.next(), words.next()) else { continue };
+            if slot.starts_with("KEYS[") {
+                header.keys.push(name);
+            } else if slot.starts_with("ARGV[") {
+                header.args.push(name);
+            }
+        }
+        header
+    }
+}

@@ -1,0 +1,9 @@
+//! Where leasehold's scripts run: the [`Store`] and [`Runtime`] traits and their implementations.
+//!
+//! Users depend on the crate `leasehold`; this one is for back ends and simulators.
+
+pub mod runtime;
+pub mod store;
+
+pub use runtime::{Alarm, Runtime};
+pub use store::{Heard, Store, Subscription};

@@ -1,0 +1,35 @@
+//! Time and chance, as values that can be replaced.
+//!
+//! Invariant: outside the implementations of [`Runtime`] nothing reads a clock, sleeps, spawns or draws random
+//! numbers, so a simulator decides all four.
+//! Called by: the driver and the client.
+
+use std::future::Future;
+use std::io;
+
+use leasehold_proto::Moment;
+
+/// What the driver needs of the world besides a store.
+pub trait Runtime: Send + Sync + 'static {
+    /// A timer that can be set again and again.
+    type Alarm: Alarm;
+
+    /// The time on the suspend-aware monotonic clock.
+    fn now(&self) -> Moment;
+
+    /// Sixteen random bytes from the operating system, or from a seed.
+    fn random(&self) -> [u8; 16];
+
+    /// Makes an alarm; called on the driver's thread, inside its runtime.
+    ///
+    /// # Errors
+    /// When the operating system gives no timer.
+    fn alarm(&self) -> io::Result<Self::Alarm>;
+}
+
+/// One timer.
+pub trait Alarm {
+    /// Completes at `at` or, when `at` is [`Moment::NEVER`], never. Cancel safe: dropping the future disarms nothing
+    /// that a later call needs.
+    fn wait_until(&mut self, at: Moment) -> impl Future<Output = ()>;
+}

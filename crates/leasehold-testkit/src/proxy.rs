@@ -1,0 +1,177 @@
+//! A TCP proxy in front of a server, to lose, delay and cut what travels between it and its clients.
+//!
+//! # How it works
+//! One thread accepts, two threads per connection carry the bytes, one for each direction. Before a chunk (what one read
+//! returned) goes on, the rules judge it. TCP never loses bytes from the middle of a stream, so neither does the proxy:
+//! a direction that swallowed something delivers nothing afterwards; its connection is reset when the loss ends. Without
+//! that, a client would take the reply to one command for the reply to another, which no real network can do to it.
+//!
+//! Invariant: a rule that was set when its setter returned holds for every chunk that is read afterwards.
+//! Called by: tests of unknown outcomes, reconnections and partitions.
+
+mod link;
+mod rules;
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use link::{Direction, carry, prepare, reset_on_close};
+use rules::{Fate, Shared};
+
+/// How long the proxy tries to reach the server for a new connection.
+const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+
+/// A TCP proxy on the loopback interface that misbehaves on request. Stops, and resets its connections, when dropped.
+#[derive(Debug)]
+pub struct Proxy {
+    port: u16,
+    shared: Arc<Shared>,
+    acceptor: Option<JoinHandle<()>>,
+}
+
+impl Proxy {
+    /// Starts a proxy for the server on this port of 127.0.0.1.
+    ///
+    /// A client whose connection cannot be passed on (the server is down) is accepted and then reset.
+    ///
+    /// # Panics
+    /// When no port is free.
+    #[must_use]
+    #[track_caller]
+    pub fn start(target_port: u16) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port is free for the proxy");
+        let port = listener.local_addr().expect("a listener has an address").port();
+        let shared = Arc::new(Shared::default());
+        let acceptor = thread::spawn({
+            let shared = Arc::clone(&shared);
+            move || accept(&listener, target_port, &shared)
+        });
+        Self {
+            port,
+            shared,
+            acceptor: Some(acceptor),
+        }
+    }
+
+    /// The port on 127.0.0.1.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The address without a password: `redis://127.0.0.1:port`.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// While on, requests reach the server and its replies (and messages) are swallowed.
+    ///
+    /// Turning it off resets the connections that lost something.
+    pub fn drop_replies(&self, on: bool) {
+        self.shared.set_loss(&[Direction::Reply], on);
+    }
+
+    /// While on, requests are swallowed: the server never sees them. Messages to subscribers still arrive.
+    ///
+    /// Turning it off resets the connections that lost something.
+    pub fn drop_requests(&self, on: bool) {
+        self.shared.set_loss(&[Direction::Request], on);
+    }
+
+    /// While on, everything is swallowed in both directions, the end of a connection too; new ones are still accepted.
+    ///
+    /// Turning it off resets the connections that lost something.
+    pub fn black_hole(&self, on: bool) {
+        self.shared.set_loss(&[Direction::Request, Direction::Reply], on);
+    }
+
+    /// While on, replies (and messages) wait; turning it off delivers them, in order.
+    pub fn hold_replies(&self, on: bool) {
+        self.shared.set(|rules| rules.hold_replies = on);
+    }
+
+    /// While on, new connections are reset as soon as they are accepted.
+    pub fn refuse(&self, on: bool) {
+        self.shared.set(|rules| rules.refuse = on);
+    }
+
+    /// Resets all present connections, on both sides. They are gone when this returns.
+    pub fn cut(&self) {
+        self.shared.cut(|_| true);
+    }
+
+    /// Swallows the `n`th reply from now, counted from 1 over all connections; later replies on that connection reset it.
+    ///
+    /// What is counted are chunks, so replies to pipelined commands count as one when they arrive as one, messages count
+    /// as replies, and so do the replies to what a client sends when it connects. Only one such order stands at a time,
+    /// this one's or [`cut_on_nth_reply`](Self::cut_on_nth_reply)'s.
+    pub fn drop_nth_reply(&self, n: u64) {
+        self.shared.set(|rules| rules.order(n, Fate::Swallow));
+    }
+
+    /// Resets the connection of the `n`th reply from now in place of delivering it, counted as in
+    /// [`drop_nth_reply`](Self::drop_nth_reply).
+    pub fn cut_on_nth_reply(&self, n: u64) {
+        self.shared.set(|rules| rules.order(n, Fate::Cut));
+    }
+
+    /// How many connections of clients are being carried.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.shared.connections()
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.shared.set(|rules| rules.stopped = true);
+        // Wakes the acceptor, which then sees that it is to stop.
+        let woken = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port));
+        if let (Ok(_), Some(acceptor)) = (woken, self.acceptor.take()) {
+            let _ = acceptor.join();
+        }
+        self.cut();
+    }
+}
+
+fn accept(listener: &TcpListener, target_port: u16, shared: &Arc<Shared>) {
+    for client in listener.incoming() {
+        let (stopped, refuse) = shared.set(|rules| (rules.stopped, rules.refuse));
+        if stopped {
+            return;
+        }
+        let Ok(client) = client else { continue };
+        if refuse {
+            reset_on_close(&client);
+        } else {
+            open(client, target_port, shared);
+        }
+    }
+}
+
+/// Connects to the server and starts to carry.
+fn open(client: TcpStream, target_port: u16, shared: &Arc<Shared>) {
+    let target = SocketAddr::from((Ipv4Addr::LOCALHOST, target_port));
+    let Ok(server) = TcpStream::connect_timeout(&target, CONNECT_WITHIN).and_then(|server| {
+        prepare(&server)?;
+        prepare(&client)?;
+        Ok(server)
+    }) else {
+        reset_on_close(&client);
+        return;
+    };
+    let (client, server) = (Arc::new(client), Arc::new(server));
+    let id = shared.add(Arc::clone(&client), Arc::clone(&server));
+    for (direction, from, to) in [
+        (Direction::Request, &client, &server),
+        (Direction::Reply, &server, &client),
+    ] {
+        let (shared, from, to) = (Arc::clone(shared), Arc::clone(from), Arc::clone(to));
+        thread::spawn(move || carry(&shared, id, direction, from, to));
+    }
+    drop((client, server));
+    shared.let_go(id);
+}

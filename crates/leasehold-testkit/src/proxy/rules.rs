@@ -1,0 +1,224 @@
+//! What the proxy does with what it carries, and the connections it carries.
+//!
+//! Invariant: a connection that was cut is closed with a reset once all of its threads have let go of it.
+//! Called by: [`Proxy`](super::Proxy), which sets the rules, and the threads of [`link`](super::link), which obey them.
+
+use std::collections::BTreeMap;
+use std::net::{Shutdown, TcpStream};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use super::link::{Direction, reset_on_close};
+
+/// What becomes of a chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    Deliver,
+    Swallow,
+    Cut,
+}
+
+/// The rules in force.
+#[derive(Debug, Default)]
+pub(super) struct Rules {
+    pub(super) hold_replies: bool,
+    pub(super) refuse: bool,
+    pub(super) stopped: bool,
+    loses: [bool; 2],
+    nth_reply: Option<(u64, Fate)>,
+    links: BTreeMap<u64, Link>,
+    links_made: u64,
+}
+
+/// A connection of a client and the one that was made to the server for it.
+#[derive(Debug)]
+pub(super) struct Link {
+    client: Arc<TcpStream>,
+    server: Arc<TcpStream>,
+    /// The threads that have its sockets: two that carry, and at first the one that accepted it.
+    threads: u8,
+    has_lost: [bool; 2],
+    is_cut: bool,
+}
+
+impl Rules {
+    /// Orders a fate for the `n`th reply from now.
+    pub(super) fn order(&mut self, n: u64, fate: Fate) {
+        self.nth_reply = (n > 0).then_some((n, fate));
+    }
+
+    fn fate(&mut self, id: u64, direction: Direction, ended: bool) -> Fate {
+        let way = direction as usize;
+        let Some(link) = self.links.get_mut(&id).filter(|link| !link.is_cut) else {
+            return Fate::Cut;
+        };
+        let fate = if self.loses[way] {
+            Fate::Swallow
+        } else if link.has_lost[way] {
+            Fate::Cut
+        } else if direction == Direction::Reply && !ended {
+            count_down(&mut self.nth_reply)
+        } else {
+            Fate::Deliver
+        };
+        match fate {
+            Fate::Deliver => {}
+            Fate::Swallow => link.has_lost[way] = true,
+            Fate::Cut => link.cut(),
+        }
+        fate
+    }
+}
+
+/// Counts one reply; its fate is the ordered one when it is the last to count.
+fn count_down(nth_reply: &mut Option<(u64, Fate)>) -> Fate {
+    match nth_reply {
+        None => Fate::Deliver,
+        Some((1, fate)) => {
+            let fate = *fate;
+            *nth_reply = None;
+            fate
+        }
+        Some((left, _)) => {
+            *left -= 1;
+            Fate::Deliver
+        }
+    }
+}
+
+impl Link {
+    /// Ends the blocked reads of its threads. Only reading is shut down: shutting down writing would be a regular end.
+    fn cut(&mut self) {
+        self.is_cut = true;
+        for socket in [&self.client, &self.server] {
+            reset_on_close(socket);
+            // Fails only when the connection is down already.
+            let _ = socket.shutdown(Shutdown::Read);
+        }
+    }
+}
+
+/// The rules, shared by all threads of a proxy.
+#[derive(Debug, Default)]
+pub(super) struct Shared {
+    rules: Mutex<Rules>,
+    changed: Condvar,
+}
+
+impl Shared {
+    /// Changes or reads the rules, and wakes whoever waits for a change.
+    pub(super) fn set<T>(&self, change: impl FnOnce(&mut Rules) -> T) -> T {
+        let outcome = change(&mut self.lock());
+        self.changed.notify_all();
+        outcome
+    }
+
+    /// Begins or ends the loss of everything in these directions.
+    pub(super) fn set_loss(&self, directions: &[Direction], on: bool) {
+        let ended: Vec<_> = self.set(|rules| {
+            directions
+                .iter()
+                .map(|&direction| direction as usize)
+                .filter(|&way| std::mem::replace(&mut rules.loses[way], on) && !on)
+                .collect()
+        });
+        self.cut(|link| ended.iter().any(|&way| link.has_lost[way]));
+    }
+
+    /// Cuts the chosen connections and waits until they are closed.
+    pub(super) fn cut(&self, chosen: impl Fn(&Link) -> bool) {
+        let ids: Vec<_> = self.set(|rules| {
+            let chosen = rules.links.iter_mut().filter(|(_, link)| chosen(link));
+            chosen.map(|(id, link)| (link.cut(), *id).1).collect()
+        });
+        let mut rules = self.lock();
+        while ids.iter().any(|id| rules.links.contains_key(id)) {
+            rules = self.changed.wait(rules).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Takes up a connection that two threads are about to carry. The caller lets go of it too, with
+    /// [`let_go`](Self::let_go).
+    pub(super) fn add(&self, client: Arc<TcpStream>, server: Arc<TcpStream>) -> u64 {
+        self.set(|rules| {
+            rules.links_made += 1;
+            let link = Link {
+                client,
+                server,
+                threads: 3,
+                has_lost: [false; 2],
+                is_cut: false,
+            };
+            rules.links.insert(rules.links_made, link);
+            rules.links_made
+        })
+    }
+
+    /// Cuts a connection, from one of its threads.
+    pub(super) fn abort(&self, id: u64) {
+        self.set(|rules| rules.links.get_mut(&id).map(Link::cut));
+    }
+
+    /// What becomes of a chunk that was just read; waits while replies are held. `ended`: it is the end of the stream.
+    pub(super) fn judge(&self, id: u64, direction: Direction, ended: bool) -> Fate {
+        let mut rules = self.lock();
+        while direction == Direction::Reply
+            && rules.hold_replies
+            && rules.links.get(&id).is_some_and(|link| !link.is_cut)
+        {
+            rules = self.changed.wait(rules).unwrap_or_else(PoisonError::into_inner);
+        }
+        let fate = rules.fate(id, direction, ended);
+        self.changed.notify_all();
+        fate
+    }
+
+    /// Notes that a thread let go of the sockets of a connection; the last such note closes it.
+    pub(super) fn let_go(&self, id: u64) {
+        self.set(|rules| {
+            let Some(link) = rules.links.get_mut(&id) else {
+                return;
+            };
+            link.threads -= 1;
+            if link.threads == 0 {
+                rules.links.remove(&id);
+            }
+        });
+    }
+
+    /// Whether a connection was cut.
+    pub(super) fn is_cut(&self, id: u64) -> bool {
+        self.lock().links.get(&id).is_none_or(|link| link.is_cut)
+    }
+
+    /// How many connections there are.
+    pub(super) fn connections(&self) -> usize {
+        self.lock().links.len()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Rules> {
+        self.rules.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_ordered_reply_meets_its_fate() {
+        let mut rules = Rules::default();
+        rules.order(3, Fate::Swallow);
+        let fates: Vec<_> = (0..4).map(|_| count_down(&mut rules.nth_reply)).collect();
+        assert_eq!(
+            fates,
+            [Fate::Deliver, Fate::Deliver, Fate::Swallow, Fate::Deliver]
+        );
+    }
+
+    #[test]
+    fn the_zeroth_reply_never_comes() {
+        let mut rules = Rules::default();
+        rules.order(0, Fate::Cut);
+        assert_eq!(count_down(&mut rules.nth_reply), Fate::Deliver);
+    }
+}

@@ -1,0 +1,223 @@
+//! One run of a server process, from start to kill.
+//!
+//! Invariant: a [`Process`] answered as itself once, and is killed and waited for when dropped, also when frozen.
+//! Called by: [`RedisServer`](super::RedisServer), which starts one after the other in the same folder.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+use std::{env, io};
+
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+
+use super::binary::Binary;
+use super::watcher::Watcher;
+use super::wire::Wire;
+use crate::wait::holds_within;
+
+/// How long a server may take until it answers; far more than it needs, for machines under load.
+const START_WITHIN: Duration = Duration::from_secs(30);
+/// How long one question may take while the server starts.
+const PROBE_WITHIN: Duration = Duration::from_secs(2);
+const LOG: &str = "server.log";
+
+/// What all runs of a server share. Removes the folder when dropped.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    arguments: Vec<String>,
+    folder: PathBuf,
+}
+
+/// Why a server did not start.
+#[derive(Debug)]
+pub(crate) enum StartError {
+    /// Somebody else was faster; another port may do.
+    PortTaken,
+    /// Anything else, told with the server's log.
+    Failed(String),
+}
+
+impl Settings {
+    pub(crate) fn new(arguments: &[&str]) -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let arguments = arguments.iter().map(|&argument| argument.to_owned()).collect();
+        loop {
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            let folder = env::temp_dir().join(format!("leasehold-{}-{number}", std::process::id()));
+            match fs::create_dir(&folder) {
+                Ok(()) => return Self { arguments, folder },
+                // Left behind by an earlier process with the same id.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => panic!("cannot create {}: {error}", folder.display()),
+            }
+        }
+    }
+
+    /// The value of `--requirepass`.
+    pub(crate) fn password(&self) -> Option<&str> {
+        let name = self
+            .arguments
+            .iter()
+            .position(|argument| argument == "--requirepass")?;
+        self.arguments.get(name + 1).map(String::as_str)
+    }
+
+    fn log(&self) -> PathBuf {
+        self.folder.join(LOG)
+    }
+
+    fn command(&self, port: u16, binary: &Binary) -> Command {
+        let mut command = Command::new(binary.path());
+        command.args([
+            "--port",
+            &port.to_string(),
+            "--bind",
+            "127.0.0.1",
+            "--daemonize",
+            "no",
+        ]);
+        command
+            .args(["--save", "", "--appendonly", "no", "--logfile", LOG, "--dir"])
+            .arg(&self.folder);
+        if binary.guards_debug() {
+            command.args(["--enable-debug-command", "local"]);
+        }
+        command
+            .args(&self.arguments)
+            .current_dir(&self.folder)
+            .stdin(Stdio::null());
+        command
+    }
+}
+
+impl Drop for Settings {
+    fn drop(&mut self) {
+        // A folder that cannot be removed is untidy, and no reason to fail a test.
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// A server process that answered.
+#[derive(Debug)]
+pub(crate) struct Process {
+    child: Child,
+    watcher: Option<Watcher>,
+}
+
+impl Process {
+    pub(crate) fn start(settings: &Settings, port: u16) -> Result<Self, StartError> {
+        let binary = Binary::find();
+        let output = fs::File::create(settings.log()).expect("the server's folder takes a log");
+        let errors = output.try_clone().expect("a file handle can be doubled");
+        let child = settings
+            .command(port, binary)
+            .stdout(output)
+            .stderr(errors)
+            .spawn()
+            .unwrap_or_else(|error| panic!("cannot run {}: {error}", binary.path().display()));
+        let watcher = Watcher::start(child.id(), &settings.folder);
+        let mut process = Self {
+            child,
+            watcher: Some(watcher),
+        };
+        process.wait_until_ready(settings, port)?;
+        Ok(process)
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Returns when the process stands: the signal alone says only that it will.
+    pub(crate) fn freeze(&self) {
+        self.signal(Signal::STOP);
+        let states = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        waitid(WaitId::Pid(self.os_pid()), states).expect("a child can be waited for");
+    }
+
+    pub(crate) fn thaw(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(self.os_pid(), signal).expect("a child that was not waited for can be signalled");
+    }
+
+    fn os_pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
+    /// Waits until the process itself answers; another server may have got hold of the port.
+    fn wait_until_ready(&mut self, settings: &Settings, port: u16) -> Result<(), StartError> {
+        let expected = format!("process_id:{}", self.pid());
+        let mut exited = false;
+        let ready = holds_within(START_WITHIN, || {
+            exited = matches!(self.child.try_wait(), Ok(Some(_)));
+            exited || says(port, settings.password(), &expected)
+        });
+        if ready && !exited {
+            return Ok(());
+        }
+        let log = fs::read_to_string(settings.log()).unwrap_or_default();
+        if exited && is_port_taken(&log) {
+            return Err(StartError::PortTaken);
+        }
+        let story = if exited {
+            "ended at once"
+        } else {
+            "did not answer in time"
+        };
+        let program = Binary::find().path().display();
+        Err(StartError::Failed(format!(
+            "{program} with {:?} on port {port} {story}; its log:\n{log}",
+            settings.arguments
+        )))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // First the watcher: once the server is waited for, its process id can belong to somebody else.
+        self.watcher = None;
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn says(port: u16, password: Option<&str>, expected: &str) -> bool {
+    Wire::open(port, password, PROBE_WITHIN)
+        .and_then(|mut wire| {
+            wire.ask(&["PING"])?;
+            wire.ask(&["INFO", "server"])
+        })
+        .is_ok_and(|info| info.lines().any(|line| line.trim() == expected))
+}
+
+fn is_port_taken(log: &str) -> bool {
+    log.contains("Address already in use") || log.contains("Failed listening on port")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_password_is_read_from_the_arguments() {
+        assert_eq!(
+            Settings::new(&["--requirepass", "secret"]).password(),
+            Some("secret")
+        );
+        assert_eq!(Settings::new(&["--maxmemory", "2mb"]).password(), None);
+    }
+
+    #[test]
+    fn the_folder_goes_with_the_settings() {
+        let settings = Settings::new(&[]);
+        let folder = settings.folder.clone();
+        assert!(folder.is_dir());
+        drop(settings);
+        assert!(!folder.exists());
+    }
+}

@@ -1,0 +1,75 @@
+//! Just enough of the Redis protocol to ask a server one thing at a time.
+//!
+//! Invariant: one request, one reply; a connection that failed is not used again.
+//! Called by: [`RedisServer`](super::RedisServer) and [`Monitor`](super::Monitor), which must not depend on the client under test.
+
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// A blocking connection to a server on the loopback interface.
+#[derive(Debug)]
+pub(crate) struct Wire {
+    stream: BufReader<TcpStream>,
+}
+
+impl Wire {
+    /// Connects, and logs in when there is a password; no call on it takes longer than `timeout`.
+    pub(crate) fn open(port: u16, password: Option<&str>, timeout: Duration) -> io::Result<Self> {
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let stream = TcpStream::connect_timeout(&address, timeout)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(timeout))?;
+        stream.set_write_timeout(Some(timeout))?;
+        let mut wire = Self {
+            stream: BufReader::new(stream),
+        };
+        if let Some(password) = password {
+            wire.ask(&["AUTH", password])?;
+        }
+        Ok(wire)
+    }
+
+    /// Sends a command and returns its reply as text; an error reply becomes an error.
+    pub(crate) fn ask(&mut self, command: &[&str]) -> io::Result<String> {
+        let mut request = format!("*{}\r\n", command.len()).into_bytes();
+        for word in command {
+            request.extend_from_slice(format!("${}\r\n{word}\r\n", word.len()).as_bytes());
+        }
+        self.stream.get_mut().write_all(&request)?;
+        self.read_reply()
+    }
+
+    /// The next line, without its ending; an error at the end of the stream.
+    pub(crate) fn read_line(&mut self) -> io::Result<String> {
+        let mut line = Vec::new();
+        if self.stream.read_until(b'\n', &mut line)? == 0 {
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
+        Ok(String::from_utf8_lossy(&line)
+            .trim_end_matches(['\r', '\n'])
+            .to_owned())
+    }
+
+    /// A second handle of the socket, to end a blocked read from elsewhere.
+    pub(crate) fn socket(&self) -> io::Result<TcpStream> {
+        self.stream.get_ref().try_clone()
+    }
+
+    fn read_reply(&mut self) -> io::Result<String> {
+        let line = self.read_line()?;
+        let rest = line.get(1..).unwrap_or_default();
+        match line.as_bytes().first() {
+            Some(b'+' | b':') => Ok(rest.to_owned()),
+            Some(b'-') => Err(io::Error::other(rest.to_owned())),
+            Some(b'$') => {
+                let length: usize = rest.parse().map_err(|_| io::Error::other("the reply is nil"))?;
+                let mut text = vec![0; length + 2];
+                self.stream.read_exact(&mut text)?;
+                text.truncate(length);
+                Ok(String::from_utf8_lossy(&text).into_owned())
+            }
+            _ => Err(io::Error::other(format!("not a simple reply: {line}"))),
+        }
+    }
+}

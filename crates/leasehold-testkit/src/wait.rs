@@ -1,0 +1,70 @@
+//! Waiting for a condition, instead of sleeping and hoping.
+//!
+//! Invariant: returns as soon as the condition holds, and never later than a poll after the limit.
+//! Called by: every test that waits for something that another thread, process or server does.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long to rest between two looks at a condition.
+pub(crate) const POLL_EVERY: Duration = Duration::from_millis(3);
+
+/// Looks at `condition` every few milliseconds until it is true.
+///
+/// The condition is looked at once more after the limit, so a machine that stood still for a while fails no test.
+///
+/// # Panics
+/// When it is still false after `limit`; the message contains `what`.
+///
+/// # Examples
+/// ```
+/// use std::time::Duration;
+/// let mut looks = 0;
+/// leasehold_testkit::wait::eventually(Duration::from_secs(5), "the third look", || {
+///     looks += 1;
+///     looks == 3
+/// });
+/// ```
+#[track_caller]
+pub fn eventually(limit: Duration, what: &str, condition: impl FnMut() -> bool) {
+    assert!(
+        holds_within(limit, condition),
+        "waited {limit:?} in vain for {what}"
+    );
+}
+
+/// Whether `condition` becomes true within `limit`.
+pub(crate) fn holds_within(limit: Duration, mut condition: impl FnMut() -> bool) -> bool {
+    let started = Instant::now();
+    loop {
+        let over = started.elapsed() >= limit;
+        if condition() {
+            return true;
+        }
+        if over {
+            return false;
+        }
+        thread::sleep(POLL_EVERY);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_condition_that_holds_is_looked_at_once() {
+        let mut looks = 0;
+        eventually(Duration::ZERO, "nothing", || {
+            looks += 1;
+            true
+        });
+        assert_eq!(looks, 1);
+    }
+
+    #[test]
+    #[should_panic(expected = "waited 5ms in vain for the moon")]
+    fn a_condition_that_never_holds_panics_with_its_name() {
+        eventually(Duration::from_millis(5), "the moon", || false);
+    }
+}

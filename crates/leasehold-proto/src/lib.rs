@@ -3,7 +3,9 @@
 //! Nothing here does I/O, reads a clock or draws a random number: time and random bytes are passed in.
 //! Users depend on the crate `leasehold`; this one is for stores, simulators and model checkers.
 
+pub mod backoff;
 pub mod call;
+pub mod engine;
 pub mod lease;
 pub mod moment;
 pub mod name;
@@ -13,6 +15,7 @@ pub mod recipe;
 pub mod script;
 
 pub use call::{Call, Reply};
+pub use engine::Engine;
 pub use lease::{LEASE_MAX, LEASE_MIN, Lease, LeaseError};
 pub use moment::Moment;
 pub use name::{Channel, NAME_BYTES_MAX, Name, NameError};

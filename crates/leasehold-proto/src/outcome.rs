@@ -164,7 +164,22 @@ impl StoreError {
     /// A failure without a deeper cause.
     #[must_use]
     pub const fn new(kind: StoreErrorKind, during: Verb, key: Arc<str>, applied: Applied) -> Self {
-        Self { kind, during, key, applied, source: None }
+        Self {
+            kind,
+            during,
+            key,
+            applied,
+            source: None,
+        }
+    }
+
+    /// The same failure for somebody whose own call was not sent.
+    #[must_use]
+    pub fn not_applied(self) -> Self {
+        Self {
+            applied: Applied::No,
+            ..self
+        }
     }
 
     /// The same failure with the error that it came from.
@@ -187,13 +202,16 @@ impl fmt::Display for StoreError {
 
 impl Error for StoreError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        self.source.as_deref().map(|source| source as &(dyn Error + 'static))
+        self.source
+            .as_deref()
+            .map(|source| source as &(dyn Error + 'static))
     }
 }
 
 impl PartialEq for StoreError {
     fn eq(&self, other: &Self) -> bool {
-        (self.kind, self.during, &self.key, self.applied) == (other.kind, other.during, &other.key, other.applied)
+        (self.kind, self.during, &self.key, self.applied)
+            == (other.kind, other.during, &other.key, other.applied)
     }
 }
 

@@ -41,6 +41,13 @@ impl ClientId {
     }
 }
 
+impl ClientId {
+    /// A number that differs between clients, to keep their pauses apart.
+    pub(crate) fn seed(self) -> u64 {
+        self.0.as_u64_pair().0
+    }
+}
+
 impl fmt::Display for ClientId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&self.0.as_hyphenated(), f)
@@ -65,6 +72,13 @@ impl WireOwner {
     #[must_use]
     pub const fn new(client: ClientId, number: u64) -> Self {
         Self { client, number }
+    }
+}
+
+impl WireOwner {
+    /// A number that differs between acquisitions, to keep their pauses apart.
+    pub(crate) fn seed(self) -> u64 {
+        self.client.seed() ^ self.number
     }
 }
 

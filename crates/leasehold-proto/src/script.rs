@@ -35,7 +35,12 @@ impl Script {
     /// A script from its text.
     #[must_use]
     pub const fn new(verb: Verb, source: &'static str) -> Self {
-        Self { verb, source, header: OnceLock::new(), sha1: OnceLock::new() }
+        Self {
+            verb,
+            source,
+            header: OnceLock::new(),
+            sha1: OnceLock::new(),
+        }
     }
 
     /// The text that is sent.
@@ -51,7 +56,8 @@ impl Script {
 
     /// The script's SHA-1 in lower-case hex, as EVALSHA takes it.
     pub fn sha1(&self) -> &str {
-        self.sha1.get_or_init(|| sha1_smol::Sha1::from(self.source).hexdigest())
+        self.sha1
+            .get_or_init(|| sha1_smol::Sha1::from(self.source).hexdigest())
     }
 }
 
@@ -62,7 +68,9 @@ impl Header {
         let mut header = Self::default();
         for line in source.lines().map_while(|line| line.strip_prefix("-- ")) {
             let mut words = line.split_whitespace();
-            let (Some(slot), Some(name)) = (words.next(), words.next()) else { continue };
+            let (Some(slot), Some(name)) = (words.next(), words.next()) else {
+                continue;
+            };
             if slot.starts_with("KEYS[") {
                 header.keys.push(name);
             } else if slot.starts_with("ARGV[") {

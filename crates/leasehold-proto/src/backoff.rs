@@ -1,0 +1,52 @@
+//! How long to wait before trying again.
+//!
+//! Invariant: no randomness is drawn; the jitter follows from the seed, so the same engine sleeps the same way twice
+//! and two clients do not sleep alike.
+//! Called by: the engine, after a failed call and before a waiter's next question.
+
+use std::time::Duration;
+
+const FIRST: Duration = Duration::from_millis(10);
+const LONGEST: Duration = Duration::from_millis(500);
+
+/// The pause after this many failures in a row: doubling from 10 ms to at most 500 ms, of which half is jitter.
+#[must_use]
+pub fn after_failures(failures: u32, seed: u64) -> Duration {
+    let full = FIRST.saturating_mul(1 << failures.min(16)).min(LONGEST);
+    full / 2 + spread(full / 2, seed.wrapping_add(u64::from(failures)))
+}
+
+/// A share of `span` between nothing and all of it, decided by the seed.
+#[must_use]
+pub fn spread(span: Duration, seed: u64) -> Duration {
+    span.mul_f64(f64::from(u32::try_from(mix(seed) >> 32).unwrap_or(u32::MAX)) / f64::from(u32::MAX))
+}
+
+/// The finalizer of SplitMix64 (Steele, Lea, Flood 2014): neighbouring seeds give unrelated values.
+fn mix(seed: u64) -> u64 {
+    let z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_pause_is_at_least_half_and_at_most_all_of_its_step(failures in 0_u32..100, seed: u64) {
+            let pause = after_failures(failures, seed);
+            let full = FIRST.saturating_mul(1 << failures.min(16)).min(LONGEST);
+            prop_assert!(pause >= full / 2 && pause <= full, "{pause:?} of {full:?}");
+        }
+    }
+
+    #[test]
+    fn neighbouring_seeds_differ() {
+        let span = Duration::from_secs(1);
+        assert_ne!(spread(span, 1), spread(span, 2));
+    }
+}

@@ -1,0 +1,414 @@
+//! The engine: the one place that decides that something is held, waiting, renewed, lost or undone.
+//!
+//! Invariant: it is pure. `step(now, event) -> actions` does no I/O, reads no clock and draws no randomness, so
+//! production, simulator and model checker run the same code.
+//! Called by: whoever brings an event. A caller that locks, releases or drops steps it inline; the driver steps it
+//! with replies, messages and timers, and carries out the actions.
+//!
+//! # How it works
+//! Each [`step`](Engine::step) first fires every timer that is due and then takes its event, so what has passed by
+//! the clock has passed for every event that follows. The parts:
+//!
+//! - a *ticket* ([`ticket`]) is one acquire until its caller has claimed the outcome;
+//! - a *line* ([`queue`]) is the FIFO of local waiters of one name; only its head asks the store;
+//! - a *tenure* ([`tenure`]) is the time in which this client holds a name on the server, over the holds of one owner;
+//! - [`renewal`] keeps tenures alive and ends them by the clock;
+//! - [`wakeup`] keeps one subscription per name;
+//! - a *parting* ([`undo`]) takes a wire owner off the server: a release, or an undo that nobody waits for.
+
+mod queue;
+mod renewal;
+mod tenure;
+mod ticket;
+mod timer;
+mod undo;
+mod wakeup;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::time::Duration;
+
+use crate::call::{Call, Reply};
+use crate::lease::Lease;
+use crate::moment::Moment;
+use crate::name::{Channel, Name};
+use crate::outcome::StoreError;
+use crate::owner::{ClientId, Owner, WireOwner};
+use crate::recipe::Recipe;
+
+use tenure::Tenure;
+use ticket::Ticket;
+pub use ticket::{AcquireFailure, CloseReport, EnsureFailure, ReleaseFailure, Settlement};
+use timer::{Timer, Timers};
+use undo::Parting;
+use wakeup::Listen;
+
+/// What a client's engine goes by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Settings {
+    /// How long one store call may take, connecting included; also how long a failing store is asked again before a
+    /// waiter is told.
+    pub timeout: Duration,
+    /// How long a waiter sleeps at most before it asks again without having been woken.
+    pub poll_interval: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            timeout: Duration::from_secs(3),
+            poll_interval: Duration::from_secs(1),
+        }
+    }
+}
+
+/// One acquire, release or renewal that a caller waits for; a granted acquire's id is its hold's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Id(pub u64);
+
+/// One call on its way to the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CallId(u64);
+
+/// What is locked, and by which rules.
+#[derive(Clone)]
+pub struct Subject {
+    /// The name.
+    pub name: Name,
+    /// The primitive's rules.
+    pub recipe: &'static dyn Recipe,
+}
+
+/// An acquire as the caller wants it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Request {
+    /// What to lock.
+    pub subject: Subject,
+    /// For whom.
+    pub owner: Owner,
+    /// How long the server keeps it without renewal.
+    pub lease: Lease,
+    /// Whether the watchdog renews it.
+    pub watchdog: bool,
+    /// After how many renewals the watchdog stops; `None` for no bound.
+    pub max_renewals: Option<u32>,
+    /// How long after the grant the hold ends at the latest; `None` for no bound.
+    pub max_hold: Option<Duration>,
+    /// How long to wait.
+    pub wait: Wait,
+}
+
+/// How long a caller is willing to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Wait {
+    /// Ask exactly once.
+    Once,
+    /// Until this deadline.
+    Until(Moment),
+    /// For ever.
+    Forever,
+}
+
+/// What has happened.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Event {
+    /// A caller wants a lock.
+    Acquire(Id, Request),
+    /// A caller looks for the outcome of its ticket; this takes a grant.
+    Claim(Id),
+    /// A caller gave up its ticket, whatever it was for.
+    Cancel(Id),
+    /// A guard is done; `report` is the ticket that wants to know how it went.
+    Release {
+        /// The hold.
+        hold: Id,
+        /// Who waits for the outcome.
+        report: Option<Id>,
+    },
+    /// A guard is given up without a release: stop renewing and let the lease run out.
+    Keep(Id),
+    /// A guard wants at least this much validity.
+    Ensure {
+        /// The ticket.
+        id: Id,
+        /// The hold.
+        hold: Id,
+        /// How much.
+        least: Duration,
+    },
+    /// The client ends: release everything and refuse what comes.
+    Close(Id),
+    /// A call came back.
+    Replied(CallId, Result<Reply, StoreError>),
+    /// A subscription is confirmed, for the first time or again.
+    Listening(Channel),
+    /// A wake-up arrived.
+    Message(Channel),
+    /// Time has passed.
+    Tick,
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Action {
+    /// Send a call and bring its reply as [`Event::Replied`].
+    Run(CallId, Call, Duration),
+    /// Subscribe.
+    Listen(Channel),
+    /// Unsubscribe.
+    Unlisten(Channel),
+    /// There is news for a ticket, or for those who wait for the loss of a hold.
+    Wake(Id),
+    /// The outcome of the ticket that was just claimed. It is told once.
+    Settle(Id, Settlement),
+}
+
+/// Why a hold is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum LostReason {
+    /// The lease ran out: it was fixed, or the watchdog had reached its bound.
+    Expired,
+    /// Somebody else holds the lock.
+    TakenOver,
+    /// The key was gone from the server: forced free, deleted, flushed, or lost with the server's memory.
+    Deleted,
+    /// No renewal was confirmed until the lease ended.
+    Unreachable,
+    /// The client was closed.
+    Closed,
+}
+
+impl fmt::Display for LostReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Expired => "the lease ran out",
+            Self::TakenOver => "somebody else holds the lock",
+            Self::Deleted => "the lock was deleted on the server",
+            Self::Unreachable => "no renewal was confirmed until the lease ended",
+            Self::Closed => "the client was closed",
+        })
+    }
+}
+
+/// What a call on its way was for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Purpose {
+    Ask(queue::Question),
+    Count(WireOwner),
+    Renew(WireOwner),
+    Part(WireOwner),
+}
+
+/// The state of one client. See the module's page.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Engine {
+    client: ClientId,
+    settings: Settings,
+    last_owner: u64,
+    last_call: u64,
+    tickets: BTreeMap<Id, Ticket>,
+    lines: BTreeMap<Subject, VecDeque<Id>>,
+    channels: BTreeMap<Channel, Listen>,
+    tenures: BTreeMap<WireOwner, Tenure>,
+    holds: BTreeMap<Id, WireOwner>,
+    holders: BTreeMap<(Subject, Owner), WireOwner>,
+    partings: BTreeMap<WireOwner, Parting>,
+    calls: BTreeMap<CallId, Purpose>,
+    timers: Timers,
+    closing: Option<undo::Closing>,
+    actions: Vec<Action>,
+}
+
+impl Engine {
+    /// The engine of a new client.
+    #[must_use]
+    pub fn new(client: ClientId, settings: Settings) -> Self {
+        Self {
+            client,
+            settings,
+            last_owner: 0,
+            last_call: 0,
+            tickets: BTreeMap::new(),
+            lines: BTreeMap::new(),
+            channels: BTreeMap::new(),
+            tenures: BTreeMap::new(),
+            holds: BTreeMap::new(),
+            holders: BTreeMap::new(),
+            partings: BTreeMap::new(),
+            calls: BTreeMap::new(),
+            timers: Timers::default(),
+            closing: None,
+            actions: Vec::new(),
+        }
+    }
+
+    /// Takes one event and says what is to be done. `now` must not go back.
+    pub fn step(&mut self, now: Moment, event: Event) -> Vec<Action> {
+        while let Some(timer) = self.timers.pop_due(now) {
+            self.fire(now, timer);
+        }
+        match event {
+            Event::Acquire(id, request) => self.acquire(now, id, request),
+            Event::Claim(id) => self.claim(now, id),
+            Event::Cancel(id) => self.cancel(now, id),
+            Event::Release { hold, report } => self.release(now, hold, report),
+            Event::Keep(hold) => self.keep(now, hold),
+            Event::Ensure { id, hold, least } => self.ensure(now, id, hold, least),
+            Event::Close(id) => self.close(now, id),
+            Event::Replied(call, result) => self.replied(now, call, result),
+            Event::Listening(channel) => self.listening(now, &channel),
+            Event::Message(channel) => self.message(now, &channel),
+            Event::Tick => {}
+        }
+        self.settle_close();
+        std::mem::take(&mut self.actions)
+    }
+
+    /// When the next timer is due; [`Moment::NEVER`] when none is set.
+    #[must_use]
+    pub fn next_timer(&self) -> Moment {
+        self.timers.next()
+    }
+
+    /// Whether a hold may be trusted at this moment: by the clock, with no flag that somebody else must set.
+    #[must_use]
+    pub fn is_held(&self, hold: Id, now: Moment) -> bool {
+        self.remaining(hold, now) > Duration::ZERO
+    }
+
+    /// For how long a hold may still be trusted unless it is renewed; zero when it is lost.
+    #[must_use]
+    pub fn remaining(&self, hold: Id, now: Moment) -> Duration {
+        self.tenure_of(hold)
+            .map_or(Duration::ZERO, |tenure| tenure.remaining(now))
+    }
+
+    /// Why a hold is gone; `None` while it may be trusted.
+    #[must_use]
+    pub fn lost(&self, hold: Id, now: Moment) -> Option<LostReason> {
+        let Some(tenure) = self.tenure_of(hold) else {
+            return Some(LostReason::Closed);
+        };
+        tenure
+            .lost
+            .or_else(|| (now >= tenure.valid_until).then(|| tenure.reason_by_the_clock()))
+    }
+
+    /// What stands on the server for a hold.
+    #[must_use]
+    pub fn wire_owner(&self, hold: Id) -> Option<WireOwner> {
+        self.holds.get(&hold).copied()
+    }
+
+    /// The wire owner under which this owner holds the subject now, if it does.
+    #[must_use]
+    pub fn wire_owner_of(&self, subject: &Subject, owner: Owner) -> Option<WireOwner> {
+        self.holders.get(&(subject.clone(), owner)).copied()
+    }
+
+    /// Whether nothing is held, waiting, to be undone or on its way: a client without users may end.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.tickets.is_empty()
+            && self.tenures.is_empty()
+            && self.partings.is_empty()
+            && self.calls.is_empty()
+    }
+
+    /// Whether [`Event::Close`] was taken.
+    #[must_use]
+    pub const fn is_closed(&self) -> bool {
+        self.closing.is_some()
+    }
+
+    fn fire(&mut self, now: Moment, timer: Timer) {
+        match timer {
+            Timer::Deadline(id) => self.deadline(now, id),
+            Timer::Ask(id) => self.ask(now, id),
+            Timer::Unclaimed(id) => self.forfeit(now, id),
+            Timer::Expire(wire) => self.expire(now, wire),
+            Timer::Renew(wire) => self.renew(now, wire),
+            Timer::Count(wire) => self.set_count(now, wire),
+            Timer::Part(wire) => self.part(now, wire),
+            Timer::Report(wire) => self.report_overdue(now, wire),
+            Timer::Close => self.report_close(),
+        }
+    }
+
+    fn replied(&mut self, now: Moment, call: CallId, result: Result<Reply, StoreError>) {
+        match self.calls.remove(&call) {
+            Some(Purpose::Ask(question)) => self.answered(now, call, question, result),
+            Some(Purpose::Count(wire)) => self.counted(now, call, wire, result),
+            Some(Purpose::Renew(wire)) => self.renewed(now, call, wire, result),
+            Some(Purpose::Part(wire)) => self.parted(now, call, wire, result),
+            None => {}
+        }
+    }
+
+    /// Puts a call on its way; what it was for decides who gets the reply.
+    fn run(&mut self, call: Call, purpose: Purpose) -> CallId {
+        self.run_within(call, purpose, self.settings.timeout)
+    }
+
+    fn run_within(&mut self, call: Call, purpose: Purpose, timeout: Duration) -> CallId {
+        self.last_call += 1;
+        let id = CallId(self.last_call);
+        self.calls.insert(id, purpose);
+        self.actions.push(Action::Run(id, call, timeout));
+        id
+    }
+
+    /// A wire owner that was never used (promises, rule 1).
+    fn next_owner(&mut self) -> WireOwner {
+        self.last_owner += 1;
+        WireOwner::new(self.client, self.last_owner)
+    }
+
+    fn tenure_of(&self, hold: Id) -> Option<&Tenure> {
+        self.tenures.get(self.holds.get(&hold)?)
+    }
+
+    fn wake(&mut self, id: Id) {
+        self.actions.push(Action::Wake(id));
+    }
+}
+
+impl Subject {
+    /// The order that equality goes by: a name under other rules is another subject.
+    fn order(&self) -> (&Name, &'static str) {
+        (&self.name, self.recipe.kind())
+    }
+}
+
+impl PartialEq for Subject {
+    fn eq(&self, other: &Self) -> bool {
+        self.order() == other.order()
+    }
+}
+
+impl Eq for Subject {}
+
+impl PartialOrd for Subject {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Subject {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.order().cmp(&other.order())
+    }
+}
+
+impl std::hash::Hash for Subject {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.order().hash(state);
+    }
+}
+
+impl fmt::Debug for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {:?}", self.recipe.kind(), self.name)
+    }
+}

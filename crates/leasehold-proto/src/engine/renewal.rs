@@ -1,0 +1,258 @@
+//! The watchdog: keeps claimed holds alive, and ends them by the clock.
+//!
+//! Invariant: one renewal stream per tenure, only while a claimed hold wants it; no error ends it before the lease
+//! does (promises, rules 6 and 7), and an unanswered renewal never extends the validity.
+
+use std::time::Duration;
+
+use super::tenure::{Ensuring, Tenure};
+use super::ticket::{EnsureFailure, Settlement, Ticket};
+use super::timer::Timer;
+use super::{CallId, Engine, Id, LostReason, Purpose};
+use crate::backoff;
+use crate::call::Reply;
+use crate::lease::{LEASE_MIN, Lease};
+use crate::moment::Moment;
+use crate::outcome::{Applied, StoreError, Verb};
+use crate::owner::WireOwner;
+use crate::recipe::{Ask, Renewal};
+
+/// The longest pause between two attempts to renew.
+const RETRY_MAX: Duration = Duration::from_secs(1);
+/// The shortest time that a renewal waits for its answer. Longer leases give it a third of theirs, so that a lost
+/// reply leaves time for another attempt.
+const RENEW_TIMEOUT_MIN: Duration = Duration::from_millis(50);
+
+impl Tenure {
+    /// The lease to ask for now: no longer than the hold's own bound allows.
+    pub(super) fn lease_now(&self, now: Moment) -> Lease {
+        self.lease.min(Lease::clamped(self.ends_at.since(now)))
+    }
+
+    /// Whether the watchdog has to keep it.
+    fn is_watched(&self) -> bool {
+        self.lost.is_none()
+            && self.renewals_left != Some(0)
+            && self.holds.values().any(|hold| hold.claimed && hold.watchdog)
+    }
+
+    /// Whether a renewal could still give it more time.
+    fn can_grow(&self, now: Moment) -> bool {
+        self.ends_at.since(now) >= LEASE_MIN && self.lease_now(now).valid_until(now) > self.valid_until
+    }
+}
+
+impl Engine {
+    /// Sets the next renewal, or none when the watchdog has nothing to keep.
+    pub(super) fn plan_renewal(&mut self, now: Moment, wire: WireOwner) {
+        let Some(tenure) = self.tenures.get(&wire) else {
+            return;
+        };
+        if tenure.renewing.is_some() {
+            return;
+        }
+        if !tenure.is_watched() {
+            return self.timers.clear(Timer::Renew(wire));
+        }
+        let due = match tenure.renew_failures {
+            0 => tenure.confirmed_at + tenure.lease.duration() / 3,
+            failures => {
+                let pause = backoff::after_failures(failures - 1, wire.seed());
+                now + pause.min(tenure.lease.duration() / 12).min(RETRY_MAX)
+            }
+        };
+        self.timers.set(Timer::Renew(wire), due);
+    }
+
+    /// Sends a renewal that is due.
+    pub(super) fn renew(&mut self, now: Moment, wire: WireOwner) {
+        let Some(tenure) = self.tenures.get(&wire) else {
+            return;
+        };
+        if tenure.is_watched() && tenure.can_grow(now) {
+            self.send_renewal(now, wire);
+        }
+    }
+
+    fn send_renewal(&mut self, now: Moment, wire: WireOwner) {
+        let Some(tenure) = self.tenures.get_mut(&wire) else {
+            return;
+        };
+        if tenure.renewing.is_some() {
+            return;
+        }
+        for waiting in &mut tenure.ensuring {
+            waiting.sent = true;
+        }
+        let lease = tenure.lease_now(now);
+        let ask = Ask {
+            name: &tenure.subject.name,
+            owner: wire,
+            lease,
+            count: 1,
+        };
+        let call = tenure.subject.recipe.renew(&ask);
+        let timeout = self
+            .settings
+            .timeout
+            .min((tenure.lease.duration() / 3).max(RENEW_TIMEOUT_MIN));
+        let call = self.run_within(call, Purpose::Renew(wire), timeout);
+        self.timers.clear(Timer::Renew(wire));
+        if let Some(tenure) = self.tenures.get_mut(&wire) {
+            tenure.renewing = Some(Renewing {
+                call,
+                sent_at: now,
+                lease,
+            });
+        }
+    }
+
+    /// The answer to a renewal.
+    pub(super) fn renewed(
+        &mut self,
+        now: Moment,
+        call: CallId,
+        wire: WireOwner,
+        result: Result<Reply, StoreError>,
+    ) {
+        let Some(tenure) = self.tenures.get_mut(&wire) else {
+            return;
+        };
+        let Some(sent) = tenure.renewing.take_if(|renewing| renewing.call == call) else {
+            return;
+        };
+        if tenure.lost.is_some() {
+            return;
+        }
+        let subject = tenure.subject.clone();
+        let answer = result.and_then(|reply| {
+            subject
+                .recipe
+                .read_renew(&reply)
+                .ok_or_else(|| subject.malformed(Verb::Renew))
+        });
+        match answer {
+            Ok(Renewal::Renewed) => {
+                tenure.renew_failures = 0;
+                tenure.renewals_left = tenure.renewals_left.map(|left| left.saturating_sub(1));
+                self.confirm(now, wire, sent.sent_at, sent.lease);
+                self.ensured(now, wire);
+            }
+            Ok(Renewal::Gone) => self.lose(now, wire, LostReason::Deleted),
+            Ok(Renewal::TakenOver) => self.lose(now, wire, LostReason::TakenOver),
+            Err(error) => self.renewal_failed(now, wire, &error),
+        }
+    }
+
+    fn renewal_failed(&mut self, now: Moment, wire: WireOwner, error: &StoreError) {
+        let Some(tenure) = self.tenures.get_mut(&wire) else {
+            return;
+        };
+        tenure.renew_failures += 1;
+        tenure.uncertain |= error.applied == Applied::Unknown;
+        let remaining = tenure.remaining(now);
+        for waiting in std::mem::take(&mut tenure.ensuring) {
+            let failure = EnsureFailure::Unconfirmed {
+                remaining,
+                error: error.clone(),
+            };
+            self.settle_if_wanted(waiting.id, Settlement::Ensured(Err(failure)));
+        }
+        self.plan_renewal(now, wire);
+    }
+
+    /// The server has confirmed a lease that was asked for at `sent_at`.
+    pub(super) fn confirm(&mut self, now: Moment, wire: WireOwner, sent_at: Moment, lease: Lease) {
+        let Some(tenure) = self.tenures.get_mut(&wire) else {
+            return;
+        };
+        tenure.confirmed_at = tenure.confirmed_at.max(sent_at);
+        tenure.valid_until = tenure.valid_until.max(lease.valid_until(sent_at));
+        self.timers.set(Timer::Expire(wire), tenure.valid_until);
+        self.plan_renewal(now, wire);
+    }
+
+    /// The validity has passed, whatever the server says.
+    pub(super) fn expire(&mut self, now: Moment, wire: WireOwner) {
+        let Some(tenure) = self.tenures.get(&wire) else {
+            return;
+        };
+        let reason = tenure.reason_by_the_clock();
+        self.lose(now, wire, reason);
+    }
+
+    /// Renews now unless enough is left.
+    pub(super) fn ensure(&mut self, now: Moment, id: Id, hold: Id, least: Duration) {
+        let outcome = match self
+            .holds
+            .get(&hold)
+            .copied()
+            .map(|wire| (wire, self.tenures.get_mut(&wire)))
+        {
+            Some((
+                _,
+                Some(Tenure {
+                    lost: Some(reason), ..
+                }),
+            )) => Err(EnsureFailure::Lost(*reason)),
+            Some((_, Some(tenure))) if tenure.remaining(now) >= least => Ok(()),
+            Some((_, Some(tenure))) if tenure.lease_now(now).validity() <= least => {
+                Err(EnsureFailure::TooLong {
+                    most: tenure.lease_now(now).validity(),
+                })
+            }
+            Some((wire, Some(tenure))) => {
+                tenure.ensuring.push(Ensuring {
+                    id,
+                    least,
+                    sent: false,
+                });
+                self.tickets.insert(id, Ticket::Pending);
+                return self.send_renewal(now, wire);
+            }
+            _ => Err(EnsureFailure::Lost(LostReason::Closed)),
+        };
+        self.settle(id, Settlement::Ensured(outcome));
+    }
+
+    /// After a confirmation: who has enough now, and who needs one more renewal.
+    fn ensured(&mut self, now: Moment, wire: WireOwner) {
+        let Some(tenure) = self.tenures.get_mut(&wire) else {
+            return;
+        };
+        let remaining = tenure.remaining(now);
+        let (unsent, sent): (Vec<_>, Vec<_>) = std::mem::take(&mut tenure.ensuring)
+            .into_iter()
+            .partition(|waiting| !waiting.sent);
+        let (enough, too_little): (Vec<_>, Vec<_>) =
+            unsent.into_iter().partition(|waiting| waiting.least <= remaining);
+        let again = !too_little.is_empty();
+        tenure.ensuring = too_little;
+        for waiting in sent.into_iter().chain(enough) {
+            let outcome = if waiting.least <= remaining {
+                Ok(())
+            } else {
+                Err(EnsureFailure::TooLong { most: remaining })
+            };
+            self.settle_if_wanted(waiting.id, Settlement::Ensured(outcome));
+        }
+        if again {
+            self.send_renewal(now, wire);
+        }
+    }
+
+    /// A ticket that waited for a renewal was given up.
+    pub(super) fn stop_ensuring(&mut self, id: Id) {
+        for tenure in self.tenures.values_mut() {
+            tenure.ensuring.retain(|waiting| waiting.id != id);
+        }
+    }
+}
+
+/// A renewal on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Renewing {
+    call: CallId,
+    sent_at: Moment,
+    lease: Lease,
+}

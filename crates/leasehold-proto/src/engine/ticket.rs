@@ -1,0 +1,233 @@
+//! A ticket: one acquire, release or renewal that a caller waits for, until the outcome is claimed.
+//!
+//! Invariant: an outcome is told once. A grant becomes a hold only by its claim, and is not renewed before
+//! (promises, rule 6).
+
+use std::time::Duration;
+
+use super::queue::Asking;
+use super::timer::Timer;
+use super::{Action, Engine, Id, LostReason, Request, Wait};
+use crate::lease::Lease;
+use crate::moment::Moment;
+use crate::outcome::StoreError;
+use crate::owner::WireOwner;
+
+/// The longest time that a grant waits for its claim.
+const UNCLAIMED_MAX: Duration = Duration::from_secs(5);
+
+/// One waiting caller.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Ticket {
+    /// An acquire.
+    Acquire(Box<Acquiring>),
+    /// A release, renewal or close whose outcome is not known yet.
+    Pending,
+    /// The outcome, not yet claimed.
+    Settled(Settlement),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Acquiring {
+    pub(super) request: Request,
+    pub(super) stage: Stage,
+}
+
+/// How far an acquire is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Stage {
+    /// It asks the store, or stands in line to.
+    Waiting(Asking),
+    /// Its owner holds the name already; the count is being raised.
+    Entering { wire: WireOwner, since: Moment },
+    /// Granted, and not yet claimed.
+    Granted(WireOwner),
+    /// The grant was given back because nobody claimed it; the next look stands in line again.
+    Forfeited,
+}
+
+/// What became of a ticket.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Settlement {
+    /// Of an acquire; the ticket's id is now the hold's.
+    Acquired(Result<(), AcquireFailure>),
+    /// Of a release: whether the lock was held until then.
+    Released(Result<bool, ReleaseFailure>),
+    /// Of a renewal on demand.
+    Ensured(Result<(), EnsureFailure>),
+    /// Of the client's close.
+    Closed(CloseReport),
+}
+
+/// Why an acquire ended without a hold.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum AcquireFailure {
+    /// Somebody else holds it; the wait is over.
+    Contended,
+    /// The owner's present hold, which this acquire would have re-entered, is lost.
+    Lost(LostReason),
+    /// The store failed and certainly did not run the script.
+    Failed(StoreError),
+    /// The store may have run the script; if it did, an undo follows and the lease bounds it.
+    Unknown {
+        /// By when, counted from now, the lock is free of this attempt even if nothing else reaches the server.
+        free_within: Duration,
+        /// What went wrong.
+        error: StoreError,
+    },
+    /// The key has no expiry and would block for ever; it was left as it is.
+    NoExpiry,
+    /// Every grant arrived when its lease had nothing left to trust; it was given back.
+    LeaseTooShort {
+        /// The lease.
+        lease: Lease,
+        /// How long the last grant took.
+        took: Duration,
+    },
+    /// The grant was not claimed in time and given back.
+    Unclaimed,
+    /// The client is closed.
+    Closed,
+}
+
+/// Why a release is not confirmed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ReleaseFailure {
+    /// By when, counted from now, the lock is free at the latest; the release goes on being tried until then.
+    pub free_within: Duration,
+    /// What went wrong.
+    pub error: StoreError,
+}
+
+/// Why a hold cannot be trusted for as long as was asked.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum EnsureFailure {
+    /// It is gone.
+    Lost(LostReason),
+    /// More than a lease, or the hold's own bound, can give.
+    TooLong {
+        /// The most that can be had.
+        most: Duration,
+    },
+    /// The renewal was not confirmed; the hold may be trusted for the rest of its lease.
+    Unconfirmed {
+        /// For how long.
+        remaining: Duration,
+        /// What went wrong.
+        error: StoreError,
+    },
+}
+
+/// What a close left behind.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct CloseReport {
+    /// Holds that were released, or found to be gone.
+    pub released: u64,
+    /// Holds whose release was not confirmed in time; their leases bound them.
+    pub unconfirmed: u64,
+}
+
+impl Engine {
+    /// Tells a ticket's outcome if there is one; takes a grant.
+    pub(super) fn claim(&mut self, now: Moment, id: Id) {
+        match self.tickets.get_mut(&id) {
+            Some(Ticket::Settled(_)) => {
+                if let Some(Ticket::Settled(settlement)) = self.tickets.remove(&id) {
+                    self.actions.push(Action::Settle(id, settlement));
+                }
+            }
+            Some(Ticket::Acquire(acquiring)) => match acquiring.stage {
+                Stage::Granted(wire) => self.claim_grant(now, id, wire),
+                Stage::Forfeited => self.reacquire(now, id),
+                Stage::Waiting(_) | Stage::Entering { .. } => {}
+            },
+            Some(Ticket::Pending) | None => {}
+        }
+    }
+
+    /// Gives a ticket up, whatever it was for.
+    pub(super) fn cancel(&mut self, now: Moment, id: Id) {
+        match self.tickets.remove(&id) {
+            Some(Ticket::Acquire(acquiring)) => self.leave(now, id, *acquiring),
+            Some(Ticket::Pending) => self.stop_ensuring(id),
+            Some(Ticket::Settled(_)) | None => {}
+        }
+    }
+
+    /// A caller's wait is over.
+    pub(super) fn deadline(&mut self, now: Moment, id: Id) {
+        let Some(Ticket::Acquire(acquiring)) = self.tickets.get(&id) else {
+            return;
+        };
+        let failure = match &acquiring.stage {
+            Stage::Waiting(_) => self.verdict(now, id),
+            Stage::Entering { wire, .. } => self.entering_verdict(now, *wire),
+            Stage::Forfeited => AcquireFailure::Unclaimed,
+            // It was granted in time; the claim is bounded by a timer of its own.
+            Stage::Granted(_) => return,
+        };
+        self.fail(now, id, failure);
+    }
+
+    /// Ends an acquire without a hold.
+    pub(super) fn fail(&mut self, now: Moment, id: Id, failure: AcquireFailure) {
+        if let Some(Ticket::Acquire(acquiring)) = self.tickets.remove(&id) {
+            self.leave(now, id, *acquiring);
+            self.settle(id, Settlement::Acquired(Err(failure)));
+        }
+    }
+
+    /// Keeps an outcome for its caller and says that it is there.
+    pub(super) fn settle(&mut self, id: Id, settlement: Settlement) {
+        self.tickets.insert(id, Ticket::Settled(settlement));
+        self.wake(id);
+    }
+
+    /// Settles a ticket that may have been given up meanwhile.
+    pub(super) fn settle_if_wanted(&mut self, id: Id, settlement: Settlement) {
+        if self.tickets.contains_key(&id) {
+            self.settle(id, settlement);
+        }
+    }
+
+    /// Says that a ticket's acquire was granted; its caller has a while to claim it.
+    pub(super) fn grant(&mut self, now: Moment, id: Id, wire: WireOwner) {
+        let Some(Ticket::Acquire(acquiring)) = self.tickets.get_mut(&id) else {
+            return;
+        };
+        acquiring.stage = Stage::Granted(wire);
+        let claim_within = (acquiring.request.lease.duration() / 3).min(UNCLAIMED_MAX);
+        self.timers.clear(Timer::Deadline(id));
+        self.timers.set(Timer::Unclaimed(id), now + claim_within);
+        self.wake(id);
+    }
+
+    /// A grant that nobody claimed is given back, so that a future that is not polled blocks nobody for long.
+    pub(super) fn forfeit(&mut self, now: Moment, id: Id) {
+        let Some(Ticket::Acquire(acquiring)) = self.tickets.get_mut(&id) else {
+            return;
+        };
+        let Stage::Granted(_) = acquiring.stage else {
+            return;
+        };
+        acquiring.stage = Stage::Forfeited;
+        if let Wait::Until(deadline) = acquiring.request.wait {
+            self.timers.set(Timer::Deadline(id), deadline);
+        }
+        self.drop_hold(now, id, None);
+    }
+
+    /// Takes an acquire out of whatever it stands in, with an undo where it may have left something behind.
+    fn leave(&mut self, now: Moment, id: Id, acquiring: Acquiring) {
+        self.timers.clear(Timer::Deadline(id));
+        match acquiring.stage {
+            Stage::Waiting(asking) => self.leave_line(now, id, &acquiring.request, &asking),
+            Stage::Entering { wire, .. } => self.stop_entering(now, id, wire),
+            Stage::Granted(_) => self.drop_hold(now, id, None),
+            Stage::Forfeited => {}
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! Partings: taking a wire owner off the server, as a release that somebody waits for or as an undo that nobody does.
+//!
+//! Invariant: a wire owner that parts is burnt: it is not in any tenure, nothing renews it, it is never used again. A
+//! parting is tried until it is answered, or until the key has run out by itself.
+
+use super::ticket::{AcquireFailure, CloseReport, ReleaseFailure, Settlement, Ticket};
+use super::timer::Timer;
+use super::{CallId, Engine, Id, LostReason, Purpose, Subject};
+use crate::backoff;
+use crate::call::Reply;
+use crate::lease::Lease;
+use crate::moment::Moment;
+use crate::outcome::{Applied, StoreError, Verb};
+use crate::owner::WireOwner;
+use crate::recipe::Ask;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Parting {
+    subject: Subject,
+    lease: Lease,
+    /// When the key is gone even if no release ever arrives.
+    gone_by: Moment,
+    call: Option<CallId>,
+    failures: u32,
+    /// An earlier attempt may have been applied, so "not held" may be its doing.
+    doubtful: bool,
+    /// Something may have been granted after the attempt that is on its way was sent.
+    again: bool,
+    last_error: Option<StoreError>,
+    reports: Vec<Id>,
+}
+
+/// A client that is about to end.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Closing {
+    ids: Vec<Id>,
+    released: u64,
+}
+
+impl Engine {
+    /// Takes a wire owner off the server, starting now.
+    pub(super) fn begin_parting(&mut self, now: Moment, wire: WireOwner, subject: &Subject, lease: Lease) {
+        let gone_by = lease.gone_by(now);
+        if let Some(parting) = self.partings.get_mut(&wire) {
+            parting.gone_by = parting.gone_by.max(gone_by);
+            parting.again = parting.call.is_some();
+        } else {
+            let parting = Parting {
+                subject: subject.clone(),
+                lease,
+                gone_by,
+                call: None,
+                failures: 0,
+                doubtful: false,
+                again: false,
+                last_error: None,
+                reports: Vec::new(),
+            };
+            self.partings.insert(wire, parting);
+            self.timers.set(Timer::Report(wire), now + self.settings.timeout);
+        }
+        self.part(now, wire);
+    }
+
+    /// Somebody wants to know how a parting goes.
+    pub(super) fn report_parting(&mut self, wire: WireOwner, id: Id) {
+        if let Some(parting) = self.partings.get_mut(&wire) {
+            parting.reports.push(id);
+        }
+    }
+
+    /// Sends the release, unless it is on its way.
+    pub(super) fn part(&mut self, now: Moment, wire: WireOwner) {
+        let Some(parting) = self.partings.get(&wire) else {
+            return;
+        };
+        if parting.call.is_some() {
+            return;
+        }
+        if now >= parting.gone_by {
+            return self.end_parting(now, wire, None);
+        }
+        let ask = Ask {
+            name: &parting.subject.name,
+            owner: wire,
+            lease: parting.lease,
+            count: 0,
+        };
+        let call = parting.subject.recipe.release(&ask);
+        let call = self.run(call, Purpose::Part(wire));
+        self.timers.clear(Timer::Part(wire));
+        if let Some(parting) = self.partings.get_mut(&wire) {
+            parting.call = Some(call);
+        }
+    }
+
+    /// The answer to a release.
+    pub(super) fn parted(
+        &mut self,
+        now: Moment,
+        call: CallId,
+        wire: WireOwner,
+        result: Result<Reply, StoreError>,
+    ) {
+        let Some(parting) = self.partings.get_mut(&wire) else {
+            return;
+        };
+        if parting.call.take_if(|sent| *sent == call).is_none() {
+            return;
+        }
+        let again = std::mem::take(&mut parting.again);
+        let subject = parting.subject.clone();
+        let answer = result.and_then(|reply| {
+            subject
+                .recipe
+                .read_release(&reply)
+                .ok_or_else(|| subject.malformed(Verb::Release))
+        });
+        match answer {
+            Ok(_) if again => self.part(now, wire),
+            Ok(held) => {
+                let held = held || parting.doubtful;
+                self.end_parting(now, wire, Some(held));
+            }
+            Err(error) => {
+                parting.failures += 1;
+                parting.doubtful |= error.applied == Applied::Unknown;
+                let pause = backoff::after_failures(parting.failures - 1, wire.seed());
+                let final_answer = !error.kind.is_transient();
+                parting.last_error = Some(error);
+                if final_answer {
+                    self.end_parting(now, wire, None);
+                } else {
+                    self.timers.set(Timer::Part(wire), now + pause);
+                }
+            }
+        }
+    }
+
+    /// Those who wait for a release have waited for a timeout: they are told what is known.
+    pub(super) fn report_overdue(&mut self, now: Moment, wire: WireOwner) {
+        let Some(parting) = self.partings.get_mut(&wire) else {
+            return;
+        };
+        let reports = std::mem::take(&mut parting.reports);
+        let failure = parting.failure(now);
+        for id in reports {
+            self.settle_if_wanted(id, Settlement::Released(Err(failure.clone())));
+        }
+    }
+
+    /// The parting is over: `held` is the server's word, `None` when it never gave one.
+    fn end_parting(&mut self, now: Moment, wire: WireOwner, held: Option<bool>) {
+        let Some(parting) = self.partings.remove(&wire) else {
+            return;
+        };
+        self.timers.clear(Timer::Report(wire));
+        self.timers.clear(Timer::Part(wire));
+        let outcome = held.ok_or_else(|| parting.failure(now));
+        for id in parting.reports {
+            self.settle_if_wanted(id, Settlement::Released(outcome.clone()));
+        }
+        if let (Some(closing), Some(_)) = (&mut self.closing, held) {
+            closing.released += 1;
+        }
+        self.ask_unless_held_here(now, &parting.subject);
+    }
+
+    /// The client ends: waiters are refused, holds are lost and released.
+    pub(super) fn close(&mut self, now: Moment, id: Id) {
+        self.tickets.insert(id, Ticket::Pending);
+        self.timers.set(Timer::Close, now + self.settings.timeout);
+        if let Some(closing) = &mut self.closing {
+            return closing.ids.push(id);
+        }
+        self.closing = Some(Closing {
+            ids: vec![id],
+            released: 0,
+        });
+        let acquires: Vec<Id> = self
+            .tickets
+            .iter()
+            .filter(|(_, ticket)| matches!(ticket, Ticket::Acquire(_)))
+            .map(|(id, _)| *id)
+            .collect();
+        for acquire in acquires {
+            self.fail(now, acquire, AcquireFailure::Closed);
+        }
+        let tenures: Vec<WireOwner> = self.tenures.keys().copied().collect();
+        for wire in tenures {
+            self.lose(now, wire, LostReason::Closed);
+        }
+    }
+
+    /// Tells the closer once everything is answered.
+    pub(super) fn settle_close(&mut self) {
+        if self.partings.is_empty() && self.calls.is_empty() {
+            self.report_close();
+        }
+    }
+
+    /// Tells the closer what is known.
+    pub(super) fn report_close(&mut self) {
+        let Some(closing) = &mut self.closing else { return };
+        let ids = std::mem::take(&mut closing.ids);
+        let unconfirmed = u64::try_from(self.partings.len()).unwrap_or(u64::MAX);
+        let report = CloseReport {
+            released: closing.released,
+            unconfirmed,
+        };
+        for id in ids {
+            self.settle_if_wanted(id, Settlement::Closed(report.clone()));
+        }
+    }
+}
+
+impl Parting {
+    fn failure(&self, now: Moment) -> ReleaseFailure {
+        let error = self
+            .last_error
+            .clone()
+            .unwrap_or_else(|| self.subject.timed_out(Verb::Release));
+        ReleaseFailure {
+            free_within: self.gone_by.since(now),
+            error,
+        }
+    }
+}

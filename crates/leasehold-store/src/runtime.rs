@@ -20,6 +20,15 @@ pub trait Runtime: Send + Sync + 'static {
     /// Sixteen random bytes from the operating system, or from a seed.
     fn random(&self) -> [u8; 16];
 
+    /// Starts the driver where the user's own tasks cannot starve it: on a thread of its own, with a runtime of its own.
+    ///
+    /// # Errors
+    /// When the operating system gives no thread, or no runtime can be made on it.
+    fn start<M, D>(&self, driver: M) -> io::Result<()>
+    where
+        M: FnOnce() -> D + Send + 'static,
+        D: Future<Output = ()> + 'static;
+
     /// Makes an alarm; called on the driver's thread, inside its runtime.
     ///
     /// # Errors

@@ -24,7 +24,11 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// # Errors
     /// Every failure says by its `applied` whether the script may have run.
-    fn run(&self, call: Call, timeout: Duration) -> impl Future<Output = Result<Reply, StoreError>> + Send + 'static;
+    fn run(
+        &self,
+        call: Call,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<Reply, StoreError>> + Send + 'static;
 
     /// Listens on a channel until the returned value is dropped. What is heard goes to `heard`, beginning with
     /// [`Heard::Listening`] when the server has confirmed; after a lost connection the store subscribes again by

@@ -1,0 +1,23 @@
+//! A Redis or Valkey server as a store.
+//!
+//! Invariant: one call is one command on one connection; nothing here sends a command again after it may have been
+//! executed.
+//! Called by: the client, which connects; the driver, which runs and subscribes.
+//!
+//! # How it works
+//! Two connections, both opened by [`connect`]: commands travel on one ([`link`], behind [`standalone`], which
+//! replaces it when it broke), messages on another ([`pubsub`]), because a connection that carries both can hand
+//! replies to the wrong caller. Every close is a reset, so that bytes which the server has not received are gone.
+
+mod connect;
+mod error;
+mod eval;
+mod link;
+mod pubsub;
+mod socket;
+mod standalone;
+mod url;
+
+pub use connect::ConnectOptions;
+pub use standalone::Redis;
+pub use url::{ServerUrl, UrlError};

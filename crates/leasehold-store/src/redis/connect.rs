@@ -1,0 +1,142 @@
+//! Opening a connection: dial, log in, choose the database, ask whether somebody is there.
+//!
+//! Invariant: a connection that is handed out has logged in and selected its database, and it ends within the timeout
+//! whatever answers.
+//! Called by: `standalone` and `pubsub`, each for its own connection.
+//!
+//! # How it works
+//! The handshake speaks on the bare stream, before any task owns it: an error that the server volunteers, such as its
+//! limit of clients, is then read as the answer to whatever was asked first, and not lost.
+
+use std::time::Duration;
+
+use combine::parser::combinator::AnySendSyncPartialState;
+use combine::stream::PointerOffset;
+use combine::stream::decoder::Decoder;
+use leasehold_proto::{Applied, StoreErrorKind};
+use redis::{ErrorKind, Value};
+use tokio::io::{AsyncRead, AsyncWriteExt};
+
+use super::error::Failure;
+use super::eval::{malformed, refusal};
+use super::socket::{Socket, dial};
+use super::url::ServerUrl;
+use crate::tokio_runtime::within;
+
+/// How to connect to a server.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct ConnectOptions {
+    /// How long one attempt to connect may take: name lookup, dialling and login together. Five seconds by default.
+    pub timeout: Duration,
+}
+
+impl Default for ConnectOptions {
+    fn default() -> Self {
+        Self {
+            timeout: Duration::from_secs(5),
+        }
+    }
+}
+
+impl ConnectOptions {
+    /// These options with another timeout of one attempt.
+    #[must_use]
+    pub const fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+}
+
+/// A connection that is ready for commands.
+pub(super) struct Opened {
+    pub(super) socket: Socket,
+    pub(super) reader: Reader,
+    /// Why the server cannot serve at the moment, for example because it is loading its data. Each call will be told
+    /// so itself; it is no reason not to be connected.
+    pub(super) greeting: Result<(), Failure>,
+}
+
+/// Opens a connection.
+pub(super) async fn open(url: &ServerUrl, options: ConnectOptions) -> Result<Opened, Failure> {
+    let mut dialled = false;
+    let attempt = async {
+        let socket = dial(&url.address, options.timeout)
+            .await
+            .map_err(Failure::unreachable)?;
+        dialled = true;
+        let secret = url.credentials.as_ref().map(|login| login.password.as_str());
+        greet(socket, url)
+            .await
+            .map_err(|failure| failure.of_connect(secret))
+    };
+    match within(options.timeout, attempt).await {
+        Some(outcome) => outcome,
+        None if dialled => Err(Failure::new(StoreErrorKind::Timeout, Applied::No)),
+        None => Err(Failure::unreachable(std::io::ErrorKind::TimedOut.into())),
+    }
+}
+
+async fn greet(mut socket: Socket, url: &ServerUrl) -> Result<Opened, Failure> {
+    let mut asked = Vec::new();
+    if let Some(login) = &url.credentials {
+        asked.extend(
+            redis::cmd("AUTH")
+                .arg(&login.user)
+                .arg(&login.password)
+                .get_packed_command(),
+        );
+    }
+    if url.db != 0 {
+        asked.extend(redis::cmd("SELECT").arg(url.db).get_packed_command());
+    }
+    asked.extend(redis::cmd("PING").get_packed_command());
+    // A server that refused us may have closed already; what it said is still there to be read.
+    let _ = socket.write_all(&asked).await;
+
+    let mut reader = Reader::default();
+    let demands = usize::from(url.credentials.is_some()) + usize::from(url.db != 0);
+    for _ in 0..demands {
+        match reader.next(&mut socket).await? {
+            Value::Okay => {}
+            Value::ServerError(error) => return Err(refusal(&error)),
+            _ => return Err(malformed()),
+        }
+    }
+    let greeting = match reader.next(&mut socket).await? {
+        Value::SimpleString(text) if text == "PONG" => Ok(()),
+        Value::ServerError(error) => read_excuse(refusal(&error).of_connect(None))?,
+        _ => return Err(malformed()),
+    };
+    Ok(Opened {
+        socket,
+        reader,
+        greeting,
+    })
+}
+
+/// An error reply to PING that only Redis gives.
+fn read_excuse(failure: Failure) -> Result<Result<(), Failure>, Failure> {
+    match failure.kind {
+        // Logged in, but not allowed to ping: locks need no more than their own commands.
+        StoreErrorKind::PermissionDenied => Ok(Ok(())),
+        StoreErrorKind::Loading | StoreErrorKind::Busy | StoreErrorKind::MasterDown => Ok(Err(failure)),
+        _ => Err(failure),
+    }
+}
+
+/// Reads replies one after the other.
+#[derive(Default)]
+pub(super) struct Reader(Decoder<AnySendSyncPartialState, PointerOffset<[u8]>>);
+
+impl Reader {
+    pub(super) async fn next(&mut self, source: &mut (impl AsyncRead + Unpin)) -> Result<Value, Failure> {
+        redis::parse_redis_value_async(&mut self.0, source)
+            .await
+            .map_err(|error| match error.kind() {
+                // The parser's own text repeats what was read, which may be what we sent.
+                ErrorKind::Parse => malformed(),
+                _ => Failure::new(StoreErrorKind::ConnectionLost, Applied::Unknown),
+            })
+    }
+}

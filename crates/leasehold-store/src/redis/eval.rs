@@ -1,0 +1,73 @@
+//! Calls as commands, replies as values.
+//!
+//! Invariant: names and owners travel as KEYS and ARGV only.
+//! Called by: the link.
+
+use leasehold_proto::{Applied, Call, Reply, StoreErrorKind};
+use redis::{Cmd, ErrorKind, RedisError, ServerError, ServerErrorKind, Value};
+
+use super::error::Failure;
+
+/// The call by its script's hash.
+pub(super) fn evalsha(call: &Call) -> Cmd {
+    command("EVALSHA", call.script().sha1(), call)
+}
+
+/// The call with its script's text, which the server then remembers.
+pub(super) fn eval(call: &Call) -> Cmd {
+    command("EVAL", call.script().source(), call)
+}
+
+fn command(name: &str, script: &str, call: &Call) -> Cmd {
+    let mut command = redis::cmd(name);
+    command.arg(script).arg(call.keys().len());
+    for input in call.keys().iter().chain(call.args()) {
+        command.arg(&**input);
+    }
+    command
+}
+
+/// Whether the server does not know the script of an EVALSHA.
+pub(super) fn is_unknown_script(answer: &Result<Value, RedisError>) -> bool {
+    let Ok(Value::ServerError(error)) = answer else {
+        return false;
+    };
+    error.kind() == Some(ServerErrorKind::NoScript)
+}
+
+/// The reply of a script.
+pub(super) fn read(answer: Result<Value, RedisError>) -> Result<Reply, Failure> {
+    match answer {
+        Ok(value) => read_value(value),
+        Err(error) if error.kind() == ErrorKind::Parse => Err(malformed()),
+        Err(_) => Err(Failure::new(StoreErrorKind::ConnectionLost, Applied::Unknown)),
+    }
+}
+
+fn read_value(value: Value) -> Result<Reply, Failure> {
+    match value {
+        Value::Nil => Ok(Reply::Nil),
+        Value::Int(number) => Ok(Reply::Int(number)),
+        Value::BulkString(bytes) => Ok(Reply::Text(bytes)),
+        Value::SimpleString(text) => Ok(Reply::Text(text.into_bytes())),
+        Value::Okay => Ok(Reply::Text(b"OK".to_vec())),
+        Value::Array(values) => Ok(Reply::Array(
+            values.into_iter().map(read_value).collect::<Result<_, _>>()?,
+        )),
+        Value::ServerError(error) => Err(refusal(&error)),
+        _ => Err(malformed()),
+    }
+}
+
+/// The failure that an error reply means.
+pub(super) fn refusal(error: &ServerError) -> Failure {
+    match error.details() {
+        Some(details) => Failure::said(&format!("{} {details}", error.code())),
+        None => Failure::said(error.code()),
+    }
+}
+
+/// A reply that RESP2 or the script cannot give; what it says is not kept.
+pub(super) const fn malformed() -> Failure {
+    Failure::new(StoreErrorKind::Malformed, Applied::Unknown)
+}

@@ -1,0 +1,117 @@
+//! Who listens to which channel.
+//!
+//! Invariant: a channel is on the board as long as somebody listens to it.
+//! Called by: the subscription task and its session.
+
+use std::collections::HashMap;
+
+use leasehold_proto::Channel;
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::Order;
+use crate::store::Heard;
+
+/// The listeners of all channels.
+#[derive(Default)]
+pub(super) struct Board(HashMap<Channel, Entry>);
+
+struct Entry {
+    /// The first listener's number: a channel that was left and joined again has another one, so that a late
+    /// confirmation of the old subscription is not taken for the new one's.
+    ask: u64,
+    confirmed: bool,
+    listeners: Vec<(u64, UnboundedSender<Heard>)>,
+}
+
+/// What the server has to be told after an order.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    Join(Ask),
+    Leave(Channel),
+}
+
+/// One wish to be subscribed to a channel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Ask {
+    pub(super) channel: Channel,
+    id: u64,
+}
+
+impl Board {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Takes an order; says what follows from it for the server.
+    pub(super) fn apply(&mut self, order: Order) -> Option<Change> {
+        match order {
+            Order::Listen { id, channel, heard } => self.join(id, channel, heard),
+            Order::End { id, channel } => self.leave(id, channel),
+        }
+    }
+
+    fn join(&mut self, id: u64, channel: Channel, heard: UnboundedSender<Heard>) -> Option<Change> {
+        if let Some(entry) = self.0.get_mut(&channel) {
+            if entry.confirmed {
+                let _ = heard.send(Heard::Listening(channel));
+            }
+            entry.listeners.push((id, heard));
+            return None;
+        }
+        let entry = Entry {
+            ask: id,
+            confirmed: false,
+            listeners: vec![(id, heard)],
+        };
+        self.0.insert(channel.clone(), entry);
+        Some(Change::Join(Ask { channel, id }))
+    }
+
+    fn leave(&mut self, id: u64, channel: Channel) -> Option<Change> {
+        let entry = self.0.get_mut(&channel)?;
+        entry.listeners.retain(|(listener, _)| *listener != id);
+        if !entry.listeners.is_empty() {
+            return None;
+        }
+        self.0.remove(&channel);
+        Some(Change::Leave(channel))
+    }
+
+    /// All channels, to be asked for on a new connection, on which none is confirmed yet.
+    pub(super) fn start_over(&mut self) -> Vec<Ask> {
+        let ask = |(channel, entry): (&Channel, &mut Entry)| {
+            entry.confirmed = false;
+            Ask {
+                channel: channel.clone(),
+                id: entry.ask,
+            }
+        };
+        self.0.iter_mut().map(ask).collect()
+    }
+
+    /// Whether somebody still waits for this.
+    pub(super) fn wants(&self, ask: &Ask) -> bool {
+        self.0.get(&ask.channel).is_some_and(|entry| entry.ask == ask.id)
+    }
+
+    /// The server has confirmed: everybody who listens is told.
+    pub(super) fn confirm(&mut self, ask: &Ask) {
+        let Some(entry) = self.0.get_mut(&ask.channel).filter(|entry| entry.ask == ask.id) else {
+            return;
+        };
+        entry.confirmed = true;
+        for (_, heard) in &entry.listeners {
+            let _ = heard.send(Heard::Listening(ask.channel.clone()));
+        }
+    }
+
+    /// A message came.
+    pub(super) fn deliver(&self, channel: &str, payload: &[u8]) {
+        let Some((channel, entry)) = self.0.get_key_value(channel) else {
+            return;
+        };
+        for (_, heard) in &entry.listeners {
+            let _ = heard.send(Heard::Message(channel.clone(), payload.to_vec()));
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! One connection that carries subscriptions, from its opening to its end.
+//!
+//! Invariant: every command is answered once and in order, so the oldest question is the one that an answer is for.
+//! Called by: the subscription task.
+
+use std::collections::VecDeque;
+use std::mem;
+use std::pin::pin;
+use std::time::Duration;
+
+use futures_util::future::{Either, select};
+use futures_util::stream::{self, Stream, StreamExt};
+use leasehold_proto::{Applied, Channel, StoreErrorKind};
+use redis::Value;
+use tokio::io::{AsyncWriteExt, ReadHalf, WriteHalf, split};
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use super::Order;
+use super::board::{Ask, Board, Change};
+use crate::redis::connect::{Opened, Reader};
+use crate::redis::error::Failure;
+use crate::redis::eval::{malformed, refusal};
+use crate::redis::socket::Socket;
+use crate::tokio_runtime::{pause, within};
+
+/// How long the server may take to answer; the connection counts as dead after that.
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+/// How often a connection that has nothing else to ask is asked whether it is there.
+const PING_EVERY: Duration = Duration::from_secs(10);
+/// How long after a refused subscription it is asked for again.
+const ASK_AGAIN_AFTER: Duration = Duration::from_secs(1);
+
+/// What was sent and is not answered.
+enum Question {
+    Join(Ask),
+    Leave(Channel),
+    Ping,
+}
+
+/// What the server sends.
+enum News {
+    /// The answer to the oldest question.
+    Answer(Result<(), Failure>),
+    Message {
+        channel: Vec<u8>,
+        payload: Vec<u8>,
+    },
+}
+
+/// What a session waits for.
+enum Event {
+    Reply(Result<Value, Failure>),
+    Order(Order),
+}
+
+/// One connection and what is outstanding on it.
+pub(super) struct Session<'a> {
+    board: &'a mut Board,
+    outgoing: WriteHalf<Socket>,
+    questions: VecDeque<Question>,
+    refused: Vec<Ask>,
+    was_useful: bool,
+}
+
+/// Serves the board on a connection until that breaks. Says whether it confirmed anything.
+pub(super) async fn serve(opened: Opened, board: &mut Board, orders: &mut UnboundedReceiver<Order>) -> bool {
+    let (incoming, outgoing) = split(opened.socket);
+    let mut session = Session {
+        board,
+        outgoing,
+        questions: VecDeque::new(),
+        refused: Vec::new(),
+        was_useful: false,
+    };
+    let events = stream::select(
+        replies(opened.reader, incoming).map(Event::Reply),
+        stream::poll_fn(|cx| orders.poll_recv(cx)).map(Event::Order),
+    );
+    // How it broke does not matter: what follows is another attempt.
+    let _ = session.run(events).await;
+    session.was_useful
+}
+
+fn replies(reader: Reader, socket: ReadHalf<Socket>) -> impl Stream<Item = Result<Value, Failure>> {
+    stream::unfold((reader, socket), |(mut reader, mut socket)| async {
+        Some((reader.next(&mut socket).await, (reader, socket)))
+    })
+}
+
+impl Session<'_> {
+    async fn run(&mut self, events: impl Stream<Item = Event>) -> Result<(), Failure> {
+        let mut events = pin!(events);
+        let everything = self.board.start_over();
+        self.ask(everything.into_iter().map(Question::Join)).await?;
+        let mut patience = pin!(pause(self.patience()));
+        loop {
+            let outstanding = self.questions.len();
+            match select(events.next(), patience.as_mut()).await {
+                Either::Left((Some(Event::Reply(reply)), _)) => self.take(read(reply?)?)?,
+                Either::Left((Some(Event::Order(order)), _)) => match self.board.apply(order) {
+                    Some(Change::Join(ask)) => self.ask([Question::Join(ask)]).await?,
+                    Some(Change::Leave(channel)) => self.ask([Question::Leave(channel)]).await?,
+                    None => {}
+                },
+                Either::Left((None, _)) => return Ok(()),
+                Either::Right(_) => self.nothing_came().await?,
+            }
+            // The clock starts anew with the first question and with every answer; messages do not touch it.
+            let now_outstanding = self.questions.len();
+            if now_outstanding < outstanding || (outstanding == 0 && now_outstanding > 0) {
+                patience.set(pause(self.patience()));
+            }
+        }
+    }
+
+    fn patience(&self) -> Duration {
+        if !self.questions.is_empty() {
+            ANSWER_WITHIN
+        } else if !self.refused.is_empty() {
+            ASK_AGAIN_AFTER
+        } else {
+            PING_EVERY
+        }
+    }
+
+    async fn nothing_came(&mut self) -> Result<(), Failure> {
+        if !self.questions.is_empty() {
+            return Err(Failure::new(StoreErrorKind::Timeout, Applied::Unknown));
+        }
+        let refused = mem::take(&mut self.refused);
+        let again: Vec<_> = refused
+            .into_iter()
+            .filter(|ask| self.board.wants(ask))
+            .map(Question::Join)
+            .collect();
+        if again.is_empty() {
+            self.ask([Question::Ping]).await
+        } else {
+            self.ask(again).await
+        }
+    }
+
+    /// Sends questions, each as a command of its own with one channel.
+    async fn ask(&mut self, questions: impl IntoIterator<Item = Question>) -> Result<(), Failure> {
+        let mut bytes = Vec::new();
+        for question in questions {
+            let command = match &question {
+                Question::Join(ask) => redis::cmd("SUBSCRIBE")
+                    .arg(ask.channel.as_str())
+                    .get_packed_command(),
+                Question::Leave(channel) => redis::cmd("UNSUBSCRIBE")
+                    .arg(channel.as_str())
+                    .get_packed_command(),
+                Question::Ping => redis::cmd("PING").get_packed_command(),
+            };
+            bytes.extend(command);
+            self.questions.push_back(question);
+        }
+        match within(ANSWER_WITHIN, self.outgoing.write_all(&bytes)).await {
+            Some(Ok(())) => Ok(()),
+            _ => Err(Failure::new(StoreErrorKind::ConnectionLost, Applied::Unknown)),
+        }
+    }
+
+    fn take(&mut self, news: News) -> Result<(), Failure> {
+        let outcome = match news {
+            News::Message { channel, payload } => {
+                // Channels that were asked for are text; anything else is nobody's.
+                if let Ok(channel) = std::str::from_utf8(&channel) {
+                    self.board.deliver(channel, &payload);
+                }
+                return Ok(());
+            }
+            News::Answer(outcome) => outcome,
+        };
+        match (self.questions.pop_front().ok_or(malformed())?, outcome) {
+            (_, Err(failure)) if failure.spoils_connection() => return Err(failure),
+            (Question::Join(ask), Ok(())) => {
+                self.board.confirm(&ask);
+                self.was_useful = true;
+            }
+            // Asked again later: the other channels are served meanwhile.
+            (Question::Join(ask), Err(_)) => self.refused.push(ask),
+            (Question::Leave(_) | Question::Ping, _) => {}
+        }
+        Ok(())
+    }
+}
+
+fn read(reply: Value) -> Result<News, Failure> {
+    let mut parts = match reply {
+        Value::Array(parts) => parts.into_iter(),
+        Value::SimpleString(text) if text == "PONG" => return Ok(News::Answer(Ok(()))),
+        Value::ServerError(error) => return Ok(News::Answer(Err(refusal(&error)))),
+        _ => return Err(malformed()),
+    };
+    let Some(Value::BulkString(kind)) = parts.next() else {
+        return Err(malformed());
+    };
+    match (kind.as_slice(), parts.next(), parts.next()) {
+        (b"subscribe" | b"unsubscribe" | b"pong", ..) => Ok(News::Answer(Ok(()))),
+        (b"message", Some(Value::BulkString(channel)), Some(Value::BulkString(payload))) => {
+            Ok(News::Message { channel, payload })
+        }
+        _ => Err(malformed()),
+    }
+}

@@ -1,0 +1,66 @@
+//! The stream under a connection.
+//!
+//! Invariant: closing it is a reset: what the server's machine has not received by then is never delivered.
+//! Called by: `connect`.
+
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::time::Duration;
+
+use redis::aio::AsyncStream;
+use socket2::{SockRef, TcpKeepalive};
+use tokio::net::{TcpStream, UnixStream, lookup_host};
+
+use super::url::Address;
+use crate::tokio_runtime::within;
+
+/// How long a connection is silent before the system asks whether the other side is still there.
+const KEEPALIVE_AFTER: Duration = Duration::from_secs(10);
+/// How long between such questions, and how many stay unanswered before the connection counts as broken.
+const KEEPALIVE_EVERY: Duration = Duration::from_secs(3);
+const KEEPALIVE_RETRIES: u32 = 3;
+/// How long sent bytes may stay unacknowledged before the connection counts as broken.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(15);
+
+/// A byte stream to a server.
+pub(super) type Socket = Pin<Box<dyn AsyncStream + Send>>;
+
+/// Opens a stream. A host name is resolved anew each time and all its addresses are tried, each for an equal share of
+/// `limit`, so that one that swallows packets does not hide the others.
+pub(super) async fn dial(address: &Address, limit: Duration) -> io::Result<Socket> {
+    let (host, port) = match address {
+        Address::Tcp { host, port } => (host.as_str(), *port),
+        Address::Unix { path } => return Ok(Box::pin(UnixStream::connect(path).await?)),
+    };
+    let addresses: Vec<SocketAddr> = lookup_host((host, port)).await?.collect();
+    let share = limit / u32::try_from(addresses.len()).unwrap_or(u32::MAX).max(1);
+    let mut failure = io::Error::new(io::ErrorKind::NotFound, "the host name has no address");
+    for address in addresses {
+        match within(share, TcpStream::connect(address)).await {
+            Some(Ok(stream)) => {
+                configure(&stream)?;
+                return Ok(Box::pin(stream));
+            }
+            Some(Err(error)) => failure = error,
+            None => failure = io::ErrorKind::TimedOut.into(),
+        }
+    }
+    Err(failure)
+}
+
+fn configure(stream: &TcpStream) -> io::Result<()> {
+    let socket = SockRef::from(stream);
+    socket.set_tcp_nodelay(true)?;
+    // Zero: closing sends a reset and drops what is unsent, it does not block.
+    socket.set_linger(Some(Duration::ZERO))?;
+    let keepalive = TcpKeepalive::new()
+        .with_time(KEEPALIVE_AFTER)
+        .with_interval(KEEPALIVE_EVERY)
+        .with_retries(KEEPALIVE_RETRIES);
+    socket.set_tcp_keepalive(&keepalive)?;
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    socket.set_tcp_user_timeout(Some(UNACKNOWLEDGED_MAX))?;
+    Ok(())
+}

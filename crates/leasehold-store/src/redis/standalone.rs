@@ -1,0 +1,234 @@
+//! A single server as a store.
+//!
+//! Invariant: at most one command connection is current; a call is put on it at most once, and is certainly not
+//! executed (`Applied::No`) only if it was never put on one.
+//! Called by: the client, which connects; the driver.
+//!
+//! # How it works
+//! A call that finds a live connection is on the wire when its future was first polled. One that finds none stands in
+//! line while a task connects; when that succeeds, the task itself puts the line on the wire, in order, before any
+//! later call can. When it fails, all who stand in line are told, and the next call tries again.
+
+use std::future::Future;
+use std::mem;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::{Either, select};
+use leasehold_proto::{Applied, Call, Channel, Reply, StoreError, StoreErrorKind, Verb};
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::oneshot;
+
+use super::connect::{ConnectOptions, open};
+use super::error::Failure;
+use super::link::{Carried, Link, Outcome};
+use super::pubsub::Listener;
+use super::url::ServerUrl;
+use crate::store::{Heard, Store, Subscription};
+use crate::tokio_runtime::{Task, pause, spawn};
+
+/// A single Redis or Valkey server.
+///
+/// Two connections: one for commands, made anew by the next call when it broke, and one for subscriptions, opened with
+/// the first of them. Dropping the store closes both.
+pub struct Redis {
+    lane: Arc<Lane>,
+    listener: Listener,
+}
+
+impl Redis {
+    /// Connects to a server, logs in and asks whether it can serve.
+    ///
+    /// Must be called within the tokio runtime that is to carry the store's connections.
+    ///
+    /// # Errors
+    /// `StoreErrorKind::Unreachable` when nothing answers there, `Timeout` when something accepts and stays silent,
+    /// `Malformed` when it is no Redis, `AuthenticationFailed`, `TooManyClients`, `Loading` or another kind that the
+    /// server's answer has. No error repeats the password.
+    pub async fn connect(url: &ServerUrl, options: ConnectOptions) -> Result<Self, StoreError> {
+        let failed = |failure: Failure| failure.during(Verb::Connect, Arc::from(""));
+        let mut opened = open(url, options).await.map_err(failed)?;
+        mem::replace(&mut opened.greeting, Ok(())).map_err(failed)?;
+        let link = Link::over(opened).await.map_err(failed)?;
+        let lane = Lane {
+            url: url.clone(),
+            options,
+            state: Mutex::new(State::Live(Arc::new(link))),
+        };
+        Ok(Self {
+            lane: Arc::new(lane),
+            listener: Listener::start(url.clone(), options),
+        })
+    }
+}
+
+impl Store for Redis {
+    fn run(
+        &self,
+        call: Call,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<Reply, StoreError>> + Send + 'static {
+        let lane = Arc::clone(&self.lane);
+        let (verb, key) = (call.verb(), call.subject());
+        async move {
+            lane.run(call, timeout)
+                .await
+                .map_err(|failure| failure.during(verb, key))
+        }
+    }
+
+    fn subscribe(&self, channel: Channel, heard: UnboundedSender<Heard>) -> Subscription {
+        self.listener.subscribe(channel, heard)
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        self.lane.close();
+    }
+}
+
+impl std::fmt::Debug for Redis {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Redis({})", self.lane.url)
+    }
+}
+
+/// Where commands travel.
+struct Lane {
+    url: ServerUrl,
+    options: ConnectOptions,
+    state: Mutex<State>,
+}
+
+enum State {
+    Idle,
+    Connecting { attempt: Task, line: Vec<Place> },
+    Live(Arc<Link>),
+    Closed,
+}
+
+/// A call that waits for a connection.
+struct Place {
+    call: Call,
+    carried: oneshot::Sender<Result<Carried, Failure>>,
+}
+
+impl Lane {
+    async fn run(self: Arc<Self>, call: Call, timeout: Duration) -> Outcome {
+        let mut expiry = pin!(pause(timeout));
+        let Carried { link, answer } = match self.put(call)? {
+            Either::Left(carried) => carried,
+            Either::Right(mut place) => match select(&mut place, expiry.as_mut()).await {
+                Either::Left((outcome, _)) => outcome.unwrap_or_else(|_| Err(closed()))?,
+                Either::Right(_) => {
+                    // It may have been put on the wire at this very moment.
+                    place.close();
+                    let Ok(Ok(carried)) = place.try_recv() else {
+                        return Err(timed_out(Applied::No));
+                    };
+                    self.cut(&carried.link);
+                    return Err(timed_out(Applied::Unknown));
+                }
+            },
+        };
+        match select(answer, expiry).await {
+            Either::Left((outcome, _)) => {
+                if outcome.as_ref().is_err_and(Failure::spoils_connection) {
+                    self.retire(&link);
+                }
+                outcome
+            }
+            Either::Right(_) => {
+                self.cut(&link);
+                Err(timed_out(Applied::Unknown))
+            }
+        }
+    }
+
+    /// Puts a call on the wire, or in line for the connection that is being made.
+    fn put(
+        self: &Arc<Self>,
+        call: Call,
+    ) -> Result<Either<Carried, oneshot::Receiver<Result<Carried, Failure>>>, Failure> {
+        let mut state = self.state();
+        match &mut *state {
+            State::Closed => return Err(closed()),
+            State::Live(link) if link.is_live() => return Ok(Either::Left(link.carry(call))),
+            State::Connecting { attempt, .. } if !attempt.has_ended() => {}
+            State::Idle | State::Live(_) | State::Connecting { .. } => {
+                let attempt = spawn(Arc::clone(self).connect());
+                *state = State::Connecting {
+                    attempt,
+                    line: Vec::new(),
+                };
+            }
+        }
+        let (carried, place) = oneshot::channel();
+        if let State::Connecting { line, .. } = &mut *state {
+            line.push(Place { call, carried });
+        }
+        Ok(Either::Right(place))
+    }
+
+    async fn connect(self: Arc<Self>) {
+        let outcome = match open(&self.url, self.options).await {
+            Ok(opened) => Link::over(opened).await,
+            Err(failure) => Err(failure),
+        };
+        let mut state = self.state();
+        let State::Connecting { line, .. } = mem::replace(&mut *state, State::Idle) else {
+            *state = State::Closed;
+            return;
+        };
+        match outcome {
+            Ok(link) => {
+                let link = Arc::new(link);
+                for Place { call, carried } in line {
+                    // Nobody waits for it any more: it was told that its call did not run.
+                    if !carried.is_closed() {
+                        let _ = carried.send(Ok(link.carry(call)));
+                    }
+                }
+                *state = State::Live(link);
+            }
+            Err(failure) => {
+                for Place { carried, .. } in line {
+                    let _ = carried.send(Err(failure.clone()));
+                }
+            }
+        }
+    }
+
+    /// Lets the next call make a new connection. Calls on the old one are still answered; it closes after the last.
+    fn retire(&self, link: &Arc<Link>) {
+        let mut state = self.state();
+        if matches!(&*state, State::Live(current) if Arc::ptr_eq(current, link)) {
+            *state = State::Idle;
+        }
+    }
+
+    fn cut(&self, link: &Arc<Link>) {
+        self.retire(link);
+        link.cut();
+    }
+
+    fn close(&self) {
+        if let State::Live(link) = mem::replace(&mut *self.state(), State::Closed) {
+            link.cut();
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+const fn timed_out(applied: Applied) -> Failure {
+    Failure::new(StoreErrorKind::Timeout, applied)
+}
+
+const fn closed() -> Failure {
+    Failure::new(StoreErrorKind::Closed, Applied::No)
+}

@@ -1,0 +1,263 @@
+//! Time and chance from the operating system, on a tokio runtime.
+//!
+//! Invariant: in this crate only this file reads a clock, sleeps, spawns or draws random numbers.
+//! Called by: the driver, through [`Runtime`]; the Redis store, through the helpers at the end.
+//!
+//! # How it works
+//! The clock goes on while the machine is suspended, and so does the timer: on Linux it is a `timerfd` of the same
+//! clock, set to an absolute time, so a deadline that passed in suspend fires at once on waking. Elsewhere tokio's
+//! timer, which may stand still in suspend, is slept on in short naps, and the clock is read after each.
+
+use std::future::Future;
+use std::io;
+use std::thread;
+use std::time::Duration;
+
+use leasehold_proto::Moment;
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::runtime::{Alarm, Runtime};
+
+/// The longest that a timer which may stand still in suspend is trusted.
+const NAP_MAX: Duration = Duration::from_secs(1);
+
+/// The operating system's clock and random numbers, and tokio's reactor for the alarm.
+///
+/// The clock is `CLOCK_BOOTTIME` on Linux and Android and `CLOCK_MONOTONIC` elsewhere, which on macOS includes the
+/// time in suspend.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TokioRuntime;
+
+impl Runtime for TokioRuntime {
+    type Alarm = TokioAlarm;
+
+    fn now(&self) -> Moment {
+        now()
+    }
+
+    /// Sixteen random bytes from the operating system.
+    ///
+    /// # Panics
+    /// When the operating system has no source of random numbers: identities could then repeat, and two clients
+    /// could believe that they are one.
+    fn random(&self) -> [u8; 16] {
+        let mut bytes = [0; 16];
+        getrandom::fill(&mut bytes).expect("the operating system has a source of random numbers");
+        bytes
+    }
+
+    /// Runs the driver on a thread called `leasehold` until it completes; what it spawned ends with it.
+    ///
+    /// # Errors
+    /// When the operating system gives no thread, or not the files that a runtime needs.
+    fn start<M, D>(&self, driver: M) -> io::Result<()>
+    where
+        M: FnOnce() -> D + Send + 'static,
+        D: Future<Output = ()> + 'static,
+    {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        // The driver is made inside the runtime too: what it makes first may need the reactor.
+        let run = move || runtime.block_on(async move { driver().await });
+        thread::Builder::new().name("leasehold".into()).spawn(run)?;
+        Ok(())
+    }
+
+    /// A timer of the calling thread's tokio runtime.
+    ///
+    /// # Errors
+    /// When the operating system gives no timer, for example at the limit of open files.
+    fn alarm(&self) -> io::Result<TokioAlarm> {
+        TokioAlarm::new()
+    }
+}
+
+fn now() -> Moment {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    const CLOCK: ClockId = ClockId::Boottime;
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    const CLOCK: ClockId = ClockId::Monotonic;
+    let time = clock_gettime(CLOCK);
+    let since_zero = Duration::new(
+        u64::try_from(time.tv_sec).unwrap_or_default(),
+        u32::try_from(time.tv_nsec).unwrap_or_default(),
+    );
+    Moment::default() + since_zero
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub use self::timer_file::TokioAlarm;
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+mod timer_file {
+    use std::io;
+    use std::os::fd::OwnedFd;
+
+    use leasehold_proto::Moment;
+    use rustix::time::{
+        Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+        timerfd_settime,
+    };
+    use tokio::io::Interest;
+    use tokio::io::unix::AsyncFd;
+
+    use super::{Alarm, nap_until, now};
+
+    /// A timer on the suspend-aware clock.
+    #[derive(Debug)]
+    pub struct TokioAlarm {
+        timer: AsyncFd<OwnedFd>,
+        armed: Moment,
+    }
+
+    impl TokioAlarm {
+        #[expect(
+            deprecated,
+            reason = "the replacement is unsafe; an owned descriptor keeps what it asks for"
+        )]
+        pub(super) fn new() -> io::Result<Self> {
+            let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
+            let timer = timerfd_create(TimerfdClockId::Boottime, flags)?;
+            Ok(Self {
+                timer: AsyncFd::with_interest(timer, Interest::READABLE)?,
+                armed: Moment::NEVER,
+            })
+        }
+
+        fn arm(&mut self, at: Moment) -> io::Result<()> {
+            if at == self.armed {
+                return Ok(());
+            }
+            // A time of zero would disarm the timer instead of firing at once.
+            let nanos = at.as_nanos().max(1);
+            let time = Itimerspec {
+                it_interval: Timespec {
+                    tv_sec: 0,
+                    tv_nsec: 0,
+                },
+                it_value: Timespec {
+                    tv_sec: (nanos / 1_000_000_000) as _,
+                    tv_nsec: (nanos % 1_000_000_000) as _,
+                },
+            };
+            timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &time)?;
+            self.armed = at;
+            Ok(())
+        }
+
+        async fn fired(&mut self, at: Moment) -> io::Result<()> {
+            self.arm(at)?;
+            loop {
+                let mut ready = self.timer.readable().await?;
+                if now() >= at {
+                    // Not cleared: the same moment may be waited for again.
+                    return Ok(());
+                }
+                // A readiness from before the timer was set to this moment.
+                ready.clear_ready();
+            }
+        }
+    }
+
+    impl Alarm for TokioAlarm {
+        async fn wait_until(&mut self, at: Moment) {
+            if at == Moment::NEVER {
+                std::future::pending::<()>().await;
+            }
+            if self.fired(at).await.is_err() {
+                nap_until(at).await;
+            }
+        }
+    }
+}
+
+/// A timer on the suspend-aware clock.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+#[derive(Debug)]
+pub struct TokioAlarm(());
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+impl TokioAlarm {
+    fn new() -> io::Result<Self> {
+        Ok(Self(()))
+    }
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+impl Alarm for TokioAlarm {
+    async fn wait_until(&mut self, at: Moment) {
+        nap_until(at).await;
+    }
+}
+
+/// Sleeps until `at` in naps.
+async fn nap_until(at: Moment) {
+    loop {
+        let remaining = at.since(now());
+        if remaining.is_zero() {
+            return;
+        }
+        pause(remaining.min(NAP_MAX)).await;
+    }
+}
+
+/// Sleeps on tokio's clock.
+#[expect(clippy::disallowed_methods, reason = "this is the runtime file")]
+pub(crate) fn pause(span: Duration) -> impl Future<Output = ()> + Send {
+    tokio::time::sleep(span)
+}
+
+#[cfg(feature = "redis")]
+pub(crate) use self::work::{Task, jittered, spawn, within};
+
+/// What the Redis store needs besides a pause.
+#[cfg(feature = "redis")]
+mod work {
+    use std::future::Future;
+    use std::time::Duration;
+
+    use tokio::task::AbortHandle;
+
+    /// The output of `work`, or `None` when it takes longer than `limit`.
+    #[expect(clippy::disallowed_methods, reason = "this is the runtime file")]
+    pub(crate) async fn within<T>(limit: Duration, work: impl Future<Output = T>) -> Option<T> {
+        tokio::time::timeout(limit, work).await.ok()
+    }
+
+    /// Half of `span` to the whole of it, drawn at random, so that clients that failed together do not come back together.
+    pub(crate) fn jittered(span: Duration) -> Duration {
+        let mut byte = [0; 1];
+        // Without random numbers there is no jitter, which is no reason to fail.
+        let _ = getrandom::fill(&mut byte);
+        span.mul_f64(0.5 + f64::from(byte[0]) / 510.0)
+    }
+
+    /// A task that ends when this value is dropped.
+    #[derive(Debug)]
+    pub(crate) struct Task(AbortHandle);
+
+    /// Starts a task on the current tokio runtime.
+    #[expect(clippy::disallowed_methods, reason = "this is the runtime file")]
+    pub(crate) fn spawn(work: impl Future<Output = ()> + Send + 'static) -> Task {
+        Task(tokio::spawn(work).abort_handle())
+    }
+
+    impl Task {
+        /// Ends the task: the runtime drops it, and what it owns, before it runs anything that is scheduled later.
+        pub(crate) fn end(&self) {
+            self.0.abort();
+        }
+
+        /// Whether it has ended, by itself or by [`Task::end`].
+        pub(crate) fn has_ended(&self) -> bool {
+            self.0.is_finished()
+        }
+    }
+
+    impl Drop for Task {
+        fn drop(&mut self) {
+            self.end();
+        }
+    }
+}

@@ -307,13 +307,17 @@ impl Engine {
         self.holders.get(&(subject.clone(), owner)).copied()
     }
 
-    /// Whether nothing is held, waiting, to be undone or on its way: a client without users may end.
+    /// The client's identity on the wire.
     #[must_use]
-    pub fn is_idle(&self) -> bool {
-        self.tickets.is_empty()
-            && self.tenures.is_empty()
-            && self.partings.is_empty()
-            && self.calls.is_empty()
+    pub const fn client(&self) -> ClientId {
+        self.client
+    }
+
+    /// Whether the client is closed, and nothing is left to be released, undone, answered or told.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        let told = self.closing.as_ref().is_some_and(undo::Closing::is_told);
+        told && self.partings.is_empty() && self.calls.is_empty()
     }
 
     /// Whether [`Event::Close`] was taken.

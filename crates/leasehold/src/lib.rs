@@ -1,1 +1,57 @@
-//! x
+//! Distributed locks over the Redis or Valkey that you already run, in the wire format of Redisson.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), leasehold::Error> {
+//! let client = leasehold::Client::connect("redis://127.0.0.1:6379").await?;
+//! let guard = client.lock("order:42").lock().await?;
+//! // ... the work that nobody else may do meanwhile ...
+//! guard.release().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Which primitive
+//!
+//! | you want | use |
+//! |---|---|
+//! | one holder at a time, over processes and machines | [`Client::lock`] |
+//! | work that stops when the lock is lost | [`Lock::run`] |
+//! | to take a lock again in code that already holds it | [`owner::scope`], or [`Lock::owned_by`] |
+//!
+//! # What a distributed lock cannot promise
+//!
+//! It cannot stop a holder that was paused past its lease from writing. The holder's process may be suspended between
+//! a check and the write, for longer than any lease, and another one then holds the lock. Only the resource itself can
+//! refuse such a write, by a token that grows with each grant; no Redis lock can exclude a paused writer without that,
+//! and neither can one in etcd, ZooKeeper or Hazelcast. What this library does promise: a [`Guard`] knows by its own
+//! clock until when it may be trusted, tells you when that ends ([`Guard::lost`]), and no two guards of one lock are
+//! valid at one moment as long as one server keeps its data and clocks run at the same rate within 1 %. With replicas,
+//! a failover can lose a lock that was just taken; with a restart that loses data, so can a single server.
+//!
+//! # How it works
+//!
+//! A lock is a hash on the server, with one field for its holder and a time to live, the *lease*. The *watchdog* renews
+//! the lease every third of it. A waiter subscribes to a channel on which a release is announced, and asks again from
+//! time to time in case the message is lost. All of a client's locks share two connections and one thread of their own,
+//! so a busy async runtime cannot delay a renewal; futures of this crate run on any executor.
+
+pub mod error;
+pub mod owner;
+
+mod client;
+mod connect;
+mod driver;
+mod guard;
+mod lock;
+mod shared;
+mod ticket;
+
+pub use client::{Client, ClientBuilder};
+pub use error::{AcquireError, ConnectError, EnsureError, Error, InspectError, ReleaseError, RunError};
+pub use guard::{Guard, Released};
+pub use leasehold_proto::engine::{CloseReport, LostReason};
+pub use leasehold_proto::{
+    Applied, LEASE_MAX, LEASE_MIN, LeaseError, NAME_BYTES_MAX, Name, NameError, Owner, StoreError,
+    StoreErrorKind, Verb, WireOwner,
+};
+pub use lock::{IntoName, Lock};

@@ -61,7 +61,6 @@ pub enum Settlement {
 
 /// Why an acquire ended without a hold.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub enum AcquireFailure {
     /// Somebody else holds it; the wait is over.
     Contended,
@@ -102,7 +101,6 @@ pub struct ReleaseFailure {
 
 /// Why a hold cannot be trusted for as long as was asked.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub enum EnsureFailure {
     /// It is gone.
     Lost(LostReason),

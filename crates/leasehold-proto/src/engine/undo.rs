@@ -37,6 +37,13 @@ pub(super) struct Closing {
     released: u64,
 }
 
+impl Closing {
+    /// Whether everybody who closed has the report.
+    pub(super) fn is_told(&self) -> bool {
+        self.ids.is_empty()
+    }
+}
+
 impl Engine {
     /// Takes a wire owner off the server, starting now.
     pub(super) fn begin_parting(&mut self, now: Moment, wire: WireOwner, subject: &Subject, lease: Lease) {

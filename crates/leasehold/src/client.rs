@@ -1,0 +1,125 @@
+//! The entry point: one client per process and server.
+//!
+//! Invariant: whatever a client holds is released when it is closed or when its last user is gone.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_proto::Owner;
+use leasehold_proto::engine::{CloseReport, Event, Settings, Settlement};
+
+use crate::connect::connect;
+use crate::error::ConnectError;
+use crate::lock::{IntoName, Lock};
+use crate::shared::Handle;
+use crate::ticket::Ticket;
+
+/// A client of one server: two connections and one thread for all its locks. Cheap to clone.
+///
+/// When the last clone, lock, guard and future of a client is gone, what it holds is released and its thread ends.
+/// Use [`close`](Client::close) to wait for that.
+#[derive(Clone)]
+pub struct Client {
+    handle: Arc<Handle>,
+}
+
+/// Settings of a client, before it connects.
+#[derive(Clone, Debug, Default)]
+#[must_use = "a builder does nothing until it connects"]
+pub struct ClientBuilder {
+    settings: Settings,
+}
+
+impl Client {
+    /// Connects to `redis://[user:password@]host[:port][/db]` or `unix:///path/to.sock`.
+    ///
+    /// # Errors
+    /// [`ConnectError`] when the URL cannot be used, or the server cannot be reached, refuses the password, is not
+    /// ready to serve or is no Redis at all; at the latest after the timeout of 3 s. No error repeats the password.
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends the attempt; nothing is left behind.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # async fn example() -> Result<(), leasehold::Error> {
+    /// let client = leasehold::Client::connect("redis://127.0.0.1:6379").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn connect(url: &str) -> Result<Self, ConnectError> {
+        Self::builder().connect(url).await
+    }
+
+    /// Settings other than the defaults.
+    pub fn builder() -> ClientBuilder {
+        ClientBuilder::default()
+    }
+
+    /// The reentrant lock of this name, Redisson's `RLock`. Nothing is sent yet: a name that cannot be used is
+    /// reported by the first operation.
+    ///
+    /// The name is text of 1 to 512 bytes without control characters or braces, or a [`Name`](crate::Name) made
+    /// otherwise.
+    #[must_use]
+    pub fn lock(&self, name: impl IntoName) -> Lock {
+        Lock::new(&self.handle, name.into_name())
+    }
+
+    /// An owner that nobody else has, for [`Lock::owned_by`].
+    #[must_use]
+    pub fn owner(&self) -> Owner {
+        Owner::unique()
+    }
+
+    /// Releases everything that this client holds, refuses its waiters, and waits until the server has confirmed, for
+    /// the timeout at most. Every guard's [`lost`](crate::Guard::lost) resolves as closed, and every later acquire is
+    /// refused.
+    ///
+    /// # Cancel safety
+    /// The client is closed from the first poll on; dropping the future only gives up the report.
+    pub async fn close(&self) -> CloseReport {
+        if self.handle.check_process().is_err() {
+            return CloseReport::default();
+        }
+        match Ticket::new(&self.handle, Event::Close).await {
+            Settlement::Closed(report) => report,
+            other => unreachable!("a close settled as {other:?}"),
+        }
+    }
+}
+
+impl ClientBuilder {
+    /// How long one call to the server may take, connecting included (default 3 s). It is also for how long a failing
+    /// server is asked again before a waiter is told, and the longest that [`Client::close`] takes.
+    pub const fn timeout(mut self, timeout: Duration) -> Self {
+        self.settings.timeout = timeout;
+        self
+    }
+
+    /// How long a waiter sleeps at most before it asks again without having been woken (default 1 s): what a lost
+    /// wake-up can cost.
+    pub const fn poll_interval(mut self, interval: Duration) -> Self {
+        self.settings.poll_interval = interval;
+        self
+    }
+
+    /// Connects with these settings.
+    ///
+    /// # Errors
+    /// As [`Client::connect`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends the attempt; nothing is left behind.
+    pub async fn connect(self, url: &str) -> Result<Client, ConnectError> {
+        let handle = connect(url, self.settings).await?;
+        Ok(Client { handle })
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Client({})", self.handle.read(|engine, _| engine.client()))
+    }
+}

@@ -1,0 +1,239 @@
+//! What can go wrong, one small enum per operation, and [`Error`] for users of `?`.
+//!
+//! Invariant: every error says which is true: the lock was not acquired; it is unknown and free again by then; or it
+//! was held and is lost, because. A lock that somebody else holds is no error where not getting it is an answer.
+
+use std::io;
+use std::time::Duration;
+
+use leasehold_proto::engine::{AcquireFailure, EnsureFailure, LostReason, ReleaseFailure};
+use leasehold_proto::{LEASE_MIN, LeaseError, NameError, StoreError};
+
+pub use crate::connect::UrlError;
+
+/// Why a client could not be made. Nothing is left behind.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// The URL is not one that can be connected to.
+    #[error("the server's URL cannot be used")]
+    Url(#[source] UrlError),
+    /// The server did not let us in.
+    #[error("no connection to {server}")]
+    Store {
+        /// The URL, with its password masked.
+        server: String,
+        /// What it said.
+        source: StoreError,
+    },
+    /// The operating system gave no thread or no timer for the client's driver.
+    #[error("the client's thread could not be started")]
+    Thread(#[source] io::Error),
+}
+
+/// Why an acquire ended without a guard, other than by somebody else's hold.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AcquireError {
+    /// The name is not a lock's name; nothing was sent.
+    #[error("not acquired: the name cannot be used")]
+    Name(#[from] NameError),
+    /// The lease is not a lease; nothing was sent.
+    #[error("not acquired: the lease cannot be used")]
+    Lease(#[from] LeaseError),
+    /// The bound on the hold is shorter than the shortest lease; nothing was sent.
+    #[error("not acquired: a bound of {given:?} on the hold is too short, at least {LEASE_MIN:?} is needed")]
+    MaxHold {
+        /// The bound that was asked for.
+        given: Duration,
+    },
+    /// The server failed and certainly did not run the script: nothing is locked.
+    #[error("not acquired, nothing is locked")]
+    Store(#[source] StoreError),
+    /// The server may have run the script. If it did, it is undone as soon as the server answers, and the lease
+    /// bounds it in any case.
+    #[error("unknown whether acquired; free of this attempt again within {free_within:?}")]
+    Unknown {
+        /// By when, counted from the error, nothing of this attempt is left on the server.
+        free_within: Duration,
+        /// What went wrong.
+        source: StoreError,
+    },
+    /// The owner's present hold, which this acquire would have re-entered, is lost. Drop its guards first.
+    #[error("not re-entered: the owner's hold is lost, {reason}")]
+    Lost {
+        /// Why it is gone.
+        reason: LostReason,
+    },
+    /// The key has no expiry, so it would block for ever; it was left as it is. No lock of the family leaves such a
+    /// key behind: look who wrote it, or free it with [`Lock::force_unlock`](crate::Lock::force_unlock).
+    #[error("not acquired: the key has no expiry and would block for ever, it was left as it is")]
+    NoExpiry,
+    /// Grants arrived when their lease had nothing left to trust; they were given back.
+    #[error("not acquired: the lease of {lease:?} was over when its grant arrived after {took:?}")]
+    LeaseTooShort {
+        /// The lease.
+        lease: Duration,
+        /// How long the last grant took.
+        took: Duration,
+    },
+    /// The future was not polled for so long after its grant that the lock was given back.
+    #[error("not acquired: the grant was not taken in time and was given back")]
+    Unclaimed,
+    /// The client is closed.
+    #[error("not acquired: the client is closed")]
+    Closed,
+    /// This process is a fork of the one that made the client.
+    #[error("not acquired: the client belongs to the process that this one was forked from")]
+    Forked,
+}
+
+/// Why a release is not confirmed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReleaseError {
+    /// The server has not answered. The release goes on being tried, and the lease bounds it in any case.
+    #[error("the release is not confirmed; the lock is free within {free_within:?}")]
+    Unconfirmed {
+        /// By when, counted from the error, the lock is free at the latest.
+        free_within: Duration,
+        /// What went wrong.
+        source: StoreError,
+    },
+    /// This process is a fork of the one that made the client; the hold belongs to that one.
+    #[error("not released: the client belongs to the process that this one was forked from")]
+    Forked,
+}
+
+/// Why a hold cannot be trusted for as long as was asked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum EnsureError {
+    /// It is gone.
+    #[error("the lock is lost: {reason}")]
+    Lost {
+        /// Why.
+        reason: LostReason,
+    },
+    /// No renewal can give so much: it is more than a lease, or more than the hold's own bound leaves.
+    #[error("the lock can be ensured for at most {most:?}")]
+    TooLong {
+        /// The most that can be had.
+        most: Duration,
+    },
+    /// The renewal was not confirmed; the hold may be trusted for the rest of its lease and goes on being renewed.
+    #[error("the renewal is not confirmed; the lock is held for another {remaining:?}")]
+    Unconfirmed {
+        /// For how long.
+        remaining: Duration,
+        /// What went wrong.
+        source: StoreError,
+    },
+    /// This process is a fork of the one that made the client.
+    #[error("the client belongs to the process that this one was forked from")]
+    Forked,
+}
+
+/// Why a body that was to run under a lock has no result.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// The lock was not acquired, and the body did not run.
+    #[error("the body did not run")]
+    Acquire(#[from] AcquireError),
+    /// The lock was lost while the body ran; the body was cancelled at its next await point, or its result dropped.
+    #[error("the lock was lost while the body ran: {reason}")]
+    Lost {
+        /// Why.
+        reason: LostReason,
+    },
+}
+
+/// Why a lock could not be looked at, or forced free.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum InspectError {
+    /// The name is not a lock's name; nothing was sent.
+    #[error("the name cannot be used")]
+    Name(#[from] NameError),
+    /// The server did not answer, or not as the script does.
+    #[error("the lock could not be looked at")]
+    Store(#[from] StoreError),
+    /// The key has no expiry; no lock of the family leaves such a key behind.
+    #[error("the key has no expiry")]
+    NoExpiry,
+    /// The client is closed.
+    #[error("the client is closed")]
+    Closed,
+    /// This process is a fork of the one that made the client.
+    #[error("the client belongs to the process that this one was forked from")]
+    Forked,
+}
+
+/// Any error of this crate.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Of connecting.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    /// Of acquiring.
+    #[error(transparent)]
+    Acquire(#[from] AcquireError),
+    /// Of releasing.
+    #[error(transparent)]
+    Release(#[from] ReleaseError),
+    /// Of renewing on demand.
+    #[error(transparent)]
+    Ensure(#[from] EnsureError),
+    /// Of running a body under a lock.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// Of looking at a lock.
+    #[error(transparent)]
+    Inspect(#[from] InspectError),
+}
+
+impl AcquireError {
+    /// The error of a failure that is one; `None` for a lock that somebody else holds.
+    pub(crate) fn of(failure: AcquireFailure) -> Option<Self> {
+        Some(match failure {
+            AcquireFailure::Contended => return None,
+            AcquireFailure::Lost(reason) => Self::Lost { reason },
+            AcquireFailure::Failed(source) => Self::Store(source),
+            AcquireFailure::Unknown { free_within, error } => Self::Unknown {
+                free_within,
+                source: error,
+            },
+            AcquireFailure::NoExpiry => Self::NoExpiry,
+            AcquireFailure::LeaseTooShort { lease, took } => Self::LeaseTooShort {
+                lease: lease.duration(),
+                took,
+            },
+            AcquireFailure::Unclaimed => Self::Unclaimed,
+            AcquireFailure::Closed => Self::Closed,
+        })
+    }
+}
+
+impl From<ReleaseFailure> for ReleaseError {
+    fn from(failure: ReleaseFailure) -> Self {
+        Self::Unconfirmed {
+            free_within: failure.free_within,
+            source: failure.error,
+        }
+    }
+}
+
+impl From<EnsureFailure> for EnsureError {
+    fn from(failure: EnsureFailure) -> Self {
+        match failure {
+            EnsureFailure::Lost(reason) => Self::Lost { reason },
+            EnsureFailure::TooLong { most } => Self::TooLong { most },
+            EnsureFailure::Unconfirmed { remaining, error } => Self::Unconfirmed {
+                remaining,
+                source: error,
+            },
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! A hold, as a value: while it lives, the lock is held or known to be lost.
+//!
+//! Invariant: a guard keeps no state of its own. It names a hold, and asks the engine, which goes by the clock.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use leasehold_proto::engine::{Event, Id, LostReason, Settlement};
+use leasehold_proto::{Name, WireOwner};
+
+use crate::error::{EnsureError, ReleaseError};
+use crate::shared::Handle;
+use crate::ticket::Ticket;
+
+/// A hold of a lock, released when dropped.
+///
+/// `Send + 'static`: it can be moved into tasks and structs. Dropping it never blocks and never panics, outside a
+/// runtime and during a panic too: the release is queued and done by the client's own thread. There is no poisoning:
+/// a panic releases.
+///
+/// # Losing the lease
+/// A hold ends without its holder's doing when the watchdog cannot renew it, when a fixed lease runs out, or when
+/// somebody deletes it on the server. [`is_held`](Self::is_held) and [`remaining`](Self::remaining) go by a clock that
+/// does not stand still in suspend, counted from before the last confirmed call was sent, less what clocks may differ;
+/// [`lost`](Self::lost) tells you. Between a check and what follows it a process can be paused for any time: what must
+/// not happen twice needs a check at the resource as well.
+#[must_use = "dropping a guard releases the lock at once"]
+pub struct Guard {
+    handle: Arc<Handle>,
+    hold: Id,
+    name: Name,
+    wire_owner: WireOwner,
+    spent: bool,
+}
+
+/// How a release went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Released {
+    /// The lock was held until now and this hold of it is given back.
+    Released,
+    /// The lock was not this holder's any more: it had been lost before the release.
+    NotHeld,
+}
+
+impl Guard {
+    /// Of a hold that was just claimed.
+    pub(crate) fn new(handle: &Arc<Handle>, hold: Id, name: Name) -> Option<Self> {
+        let wire_owner = handle.read(|engine, _| engine.wire_owner(hold))?;
+        Some(Self {
+            handle: Arc::clone(handle),
+            hold,
+            name,
+            wire_owner,
+            spent: false,
+        })
+    }
+
+    /// Whether the hold may be trusted now, by the clock. Costs no round trip.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.handle.check_process().is_ok() && self.handle.read(|engine, now| engine.is_held(self.hold, now))
+    }
+
+    /// For how long the hold may be trusted unless it is renewed; zero when it is lost. Costs no round trip.
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        match self.handle.check_process() {
+            Ok(()) => self.handle.read(|engine, now| engine.remaining(self.hold, now)),
+            Err(_) => Duration::ZERO,
+        }
+    }
+
+    /// Completes when the hold is lost, and says why. By the local clock alone: no server has to answer for it.
+    ///
+    /// # Cancel safety
+    /// Cancel safe; it may be called any number of times, and at once when the hold is lost already. In a forked
+    /// process it completes at once, as [`LostReason::Closed`].
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # async fn work() {}
+    /// # async fn example(guard: leasehold::Guard) {
+    /// tokio::select! {
+    ///     () = work() => {}
+    ///     reason = guard.lost() => eprintln!("stopped: {reason}"),
+    /// }
+    /// # }
+    /// ```
+    pub async fn lost(&self) -> LostReason {
+        poll_fn(|cx| {
+            if self.handle.check_process().is_err() {
+                return Poll::Ready(LostReason::Closed);
+            }
+            match self
+                .handle
+                .read_as(self.hold, cx.waker(), |engine, now| engine.lost(self.hold, now))
+            {
+                Some(reason) => Poll::Ready(reason),
+                None => Poll::Pending,
+            }
+        })
+        .await
+    }
+
+    /// Makes sure that the hold may be trusted for at least this long: renews it now if less is left.
+    ///
+    /// # Errors
+    /// [`EnsureError`] when the hold is lost, when no renewal can give so much, or when the renewal was not confirmed,
+    /// at the latest after the client's timeout.
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves the hold as it is; a renewal that was sent may still extend it.
+    pub async fn ensure(&self, least: Duration) -> Result<(), EnsureError> {
+        self.handle.check_process().map_err(|_| EnsureError::Forked)?;
+        let hold = self.hold;
+        match Ticket::new(&self.handle, |id| Event::Ensure { id, hold, least }).await {
+            Settlement::Ensured(outcome) => Ok(outcome?),
+            other => unreachable!("an ensure settled as {other:?}"),
+        }
+    }
+
+    /// Releases, and reports how it went.
+    ///
+    /// # Errors
+    /// [`ReleaseError::Unconfirmed`] when the server has not answered within the client's timeout. The release goes on
+    /// being tried without anybody waiting, until the lease has ended.
+    ///
+    /// # Cancel safety
+    /// Dropping the future does not cancel the release, it only gives up the report.
+    pub async fn release(mut self) -> Result<Released, ReleaseError> {
+        self.handle.check_process().map_err(|_| ReleaseError::Forked)?;
+        let hold = self.hold;
+        let ticket = Ticket::new(&self.handle, |id| Event::Release {
+            hold,
+            report: Some(id),
+        });
+        self.spent = true;
+        match ticket.await {
+            Settlement::Released(Ok(true)) => Ok(Released::Released),
+            Settlement::Released(Ok(false)) => Ok(Released::NotHeld),
+            Settlement::Released(Err(failure)) => Err(failure.into()),
+            other => unreachable!("a release settled as {other:?}"),
+        }
+    }
+
+    /// Gives the guard up without a release: renewal stops, and the lock is free when the present lease has run out.
+    pub fn keep(mut self) {
+        if self.handle.check_process().is_ok() {
+            self.spent = true;
+            self.handle.step(Event::Keep(self.hold));
+        }
+    }
+
+    /// The name of the lock.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.name.as_str()
+    }
+
+    /// What stands on the server for this hold: the field of the lock's hash.
+    #[must_use]
+    pub const fn wire_owner(&self) -> WireOwner {
+        self.wire_owner
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if self.handle.check_process().is_ok() {
+            if !self.spent {
+                self.handle.step(Event::Release {
+                    hold: self.hold,
+                    report: None,
+                });
+            }
+            self.handle.forget(self.hold);
+        }
+    }
+}
+
+impl fmt::Debug for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Guard")
+            .field("name", &self.name)
+            .field("owner", &self.wire_owner)
+            .finish_non_exhaustive()
+    }
+}

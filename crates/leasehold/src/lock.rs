@@ -1,0 +1,5 @@
+//! The locks.
+
+mod reentrant;
+
+pub use reentrant::{IntoName, Lock};

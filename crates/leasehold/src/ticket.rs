@@ -1,0 +1,71 @@
+//! The user's future for one acquire, release or renewal.
+//!
+//! Invariant: the engine is told when the future is dropped, so whatever it had begun is undone or forgotten; an
+//! outcome that was taken is taken with no await point between it and the caller.
+//! Called by: locks, guards and the client.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use leasehold_proto::engine::{Event, Id, Settlement};
+
+use crate::shared::Handle;
+
+/// Waits for the outcome of the event that it brings.
+pub(crate) struct Ticket {
+    handle: Arc<Handle>,
+    id: Id,
+    stage: Stage,
+}
+
+enum Stage {
+    New(Event),
+    Waiting,
+    Done,
+}
+
+impl Ticket {
+    /// A ticket for the event that `event` makes of the ticket's id; it is brought at the first poll.
+    pub(crate) fn new(handle: &Arc<Handle>, event: impl FnOnce(Id) -> Event) -> Self {
+        let id = handle.next_id();
+        Self {
+            handle: Arc::clone(handle),
+            id,
+            stage: Stage::New(event(id)),
+        }
+    }
+
+    /// The ticket's id; after a granted acquire it is the hold's.
+    pub(crate) const fn id(&self) -> Id {
+        self.id
+    }
+}
+
+impl Future for Ticket {
+    type Output = Settlement;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Settlement> {
+        if let Stage::New(event) = std::mem::replace(&mut self.stage, Stage::Waiting) {
+            self.handle.step_as(self.id, cx.waker(), event);
+        }
+        match self.handle.step_as(self.id, cx.waker(), Event::Claim(self.id)) {
+            Some(settlement) => {
+                self.stage = Stage::Done;
+                self.handle.forget(self.id);
+                Poll::Ready(settlement)
+            }
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        if matches!(self.stage, Stage::Waiting) && self.handle.check_process().is_ok() {
+            self.handle.step(Event::Cancel(self.id));
+            self.handle.forget(self.id);
+        }
+    }
+}

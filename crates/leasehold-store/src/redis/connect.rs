@@ -65,10 +65,7 @@ pub(super) async fn open(url: &ServerUrl, options: ConnectOptions) -> Result<Ope
             .await
             .map_err(Failure::unreachable)?;
         dialled = true;
-        let secret = url.credentials.as_ref().map(|login| login.password.as_str());
-        greet(socket, url)
-            .await
-            .map_err(|failure| failure.of_connect(secret))
+        greet(socket, url).await.map_err(Failure::of_connect)
     };
     match within(options.timeout, attempt).await {
         Some(outcome) => outcome,
@@ -105,7 +102,7 @@ async fn greet(mut socket: Socket, url: &ServerUrl) -> Result<Opened, Failure> {
     }
     let greeting = match reader.next(&mut socket).await? {
         Value::SimpleString(text) if text == "PONG" => Ok(()),
-        Value::ServerError(error) => read_excuse(refusal(&error).of_connect(None))?,
+        Value::ServerError(error) => read_excuse(refusal(&error).of_connect())?,
         _ => return Err(malformed()),
     };
     Ok(Opened {

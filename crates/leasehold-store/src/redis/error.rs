@@ -43,7 +43,7 @@ const CODES: [(&str, Kind, Applied); 20] = [
 ];
 
 /// Errors without a code of their own, by the beginning of what follows `ERR `.
-const TEXTS: [(&str, Kind, Applied); 10] = [
+const TEXTS: [(&str, Kind, Applied); 12] = [
     ("max number of clients reached", Kind::TooManyClients, No),
     ("invalid password", Kind::AuthenticationFailed, No),
     (
@@ -56,6 +56,8 @@ const TEXTS: [(&str, Kind, Applied); 10] = [
         Kind::AuthenticationFailed,
         No,
     ),
+    ("DB index is out of range", Kind::Server, No),
+    ("invalid DB index", Kind::Server, No),
     // In a script, so the writes before it stay.
     (
         "The user executing the script can't run this command",
@@ -121,12 +123,12 @@ impl Failure {
         }
     }
 
-    /// The same failure as one of a connect, where no script was sent. The server's words are left out when they
-    /// repeat `secret`, as Redis does when it does not know a command.
-    pub(super) fn of_connect(mut self, secret: Option<&str>) -> Self {
+    /// The same failure as one of a connect, where no script was sent. What the server said is left out unless it is
+    /// known not to repeat the password, as the answer to a command that a server does not know does.
+    pub(super) fn of_connect(mut self) -> Self {
         self.applied = No;
-        if let (Some(Cause::Said(text)), Some(secret)) = (&self.cause, secret)
-            && text.contains(secret)
+        if let Some(Cause::Said(text)) = &self.cause
+            && find(text).is_none()
         {
             self.cause = None;
         }
@@ -156,10 +158,204 @@ impl Failure {
 }
 
 fn classify(text: &str) -> (Kind, Applied) {
+    find(text).unwrap_or((Kind::Server, Unknown))
+}
+
+fn find(text: &str) -> Option<(Kind, Applied)> {
     let (code, rest) = text.split_once(' ').unwrap_or((text, ""));
     let row = match code {
         "ERR" => TEXTS.iter().find(|(beginning, ..)| rest.starts_with(beginning)),
         _ => CODES.iter().find(|(known, ..)| *known == code),
     };
-    row.map_or((Kind::Server, Unknown), |&(_, kind, applied)| (kind, applied))
+    row.map(|&(_, kind, applied)| (kind, applied))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Texts of redis-server 7.0.15 unless another version is named.
+    const SAID: [(&str, Kind, Applied); 33] = [
+        ("NOSCRIPT No matching script. Please use EVAL.", Kind::Server, No),
+        (
+            "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
+            Kind::Busy,
+            No,
+        ),
+        (
+            "LOADING Redis is loading the dataset in memory",
+            Kind::Loading,
+            No,
+        ),
+        (
+            "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+            Kind::MasterDown,
+            No,
+        ),
+        (
+            "READONLY You can't write against a read only replica. script: c0ffee, on @user_script:1.",
+            Kind::ReadOnly,
+            No,
+        ),
+        (
+            "NOREPLICAS Not enough good replicas to write. script: c0ffee, on @user_script:1.",
+            Kind::NoReplicas,
+            No,
+        ),
+        (
+            "OOM command not allowed when used memory > 'maxmemory'. script: c0ffee",
+            Kind::OutOfMemory,
+            No,
+        ),
+        (
+            "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist",
+            Kind::Misconfigured,
+            No,
+        ),
+        ("CLUSTERDOWN The cluster is down", Kind::ClusterDown, No),
+        ("CLUSTERDOWN Hash slot not served", Kind::ClusterDown, No),
+        ("MOVED 866 127.0.0.1:7001", Kind::WrongNode, No),
+        ("ASK 866 127.0.0.1:7001", Kind::WrongNode, No),
+        (
+            "TRYAGAIN Multiple keys request during rehashing of slot",
+            Kind::TryAgain,
+            No,
+        ),
+        (
+            "CROSSSLOT Keys in request don't hash to the same slot",
+            Kind::WrongNode,
+            No,
+        ),
+        (
+            "NOPERM this user has no permissions to run the 'evalsha' command",
+            Kind::PermissionDenied,
+            No,
+        ),
+        (
+            "DENIED Redis is running in protected mode because protected mode is enabled",
+            Kind::PermissionDenied,
+            No,
+        ),
+        ("NOAUTH Authentication required.", Kind::AuthenticationFailed, No),
+        (
+            "WRONGPASS invalid username-password pair or user is disabled.",
+            Kind::AuthenticationFailed,
+            No,
+        ),
+        (
+            "WRONGTYPE Operation against a key holding the wrong kind of value script: c0ffee",
+            Kind::WrongType,
+            Unknown,
+        ),
+        (
+            "LOCKERR acquire: lease_ms and count must be whole and positive",
+            Kind::Server,
+            No,
+        ),
+        ("ERR max number of clients reached", Kind::TooManyClients, No),
+        (
+            "ERR AUTH <password> called without any password configured for the default user. Are you sure",
+            Kind::AuthenticationFailed,
+            No,
+        ),
+        (
+            "ERR The user executing the script can't run this command or subcommand script: c0ffee",
+            Kind::PermissionDenied,
+            Unknown,
+        ),
+        (
+            "ERR The user executing the script can't access at least one of the keys mentioned",
+            Kind::PermissionDenied,
+            Unknown,
+        ),
+        // Redis 7.2 and later.
+        (
+            "ERR ACL failure in script: User lock has no permissions to run the 'set' command",
+            Kind::PermissionDenied,
+            Unknown,
+        ),
+        (
+            "ERR Script attempted to access a non local key in a cluster node script: c0ffee",
+            Kind::WrongNode,
+            Unknown,
+        ),
+        (
+            "ERR hash value is not an integer script: c0ffee, on @user_script:1.",
+            Kind::WrongType,
+            Unknown,
+        ),
+        (
+            "ERR increment or decrement would overflow script: c0ffee",
+            Kind::WrongType,
+            Unknown,
+        ),
+        (
+            "ERR invalid expire time in 'pexpire' command script: c0ffee",
+            Kind::Server,
+            Unknown,
+        ),
+        (
+            "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)",
+            Kind::Server,
+            Unknown,
+        ),
+        (
+            "ERR WAIT cannot be used with replica instances. Please also note",
+            Kind::Server,
+            Unknown,
+        ),
+        ("ERR", Kind::Server, Unknown),
+        ("", Kind::Server, Unknown),
+    ];
+
+    #[test]
+    fn every_text_of_the_table_has_its_kind_and_says_whether_it_applied() {
+        for (text, kind, applied) in SAID {
+            assert_eq!(classify(text), (kind, applied), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_code_is_a_whole_word() {
+        assert_eq!(
+            classify("BUSYKEY Target key name already exists."),
+            (Kind::Server, Unknown)
+        );
+        assert_eq!(
+            classify("BUSYGROUP Consumer Group name already exists"),
+            (Kind::Server, Unknown)
+        );
+    }
+
+    #[test]
+    fn what_a_server_says_while_connecting_is_kept_only_if_known() {
+        let unknown = "ERR unknown command 'AUTH', with args beginning with: 'hunter2' ";
+        let error = Failure::said(unknown)
+            .of_connect()
+            .during(Verb::Connect, "".into());
+        assert_eq!((error.kind, error.applied), (Kind::Server, No));
+        assert!(error.source().is_none());
+        let known = Failure::said("ERR DB index is out of range").of_connect();
+        assert!(known.during(Verb::Connect, "".into()).source().is_some());
+    }
+
+    #[test]
+    fn what_a_server_says_is_escaped_and_cut() {
+        let failure = Failure::said(&format!("ERR \x1b[31m{}", "x".repeat(10_000)));
+        let error = failure.during(Verb::Acquire, "k".into());
+        let source = error.source().unwrap().to_string();
+        assert!(
+            source.starts_with("the server said \"ERR \\u{1b}[31mxxx"),
+            "{source}"
+        );
+        assert!(source.len() < TEXT_MAX + 50);
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_classified_without_a_panic(text in ".{0,400}") {
+            let _ = Failure::said(&text).of_connect().during(Verb::Connect, "".into());
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! The stream under a connection.
 //!
-//! Invariant: closing it is a reset: what the server's machine has not received by then is never delivered.
+//! Invariant: closing it is a reset: what the server's machine has not received by then is never delivered. (On a unix
+//! socket there is no such time between: what was written is received.)
 //! Called by: `connect`.
 
 use std::io;

@@ -178,6 +178,7 @@ impl Lane {
             Err(failure) => Err(failure),
         };
         let mut state = self.state();
+        // Taking the state out drops the handle of this very task, which would end it at its next await: there is none.
         let State::Connecting { line, .. } = mem::replace(&mut *state, State::Idle) else {
             *state = State::Closed;
             return;

@@ -4,15 +4,11 @@
 //! its scheme.
 //! Called by: the client, with what the user wrote.
 
+mod parse;
+
 use std::fmt;
-use std::net::Ipv6Addr;
 use std::path::PathBuf;
 use std::str::FromStr;
-
-const DEFAULT_PORT: u16 = 6379;
-
-/// Schemes that the family of URLs has and this build does not serve.
-const NOT_BUILT_IN: [&str; 4] = ["rediss", "redis+sentinel", "redis+cluster", "memory"];
 
 /// Where a server is and how to log in: `redis://[[user]:password@]host[:port][/db]` or
 /// `unix:///path/to.sock[?db=n&user=name&pass=word]`.
@@ -99,13 +95,7 @@ impl ServerUrl {
     /// # Errors
     /// [`UrlError`] says which part is wrong, without repeating it: it might be the password.
     pub fn parse(text: &str) -> Result<Self, UrlError> {
-        let (scheme, rest) = text.split_once("://").ok_or(UrlError::NoScheme)?;
-        let scheme = scheme.to_ascii_lowercase();
-        match scheme.as_str() {
-            "redis" => parse_tcp(rest),
-            "unix" => parse_unix(rest),
-            other => Err(refuse(other)),
-        }
+        parse::url(text)
     }
 }
 
@@ -115,145 +105,6 @@ impl FromStr for ServerUrl {
     fn from_str(text: &str) -> Result<Self, UrlError> {
         Self::parse(text)
     }
-}
-
-fn refuse(scheme: &str) -> UrlError {
-    if let Some(scheme) = NOT_BUILT_IN.into_iter().find(|known| *known == scheme) {
-        return UrlError::NotBuiltIn { scheme };
-    }
-    // What stands before `://` may also be a password that was pasted in the wrong place.
-    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
-    if scheme.starts_with(|c: char| c.is_ascii_alphabetic()) && scheme.chars().all(allowed) {
-        UrlError::UnknownScheme {
-            scheme: scheme.into(),
-        }
-    } else {
-        UrlError::NoScheme
-    }
-}
-
-fn parse_tcp(rest: &str) -> Result<ServerUrl, UrlError> {
-    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-    let (authority, tail) = rest.split_at(end);
-    if tail.contains('@') {
-        return Err(UrlError::UnescapedCredentials);
-    }
-    let (login, place) = authority.rsplit_once('@').unwrap_or(("", authority));
-    let credentials = parse_login(login)?;
-    let (host, port) = parse_place(place)?;
-    let db = match tail.strip_prefix('/') {
-        _ if tail.contains(['?', '#']) => return Err(UrlError::UnknownParameter),
-        None | Some("") => 0,
-        Some(db) => parse_db(db)?,
-    };
-    Ok(ServerUrl {
-        address: Address::Tcp { host, port },
-        credentials,
-        db,
-    })
-}
-
-fn parse_login(login: &str) -> Result<Option<Credentials>, UrlError> {
-    if login.is_empty() {
-        return Ok(None);
-    }
-    let (user, password) = login.split_once(':').ok_or(UrlError::NoPassword)?;
-    credentials(decode(user)?, decode(password)?)
-}
-
-fn credentials(user: String, password: String) -> Result<Option<Credentials>, UrlError> {
-    let user = (!user.is_empty()).then_some(user);
-    match (&user, password.is_empty()) {
-        (None, true) => Ok(None),
-        (Some(_), true) => Err(UrlError::NoPassword),
-        (_, false) => Ok(Some(Credentials { user, password })),
-    }
-}
-
-fn parse_place(place: &str) -> Result<(String, u16), UrlError> {
-    let (host, port) = if let Some(inner) = place.strip_prefix('[') {
-        let (host, port) = inner.split_once(']').ok_or(UrlError::BadHost)?;
-        host.parse::<Ipv6Addr>().map_err(|_| UrlError::BadHost)?;
-        (host, port)
-    } else {
-        place.split_at(place.find(':').unwrap_or(place.len()))
-    };
-    if host.is_empty() {
-        return Err(UrlError::NoHost);
-    }
-    let allowed = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.' | ':');
-    if !host.chars().all(allowed) {
-        return Err(UrlError::BadHost);
-    }
-    Ok((host.into(), parse_port(port)?))
-}
-
-fn parse_port(port: &str) -> Result<u16, UrlError> {
-    if port.is_empty() {
-        return Ok(DEFAULT_PORT);
-    }
-    let digits = port.strip_prefix(':').ok_or(UrlError::BadPort)?;
-    match parse_number(digits).and_then(|port| u16::try_from(port).ok()) {
-        Some(port) if port > 0 => Ok(port),
-        _ => Err(UrlError::BadPort),
-    }
-}
-
-fn parse_db(db: &str) -> Result<u32, UrlError> {
-    parse_number(db).ok_or(UrlError::BadDatabase)
-}
-
-/// A number of digits only: `u32::from_str` would take a sign too.
-fn parse_number(digits: &str) -> Option<u32> {
-    if digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        digits.parse().ok()
-    } else {
-        None
-    }
-}
-
-fn parse_unix(rest: &str) -> Result<ServerUrl, UrlError> {
-    let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
-    if !path.starts_with('/') || path.len() == 1 {
-        return Err(UrlError::NoPath);
-    }
-    let (mut user, mut password, mut db) = (String::new(), String::new(), 0);
-    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-        match pair.split_once('=') {
-            Some(("db", value)) => db = parse_db(value)?,
-            Some(("user", value)) => user = decode(value)?,
-            Some(("pass", value)) => password = decode(value)?,
-            _ => return Err(UrlError::UnknownParameter),
-        }
-    }
-    let address = Address::Unix {
-        path: decode(path)?.into(),
-    };
-    Ok(ServerUrl {
-        address,
-        credentials: credentials(user, password)?,
-        db,
-    })
-}
-
-fn decode(text: &str) -> Result<String, UrlError> {
-    let mut bytes = text.bytes();
-    let mut decoded = Vec::with_capacity(text.len());
-    while let Some(byte) = bytes.next() {
-        let byte = if byte == b'%' {
-            let (high, low) = bytes.next().zip(bytes.next()).ok_or(UrlError::BadEscape)?;
-            hex(high)? * 16 + hex(low)?
-        } else {
-            byte
-        };
-        decoded.push(byte);
-    }
-    String::from_utf8(decoded).map_err(|_| UrlError::BadEscape)
-}
-
-fn hex(digit: u8) -> Result<u8, UrlError> {
-    let value = char::from(digit).to_digit(16).ok_or(UrlError::BadEscape)?;
-    u8::try_from(value).map_err(|_| UrlError::BadEscape)
 }
 
 /// Text with everything percent-encoded that has a meaning in a URL or in a terminal.
@@ -303,8 +154,165 @@ impl fmt::Display for ServerUrl {
     }
 }
 
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} ***", self.user)
+    }
+}
+
 impl fmt::Debug for ServerUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ServerUrl({self})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const CANARY: &str = "hunter2";
+
+    fn tcp(text: &str) -> (String, u16, Option<Credentials>, u32) {
+        let url = ServerUrl::parse(text).unwrap();
+        let Address::Tcp { host, port } = url.address else {
+            panic!("{text} is tcp")
+        };
+        (host, port, url.credentials, url.db)
+    }
+
+    fn login(user: Option<&str>, password: &str) -> Option<Credentials> {
+        Some(Credentials {
+            user: user.map(Into::into),
+            password: password.into(),
+        })
+    }
+
+    #[test]
+    fn what_is_left_out_has_a_default() {
+        assert_eq!(tcp("redis://cache"), ("cache".into(), 6379, None, 0));
+        assert_eq!(tcp("REDIS://cache/"), ("cache".into(), 6379, None, 0));
+        assert_eq!(tcp("redis://:@cache:7000"), ("cache".into(), 7000, None, 0));
+        assert_eq!(tcp("redis://[::1]:7000/3"), ("::1".into(), 7000, None, 3));
+        assert_eq!(tcp("redis://[fe80::1]"), ("fe80::1".into(), 6379, None, 0));
+    }
+
+    #[test]
+    fn user_and_password_are_decoded() {
+        assert_eq!(tcp("redis://:word@h").2, login(None, "word"));
+        assert_eq!(
+            tcp("redis://app:w%3Ao%2Fr%40d@h").2,
+            login(Some("app"), "w:o/r@d")
+        );
+        assert_eq!(tcp("redis://a%40b:p:q@r@h:1").2, login(Some("a@b"), "p:q@r"));
+    }
+
+    #[test]
+    fn a_socket_has_a_path_and_parameters() {
+        let url = ServerUrl::parse("unix:///run/re%20dis.sock?db=2&user=app&pass=p%26q").unwrap();
+        assert!(matches!(&url.address, Address::Unix { path } if path.to_str() == Some("/run/re dis.sock")));
+        assert_eq!((url.credentials, url.db), (login(Some("app"), "p&q"), 2));
+    }
+
+    #[test]
+    fn every_mistake_has_its_own_error() {
+        let mistakes = [
+            ("", UrlError::NoScheme),
+            ("localhost:6379", UrlError::NoScheme),
+            ("hunter2 ://x", UrlError::NoScheme),
+            (
+                "http://h",
+                UrlError::UnknownScheme {
+                    scheme: "http".into(),
+                },
+            ),
+            ("rediss://h", UrlError::NotBuiltIn { scheme: "rediss" }),
+            (
+                "redis+sentinel://h",
+                UrlError::NotBuiltIn {
+                    scheme: "redis+sentinel",
+                },
+            ),
+            (
+                "redis+cluster://h",
+                UrlError::NotBuiltIn {
+                    scheme: "redis+cluster",
+                },
+            ),
+            ("memory://", UrlError::NotBuiltIn { scheme: "memory" }),
+            ("redis://", UrlError::NoHost),
+            ("redis://:6379", UrlError::NoHost),
+            ("redis://u:p@:6379", UrlError::NoHost),
+            ("redis://a b", UrlError::BadHost),
+            ("redis://[::1", UrlError::BadHost),
+            ("redis://[cache]", UrlError::BadHost),
+            ("redis://h:", UrlError::BadPort),
+            ("redis://h:0", UrlError::BadPort),
+            ("redis://h:65536", UrlError::BadPort),
+            ("redis://h:+1", UrlError::BadPort),
+            ("redis://[::1]6379", UrlError::BadPort),
+            ("redis://h/x", UrlError::BadDatabase),
+            ("redis://h/-1", UrlError::BadDatabase),
+            ("redis://h/4294967296", UrlError::BadDatabase),
+            ("redis://user@h", UrlError::NoPassword),
+            ("redis://user:@h", UrlError::NoPassword),
+            ("redis://:pa/ss@h", UrlError::UnescapedCredentials),
+            ("redis://:pa#ss@h", UrlError::UnescapedCredentials),
+            ("redis://:%4@h", UrlError::BadEscape),
+            ("redis://:%zz@h", UrlError::BadEscape),
+            ("redis://:%ff@h", UrlError::BadEscape),
+            ("redis://h?protocol=resp3", UrlError::UnknownParameter),
+            ("redis://h/0#x", UrlError::UnknownParameter),
+            ("unix://run/redis.sock", UrlError::NoPath),
+            ("unix:///", UrlError::NoPath),
+            ("unix:///s?db=x", UrlError::BadDatabase),
+            ("unix:///s?user=app", UrlError::NoPassword),
+            ("unix:///s?timeout=1", UrlError::UnknownParameter),
+        ];
+        for (text, error) in mistakes {
+            assert_eq!(ServerUrl::parse(text), Err(error), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_shown_masks_the_password_and_reads_back() {
+        for (text, shown) in [
+            ("redis://h", "redis://h:6379"),
+            ("redis://:hunter2@[::1]/4", "redis://:***@[::1]:6379/4"),
+            ("redis://a%0Ab:hunter2@h:1", "redis://a%0Ab:***@h:1"),
+            (
+                "unix:///s%0A?pass=hunter2&user=a",
+                "unix:///s%0A?db=0&user=a&pass=***",
+            ),
+        ] {
+            let url = ServerUrl::parse(text).unwrap();
+            assert_eq!(url.to_string(), shown);
+            assert_eq!(format!("{url:?}"), format!("ServerUrl({shown})"));
+            let again = ServerUrl::parse(&shown.replace("***", CANARY)).unwrap();
+            assert_eq!(again, url);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_judged_without_a_panic(text in ".{0,80}") {
+            let _ = ServerUrl::parse(&text);
+        }
+
+        #[test]
+        fn anything_that_looks_like_a_url_keeps_its_password_to_itself(
+            scheme in "redis|unix|rediss|redis\\+cluster|http|memory|",
+            before in "[a-z:@/?#%&=\\[\\]0-9]{0,12}",
+            after in "[a-z:@/?#%&=\\[\\]0-9]{0,20}",
+        ) {
+            let text = format!("{scheme}://{before}{CANARY}{after}");
+            match ServerUrl::parse(&text) {
+                // Outside the place of the password the word is a user, a host or a path.
+                Ok(url) => if url.credentials.as_ref().is_some_and(|login| login.password.contains(CANARY)) {
+                    prop_assert!(!format!("{url} {url:?}").contains(CANARY), "{text}");
+                },
+                Err(error) => prop_assert!(!format!("{error} {error:?}").contains(CANARY), "{text}"),
+            }
+        }
     }
 }

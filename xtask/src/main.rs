@@ -1,2 +1,108 @@
-//! x
-fn main() {}
+//! The verbs of this repository, run as `cargo x <verb>`.
+//!
+//! Invariant: what CI checks is a verb here, so nothing exists only in CI.
+//! Called by: people, and `.ci/run`.
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::disallowed_methods,
+    reason = "printing what it does, and how long that took, is the job of this program"
+)]
+
+mod server;
+mod shell;
+mod tidy;
+mod verb;
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+
+/// A verb, as listed by `--help`.
+struct Verb {
+    name: &'static str,
+    purpose: &'static str,
+    run: fn(&[String]) -> Result<()>,
+}
+
+const VERBS: [Verb; 6] = [
+    Verb {
+        name: "verify",
+        purpose: "check everything and change nothing; what CI runs",
+        run: verb::verify::run,
+    },
+    Verb {
+        name: "fix",
+        purpose: "format, and apply what clippy can repair by itself",
+        run: verb::fix::run,
+    },
+    Verb {
+        name: "test",
+        purpose: "run all tests, after installing a server if none is there; takes arguments of cargo test",
+        run: verb::test::run,
+    },
+    Verb {
+        name: "tidy",
+        purpose: "check the rules of the house that no compiler knows",
+        run: verb::tidy::run,
+    },
+    Verb {
+        name: "servers",
+        purpose: "show which servers the tests can use",
+        run: verb::servers::run,
+    },
+    Verb {
+        name: "bench",
+        purpose: "run the benchmarks; takes arguments of cargo bench",
+        run: verb::bench::run,
+    },
+];
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match dispatch(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn dispatch(arguments: &[String]) -> Result<()> {
+    let Some((name, rest)) = arguments.split_first() else {
+        bail!("which verb?\n\n{}", help());
+    };
+    if ["--help", "-h", "help"].contains(&name.as_str()) {
+        println!("{}", help());
+        return Ok(());
+    }
+    match VERBS.iter().find(|verb| verb.name == name) {
+        Some(verb) => (verb.run)(rest),
+        None => bail!("there is no verb {name:?}\n\n{}", help()),
+    }
+}
+
+fn help() -> String {
+    let verbs: String = VERBS
+        .iter()
+        .map(|verb| format!("\n  {:<9}{}", verb.name, verb.purpose))
+        .collect();
+    format!("usage: cargo x <verb> [arguments]\n{verbs}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn help_lists_every_verb() {
+        assert!(VERBS.iter().all(|verb| help().contains(verb.purpose)));
+    }
+
+    #[test]
+    fn an_unknown_verb_is_an_error_that_lists_the_known_ones() {
+        let error = dispatch(&["vrify".to_owned()]).unwrap_err().to_string();
+        assert!(error.contains("\"vrify\"") && error.contains("verify"), "{error}");
+    }
+}

@@ -1,0 +1,139 @@
+//! Running other programs, visibly and with their time taken.
+//!
+//! Invariant: a program that fails is an error that names its whole command line.
+//! Called by: the verbs.
+
+use std::env;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+
+/// The root of the checkout.
+pub(crate) fn root() -> Result<PathBuf> {
+    let manifest = env::var_os("CARGO_MANIFEST_DIR")
+        .context("run this as `cargo x`, which says where the checkout is")?;
+    Ok(PathBuf::from(manifest).join(".."))
+}
+
+/// The cargo that runs this program, at the root of the checkout.
+pub(crate) fn cargo(arguments: &[&str]) -> Result<Command> {
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(arguments).current_dir(root()?);
+    Ok(command)
+}
+
+/// Runs a program with its output on the terminal.
+pub(crate) fn run(command: &mut Command) -> Result<()> {
+    let line = describe(command);
+    println!("$ {line}");
+    let status = command.status().with_context(|| format!("cannot run {line}"))?;
+    ensure!(status.success(), "{line}: {status}");
+    Ok(())
+}
+
+/// Runs a program quietly and returns what it wrote to its standard output.
+pub(crate) fn output(command: &mut Command) -> Result<String> {
+    let line = describe(command);
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| format!("cannot run {line}"))?;
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    ensure!(
+        output.status.success(),
+        "{line}: {}\n{}",
+        output.status,
+        complaint.trim()
+    );
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Whether a program can be run and succeeds, without a word of it.
+pub(crate) fn succeeds(program: &str, arguments: &[&str]) -> bool {
+    output(Command::new(program).args(arguments)).is_ok()
+}
+
+/// Something that was done, how it went, and how long it took.
+pub(crate) struct Part {
+    name: &'static str,
+    took: Duration,
+    outcome: Result<()>,
+}
+
+impl Part {
+    /// Does it now.
+    pub(crate) fn of(name: &'static str, work: impl FnOnce() -> Result<()>) -> Self {
+        println!("\n== {name}");
+        let started = Instant::now();
+        let outcome = work();
+        Self {
+            name,
+            took: started.elapsed(),
+            outcome,
+        }
+    }
+
+    /// Whether it went well.
+    pub(crate) fn passed(&self) -> bool {
+        self.outcome.is_ok()
+    }
+}
+
+/// Prints how all parts went; an error when one of them failed.
+pub(crate) fn summary(parts: &[Part]) -> Result<()> {
+    println!();
+    for Part { name, took, outcome } in parts {
+        let (word, reason) = match outcome {
+            Ok(()) => ("ok", String::new()),
+            Err(error) => ("FAILED", format!(": {error:#}")),
+        };
+        println!("{word:<8}{:>8.1} s  {name}{reason}", took.as_secs_f64());
+    }
+    let failed: Vec<_> = parts
+        .iter()
+        .filter(|part| !part.passed())
+        .map(|part| part.name)
+        .collect();
+    ensure!(failed.is_empty(), "failed: {}", failed.join(", "));
+    Ok(())
+}
+
+fn describe(command: &Command) -> String {
+    let program = PathBuf::from(command.get_program());
+    let program = program
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
+    command
+        .get_args()
+        .fold(program, |line, argument| line + " " + &argument.to_string_lossy())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_names_the_command_and_what_it_said() {
+        let error = output(Command::new("sh").args(["-c", "echo oh no >&2; exit 3"]))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("sh -c") && error.contains("oh no") && error.contains('3'),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn one_failed_part_fails_the_whole() {
+        let parts = [
+            Part::of("good", || Ok(())),
+            Part::of("bad", || anyhow::bail!("broken")),
+        ];
+        assert_eq!(summary(&parts).unwrap_err().to_string(), "failed: bad");
+        assert!(summary(&parts[..1]).is_ok());
+    }
+}

@@ -1,0 +1,82 @@
+//! The rules of the house, stated as absences.
+//!
+//! Invariant: every rule is a function from text to findings, so that it can be tested without a repository.
+//! Called by: the verb `tidy`, which prints the report.
+
+mod code;
+mod lexer;
+mod manifests;
+mod papers;
+mod source;
+
+use std::path::Path;
+
+use anyhow::Result;
+
+use crate::shell::{cargo, output, root};
+use source::Source;
+
+/// What was found.
+#[derive(Default)]
+pub(crate) struct Report {
+    /// Broken rules, each with its place.
+    pub(crate) findings: Vec<String>,
+    /// Worth knowing, and no error.
+    pub(crate) notes: Vec<String>,
+    /// How many source files were read.
+    pub(crate) sources: usize,
+}
+
+/// Checks all rules on this checkout.
+pub(crate) fn check() -> Result<Report> {
+    let root = root()?;
+    let paths = source::walk(&root)?;
+    let mut report = Report::default();
+    for path in paths.iter().filter(|path| path.ends_with(".rs")) {
+        let source = Source::new(path, &source::read(&root, path)?);
+        report.sources += 1;
+        report
+            .findings
+            .extend(code::RULES.iter().flat_map(|rule| rule(&source)));
+        report.notes.extend(code::long_file(&source));
+    }
+    report.findings.extend(papers::stray_lua(&paths));
+    report.findings.extend(papers::decision_numbers(&paths));
+    check_manifests(&root, &paths, &mut report)?;
+    Ok(report)
+}
+
+fn check_manifests(root: &Path, paths: &[String], report: &mut Report) -> Result<()> {
+    let workspace = source::read(root, "Cargo.toml")?;
+    report.findings.extend(manifests::unsafe_is_forbidden(&workspace));
+    for path in paths.iter().filter(|path| manifests::is_member(path)) {
+        report
+            .findings
+            .extend(manifests::inherits_lints(path, &source::read(root, path)?));
+    }
+    match source::read(root, "ARCHITECTURE.md") {
+        Ok(architecture) => {
+            report.findings.extend(papers::long_architecture(&architecture));
+            report
+                .findings
+                .extend(manifests::unexplained_dependencies(&workspace, &architecture));
+        }
+        Err(_) => report.findings.push("ARCHITECTURE.md is missing".to_owned()),
+    }
+    // All targets: a dependency that only some platform needs is one all the same.
+    let tree = [
+        "tree",
+        "-p",
+        "leasehold-proto",
+        "-e",
+        "normal",
+        "--target",
+        "all",
+        "--prefix",
+        "none",
+    ];
+    report
+        .findings
+        .extend(manifests::impure_dependencies(&output(&mut cargo(&tree)?)?));
+    Ok(())
+}

@@ -1,0 +1,168 @@
+//! The rules for single Rust files.
+//!
+//! Invariant: comments and strings break no rule, except that Lua is looked for in strings.
+//! Called by: [`check`](super::check).
+
+use super::source::Source;
+
+/// Lines of code at which a file must be split.
+const SPLIT_AT: usize = 500;
+/// Lines of code under which most files are.
+const USUAL: usize = 260;
+
+/// All rules that make an error.
+pub(super) const RULES: [fn(&Source) -> Vec<String>; 7] = [
+    back_ends,
+    clocks,
+    observers,
+    lua,
+    unfinished,
+    fixed_sleeps,
+    too_long,
+];
+
+/// Floors, absence 2.
+fn back_ends(source: &Source) -> Vec<String> {
+    if !source.path.starts_with("crates/leasehold/src/") || source.path == "crates/leasehold/src/connect.rs" {
+        return Vec::new();
+    }
+    // In one piece, because an import may spread over lines.
+    let code: String = source.code().flat_map(|(_, line)| [line, "\n"]).collect();
+    let named = code.match_indices("leasehold_store::").filter(|(at, path)| {
+        let rest = &code[at + path.len()..];
+        let imported = match rest.strip_prefix('{') {
+            Some(list) => &list[..list.find(';').unwrap_or(list.len())],
+            None => rest
+                .split(|letter: char| !is_word(letter))
+                .next()
+                .unwrap_or_default(),
+        };
+        ["redis", "embedded"]
+            .iter()
+            .any(|back_end| has_word(imported, back_end))
+    });
+    named
+        .map(|(at, _)| {
+            source.finding(
+                code[..at].matches('\n').count() + 1,
+                "only connect.rs names a back end",
+            )
+        })
+        .collect()
+}
+
+/// Floors, absence 4. Clippy knows the same functions; this knows also what only resembles them.
+fn clocks(source: &Source) -> Vec<String> {
+    const NAMES: [&str; 5] = [
+        "Instant::now",
+        "SystemTime::now",
+        "thread::sleep",
+        "tokio::time",
+        "tokio::spawn",
+    ];
+    if !source.is_library() || source.path.ends_with("/tokio_runtime.rs") {
+        return Vec::new();
+    }
+    let hits = source
+        .code()
+        .filter(|(_, line)| NAMES.iter().any(|name| has_word(line, name)));
+    hits.map(|(line, _)| source.finding(line, "only the runtime files keep time, sleep or spawn"))
+        .collect()
+}
+
+/// Floors, absence 6.
+fn observers(source: &Source) -> Vec<String> {
+    if !source.is_library() || source.path.starts_with("crates/leasehold/src/observe") {
+        return Vec::new();
+    }
+    let names = |line: &str| {
+        ["tracing", "metrics"].iter().any(|name| {
+            has_word(line, &format!("use {name}"))
+                || places(line, &format!("{name}::")).any(|at| !line[..at].ends_with("::"))
+        })
+    };
+    let hits = source.code().filter(|(_, line)| names(line));
+    hits.map(|(line, _)| source.finding(line, "only leasehold/src/observe names tracing or metrics"))
+        .collect()
+}
+
+/// Floors, absence 5: no Lua in strings.
+fn lua(source: &Source) -> Vec<String> {
+    if !source.is_library() {
+        return Vec::new();
+    }
+    let hits = source
+        .texts()
+        .filter(|(_, line)| line.contains("redis.call(") || line.contains("redis.pcall("));
+    hits.map(|(line, _)| source.finding(line, "Lua exists only under leasehold-proto/scripts"))
+        .collect()
+}
+
+fn unfinished(source: &Source) -> Vec<String> {
+    const MARKS: [&str; 4] = ["todo!", "unimplemented!", "dbg!", "#[ignore"];
+    let hits = source.all_code().flat_map(|(number, line)| {
+        MARKS
+            .iter()
+            .filter(|mark| places(line, mark).next().is_some())
+            .map(move |mark| (number, mark))
+    });
+    hits.map(|(line, mark)| source.finding(line, &format!("{mark} is not for keeping")))
+        .collect()
+}
+
+/// A sleep in a test is too long on one machine and too short on another. Methods are left alone: virtual clocks have them.
+fn fixed_sleeps(source: &Source) -> Vec<String> {
+    let sleeps = |line: &str| {
+        let calls =
+            ["sleep(", "sleep_until(", "sleep_ms("].map(|call| places(line, call).collect::<Vec<_>>());
+        calls
+            .concat()
+            .iter()
+            .any(|&at| !line[..at].ends_with('.') && !line[..at].ends_with("fn "))
+    };
+    let hits = source.tests().filter(|(_, line)| sleeps(line));
+    hits.map(|(line, _)| source.finding(line, "wait for a condition (testkit::wait), do not sleep"))
+        .collect()
+}
+
+fn too_long(source: &Source) -> Vec<String> {
+    let length = source.length();
+    if length <= SPLIT_AT {
+        return Vec::new();
+    }
+    vec![format!(
+        "{}: {length} lines of code, split it ({SPLIT_AT} at most)",
+        source.path
+    )]
+}
+
+/// A note about a file that is longer than most.
+pub(super) fn long_file(source: &Source) -> Option<String> {
+    let length = source.length();
+    let is_long = (USUAL + 1..=SPLIT_AT).contains(&length);
+    is_long.then(|| {
+        format!(
+            "{}: {length} lines of code, most files have under {USUAL}",
+            source.path
+        )
+    })
+}
+
+fn is_word(letter: char) -> bool {
+    letter.is_alphanumeric() || letter == '_'
+}
+
+/// Where `name` stands without being the end of a longer word.
+fn places(line: &str, name: &str) -> impl Iterator<Item = usize> {
+    line.match_indices(name)
+        .map(|(at, _)| at)
+        .filter(|at| !line[..*at].ends_with(is_word))
+}
+
+/// Whether `name` stands by itself.
+fn has_word(line: &str, name: &str) -> bool {
+    places(line, name).any(|at| !line[at + name.len()..].starts_with(is_word))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,74 @@
+//! Each rule with what it must find and what it must leave alone.
+
+use super::*;
+
+/// The lines in which a rule finds something.
+fn lines(rule: fn(&Source) -> Vec<String>, path: &str, source: &str) -> Vec<usize> {
+    let findings = rule(&Source::new(path, source));
+    findings
+        .iter()
+        .map(|finding| finding.split(':').nth(1).unwrap().parse().unwrap())
+        .collect()
+}
+
+const LOCK: &str = "crates/leasehold/src/lock.rs";
+
+#[test]
+fn back_ends_are_found_in_paths_and_imports() {
+    let source = "use leasehold_store::{\n  Store,\n  redis::Redis,\n};\nleasehold_store::redis::open();\n\
+                  leasehold_store::redis_like();\nuse leasehold_store::{Store, StoreError};\nlet redis = 1;\n";
+    assert_eq!(lines(back_ends, LOCK, source), [1, 5]);
+    assert!(lines(back_ends, "crates/leasehold/src/connect.rs", source).is_empty());
+    assert!(lines(back_ends, "crates/leasehold-cli/src/main.rs", source).is_empty());
+}
+
+#[test]
+fn clocks_are_found_in_libraries_and_left_to_runtimes_and_tests() {
+    let source = "Instant::now();\n// Instant::now()\nlet x = \"tokio::spawn\";\ntokio::time::sleep(d);\n\
+                  MyInstant::now();\n#[cfg(test)]\nmod tests {\n  Instant::now();\n}\n";
+    assert_eq!(lines(clocks, LOCK, source), [1, 4]);
+    assert!(lines(clocks, "crates/leasehold-store/src/tokio_runtime.rs", source).is_empty());
+    assert!(lines(clocks, "crates/leasehold-testkit/src/wait.rs", source).is_empty());
+}
+
+#[test]
+fn observers_are_found_as_roots_of_paths_only() {
+    let source = "use tracing::info;\nmetrics::counter!(1);\ncrate::observe::metrics::add();\nlet my_metrics = 1;\n\
+                  #[tracing::instrument]\nuse metrics_of_mine::x;\n";
+    assert_eq!(lines(observers, LOCK, source), [1, 2, 5]);
+    assert!(lines(observers, "crates/leasehold/src/observe/spans.rs", source).is_empty());
+}
+
+#[test]
+fn lua_is_found_in_strings() {
+    let source = "let x = \"return redis.call('GET', KEYS[1])\";\n// redis.call()\nredis.call();\n";
+    assert_eq!(lines(lua, LOCK, source), [1]);
+}
+
+#[test]
+fn unfinished_work_is_found_everywhere() {
+    let source = "todo!()\nlet x = \"dbg!\";\nmy_dbg!(x);\n#[ignore = \"slow\"]\n";
+    assert_eq!(
+        lines(unfinished, "crates/leasehold/tests/lock.rs", source),
+        [1, 4]
+    );
+}
+
+#[test]
+fn sleeps_are_found_in_tests() {
+    let source = "std::thread::sleep(d);\nsleep(d).await;\nclock.sleep(d);\nfn sleep() {}\ncli(\"sleep(1)\");\n\
+                  asleep(d);\ntime::sleep_until(then).await;\n";
+    assert_eq!(
+        lines(fixed_sleeps, "crates/leasehold/tests/lock.rs", source),
+        [1, 2, 7]
+    );
+    assert!(lines(fixed_sleeps, "crates/leasehold-testkit/src/wait.rs", source).is_empty());
+}
+
+#[test]
+fn long_files_are_noted_and_very_long_ones_refused() {
+    let of = |length: usize| Source::new(LOCK, &"a();\n\n// b\n".repeat(length));
+    assert!(long_file(&of(260)).is_none() && too_long(&of(260)).is_empty());
+    assert!(long_file(&of(261)).is_some() && too_long(&of(500)).is_empty());
+    assert!(long_file(&of(501)).is_none() && !too_long(&of(501)).is_empty());
+}

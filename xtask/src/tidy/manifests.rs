@@ -1,0 +1,126 @@
+//! The rules for the manifests: lints, and what may be depended on.
+//!
+//! Invariant: reads only what these manifests use of TOML: one item to a line, headers in brackets.
+//! Called by: [`check`](super::check).
+
+/// What the pure floor has nothing to do with: runtimes, networks and random numbers.
+const IMPURE: [&str; 8] = [
+    "tokio",
+    "redis",
+    "rand",
+    "fastrand",
+    "getrandom",
+    "mio",
+    "socket2",
+    "async-std",
+];
+
+/// Whether this is the manifest of a member of the workspace.
+pub(super) fn is_member(path: &str) -> bool {
+    let in_crates = path
+        .strip_prefix("crates/")
+        .is_some_and(|rest| rest.matches('/').count() == 1);
+    path == "xtask/Cargo.toml" || (in_crates && path.ends_with("/Cargo.toml"))
+}
+
+/// Floors, absence 8, first half: the workspace forbids unsafe code.
+pub(super) fn unsafe_is_forbidden(workspace: &str) -> Option<String> {
+    let forbidden = section(workspace, "workspace.lints.rust").any(|line| line == "unsafe_code = \"forbid\"");
+    (!forbidden).then(|| "Cargo.toml: [workspace.lints.rust] does not forbid unsafe_code".to_owned())
+}
+
+/// Floors, absence 8, second half: every crate takes its lints from the workspace.
+pub(super) fn inherits_lints(path: &str, manifest: &str) -> Option<String> {
+    let inherits = section(manifest, "lints").any(|line| line == "workspace = true");
+    (!inherits)
+        .then(|| format!("{path}: [lints] workspace = true is missing, so unsafe code is not forbidden"))
+}
+
+/// Every dependency has a sentence in the architecture page, so at least its name.
+pub(super) fn unexplained_dependencies(workspace: &str, architecture: &str) -> Vec<String> {
+    let words: Vec<_> = architecture.split(|letter: char| !is_name(letter)).collect();
+    dependencies(workspace)
+        .filter(|name| !name.starts_with("leasehold") && !words.contains(name))
+        .map(|name| format!("ARCHITECTURE.md: no sentence about the dependency {name}"))
+        .collect()
+}
+
+/// Floors, absence 1, from the output of `cargo tree --prefix none`.
+pub(super) fn impure_dependencies(tree: &str) -> Vec<String> {
+    let mut names: Vec<_> = tree.lines().filter_map(|line| line.split(' ').next()).collect();
+    names.sort_unstable();
+    names.dedup();
+    let impure = names.iter().filter(|name| IMPURE.contains(name));
+    impure
+        .map(|name| format!("crates/leasehold-proto/Cargo.toml: depends on {name}, and must stay pure"))
+        .collect()
+}
+
+/// The names under `[workspace.dependencies]`, also those with a header of their own.
+fn dependencies(workspace: &str) -> impl Iterator<Item = &str> {
+    let listed = section(workspace, "workspace.dependencies")
+        .filter_map(|line| line.split(['=', '.', ' ']).next())
+        .filter(|name| !name.is_empty() && name.chars().all(is_name));
+    let headers = workspace.lines().filter_map(|line| {
+        line.trim()
+            .strip_prefix("[workspace.dependencies.")?
+            .strip_suffix(']')
+    });
+    listed.chain(headers)
+}
+
+/// The lines under a header, trimmed.
+fn section<'a>(manifest: &'a str, header: &str) -> impl Iterator<Item = &'a str> {
+    let header = format!("[{header}]");
+    manifest
+        .lines()
+        .map(str::trim)
+        .skip_while(move |line| *line != header)
+        .skip(1)
+        .take_while(|line| !line.starts_with('['))
+}
+
+fn is_name(letter: char) -> bool {
+    letter.is_alphanumeric() || letter == '_' || letter == '-'
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WORKSPACE: &str = "[workspace.dependencies]\nleasehold = { path = \"x\" }\ntokio = \"1\"\n# a comment\n\n\
+                             futures-util = { version = \"0.3\" }\n[workspace.dependencies.redis]\nversion = \"1\"\n\
+                             [workspace.lints.rust]\nunsafe_code = \"forbid\"\n";
+
+    #[test]
+    fn dependencies_without_a_word_are_found() {
+        let findings =
+            unexplained_dependencies(WORKSPACE, "`tokio` runs it; futures-util-extra is not futures.");
+        assert_eq!(findings.len(), 2, "{findings:?}");
+        assert!(
+            findings[0].ends_with("futures-util") && findings[1].ends_with("redis"),
+            "{findings:?}"
+        );
+    }
+
+    #[test]
+    fn lints_must_be_inherited_and_forbid_unsafe_code() {
+        assert!(unsafe_is_forbidden(WORKSPACE).is_none());
+        assert!(unsafe_is_forbidden("[workspace.lints.rust]\nunsafe_code = \"warn\"").is_some());
+        assert!(inherits_lints("a", "[package]\n[lints]\nworkspace = true\n").is_none());
+        assert!(inherits_lints("a", "[package]\nworkspace = true\n[lints]\n").is_some());
+    }
+
+    #[test]
+    fn only_whole_names_make_the_pure_floor_impure() {
+        let findings =
+            impure_dependencies("leasehold-proto v0.1.0 (/x)\nrand_core v0.9\nrand v0.9\nrand v0.9 (*)\n");
+        assert_eq!(findings.len(), 1, "{findings:?}");
+    }
+
+    #[test]
+    fn members_are_told_from_what_lies_deeper() {
+        assert!(is_member("crates/leasehold/Cargo.toml") && is_member("xtask/Cargo.toml"));
+        assert!(!is_member("crates/leasehold/tests/ui/Cargo.toml") && !is_member("fuzz/Cargo.toml"));
+    }
+}

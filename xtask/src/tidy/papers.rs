@@ -1,0 +1,96 @@
+//! The rules for scripts and documents.
+//!
+//! Invariant: paths are enough, except for the one page whose length counts.
+//! Called by: [`check`](super::check).
+
+use std::collections::BTreeMap;
+
+const SCRIPTS: &str = "crates/leasehold-proto/scripts/";
+const DECISIONS: &str = "docs/decisions/";
+/// What a newcomer reads in one go.
+const ARCHITECTURE_LINES: usize = 150;
+
+/// Floors, absence 5: Lua exists in one place.
+pub(super) fn stray_lua(paths: &[String]) -> Vec<String> {
+    let stray = paths
+        .iter()
+        .filter(|path| path.ends_with(".lua") && !path.starts_with(SCRIPTS));
+    stray
+        .map(|path| format!("{path}: Lua exists only under {SCRIPTS}"))
+        .collect()
+}
+
+/// Decisions are called `NNNN-title.md`, and no number is given twice.
+pub(super) fn decision_numbers(paths: &[String]) -> Vec<String> {
+    let mut findings = Vec::new();
+    let mut by_number = BTreeMap::new();
+    for path in paths {
+        let Some(name) = path.strip_prefix(DECISIONS).filter(|name| name.ends_with(".md")) else {
+            continue;
+        };
+        let Some(number) = number_of(name) else {
+            if name != "README.md" {
+                findings.push(format!("{path}: a decision is called NNNN-title.md"));
+            }
+            continue;
+        };
+        if let Some(other) = by_number.insert(number, path) {
+            findings.push(format!("{path}: has the number of {other}"));
+        }
+    }
+    findings
+}
+
+fn number_of(name: &str) -> Option<&str> {
+    let (number, title) = name.split_once('-')?;
+    let is_number = number.len() == 4 && number.bytes().all(|byte| byte.is_ascii_digit());
+    (is_number && title.len() > ".md".len()).then_some(number)
+}
+
+/// The architecture page stays short enough to be read.
+pub(super) fn long_architecture(architecture: &str) -> Option<String> {
+    let lines = architecture.lines().count();
+    (lines > ARCHITECTURE_LINES)
+        .then(|| format!("ARCHITECTURE.md: {lines} lines, {ARCHITECTURE_LINES} at most"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn owned(paths: &[&str]) -> Vec<String> {
+        paths.iter().map(|&path| path.to_owned()).collect()
+    }
+
+    #[test]
+    fn stray_lua_is_found() {
+        let paths = owned(&[
+            "crates/leasehold-proto/scripts/fair/acquire.lua",
+            "crates/leasehold/src/x.lua",
+        ]);
+        assert_eq!(stray_lua(&paths).len(), 1);
+    }
+
+    #[test]
+    fn decisions_are_numbered_once() {
+        let good = [
+            "docs/decisions/0001-a.md",
+            "docs/decisions/0002-b.md",
+            "docs/decisions/README.md",
+            "docs/x.md",
+        ];
+        assert!(decision_numbers(&owned(&good)).is_empty());
+        let bad = [
+            "docs/decisions/0001-a.md",
+            "docs/decisions/0001-b.md",
+            "docs/decisions/12-c.md",
+        ];
+        assert_eq!(decision_numbers(&owned(&bad)).len(), 2);
+    }
+
+    #[test]
+    fn the_architecture_page_may_have_150_lines() {
+        assert!(long_architecture(&"a\n".repeat(150)).is_none());
+        assert!(long_architecture(&"a\n".repeat(151)).is_some());
+    }
+}

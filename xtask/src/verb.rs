@@ -1,0 +1,20 @@
+//! The verbs, one file each.
+
+pub(crate) mod bench;
+pub(crate) mod fix;
+pub(crate) mod servers;
+pub(crate) mod test;
+pub(crate) mod tidy;
+pub(crate) mod verify;
+
+use anyhow::{Result, ensure};
+
+/// For verbs that take no arguments.
+fn take_none(arguments: &[String]) -> Result<()> {
+    ensure!(
+        arguments.is_empty(),
+        "this verb takes no arguments, and was given {}",
+        arguments.join(" ")
+    );
+    Ok(())
+}

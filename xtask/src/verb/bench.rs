@@ -1,0 +1,11 @@
+//! `cargo x bench`: the benchmarks of the library.
+
+use anyhow::Result;
+
+use crate::{server, shell};
+
+/// Runs them against the server that is found first; arguments go to `cargo bench`.
+pub(crate) fn run(arguments: &[String]) -> Result<()> {
+    println!("server: {}", server::ensure_installed()?);
+    shell::run(shell::cargo(&["bench", "-p", "leasehold"])?.args(arguments))
+}

@@ -1,0 +1,22 @@
+//! `cargo x servers`: what the tests could run against.
+
+use anyhow::Result;
+
+use super::take_none;
+use crate::server;
+
+/// Lists the servers that were found; the tests use the first.
+pub(crate) fn run(arguments: &[String]) -> Result<()> {
+    take_none(arguments)?;
+    let found = server::installed();
+    if found.is_empty() {
+        println!("no server found; `cargo x test` installs one");
+    }
+    for (place, server) in found.iter().enumerate() {
+        println!(
+            "{server}{}",
+            if place == 0 { "  <- used by the tests" } else { "" }
+        );
+    }
+    Ok(())
+}

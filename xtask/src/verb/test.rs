@@ -1,0 +1,76 @@
+//! `cargo x test`: all tests, against a real server.
+
+use anyhow::Result;
+
+use crate::server;
+use crate::shell::{Part, cargo, run as run_command, summary};
+
+const EVERYTHING: [&str; 2] = ["--workspace", "--all-features"];
+
+/// Finds or installs a server, then runs the tests and shows how long each part took.
+///
+/// Without arguments that is everything, doc tests included. Arguments go to `cargo test`, as in
+/// `cargo x test -p leasehold-proto -- lease`.
+pub(crate) fn run(arguments: &[String]) -> Result<()> {
+    let mut parts = vec![find_server()];
+    if parts[0].passed() {
+        if arguments.is_empty() {
+            parts.extend(everything());
+        } else {
+            parts.push(Part::of("tests", || {
+                run_command(cargo(&chosen(arguments))?.args(arguments))
+            }));
+        }
+    }
+    summary(&parts)
+}
+
+/// The server, as a part of a run.
+pub(crate) fn find_server() -> Part {
+    Part::of("server", || {
+        println!("{}", server::ensure_installed()?);
+        Ok(())
+    })
+}
+
+/// All tests: compiled, run, and the examples in the documentation run.
+pub(crate) fn everything() -> Vec<Part> {
+    let test = |more: &[&str]| run_command(cargo(&["test", "--locked"])?.args(EVERYTHING).args(more));
+    let mut parts = vec![Part::of("compile tests", || test(&["--no-run"]))];
+    if parts[0].passed() {
+        // As `cargo test` chooses them, but without the doc tests, whose time is told apart.
+        let targets = ["--lib", "--bins", "--tests", "--examples", "--no-fail-fast"];
+        parts.push(Part::of("tests", || test(&targets)));
+        parts.push(Part::of("doc tests", || test(&["--doc", "--no-fail-fast"])));
+    }
+    parts
+}
+
+/// The beginning of the command for chosen tests; a chosen package replaces the whole workspace.
+fn chosen(arguments: &[String]) -> Vec<&'static str> {
+    let own = arguments.iter().take_while(|argument| *argument != "--");
+    let names_package = own
+        .into_iter()
+        .any(|argument| argument.starts_with("-p") || argument.starts_with("--package"));
+    if names_package {
+        vec!["test", "--all-features"]
+    } else {
+        [&["test"], &EVERYTHING[..]].concat()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chosen_for(line: &str) -> String {
+        chosen(&line.split(' ').map(str::to_owned).collect::<Vec<_>>()).join(" ")
+    }
+
+    #[test]
+    fn a_chosen_package_replaces_the_workspace() {
+        assert_eq!(chosen_for("-p leasehold-proto"), "test --all-features");
+        assert_eq!(chosen_for("--package=leasehold"), "test --all-features");
+        assert_eq!(chosen_for("--test lock -- -p"), "test --workspace --all-features");
+    }
+}

@@ -107,7 +107,7 @@ impl Proxy {
     ///
     /// What is counted are chunks, so replies to pipelined commands count as one when they arrive as one, messages count
     /// as replies, and so do the replies to what a client sends when it connects. Only one such order stands at a time,
-    /// this one's or [`cut_on_nth_reply`](Self::cut_on_nth_reply)'s.
+    /// this one's or [`cut_on_nth_reply`](Self::cut_on_nth_reply)'s; 0 takes it back.
     pub fn drop_nth_reply(&self, n: u64) {
         self.shared.set(|rules| rules.order(n, Fate::Swallow));
     }

@@ -5,9 +5,9 @@
 //! Called by: the client, which connects; the driver, which runs and subscribes.
 //!
 //! # How it works
-//! Two connections, both opened by [`connect`]: commands travel on one ([`link`], behind [`standalone`], which
-//! replaces it when it broke), messages on another ([`pubsub`]), because a connection that carries both can hand
-//! replies to the wrong caller. Every close is a reset, so that bytes which the server has not received are gone.
+//! Two connections: commands travel on one (`link`, behind `standalone`, which replaces it when it broke), messages on
+//! the other (`pubsub`), because a connection that carries both can hand replies to the wrong caller. `connect` opens
+//! them. Every close is a reset, so that bytes which the server has not received are gone.
 
 mod connect;
 mod error;

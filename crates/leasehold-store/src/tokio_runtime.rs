@@ -261,3 +261,115 @@ mod work {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::pin::pin;
+    use std::task::Poll;
+
+    use super::*;
+
+    const A_WHILE: Duration = Duration::from_millis(30);
+    const LONG: Duration = Duration::from_secs(3600);
+
+    /// Polls once, without waiting.
+    async fn is_ready(future: impl Future<Output = ()>) -> bool {
+        let mut future = pin!(future);
+        poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx).is_ready())).await
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn the_clock_is_the_one_that_goes_on_in_suspend() {
+        let boot_clock = || {
+            let time = clock_gettime(ClockId::Boottime);
+            i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec)
+        };
+        let (before, read, after) = (boot_clock(), now(), boot_clock());
+        assert!(
+            (before..=after).contains(&i128::from(read.as_nanos())),
+            "{before} {read:?} {after}"
+        );
+    }
+
+    #[test]
+    fn random_numbers_differ() {
+        assert_ne!(TokioRuntime.random(), TokioRuntime.random());
+    }
+
+    #[tokio::test]
+    async fn an_alarm_never_rings_early() {
+        let mut alarm = TokioRuntime.alarm().unwrap();
+        for _ in 0..3 {
+            let at = now() + A_WHILE;
+            alarm.wait_until(at).await;
+            assert!(now() >= at);
+            assert!(now().since(at) < Duration::from_secs(10));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_moment_that_has_passed_rings_at_once_and_again() {
+        let mut alarm = TokioRuntime.alarm().unwrap();
+        for at in [Moment::default(), now() - A_WHILE, now() - A_WHILE] {
+            alarm.wait_until(at).await;
+            alarm.wait_until(at).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn an_alarm_can_be_moved_both_ways() {
+        let mut alarm = TokioRuntime.alarm().unwrap();
+        assert!(!is_ready(alarm.wait_until(now() + LONG)).await);
+        let sooner = now() + A_WHILE;
+        alarm.wait_until(sooner).await;
+        assert!(now() >= sooner);
+        assert!(
+            !is_ready(alarm.wait_until(now() + LONG)).await,
+            "the old ringing is not taken for the new one"
+        );
+        assert!(!is_ready(alarm.wait_until(Moment::NEVER)).await);
+        alarm.wait_until(now() + A_WHILE).await;
+    }
+
+    #[tokio::test]
+    async fn a_wait_that_was_dropped_is_taken_up_by_the_next() {
+        let mut alarm = TokioRuntime.alarm().unwrap();
+        let at = now() + A_WHILE;
+        assert!(!is_ready(alarm.wait_until(at)).await);
+        alarm.wait_until(at).await;
+        assert!(now() >= at);
+    }
+
+    #[tokio::test]
+    async fn naps_add_up_to_the_moment() {
+        let at = now() + A_WHILE;
+        nap_until(at).await;
+        assert!(now() >= at);
+        assert!(!is_ready(nap_until(Moment::NEVER)).await);
+    }
+
+    #[test]
+    fn the_driver_runs_inside_a_runtime_of_its_own() {
+        let (done, told) = std::sync::mpsc::channel();
+        let driver = move || {
+            let alarm = TokioRuntime.alarm();
+            async move {
+                let name = thread::current().name().map(String::from);
+                done.send((alarm.is_ok(), name)).unwrap();
+            }
+        };
+        TokioRuntime.start(driver).unwrap();
+        assert_eq!(told.recv().unwrap(), (true, Some("leasehold".into())));
+    }
+
+    #[cfg(feature = "redis")]
+    #[test]
+    fn jitter_stays_between_half_and_the_whole() {
+        for _ in 0..1000 {
+            let span = jittered(LONG);
+            assert!(span >= LONG / 2 && span <= LONG, "{span:?}");
+        }
+    }
+}

@@ -115,3 +115,91 @@ impl Board {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+    use super::*;
+
+    fn listen(board: &mut Board, id: u64) -> (Option<Change>, UnboundedReceiver<Heard>) {
+        let (heard, news) = unbounded_channel();
+        let change = board.apply(Order::Listen {
+            id,
+            channel: Channel::new("c"),
+            heard,
+        });
+        (change, news)
+    }
+
+    fn end(board: &mut Board, id: u64) -> Option<Change> {
+        board.apply(Order::End {
+            id,
+            channel: Channel::new("c"),
+        })
+    }
+
+    fn listening() -> Heard {
+        Heard::Listening(Channel::new("c"))
+    }
+
+    #[test]
+    fn one_channel_is_joined_once_and_left_by_the_last() {
+        let mut board = Board::default();
+        let (Some(Change::Join(ask)), mut first) = listen(&mut board, 1) else {
+            panic!("joins")
+        };
+        board.confirm(&ask);
+        let (change, mut second) = listen(&mut board, 2);
+        assert_eq!(change, None);
+        board.deliver("c", b"0");
+        board.deliver("other", b"1");
+        for news in [&mut first, &mut second] {
+            assert_eq!(news.try_recv().unwrap(), listening());
+            assert_eq!(
+                news.try_recv().unwrap(),
+                Heard::Message(Channel::new("c"), b"0".to_vec())
+            );
+            assert!(news.try_recv().is_err());
+        }
+        assert_eq!(end(&mut board, 1), None);
+        assert_eq!(end(&mut board, 2), Some(Change::Leave(Channel::new("c"))));
+        assert!(board.is_empty());
+        assert_eq!(end(&mut board, 2), None);
+    }
+
+    #[test]
+    fn nobody_is_told_before_the_server_confirmed_nor_after_the_connection_was_lost() {
+        let mut board = Board::default();
+        let (_, mut first) = listen(&mut board, 1);
+        let (_, mut second) = listen(&mut board, 2);
+        assert!(first.try_recv().is_err());
+        let asks = board.start_over();
+        board.confirm(&asks[0]);
+        assert_eq!(first.try_recv().unwrap(), listening());
+        assert_eq!(second.try_recv().unwrap(), listening());
+        let again = board.start_over();
+        let (_, mut third) = listen(&mut board, 3);
+        assert!(third.try_recv().is_err());
+        board.confirm(&again[0]);
+        assert_eq!(first.try_recv().unwrap(), listening());
+        assert_eq!(third.try_recv().unwrap(), listening());
+    }
+
+    #[test]
+    fn a_late_confirmation_is_not_taken_for_that_of_a_channel_joined_again() {
+        let mut board = Board::default();
+        let (Some(Change::Join(old)), _) = listen(&mut board, 1) else {
+            panic!("joins")
+        };
+        end(&mut board, 1);
+        let (Some(Change::Join(new)), mut news) = listen(&mut board, 2) else {
+            panic!("joins")
+        };
+        assert!(!board.wants(&old) && board.wants(&new));
+        board.confirm(&old);
+        assert!(news.try_recv().is_err());
+        board.confirm(&new);
+        assert_eq!(news.try_recv().unwrap(), listening());
+    }
+}

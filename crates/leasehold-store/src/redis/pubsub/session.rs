@@ -205,3 +205,144 @@ fn read(reply: Value) -> Result<News, Failure> {
         _ => Err(malformed()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, DuplexStream, duplex};
+    use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+
+    use super::*;
+    use crate::store::Heard;
+
+    /// The server's side of a session that listens to `c`, on a clock that jumps to the next timer.
+    struct Server(DuplexStream);
+
+    impl Server {
+        async fn is_told(&mut self, expected: &str) {
+            let mut bytes = vec![0; expected.len()];
+            self.0.read_exact(&mut bytes).await.unwrap();
+            assert_eq!(String::from_utf8(bytes).unwrap(), expected);
+        }
+
+        async fn says(&mut self, text: &str) {
+            self.0.write_all(text.as_bytes()).await.unwrap();
+        }
+    }
+
+    const SUBSCRIBE: &str = "*2\r\n$9\r\nSUBSCRIBE\r\n$1\r\nc\r\n";
+    const SUBSCRIBED: &str = "*3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n";
+    const PING: &str = "*1\r\n$4\r\nPING\r\n";
+    const PONG: &str = "*2\r\n$4\r\npong\r\n$0\r\n\r\n";
+
+    /// Runs a session against what `script` does as the server; says whether the session was useful.
+    async fn session(script: impl AsyncFnOnce(&mut Server, UnboundedSender<Order>)) -> (bool, Vec<Heard>) {
+        let (here, there) = duplex(1024);
+        let opened = Opened {
+            socket: Box::pin(here),
+            reader: Reader::default(),
+            greeting: Ok(()),
+        };
+        let (orders, mut received) = unbounded_channel();
+        let (heard, mut news) = unbounded_channel();
+        let mut board = Board::default();
+        board.apply(Order::Listen {
+            id: 1,
+            channel: Channel::new("c"),
+            heard,
+        });
+        let mut server = Server(there);
+        let (was_useful, ()) = tokio::join!(
+            serve(opened, &mut board, &mut received),
+            script(&mut server, orders.clone())
+        );
+        drop(board);
+        let mut all = Vec::new();
+        while let Some(one) = news.recv().await {
+            all.push(one);
+        }
+        (was_useful, all)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_silent_server_is_asked_whether_it_is_there_and_given_up() {
+        let (was_useful, heard) = session(async |server, _orders| {
+            server.is_told(SUBSCRIBE).await;
+            server.says(SUBSCRIBED).await;
+            for _ in 0..3 {
+                server.is_told(PING).await;
+                server.says(PONG).await;
+            }
+            server.is_told(PING).await;
+        })
+        .await;
+        assert!(was_useful);
+        assert_eq!(heard, [Heard::Listening(Channel::new("c"))]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_subscription_that_is_not_confirmed_is_given_up_whatever_else_arrives() {
+        let (was_useful, heard) = session(async |server, _orders| {
+            server.is_told(SUBSCRIBE).await;
+            server.says("*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\n0\r\n").await;
+        })
+        .await;
+        assert!(!was_useful);
+        assert_eq!(heard, [Heard::Message(Channel::new("c"), b"0".to_vec())]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refused_channel_is_asked_for_again_on_the_same_connection() {
+        let (was_useful, heard) = session(async |server, _orders| {
+            server.is_told(SUBSCRIBE).await;
+            server
+                .says("-NOPERM this user has no permissions to access one of the channels\r\n")
+                .await;
+            server.is_told(SUBSCRIBE).await;
+            server.says("-BUSY Redis is busy running a script.\r\n").await;
+            server.is_told(SUBSCRIBE).await;
+            server.says(SUBSCRIBED).await;
+            server.is_told(PING).await;
+        })
+        .await;
+        assert!(was_useful);
+        assert_eq!(heard, [Heard::Listening(Channel::new("c"))]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_session_ends_when_the_server_wants_a_password_or_talks_nonsense() {
+        for nonsense in [
+            "-NOAUTH Authentication required.\r\n",
+            ":1\r\n",
+            "HTTP/1.1 400\r\n",
+            "*0\r\n",
+        ] {
+            let (was_useful, heard) = session(async |server, _orders| {
+                server.is_told(SUBSCRIBE).await;
+                server.says(nonsense).await;
+            })
+            .await;
+            assert!(!was_useful, "{nonsense}");
+            assert!(heard.is_empty());
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_last_listener_unsubscribes() {
+        session(async |server, orders| {
+            server.is_told(SUBSCRIBE).await;
+            server.says(SUBSCRIBED).await;
+            orders
+                .send(Order::End {
+                    id: 1,
+                    channel: Channel::new("c"),
+                })
+                .unwrap();
+            server.is_told("*2\r\n$11\r\nUNSUBSCRIBE\r\n$1\r\nc\r\n").await;
+            server.says("*3\r\n$11\r\nunsubscribe\r\n$1\r\nc\r\n:0\r\n").await;
+            server.is_told(PING).await;
+            server.says("+PONG\r\n").await;
+            server.is_told(PING).await;
+        })
+        .await;
+    }
+}

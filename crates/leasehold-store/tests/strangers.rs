@@ -1,0 +1,143 @@
+//! What answers on the port need not be a Redis: the store says so in time, and tells nobody the password.
+
+#![cfg(feature = "redis")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the test plays the server and measures time"
+)]
+
+mod common;
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::story;
+use leasehold_proto::{Applied, StoreErrorKind as Kind};
+use leasehold_store::redis::{ConnectOptions, Redis};
+
+const TIMEOUT: Duration = Duration::from_millis(300);
+
+/// Serves one client by `answer` and returns the URL of it.
+fn stranger(answer: impl FnOnce(TcpStream) + Send + 'static) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let address = listener.local_addr().expect("a listener has an address");
+    thread::spawn(move || answer(listener.accept().expect("the store connects").0));
+    format!("redis://app:hunter2@{address}/1")
+}
+
+/// A stranger that reads a little, says something whatever it read, and then does nothing more.
+fn says(bytes: impl Into<Vec<u8>>) -> String {
+    let bytes = bytes.into();
+    stranger(move |mut client| {
+        let _ = client.read(&mut [0; 512]);
+        let _ = client.write_all(&bytes);
+        wait_for_the_end(&mut client);
+    })
+}
+
+fn wait_for_the_end(client: &mut TcpStream) {
+    let mut heard = [0; 512];
+    while client.read(&mut heard).is_ok_and(|count| count > 0) {}
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "measures what the store promises about time"
+)]
+async fn kind_of(url: &str) -> Kind {
+    let started = Instant::now();
+    let options = ConnectOptions::default().timeout(TIMEOUT);
+    let url = url.parse().expect("the URL is valid");
+    let error = Redis::connect(&url, options).await.expect_err("it is no Redis");
+    assert!(
+        started.elapsed() < TIMEOUT + Duration::from_secs(5),
+        "{:?}",
+        started.elapsed()
+    );
+    assert_eq!(error.applied, Applied::No);
+    assert!(!story(&error).contains("hunter2"), "{}", story(&error));
+    error.kind
+}
+
+#[tokio::test]
+async fn one_that_stays_silent_times_out() {
+    assert_eq!(
+        kind_of(&stranger(|mut client| wait_for_the_end(&mut client))).await,
+        Kind::Timeout
+    );
+    assert_eq!(kind_of(&says("+O")).await, Kind::Timeout);
+    assert_eq!(kind_of(&says("+OK\r\n+OK\r\n")).await, Kind::Timeout);
+    assert_eq!(kind_of(&says("$1000000000000\r\nabc")).await, Kind::Timeout);
+    assert_eq!(kind_of(&says("*9223372036854775807\r\n")).await, Kind::Timeout);
+}
+
+#[tokio::test]
+async fn one_that_hangs_up_is_lost() {
+    assert_eq!(kind_of(&stranger(drop)).await, Kind::ConnectionLost);
+    let halfway = |mut client: TcpStream| {
+        let _ = client.read(&mut [0; 512]);
+        let _ = client.write_all(b"+OK\r\n+O");
+    };
+    assert_eq!(kind_of(&stranger(halfway)).await, Kind::ConnectionLost);
+}
+
+#[tokio::test]
+async fn one_that_speaks_another_protocol_is_malformed() {
+    let nonsense: [&[u8]; 12] = [
+        b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n",
+        b"220 mail.example ESMTP\r\n",
+        b"SSH-2.0-OpenSSH_9.2\r\n",
+        b"\x16\x03\x01\x02\x00",
+        b"\0\0\0\0",
+        b"+hunter2\r\n",
+        b"$7\r\nhunter2\r\n",
+        b":hunter2\r\n",
+        b":1\r\n",
+        b"*2\r\n$4\r\nAUTH\r\n$7\r\nhunter2\r\n",
+        b"*-7\r\n",
+        b"+OK\r\n+OK\r\n+hunter2\r\n",
+    ];
+    for bytes in nonsense {
+        assert_eq!(
+            kind_of(&says(bytes)).await,
+            Kind::Malformed,
+            "{}",
+            String::from_utf8_lossy(bytes)
+        );
+    }
+    let echo = |mut client: TcpStream| {
+        let mut heard = [0; 512];
+        while let Ok(count @ 1..) = client.read(&mut heard) {
+            let _ = client.write_all(&heard[..count]);
+        }
+    };
+    assert_eq!(kind_of(&stranger(echo)).await, Kind::Malformed);
+}
+
+#[tokio::test]
+async fn an_error_that_repeats_the_password_is_not_repeated() {
+    assert_eq!(
+        kind_of(&says("-ERR unknown command hunter2\r\n")).await,
+        Kind::Server
+    );
+    assert_eq!(kind_of(&says("+OK\r\n-hunter2\r\n")).await, Kind::Server);
+    assert_eq!(
+        kind_of(&says("+OK\r\n+OK\r\n-ERR what is hunter2\r\n")).await,
+        Kind::Server
+    );
+}
+
+#[tokio::test]
+async fn impossible_sizes_and_depths_neither_panic_nor_hang() {
+    for bytes in [
+        "*1\r\n".repeat(100_000),
+        "%-1\r\n".into(),
+        "|-1\r\n".into(),
+        "*99999999999999999999\r\n".into(),
+    ] {
+        let kind = kind_of(&says(bytes)).await;
+        assert!(matches!(kind, Kind::Malformed | Kind::Timeout), "{kind:?}");
+    }
+}

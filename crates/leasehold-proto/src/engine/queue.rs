@@ -309,7 +309,8 @@ impl Engine {
         let Some((request, asking)) = self.waiting(id) else {
             return AcquireFailure::Contended;
         };
-        if asking.wire.is_some() {
+        // A grant that came too late has burnt the owner that it was asked for with.
+        if asking.wire.is_some() || asking.last.is_some() {
             return asking.verdict(now, request);
         }
         let head = self.lines.get(&request.subject).and_then(|line| line.front());

@@ -81,6 +81,14 @@ impl Proxy {
         self.shared.set_loss(&[Direction::Request], on);
     }
 
+    /// While on, a connection to which a message for a subscriber is sent delivers neither that nor anything after it;
+    /// commands on other connections are answered.
+    ///
+    /// Turning it off resets, with their next reply, the connections that lost something.
+    pub fn drop_messages(&self, on: bool) {
+        self.shared.set(|rules| rules.loses_messages = on);
+    }
+
     /// While on, everything is swallowed in both directions, the end of a connection too; new ones are still accepted.
     ///
     /// Turning it off resets the connections that lost something.

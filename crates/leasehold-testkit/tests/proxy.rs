@@ -135,6 +135,28 @@ fn messages_arrive_while_requests_are_dropped() {
 }
 
 #[test]
+fn messages_can_be_lost_while_commands_are_answered() {
+    let (server, proxy) = start();
+    let (mut listener, mut speaker) = (Client::connect(&proxy), Client::connect(&proxy));
+    assert_eq!(listener.ask("SUBSCRIBE news").unwrap(), "*3");
+    eventually(SOON, "the rest of the answer", || {
+        listener.receive(SOON).unwrap() == ":1"
+    });
+    proxy.drop_messages(true);
+    assert_eq!(speaker.ask("PUBLISH news hello").unwrap(), ":1");
+    assert!(listener.hears_nothing());
+    listener.send("PING");
+    assert!(listener.hears_nothing(), "nothing follows what was lost");
+    assert_eq!(speaker.ask("PING").unwrap(), "+PONG");
+    proxy.drop_messages(false);
+    assert_eq!(server.cli(&["PUBLISH", "news", "again"]), "1");
+    assert!(
+        listener.receive(SOON).is_err(),
+        "a connection that lost something is reset"
+    );
+}
+
+#[test]
 fn a_black_hole_hides_the_end_of_a_client() {
     let (server, proxy) = start();
     let mut client = Client::connect(&proxy);

@@ -49,7 +49,7 @@ pub(super) fn carry(
             break;
         };
         let ended = length == 0;
-        match shared.judge(id, direction, ended) {
+        match shared.judge(id, direction, &chunk[..length]) {
             Fate::Cut => break,
             Fate::Swallow => {}
             // A half-closed connection goes on in the other direction. Failing means that it is closed already.

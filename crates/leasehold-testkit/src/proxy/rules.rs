@@ -23,6 +23,8 @@ pub(super) struct Rules {
     pub(super) hold_replies: bool,
     pub(super) refuse: bool,
     pub(super) stopped: bool,
+    /// Whether to swallow messages to subscribers.
+    pub(super) loses_messages: bool,
     loses: [bool; 2],
     nth_reply: Option<(u64, Fate)>,
     links: BTreeMap<u64, Link>,
@@ -37,8 +39,13 @@ pub(super) struct Link {
     /// The threads that have its sockets: two that carry, and at first the one that accepted it.
     threads: u8,
     has_lost: [bool; 2],
+    /// A message to it was swallowed by `loses_messages`.
+    was_deafened: bool,
     is_cut: bool,
 }
+
+/// How a message to a subscriber begins.
+const MESSAGE: &[u8] = b"*3\r\n$7\r\nmessage\r\n";
 
 impl Rules {
     /// Orders a fate for the `n`th reply from now.
@@ -46,12 +53,17 @@ impl Rules {
         self.nth_reply = (n > 0).then_some((n, fate));
     }
 
-    fn fate(&mut self, id: u64, direction: Direction, ended: bool) -> Fate {
+    fn fate(&mut self, id: u64, direction: Direction, chunk: &[u8]) -> Fate {
+        let ended = chunk.is_empty();
+        let is_lost_message =
+            self.loses_messages && direction == Direction::Reply && chunk.starts_with(MESSAGE);
         let way = direction as usize;
         let Some(link) = self.links.get_mut(&id).filter(|link| !link.is_cut) else {
             return Fate::Cut;
         };
-        let fate = if self.loses[way] {
+        let is_deaf = self.loses_messages && link.was_deafened;
+        link.was_deafened |= is_lost_message;
+        let fate = if self.loses[way] || is_lost_message || (is_deaf && direction == Direction::Reply) {
             Fate::Swallow
         } else if link.has_lost[way] {
             Fate::Cut
@@ -146,6 +158,7 @@ impl Shared {
                 server,
                 threads: 3,
                 has_lost: [false; 2],
+                was_deafened: false,
                 is_cut: false,
             };
             rules.links.insert(rules.links_made, link);
@@ -158,8 +171,8 @@ impl Shared {
         self.set(|rules| rules.links.get_mut(&id).map(Link::cut));
     }
 
-    /// What becomes of a chunk that was just read; waits while replies are held. `ended`: it is the end of the stream.
-    pub(super) fn judge(&self, id: u64, direction: Direction, ended: bool) -> Fate {
+    /// What becomes of a chunk that was just read; waits while replies are held. An empty one is the end of the stream.
+    pub(super) fn judge(&self, id: u64, direction: Direction, chunk: &[u8]) -> Fate {
         let mut rules = self.lock();
         while direction == Direction::Reply
             && rules.hold_replies
@@ -167,7 +180,7 @@ impl Shared {
         {
             rules = self.changed.wait(rules).unwrap_or_else(PoisonError::into_inner);
         }
-        let fate = rules.fate(id, direction, ended);
+        let fate = rules.fate(id, direction, chunk);
         self.changed.notify_all();
         fate
     }

@@ -1,0 +1,300 @@
+//! Losing the lock: every reason there is, when it is told, and what is left afterwards.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
+#![allow(clippy::disallowed_methods, reason = "test code: tasks and real time")]
+
+use std::time::{Duration, Instant};
+
+use leasehold::{Client, Guard, LostReason, Released, RunError};
+use leasehold_testkit::servers::RedisServer;
+
+mod support;
+use support::{connect, eventually, hold_by_hand, is_free, keys, ms, soon, tell};
+
+/// How late a loss was told, compared with the deadline that the guard itself named until then. Fails if it was early.
+async fn lateness(guard: &Guard) -> Duration {
+    let watch = async {
+        let mut ticks = tokio::time::interval(ms(2));
+        let mut deadline = Instant::now();
+        loop {
+            // In this order: the deadline comes out a little early, never late.
+            let now = Instant::now();
+            match guard.remaining() {
+                Duration::ZERO => return deadline,
+                left => deadline = now + left,
+            }
+            ticks.tick().await;
+        }
+    };
+    let lost = async {
+        guard.lost().await;
+        assert!(!guard.is_held(), "it was told while the lock could be trusted");
+        Instant::now()
+    };
+    let (deadline, lost) = tokio::join!(watch, lost);
+    assert!(lost >= deadline, "it was told {:?} early", deadline - lost);
+    lost - deadline
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_frozen_server_resolves_lost_by_the_local_clock_within_fifty_milliseconds_of_the_deadline() {
+    let server = RedisServer::start();
+    let client = connect(&server).await;
+    let mut late = Vec::new();
+    for _ in 0..7 {
+        let guard = client.lock("job").watchdog(ms(300)).lock().await.unwrap();
+        server.freeze();
+        late.push(soon("the loss", lateness(&guard)).await);
+        // The server stands still to this moment.
+        assert_eq!(guard.lost().await, LostReason::Unreachable);
+        server.thaw();
+        drop(guard);
+        eventually("everything to be undone", || is_free(&server, "job")).await;
+    }
+    late.sort();
+    assert!(late[late.len() / 2] < ms(50), "{late:?}");
+    assert_eq!(keys(&server), 0);
+    drop(soon("the lock", client.lock("job").lock()).await.unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fixed_lease_resolves_lost_within_fifty_milliseconds_of_its_end() {
+    let server = RedisServer::start();
+    let client = connect(&server).await;
+    let mut late = Vec::new();
+    for _ in 0..7 {
+        let guard = client.lock("job").lease(ms(120)).lock().await.unwrap();
+        late.push(soon("the end", lateness(&guard)).await);
+        assert_eq!(guard.lost().await, LostReason::Expired);
+        eventually("the key to run out", || is_free(&server, "job")).await;
+    }
+    late.sort();
+    assert!(late[late.len() / 2] < ms(50), "{late:?}");
+}
+
+#[tokio::test]
+async fn a_holder_stops_trusting_its_lock_before_the_server_gives_it_away() {
+    let server = RedisServer::start();
+    let (one, other) = (connect(&server).await, connect(&server).await);
+    for _ in 0..5 {
+        let guard = one.lock("job").lease(ms(150)).lock().await.unwrap();
+        let next = soon("the end of the lease", other.lock("job").lock())
+            .await
+            .unwrap();
+        assert!(!guard.is_held(), "two at once");
+        next.release().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_restarts_empty_resolves_lost_as_deleted() {
+    let mut server = RedisServer::start();
+    let guard = connect(&server)
+        .await
+        .lock("job")
+        .watchdog(Duration::from_secs(3))
+        .lock()
+        .await
+        .unwrap();
+    server.restart();
+    assert_eq!(soon("the loss", guard.lost()).await, LostReason::Deleted);
+    assert!(!guard.is_held());
+    assert_eq!(guard.release().await, Ok(Released::NotHeld));
+}
+
+#[tokio::test]
+async fn a_server_that_stays_away_resolves_lost_as_unreachable() {
+    let mut server = RedisServer::start();
+    let guard = connect(&server)
+        .await
+        .lock("job")
+        .watchdog(ms(400))
+        .lock()
+        .await
+        .unwrap();
+    server.kill();
+    assert_eq!(soon("the loss", guard.lost()).await, LostReason::Unreachable);
+}
+
+#[tokio::test]
+async fn a_client_works_again_when_its_server_is_back() {
+    let mut server = RedisServer::start();
+    let client = connect(&server).await;
+    let guard = client.lock("job").watchdog(ms(300)).lock().await.unwrap();
+    server.kill();
+    soon("the loss", guard.lost()).await;
+    server.restart();
+    let guard = soon("a new hold", client.lock("job").lock()).await.unwrap();
+    assert_eq!(guard.release().await, Ok(Released::Released));
+}
+
+#[tokio::test]
+async fn a_deleted_key_resolves_lost_as_deleted() {
+    let server = RedisServer::start();
+    let guard = connect(&server)
+        .await
+        .lock("job")
+        .watchdog(ms(600))
+        .lock()
+        .await
+        .unwrap();
+    tell(&server, &["DEL", "job"]);
+    assert_eq!(soon("the loss", guard.lost()).await, LostReason::Deleted);
+}
+
+#[tokio::test]
+async fn another_holder_resolves_lost_as_taken_over() {
+    let server = RedisServer::start();
+    let guard = connect(&server)
+        .await
+        .lock("job")
+        .watchdog(ms(600))
+        .lock()
+        .await
+        .unwrap();
+    tell(
+        &server,
+        &[
+            "EVAL",
+            "redis.call('del', KEYS[1]) redis.call('hset', KEYS[1], 'java:1', 1) redis.call('pexpire', KEYS[1], 60000)",
+            "1",
+            "job",
+        ],
+    );
+    assert_eq!(soon("the loss", guard.lost()).await, LostReason::TakenOver);
+    drop(guard);
+    assert!(support::fields(&server, "job").contains_key("java:1"));
+}
+
+#[tokio::test]
+async fn a_closed_client_resolves_lost_as_closed() {
+    let server = RedisServer::start();
+    let client = connect(&server).await;
+    let guard = client.lock("job").lock().await.unwrap();
+    client.close().await;
+    assert_eq!(soon("the loss", guard.lost()).await, LostReason::Closed);
+    assert!(!guard.is_held());
+}
+
+#[tokio::test]
+async fn a_forced_unlock_is_seen_within_a_third_of_the_lease() {
+    let lease = Duration::from_secs(3);
+    let server = RedisServer::start();
+    let (one, other) = (connect(&server).await, connect(&server).await);
+    let guard = one.lock("job").watchdog(lease).lock().await.unwrap();
+    let forced = Instant::now();
+    other.lock("job").force_unlock().await.unwrap();
+    assert_eq!(soon("the loss", guard.lost()).await, LostReason::Deleted);
+    assert!(forced.elapsed() < lease / 3 + ms(500), "{:?}", forced.elapsed());
+}
+
+#[tokio::test]
+async fn everybody_who_waits_for_a_loss_is_told() {
+    let server = RedisServer::start();
+    let guard = connect(&server)
+        .await
+        .lock("job")
+        .lease(ms(150))
+        .lock()
+        .await
+        .unwrap();
+    let guard = std::sync::Arc::new(guard);
+    let waiting: Vec<_> = (0..8)
+        .map(|_| {
+            let guard = std::sync::Arc::clone(&guard);
+            tokio::spawn(async move { guard.lost().await })
+        })
+        .collect();
+    for one in waiting {
+        assert_eq!(soon("the loss", one).await.unwrap(), LostReason::Expired);
+    }
+    assert_eq!(guard.lost().await, LostReason::Expired, "and who asks later");
+}
+
+#[tokio::test]
+async fn a_lost_lock_is_not_released_under_its_next_holder() {
+    let server = RedisServer::start();
+    let client = connect(&server).await;
+    let guard = client.lock("job").lease(ms(60)).lock().await.unwrap();
+    soon("the end", guard.lost()).await;
+    eventually("the key to run out", || is_free(&server, "job")).await;
+    hold_by_hand(&server, "job", Duration::from_secs(60));
+    assert_eq!(guard.release().await, Ok(Released::NotHeld));
+    assert!(!is_free(&server, "job"));
+}
+
+#[tokio::test]
+async fn a_body_is_cancelled_when_the_lock_is_lost() {
+    let server = RedisServer::start();
+    let client = connect(&server).await;
+    let (ended, has_ended) = tokio::sync::oneshot::channel::<()>();
+    let outcome: Result<(), _> = soon(
+        "the cancellation",
+        client.lock("job").watchdog(ms(300)).run(async |guard| {
+            let _ended = ended;
+            tell(&server, &["DEL", guard.name()]);
+            std::future::pending().await
+        }),
+    )
+    .await;
+    assert_eq!(
+        outcome,
+        Err(RunError::Lost {
+            reason: LostReason::Deleted
+        })
+    );
+    assert!(has_ended.await.is_err(), "the body is dropped");
+}
+
+#[tokio::test]
+async fn a_value_that_comes_after_the_loss_is_not_returned() {
+    let server = RedisServer::start();
+    let client = connect(&server).await;
+    let lock = client.lock("job").lease(ms(60));
+    let outcome = lock.run(async |guard| {
+        // Work that does not yield, past the end of the lease.
+        leasehold_testkit::wait::eventually(support::SOON, "the end", || !guard.is_held());
+        42
+    });
+    assert_eq!(
+        outcome.await,
+        Err(RunError::Lost {
+            reason: LostReason::Expired
+        })
+    );
+}
+
+#[tokio::test]
+async fn a_body_whose_lock_was_taken_unseen_is_told_at_its_end() {
+    let server = RedisServer::start();
+    let client = connect(&server).await;
+    let outcome = client
+        .lock("job")
+        .run(async |guard| tell(&server, &["DEL", guard.name()]))
+        .await;
+    assert!(matches!(outcome, Err(RunError::Lost { .. })), "{outcome:?}");
+}
+
+#[tokio::test]
+async fn a_body_does_not_run_without_the_lock() {
+    let mut server = RedisServer::start();
+    let builder = Client::builder().timeout(ms(200));
+    let client = builder.connect(&server.url()).await.unwrap();
+    server.kill();
+    let mut ran = false;
+    let outcome = soon("the failure", client.lock("job").run(async |_guard| ran = true)).await;
+    assert!(matches!(outcome, Err(RunError::Acquire(_))), "{outcome:?}");
+    assert!(!ran);
+}
+
+#[tokio::test]
+async fn a_flushed_server_is_a_loss_and_no_more() {
+    let server = RedisServer::start();
+    let client = connect(&server).await;
+    let guard = client.lock("job").watchdog(ms(600)).lock().await.unwrap();
+    tell(&server, &["FLUSHALL"]);
+    assert_eq!(soon("the loss", guard.lost()).await, LostReason::Deleted);
+    drop(guard);
+    drop(client.lock("job").lock().await.unwrap());
+    eventually("the release", || keys(&server) == 0).await;
+}

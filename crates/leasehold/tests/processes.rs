@@ -1,0 +1,194 @@
+//! Several processes: exact counting over two of them, and the death of one.
+//!
+//! A test that needs another process starts its own program again, for the same test, with a word in the environment
+//! that says which part to play.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use leasehold::Client;
+use leasehold_testkit::servers::RedisServer;
+
+mod support;
+use support::{connect, count, eventually, is_free, ms, pttl, soon};
+
+const PART: &str = "LEASEHOLD_TEST_PART";
+const SERVER: &str = "LEASEHOLD_TEST_SERVER";
+const FILE: &str = "LEASEHOLD_TEST_FILE";
+
+const CLIENTS_PER_PROCESS: usize = 2;
+const TASKS_PER_CLIENT: usize = 4;
+const SECTIONS_PER_TASK: u64 = 100;
+
+/// This program again, for one test, in a part.
+fn play(test: &str, part: &str, server: &RedisServer) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
+        .args(["--exact", test, "--nocapture", "--test-threads=1"])
+        .env(PART, part)
+        .env(SERVER, server.url())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
+    command
+}
+
+/// The URL of the server when this process plays a part.
+fn part() -> Option<String> {
+    std::env::var_os(PART).map(|_| std::env::var(SERVER).unwrap())
+}
+
+/// A child that is killed at the end of its test, however that ends.
+struct Cast(Child);
+
+impl Cast {
+    fn start(mut command: Command) -> Self {
+        Self(command.spawn().unwrap())
+    }
+
+    /// Waits until the child says this in a line of its own; it may stand behind what the test harness writes.
+    fn wait_for(&mut self, word: &str) -> String {
+        let lines = BufReader::new(self.0.stdout.as_mut().unwrap()).lines();
+        lines
+            .map(Result::unwrap)
+            .find(|line| line.contains(word))
+            .expect("the child says it before it ends")
+    }
+}
+
+impl Drop for Cast {
+    fn drop(&mut self) {
+        // Failing means that it has ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Says something to the parent process.
+fn say(text: &str) {
+    writeln!(std::io::stdout(), "{text}").unwrap();
+}
+
+/// Adds one the way that loses counts unless nobody else does it at the same time.
+async fn add_one(file: &Path) {
+    let before: u64 = std::fs::read_to_string(file).unwrap().parse().unwrap();
+    tokio::task::yield_now().await;
+    std::fs::write(file, (before + 1).to_string()).unwrap();
+}
+
+/// What one process does: some clients, some tasks each, some critical sections each.
+async fn count_in_tasks(url: &str, file: &Path) {
+    let mut tasks = Vec::new();
+    for _ in 0..CLIENTS_PER_PROCESS {
+        let client = Client::connect(url).await.unwrap();
+        for _ in 0..TASKS_PER_CLIENT {
+            let (lock, file) = (client.lock("counter"), file.to_owned());
+            tasks.push(tokio::spawn(async move {
+                for _ in 0..SECTIONS_PER_TASK {
+                    let guard = lock.lock().await.unwrap();
+                    add_one(&file).await;
+                    assert!(
+                        guard.is_held(),
+                        "a section of microseconds fits into a lease of 30 s"
+                    );
+                    drop(guard);
+                }
+            }));
+        }
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sixteen_tasks_over_four_clients_in_two_processes_count_exactly() {
+    if let Some(url) = part() {
+        let file = std::env::var(FILE).unwrap();
+        return count_in_tasks(&url, Path::new(&file)).await;
+    }
+    let server = RedisServer::start();
+    let file = std::env::temp_dir().join(format!("leasehold-count-{}", std::process::id()));
+    std::fs::write(&file, "0").unwrap();
+    let name = "sixteen_tasks_over_four_clients_in_two_processes_count_exactly";
+    let mut processes: Vec<Cast> = (0..2)
+        .map(|_| {
+            let mut command = play(name, "counter", &server);
+            command.env(FILE, &file);
+            Cast::start(command)
+        })
+        .collect();
+    for process in &mut processes {
+        let output = process.wait_for("test result:");
+        assert!(output.contains("1 passed"), "{output}");
+    }
+    let tasks = processes.len() * CLIENTS_PER_PROCESS * TASKS_PER_CLIENT;
+    assert_eq!(tasks, 16);
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "1600");
+    std::fs::remove_file(&file).unwrap();
+    eventually("the last release", || is_free(&server, "counter")).await;
+}
+
+#[tokio::test]
+async fn a_killed_holder_blocks_others_for_at_most_one_lease() {
+    const LEASE: Duration = ms(900);
+    if let Some(url) = part() {
+        let client = Client::connect(&url).await.unwrap();
+        let guard = client.lock("job").watchdog(LEASE).lock().await.unwrap();
+        say("it is held");
+        guard.lost().await;
+        return;
+    }
+    let server = RedisServer::start();
+    let name = "a_killed_holder_blocks_others_for_at_most_one_lease";
+    let mut holder = Cast::start(play(name, "holder", &server));
+    holder.wait_for("it is held");
+    // It is alive, so it renews: twice the time to live has risen.
+    for _ in 0..2 {
+        let before = pttl(&server, "job");
+        let mut last = before;
+        eventually("a renewal", || {
+            let now = pttl(&server, "job");
+            let rose = now > last;
+            last = now;
+            rose
+        })
+        .await;
+    }
+    let waiter = connect(&server).await;
+    assert!(waiter.lock("job").try_lock().await.unwrap().is_none());
+
+    holder.0.kill().unwrap();
+    holder.0.wait().unwrap();
+    let left = pttl(&server, "job");
+    assert!(
+        (1..=900).contains(&left),
+        "{left} ms are left of a lease of {LEASE:?}"
+    );
+    let killed = std::time::Instant::now();
+    let guard = soon("the lock", waiter.lock("job").lock()).await.unwrap();
+    assert!(killed.elapsed() < LEASE + LEASE, "it took {:?}", killed.elapsed());
+    assert_eq!(count(&server, "job"), 1);
+    guard.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_process_that_ends_in_good_order_leaves_nothing_locked() {
+    if let Some(url) = part() {
+        let client = Client::connect(&url).await.unwrap();
+        let guard = client.lock("job").lock().await.unwrap();
+        say("it is held");
+        assert_eq!(client.close().await.released, 1);
+        drop(guard);
+        return;
+    }
+    let server = RedisServer::start();
+    let name = "a_process_that_ends_in_good_order_leaves_nothing_locked";
+    let mut holder = Cast::start(play(name, "holder", &server));
+    holder.wait_for("it is held");
+    assert!(holder.0.wait().unwrap().success());
+    assert!(is_free(&server, "job"));
+}

@@ -1,0 +1,299 @@
+//! The watchdog and the bounds on it: what is renewed, for how long, and what is not.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
+#![allow(clippy::disallowed_methods, reason = "test code: tasks and real time")]
+
+use std::time::{Duration, Instant};
+
+use leasehold::{LostReason, Released, Verb};
+use leasehold_testkit::servers::{Monitor, RedisServer};
+
+mod support;
+use support::{
+    connect, connect_through, eventually, is_free, ms, pttl, sent, server_and_proxy, soon, time_passes,
+    times_sent,
+};
+
+/// Short enough to see many of them, long enough that a busy machine renews in time.
+const LEASE: Duration = ms(300);
+
+#[tokio::test]
+async fn a_watched_lock_is_never_lost_for_ten_leases() {
+    let server = RedisServer::start();
+    let (holder, other) = (connect(&server).await, connect(&server).await);
+    let guard = holder.lock("job").watchdog(LEASE).lock().await.unwrap();
+    let started = Instant::now();
+    let mut looks = 0;
+    while started.elapsed() < 10 * LEASE {
+        assert!(guard.is_held());
+        assert!(other.lock("job").try_lock().await.unwrap().is_none());
+        looks += 1;
+        time_passes(ms(5)).await;
+    }
+    assert!(looks > 10);
+    assert_eq!(guard.release().await, Ok(Released::Released));
+}
+
+#[tokio::test]
+async fn fifty_locks_of_one_client_are_all_kept() {
+    let server = RedisServer::start();
+    let client = connect(&server).await;
+    let mut guards = Vec::new();
+    for number in 0..50 {
+        let lock = client.lock(format!("job:{number}")).watchdog(LEASE);
+        guards.push(lock.lock().await.unwrap());
+    }
+    time_passes(5 * LEASE).await;
+    assert!(guards.iter().all(leasehold::Guard::is_held));
+    assert_eq!(support::keys(&server), 50);
+}
+
+#[tokio::test]
+async fn renewals_come_every_third_of_the_lease_and_no_oftener() {
+    let server = RedisServer::start();
+    let lease = ms(600);
+    let guard = connect(&server)
+        .await
+        .lock("job")
+        .watchdog(lease)
+        .lock()
+        .await
+        .unwrap();
+    let monitor = Monitor::start(&server);
+    time_passes(3 * lease).await;
+    let renewals = times_sent(&monitor, Verb::Renew);
+    assert!(
+        (7..=10).contains(&renewals),
+        "{renewals} renewals in three leases"
+    );
+    drop(guard);
+}
+
+#[tokio::test]
+async fn a_fixed_lease_is_not_renewed_and_ends_by_itself() {
+    let server = RedisServer::start();
+    let client = connect(&server).await;
+    let monitor = Monitor::start(&server);
+    let guard = client.lock("job").lease(LEASE).lock().await.unwrap();
+    assert_eq!(soon("the end", guard.lost()).await, LostReason::Expired);
+    assert!(!guard.is_held());
+    eventually("the key to run out", || is_free(&server, "job")).await;
+    assert_eq!(sent(&monitor).iter().filter(|one| one.is_ok()).count(), 1);
+    assert_eq!(guard.release().await, Ok(Released::NotHeld));
+}
+
+#[tokio::test]
+async fn a_hold_ends_at_its_bound() {
+    let server = RedisServer::start();
+    let lock = connect(&server)
+        .await
+        .lock("job")
+        .watchdog(LEASE)
+        .max_hold(ms(1000));
+    let started = Instant::now();
+    let guard = lock.lock().await.unwrap();
+    let mut longest = 0;
+    eventually("the end", || {
+        longest = longest.max(started.elapsed().as_millis() as i64 + pttl(&server, "job"));
+        !guard.is_held()
+    })
+    .await;
+    assert_eq!(guard.lost().await, LostReason::Expired);
+    let lasted = started.elapsed();
+    assert!(
+        lasted > 2 * LEASE,
+        "it was renewed up to its bound, and lasted {lasted:?}"
+    );
+    // A look takes a while, so the sum of its two clocks is a little high at worst.
+    assert!(longest < 1000 + 150, "the key would have lived for {longest} ms");
+    eventually("the key to run out", || is_free(&server, "job")).await;
+}
+
+#[tokio::test]
+async fn a_bound_shorter_than_the_lease_is_the_lease() {
+    let server = RedisServer::start();
+    let guard = connect(&server)
+        .await
+        .lock("job")
+        .max_hold(ms(400))
+        .lock()
+        .await
+        .unwrap();
+    assert!(pttl(&server, "job") <= 400);
+    assert_eq!(soon("the end", guard.lost()).await, LostReason::Expired);
+}
+
+#[tokio::test]
+async fn renewals_stop_at_their_number() {
+    let server = RedisServer::start();
+    let client = connect(&server).await;
+    let monitor = Monitor::start(&server);
+    let guard = client
+        .lock("job")
+        .watchdog(LEASE)
+        .max_renewals(2)
+        .lock()
+        .await
+        .unwrap();
+    assert_eq!(soon("the end", guard.lost()).await, LostReason::Expired);
+    assert_eq!(times_sent(&monitor, Verb::Renew), 2);
+}
+
+#[tokio::test]
+async fn no_renewals_at_all_is_a_number_too() {
+    let server = RedisServer::start();
+    let client = connect(&server).await;
+    let monitor = Monitor::start(&server);
+    let guard = client
+        .lock("job")
+        .watchdog(LEASE)
+        .max_renewals(0)
+        .lock()
+        .await
+        .unwrap();
+    assert_eq!(soon("the end", guard.lost()).await, LostReason::Expired);
+    assert_eq!(times_sent(&monitor, Verb::Renew), 0);
+}
+
+#[tokio::test]
+async fn a_kept_lock_is_neither_released_nor_renewed() {
+    let server = RedisServer::start();
+    let client = connect(&server).await;
+    let monitor = Monitor::start(&server);
+    client.lock("job").watchdog(LEASE).lock().await.unwrap().keep();
+    assert!(!is_free(&server, "job"));
+    eventually("the lease to run out", || is_free(&server, "job")).await;
+    let verbs: Vec<_> = sent(&monitor).into_iter().filter_map(Result::ok).collect();
+    assert_eq!(verbs, [Verb::Acquire]);
+}
+
+#[tokio::test]
+async fn no_renewal_follows_a_release_or_a_drop() {
+    let server = RedisServer::start();
+    let lock = connect(&server).await.lock("job").watchdog(ms(90));
+    let monitor = Monitor::start(&server);
+    for round in 0..20 {
+        let guard = lock.lock().await.unwrap();
+        // Just when a renewal is due, and before and after.
+        time_passes(ms(22 + round)).await;
+        if round % 2 == 0 {
+            guard.release().await.unwrap();
+        } else {
+            drop(guard);
+        }
+    }
+    eventually("the last release", || is_free(&server, "job")).await;
+    let mut held = false;
+    for verb in sent(&monitor).into_iter().filter_map(Result::ok) {
+        match verb {
+            Verb::Acquire => held = true,
+            Verb::Release => held = false,
+            _ => assert!(held, "a renewal followed its release"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_failure_of_one_lock_does_not_touch_another() {
+    let server = RedisServer::start();
+    let client = connect(&server).await;
+    let kept = client.lock("kept").watchdog(LEASE).lock().await.unwrap();
+    let taken = client.lock("taken").watchdog(LEASE).lock().await.unwrap();
+    support::tell(&server, &["DEL", "taken"]);
+    support::tell(&server, &["SET", "taken", "something else"]);
+    soon("the loss", taken.lost()).await;
+    time_passes(3 * LEASE).await;
+    assert!(kept.is_held());
+    assert_eq!(server.cli(&["GET", "taken"]), "something else");
+}
+
+#[tokio::test]
+async fn a_renewal_whose_reply_is_lost_is_tried_again_within_the_lease() {
+    let lease = ms(1500);
+    let (server, proxy) = server_and_proxy();
+    let client = connect_through(&proxy, Duration::from_secs(3)).await;
+    let monitor = Monitor::start(&server);
+    let guard = client.lock("job").watchdog(lease).lock().await.unwrap();
+    proxy.drop_nth_reply(1);
+    eventually("the lost renewal and the one after it", || {
+        times_sent(&monitor, Verb::Renew) >= 2
+    })
+    .await;
+    // The first lease is over by then.
+    let started = Instant::now();
+    while started.elapsed() < lease {
+        assert!(guard.is_held());
+        time_passes(ms(20)).await;
+    }
+    assert_eq!(guard.release().await, Ok(Released::Released));
+}
+
+#[tokio::test]
+async fn a_renewal_whose_connection_breaks_is_tried_again_within_the_lease() {
+    let lease = ms(900);
+    let (server, proxy) = server_and_proxy();
+    let client = connect_through(&proxy, Duration::from_secs(3)).await;
+    let guard = client.lock("job").watchdog(lease).lock().await.unwrap();
+    for _ in 0..4 {
+        proxy.cut_on_nth_reply(1);
+        time_passes(lease / 2).await;
+        assert!(guard.is_held());
+    }
+    assert_eq!(guard.release().await, Ok(Released::Released));
+    assert!(is_free(&server, "job"));
+}
+
+#[tokio::test]
+async fn a_server_that_is_away_for_less_than_a_lease_costs_no_lock() {
+    let lease = ms(1500);
+    let mut server = RedisServer::with(&["--appendonly", "yes", "--appendfsync", "always"]);
+    let guard = connect(&server)
+        .await
+        .lock("job")
+        .watchdog(lease)
+        .lock()
+        .await
+        .unwrap();
+    server.restart();
+    time_passes(2 * lease).await;
+    assert!(guard.is_held(), "{:?}", guard.lost().await);
+    assert_eq!(guard.release().await, Ok(Released::Released));
+}
+
+#[tokio::test]
+async fn renewals_do_not_wait_for_a_busy_runtime() {
+    let server = RedisServer::start();
+    let guard = connect(&server)
+        .await
+        .lock("job")
+        .watchdog(LEASE)
+        .lock()
+        .await
+        .unwrap();
+    // The only thread of this runtime looks at a clock and nothing else.
+    let started = Instant::now();
+    leasehold_testkit::wait::eventually(support::SOON, "the blocking work", || {
+        assert!(guard.is_held());
+        started.elapsed() > 5 * LEASE
+    });
+    assert_eq!(guard.release().await, Ok(Released::Released));
+}
+
+#[test]
+fn renewals_and_the_release_outlive_the_users_runtime() {
+    let server = RedisServer::start();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let lock = async { connect(&server).await.lock("job").watchdog(LEASE).lock().await };
+    let guard = runtime.block_on(lock).unwrap();
+    drop(runtime);
+    let started = Instant::now();
+    leasehold_testkit::wait::eventually(support::SOON, "several leases", || {
+        assert!(guard.is_held());
+        started.elapsed() > 4 * LEASE
+    });
+    drop(guard);
+    leasehold_testkit::wait::eventually(support::SOON, "the release", || is_free(&server, "job"));
+}

@@ -1,0 +1,235 @@
+//! `leasehold run`: obtain the lock, run the command, release the lock, and say by the exit code how it went.
+//!
+//! Invariant: whatever way it ends, the lock is released or its release is left to the client's close, and the command
+//! runs only in between.
+//! Called by: `main`.
+
+use std::env;
+use std::process;
+
+use anyhow::{Context, Error};
+use leasehold::{AcquireError, Client, ConnectError, Guard, LostReason, Name, ReleaseError, Released};
+use nix::sys::signal::Signal;
+use tokio::runtime;
+
+use crate::address::{Address, VARIABLE};
+use crate::arguments::Run;
+use crate::child::Child;
+use crate::clock::{Instant, now};
+use crate::duration::shown;
+use crate::exit::{self, Failure};
+use crate::helper::helper;
+use crate::report::Report;
+use crate::signals::Signals;
+use crate::supervise::{Finished, Hold, OnLost, Supervisor};
+use crate::terminal::Terminal;
+use crate::watcher::Watcher;
+use crate::{exec, watcher};
+
+/// Runs the command under the lock and says what to exit with.
+pub(crate) fn run(arguments: &Run) -> u8 {
+    let report = Report::new(arguments.verbose);
+    attempt(arguments, report).unwrap_or_else(|failure| {
+        report.warn(format_args!("{:#}", failure.reason));
+        failure.code
+    })
+}
+
+/// Refuses what can be refused without a server, then does the rest on a runtime of its own.
+///
+/// The runtime stays on this thread, the program's first: the kernel ties the command's life to the thread that started it.
+fn attempt(arguments: &Run, report: Report) -> Result<u8, Failure> {
+    let refused = || format!("the name {:?} cannot be used", arguments.name);
+    Name::new(&arguments.name)
+        .with_context(refused)
+        .map_err(Failure::usage)?;
+    let address = Address::choose(arguments.url.as_ref(), env::var_os(VARIABLE))?;
+    if arguments.url.is_some() && address.has_password() {
+        report.warn(format_args!(
+            "the password in --url is visible to every user of this machine (ps); {VARIABLE} is the place for it"
+        ));
+    }
+    let runtime = runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(Failure::system)?;
+    runtime.block_on(connected(arguments, &address, report))
+}
+
+/// Connects, and closes the client whatever happened: an acquire that was given up is undone by then.
+async fn connected(arguments: &Run, address: &Address, report: Report) -> Result<u8, Failure> {
+    let mut signals = Signals::ending().map_err(Failure::system)?;
+    let client = tokio::select! {
+        biased;
+        signal = signals.next() => return Ok(exit::by_signal(signal as i32)),
+        client = Client::connect(address.expose()) => client.map_err(refused_by_server)?,
+    };
+    let code = locked(arguments, &client, &mut signals, report).await;
+    client.close().await;
+    code
+}
+
+/// Obtains the lock, runs the command, releases.
+async fn locked(
+    arguments: &Run,
+    client: &Client,
+    signals: &mut Signals,
+    report: Report,
+) -> Result<u8, Failure> {
+    let (name, since) = (&arguments.name, now());
+    report.tell(format_args!("waiting for the lock {name:?}"));
+    let guard = tokio::select! {
+        biased;
+        signal = signals.next() => {
+            report.tell(format_args!("{signal} while waiting for the lock {name:?}; the command was not run"));
+            return Ok(exit::by_signal(signal as i32));
+        }
+        guard = acquire(arguments, client) => guard.map_err(|error| not_acquired(name, error))?,
+    };
+    let Some(guard) = guard else {
+        let waited = shown(now() - since);
+        report.tell(format_args!(
+            "the lock {name:?} was not obtained in {waited}; the command was not run"
+        ));
+        return Ok(arguments.conflict_exit_code);
+    };
+    report.tell(format_args!(
+        "obtained the lock {name:?} after {}",
+        shown(now() - since)
+    ));
+    let obtained = now();
+    let finished = supervised(arguments, &guard, signals, report).await;
+    let released = release(guard, name, obtained, report).await;
+    Ok(code(&finished?, released, arguments.on_lost, report))
+}
+
+async fn acquire(arguments: &Run, client: &Client) -> Result<Option<Guard>, AcquireError> {
+    let mut lock = client.lock(arguments.name.as_str()).watchdog(arguments.lease);
+    if let Some(max_hold) = arguments.max_hold {
+        lock = lock.max_hold(max_hold);
+    }
+    match arguments.wait {
+        Some(wait) => lock.try_lock_for(wait).await,
+        None if arguments.nonblock => lock.try_lock().await,
+        None => lock.lock().await.map(Some),
+    }
+}
+
+/// Starts the watcher and the command, and stays with the command until it has ended.
+async fn supervised(
+    arguments: &Run,
+    guard: &Guard,
+    signals: &mut Signals,
+    report: Report,
+) -> Result<Finished, Failure> {
+    let system = |error| Failure::system(Error::new(error).context("the command could not be started"));
+    signals.add_job_control().map_err(system)?;
+    let mut watcher = helper(watcher::VERB)
+        .and_then(|mut program| Watcher::start(&mut program))
+        .map_err(system)?;
+    let mut starter = helper(exec::VERB).map_err(system)?;
+    starter
+        .arg(process::id().to_string())
+        .arg("--")
+        .args(&arguments.command);
+    starter
+        .env("LEASEHOLD_NAME", &arguments.name)
+        .env("LEASEHOLD_OWNER", guard.wire_owner().to_string());
+    let child = Child::start(&mut starter).await.map_err(system)?;
+    if let Err(error) = watcher.guard(child.group()) {
+        // The watcher is gone, and the command has not begun; without a watcher it never does.
+        let _ = child.signal(Signal::SIGKILL);
+        return Err(system(error));
+    }
+    let supervisor = Supervisor {
+        child,
+        hold: guard,
+        signals,
+        terminal: Terminal::open(),
+        on_lost: arguments.on_lost,
+        grace: arguments.grace,
+        report,
+    };
+    let finished = supervisor.run().await.map_err(system)?;
+    watcher.dismiss();
+    Ok(finished)
+}
+
+/// Releases and says how that went; `None` when nobody knows.
+async fn release(guard: Guard, name: &str, obtained: Instant, report: Report) -> Option<Released> {
+    match guard.release().await {
+        Ok(released) => {
+            if released == Released::Released {
+                let held = shown(now() - obtained);
+                report.tell(format_args!("released the lock {name:?} after {held}"));
+            }
+            Some(released)
+        }
+        Err(ReleaseError::Unconfirmed { free_within, source }) => {
+            let (free, why) = (shown(free_within), Error::new(source));
+            report.warn(format_args!(
+                "the release of the lock {name:?} is not confirmed; it is free in {free} at the latest: {why:#}"
+            ));
+            None
+        }
+        Err(error) => {
+            report.warn(format_args!(
+                "the lock {name:?} was not released: {:#}",
+                Error::new(error)
+            ));
+            None
+        }
+    }
+}
+
+/// What to exit with after the command has run.
+fn code(finished: &Finished, released: Option<Released>, on_lost: OnLost, report: Report) -> u8 {
+    let own = finished.ending.exit_code();
+    if !finished.lost && released == Some(Released::NotHeld) {
+        report.warn(format_args!(
+            "the lock was lost before the command ended with {own}; nobody noticed in time to stop it"
+        ));
+    }
+    let lost = finished.lost || released == Some(Released::NotHeld);
+    if lost && on_lost != OnLost::Ignore {
+        exit::LOST
+    } else {
+        own
+    }
+}
+
+fn refused_by_server(error: ConnectError) -> Failure {
+    match error {
+        ConnectError::Url(_) => Failure::usage(error),
+        ConnectError::Thread(_) => Failure::system(error),
+        _ => Failure::unavailable(error),
+    }
+}
+
+fn not_acquired(name: &str, error: AcquireError) -> Failure {
+    let reason = |error| Error::new(error).context(format!("the lock {name:?}"));
+    match error {
+        AcquireError::Name(_) | AcquireError::Lease(_) | AcquireError::MaxHold { .. } => {
+            Failure::usage(reason(error))
+        }
+        _ => Failure::unavailable(reason(error)),
+    }
+}
+
+impl Hold for Guard {
+    fn is_held(&self) -> bool {
+        self.is_held()
+    }
+
+    fn remaining(&self) -> std::time::Duration {
+        self.remaining()
+    }
+
+    async fn lost(&self) -> String {
+        match self.lost().await {
+            // The watchdog runs as long as it may, so only its bound can have ended the lease.
+            LostReason::Expired => "--max-hold is over".to_owned(),
+            reason => reason.to_string(),
+        }
+    }
+}

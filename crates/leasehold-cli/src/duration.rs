@@ -1,0 +1,111 @@
+//! Durations as operators write them: plain seconds as flock takes them, or `30s`, `5m`, `1h30m`.
+//!
+//! Invariant: what is parsed is finite and not negative.
+//! Called by: the argument parser, and messages that show how long something takes.
+
+use std::time::Duration;
+
+use leasehold::{LEASE_MAX, LEASE_MIN};
+
+/// What to write instead, said in every refusal.
+const EXPECTED: &str = "write seconds (`10`, `2.5`) or a duration (`30s`, `5m`, `1h30m`)";
+
+/// A duration, zero included.
+pub(crate) fn parse(text: &str) -> Result<Duration, String> {
+    let seconds_only = text.chars().all(|c| c.is_ascii_digit() || c == '.');
+    if seconds_only {
+        let seconds = text.parse::<f64>().map_err(|_| EXPECTED.to_owned())?;
+        Duration::try_from_secs_f64(seconds).map_err(|_| format!("too long; {EXPECTED}"))
+    } else {
+        humantime::parse_duration(text).map_err(|error| format!("{error}; {EXPECTED}"))
+    }
+}
+
+/// A duration that can be a lease, or the bound of one.
+pub(crate) fn parse_lease(text: &str) -> Result<Duration, String> {
+    let duration = parse(text)?;
+    if (LEASE_MIN..=LEASE_MAX).contains(&duration) {
+        Ok(duration)
+    } else {
+        Err(format!(
+            "must be between {LEASE_MIN:?} and {} days",
+            LEASE_MAX.as_secs() / (24 * 3600)
+        ))
+    }
+}
+
+/// The duration for a message: milliseconds below a second, tenths below a minute, then whole seconds.
+pub(crate) fn shown(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    if seconds < 1 {
+        format!("{}ms", duration.as_millis())
+    } else if seconds < 60 {
+        format!("{seconds}.{}s", duration.subsec_millis() / 100)
+    } else {
+        humantime::format_duration(Duration::from_secs(seconds)).to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_numbers_are_seconds_and_units_are_understood() {
+        for (text, ms) in [
+            ("10", 10_000),
+            ("0", 0),
+            ("0.25", 250),
+            (".5", 500),
+            ("2.", 2_000),
+            ("30s", 30_000),
+            ("5m", 300_000),
+            ("1h30m", 5_400_000),
+            ("250ms", 250),
+        ] {
+            assert_eq!(parse(text), Ok(Duration::from_millis(ms)), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_duration_is_refused_with_advice() {
+        let long = "9".repeat(400);
+        for text in [
+            "",
+            ".",
+            "1.2.3",
+            "-1",
+            "-5s",
+            "soon",
+            "5 parsecs",
+            "inf",
+            "NaN",
+            "1e3",
+            &long,
+        ] {
+            let refusal = parse(text).unwrap_err();
+            assert!(refusal.contains(EXPECTED), "{text}: {refusal}");
+        }
+    }
+
+    #[test]
+    fn a_lease_has_bounds() {
+        for text in ["0", "0s", "2ms", "366d"] {
+            assert!(parse_lease(text).is_err(), "{text}");
+        }
+        assert_eq!(parse_lease("3ms"), Ok(LEASE_MIN));
+        assert_eq!(parse_lease("365d"), Ok(LEASE_MAX));
+    }
+
+    #[test]
+    fn messages_are_short() {
+        for (ms, text) in [
+            (5, "5ms"),
+            (1_250, "1.2s"),
+            (29_999, "29.9s"),
+            (3_723_400, "1h 2m 3s"),
+        ] {
+            assert_eq!(shown(Duration::from_millis(ms)), text);
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! What the wrapper exits with when it is not the command's own code.
+//!
+//! Invariant: every way to fail before or beside the command has one code, and the help text lists them all.
+//! Called by: everything that can fail.
+
+use anyhow::Error;
+
+/// Wrong arguments, names or addresses (`EX_USAGE` of sysexits).
+pub(crate) const USAGE: u8 = 64;
+/// The server cannot be reached or used (`EX_UNAVAILABLE`).
+pub(crate) const UNAVAILABLE: u8 = 69;
+/// The system refused a process, a signal handler or the like (`EX_OSERR`).
+pub(crate) const SYSTEM: u8 = 71;
+/// The lock was lost while the command ran.
+pub(crate) const LOST: u8 = 79;
+/// The command was found and could not be executed, as shells say it.
+pub(crate) const NOT_EXECUTABLE: u8 = 126;
+/// The command was not found, as shells say it.
+pub(crate) const NOT_FOUND: u8 = 127;
+
+/// What a process exits with, or a shell says, when this signal ended it or its work.
+pub(crate) fn by_signal(signal: i32) -> u8 {
+    u8::try_from(128 + signal).unwrap_or(u8::MAX)
+}
+
+/// Why the wrapper gives up, and the code that says so.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) code: u8,
+    pub(crate) reason: Error,
+}
+
+impl Failure {
+    /// Wrong arguments.
+    pub(crate) fn usage(reason: impl Into<Error>) -> Self {
+        Self {
+            code: USAGE,
+            reason: reason.into(),
+        }
+    }
+
+    /// No server, or none that does what a lock needs.
+    pub(crate) fn unavailable(reason: impl Into<Error>) -> Self {
+        Self {
+            code: UNAVAILABLE,
+            reason: reason.into(),
+        }
+    }
+
+    /// The operating system said no.
+    pub(crate) fn system(reason: impl Into<Error>) -> Self {
+        Self {
+            code: SYSTEM,
+            reason: reason.into(),
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! The `leasehold` command: run a program while holding a distributed lock.
+//!
+//! ```text
+//! wrapper (leasehold run)          owns the lock, forwards signals, waits
+//!   |- watcher (own group)         kills the command's group when the wrapper is gone
+//!   `- CMD (own group)             started stopped, let go once the watcher knows its group
+//! ```
+//!
+//! Invariant: the command runs only while the wrapper lives, and starts only with the lock held.
+//! Called by: `main.rs`, and by this program itself, which starts its watcher and the command through hidden verbs.
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use arguments::{Arguments, Verb};
+
+mod address;
+mod arguments;
+mod child;
+mod clock;
+mod command;
+mod duration;
+mod exec;
+mod exit;
+mod helper;
+mod report;
+mod signals;
+mod supervise;
+mod terminal;
+mod watcher;
+
+/// Runs the command line, program name first, and says what to exit with.
+///
+/// The codes are listed in `leasehold run --help`.
+pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let parsed = match Arguments::try_parse_from(arguments) {
+        Ok(parsed) => parsed,
+        Err(error) => return refuse(&error),
+    };
+    match parsed.verb {
+        Verb::Run(run) => ExitCode::from(command::run::run(&run)),
+        Verb::Exec(exec) => ExitCode::from(exec::exec(&exec)),
+        Verb::Watch => watcher::watch(),
+    }
+}
+
+/// Prints what clap has to say: help and version to stdout with success, anything else is a usage error.
+fn refuse(error: &clap::Error) -> ExitCode {
+    let text = error.render().to_string();
+    if error.use_stderr() {
+        report::write_to_stderr(&report::cleaned(&text));
+        ExitCode::from(exit::USAGE)
+    } else {
+        let _ = io::stdout().write_all(text.as_bytes());
+        ExitCode::SUCCESS
+    }
+}

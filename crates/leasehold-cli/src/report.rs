@@ -1,0 +1,105 @@
+//! One-line messages to the operator, on stderr, each beginning with `leasehold: `.
+//!
+//! Invariant: nothing written here has a password of a URL or a control character in it, and writing never stops the
+//! wrapper, not even when the terminal belongs to the command.
+//! Called by: everything that has something to say.
+
+use std::fmt;
+use std::io::{self, Write};
+
+use crate::terminal;
+
+/// Where messages go, and whether the operator asked for the talkative ones (`-v`).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Report {
+    verbose: bool,
+}
+
+impl Report {
+    pub(crate) fn new(verbose: bool) -> Self {
+        Self { verbose }
+    }
+
+    /// Something that everybody has to know.
+    pub(crate) fn warn(self, message: fmt::Arguments<'_>) {
+        let text = cleaned(&message.to_string().replace('\n', " "));
+        write_to_stderr(&format!("leasehold: {text}\n"));
+    }
+
+    /// Something for those who asked.
+    pub(crate) fn tell(self, message: fmt::Arguments<'_>) {
+        if self.verbose {
+            self.warn(message);
+        }
+    }
+}
+
+/// Writes in one piece. A stderr that is gone is no reason to fail: the command matters more than the words about it.
+pub(crate) fn write_to_stderr(text: &str) {
+    terminal::without_stopping(|| {
+        let _ = io::stderr().write_all(text.as_bytes());
+    });
+}
+
+/// The text without URL passwords, and with control characters other than line ends escaped.
+///
+/// A second net: values with secrets have no `Display`, and the library masks its own errors.
+pub(crate) fn cleaned(text: &str) -> String {
+    let mut clean = String::with_capacity(text.len());
+    for character in masked(text).chars() {
+        match character {
+            '\n' => clean.push(character),
+            control if control.is_control() => clean.extend(control.escape_default()),
+            plain => clean.push(plain),
+        }
+    }
+    clean
+}
+
+/// Puts `***` in place of what stands between `://` and the last `@` of the same word.
+fn masked(text: &str) -> String {
+    let mut clean = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("://") {
+        clean.push_str(before);
+        clean.push_str("://");
+        let word = after.find(char::is_whitespace).unwrap_or(after.len());
+        match after[..word].rfind('@') {
+            Some(at) => {
+                clean.push_str("***");
+                rest = &after[at..];
+            }
+            None => rest = after,
+        }
+    }
+    clean.push_str(rest);
+    clean
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_of_urls_are_masked() {
+        for (text, clean) in [
+            ("redis://:secret@host:1", "redis://***@host:1"),
+            (
+                "a 'redis://me:s@cret@host' b rediss://:x@y",
+                "a 'redis://***@host' b rediss://***@y",
+            ),
+            (
+                "redis://host:1/0 me@example.org",
+                "redis://host:1/0 me@example.org",
+            ),
+            ("://", "://"),
+        ] {
+            assert_eq!(cleaned(text), clean);
+        }
+    }
+
+    #[test]
+    fn control_characters_are_escaped_and_line_ends_kept() {
+        assert_eq!(cleaned("a\u{1b}[2J\nb\u{9b}"), "a\\u{1b}[2J\nb\\u{9b}");
+    }
+}

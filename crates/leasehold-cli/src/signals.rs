@@ -1,0 +1,101 @@
+//! The signals that the wrapper gets.
+//!
+//! Invariant: a signal that was ignored when the wrapper was started (`nohup`, a background job of a plain shell) stays
+//! ignored, here and in the command.
+//! Called by: `run` while it waits for the lock, then the supervisor, which forwards them.
+
+use std::fs;
+use std::future::poll_fn;
+use std::io;
+use std::task::Poll;
+
+use nix::sys::signal::Signal;
+use tokio::signal::unix::{self, SignalKind};
+
+/// Those that end a process that does nothing about them.
+const ENDING: [Signal; 6] = [
+    Signal::SIGINT,
+    Signal::SIGTERM,
+    Signal::SIGHUP,
+    Signal::SIGQUIT,
+    Signal::SIGUSR1,
+    Signal::SIGUSR2,
+];
+/// Those that matter only when there is a command to forward them to.
+const JOB: [Signal; 2] = [Signal::SIGTSTP, Signal::SIGWINCH];
+
+/// The signals that are caught, instead of doing what they usually do.
+#[derive(Debug)]
+pub(crate) struct Signals {
+    streams: Vec<(Signal, unix::Signal)>,
+    ignored: u64,
+}
+
+impl Signals {
+    /// Catches the signals that would end the wrapper.
+    pub(crate) fn ending() -> io::Result<Self> {
+        let mut signals = Self {
+            streams: Vec::new(),
+            ignored: ignored_mask(),
+        };
+        for signal in ENDING {
+            signals.catch(signal)?;
+        }
+        Ok(signals)
+    }
+
+    /// Catches nothing.
+    #[cfg(test)]
+    pub(crate) fn none() -> Self {
+        Self {
+            streams: Vec::new(),
+            ignored: 0,
+        }
+    }
+
+    /// Catches those too that a command under supervision should hear of.
+    pub(crate) fn add_job_control(&mut self) -> io::Result<()> {
+        for signal in JOB {
+            self.catch(signal)?;
+        }
+        self.catch_always(Signal::SIGCONT)
+    }
+
+    /// The next signal that arrived. Nothing is lost when this future is dropped.
+    pub(crate) async fn next(&mut self) -> Signal {
+        poll_fn(|context| {
+            for (signal, stream) in &mut self.streams {
+                if stream.poll_recv(context).is_ready() {
+                    return Poll::Ready(*signal);
+                }
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    fn catch(&mut self, signal: Signal) -> io::Result<()> {
+        if self.ignored & bit(signal) != 0 {
+            return Ok(());
+        }
+        self.catch_always(signal)
+    }
+
+    fn catch_always(&mut self, signal: Signal) -> io::Result<()> {
+        let stream = unix::signal(SignalKind::from_raw(signal as i32))?;
+        self.streams.push((signal, stream));
+        Ok(())
+    }
+}
+
+/// Which signals this process ignores, as the kernel shows it; none where it does not.
+fn ignored_mask() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .unwrap_or(0)
+}
+
+fn bit(signal: Signal) -> u64 {
+    1 << (signal as i32 - 1)
+}

@@ -1,0 +1,475 @@
+//! From the start of the command to its end: signals, the terminal, stops, and what happens when the lock is lost.
+//!
+//! # How it works
+//! One loop waits for whatever comes first: the loss of the lock, a change of the command's first process, a signal to the
+//! wrapper, the end of the grace. A loss wins over everything else that is there at the same time. After a loss the whole
+//! group has to go, also when its first process has ended before the rest of it.
+//!
+//! A stopped wrapper cannot renew. It therefore stops only where the operator wants it to: when the command was suspended
+//! from the terminal and there is a shell that can continue both. Continued, the command goes on only if the lock is
+//! still held.
+//!
+//! Invariant: the command neither starts nor goes on after a stop unless the lock is held (or `--on-lost ignore`).
+//! Called by: `run`.
+
+use std::future::Future;
+use std::io;
+use std::pin::pin;
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::getpid;
+
+use crate::child::{Change, Child, Ending};
+use crate::clock::{Instant, after, now, reached};
+use crate::duration;
+use crate::report::Report;
+use crate::signals::Signals;
+use crate::terminal::{Terminal, under_job_control};
+
+/// How often to look whether a group whose first process has ended is gone; nobody tells us.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// The lock as far as the supervisor cares; a guard, or a pretended one in tests.
+pub(crate) trait Hold {
+    /// Whether it is held at this instant.
+    fn is_held(&self) -> bool;
+    /// How long it stays held without a renewal.
+    fn remaining(&self) -> Duration;
+    /// Resolves when it is lost, with the reason in words.
+    fn lost(&self) -> impl Future<Output = String>;
+}
+
+/// What to do with the command when the lock is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum OnLost {
+    // SIGTERM to the command's group, SIGKILL after the grace. No doc comments: clap would lengthen the help by them.
+    Term,
+    // SIGKILL at once.
+    Kill,
+    // Warn, and let it go on.
+    Ignore,
+}
+
+/// How it went.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Finished {
+    pub(crate) ending: Ending,
+    pub(crate) lost: bool,
+}
+
+/// Everything that the loop works with.
+#[derive(Debug)]
+pub(crate) struct Supervisor<'a, H> {
+    pub(crate) child: Child,
+    pub(crate) hold: &'a H,
+    pub(crate) signals: &'a mut Signals,
+    pub(crate) terminal: Terminal,
+    pub(crate) on_lost: OnLost,
+    pub(crate) grace: Duration,
+    pub(crate) report: Report,
+}
+
+impl<H: Hold> Supervisor<'_, H> {
+    /// Lets the command begin and returns when it has ended.
+    pub(crate) async fn run(mut self) -> io::Result<Finished> {
+        if !self.hold.is_held() {
+            return self.never_started().await;
+        }
+        self.terminal.give(self.child.group());
+        self.child.go();
+        let hold = self.hold;
+        let mut loss = pin!(hold.lost());
+        let mut lost = false;
+        let mut kill_at = None;
+        let ending = loop {
+            tokio::select! {
+                biased;
+                reason = &mut loss, if !lost => {
+                    lost = true;
+                    kill_at = self.lose(&reason);
+                }
+                change = self.child.change() => match change? {
+                    Change::Ended(ending) => break ending,
+                    Change::Stopped(signal) => self.stopped(signal),
+                },
+                signal = self.signals.next() => self.forward(signal),
+                () = reached(kill_at) => {
+                    self.kill_after_grace();
+                    kill_at = None;
+                }
+            }
+        };
+        self.terminal.take_back();
+        if let Some(kill_at) = kill_at {
+            self.drain(kill_at).await;
+        }
+        Ok(Finished { ending, lost })
+    }
+
+    /// The lock was lost while the command was being prepared. Nothing of it has run, and nothing will.
+    async fn never_started(mut self) -> io::Result<Finished> {
+        self.send(Signal::SIGKILL);
+        let message = "the lock was lost before the command was started; it was not run";
+        self.report.warn(format_args!("{message}"));
+        loop {
+            if let Change::Ended(ending) = self.child.change().await? {
+                return Ok(Finished { ending, lost: true });
+            }
+        }
+    }
+
+    /// Acts on the loss, and then talks about it; says when the grace is over.
+    fn lose(&self, reason: &str) -> Option<Instant> {
+        let (consequence, kill_at) = match self.on_lost {
+            OnLost::Term => {
+                self.send(Signal::SIGTERM);
+                // A stopped process hears of it only when it goes on.
+                self.child.go();
+                let grace = duration::shown(self.grace);
+                (
+                    format!("got SIGTERM and gets SIGKILL in {grace}"),
+                    Some(after(self.grace)),
+                )
+            }
+            OnLost::Kill => {
+                self.send(Signal::SIGKILL);
+                ("is killed".to_owned(), None)
+            }
+            OnLost::Ignore => ("goes on without it".to_owned(), None),
+        };
+        self.report.warn(format_args!(
+            "the lock was lost: {reason}; the command {consequence}"
+        ));
+        kill_at
+    }
+
+    /// Sends to the whole group; says so when it may not, as when the command runs as another user.
+    fn send(&self, signal: Signal) {
+        if let Err(error) = self.child.signal(signal) {
+            self.report
+                .warn(format_args!("{signal} does not reach the command: {error}"));
+        }
+    }
+
+    fn forward(&mut self, signal: Signal) {
+        if signal == Signal::SIGCONT {
+            self.resume();
+        } else {
+            self.send(signal);
+            self.report
+                .tell(format_args!("{signal} passed on to the command"));
+        }
+    }
+
+    /// The command was stopped: it wants the terminal, or the operator wants both of us stopped, or it is none of our business.
+    fn stopped(&mut self, signal: i32) {
+        let wants_terminal = [Signal::SIGTTIN, Signal::SIGTTOU]
+            .iter()
+            .any(|&s| s as i32 == signal);
+        if wants_terminal && self.terminal.give_on_request(self.child.group()) {
+            return self.child.go();
+        }
+        let from_terminal = wants_terminal || signal == Signal::SIGTSTP as i32 || self.terminal.is_given();
+        if !self.terminal.exists() || !from_terminal {
+            return;
+        }
+        if under_job_control() {
+            self.suspend();
+        } else if !wants_terminal {
+            // Nobody could ever continue it.
+            self.child.go();
+        }
+    }
+
+    /// Gives the terminal back to the shell and stops; SIGCONT brings us to [`resume`](Self::resume).
+    fn suspend(&mut self) {
+        self.terminal.take_back();
+        let left = duration::shown(self.hold.remaining());
+        self.report.warn(format_args!(
+            "suspended; the lock is not renewed meanwhile and is lost in {left}, with the command"
+        ));
+        let _ = kill(getpid(), Signal::SIGSTOP);
+    }
+
+    /// We go on, and so does the command, with the terminal if it is ours to give. After a loss it is for
+    /// [`lose`](Self::lose) to say what becomes of it.
+    fn resume(&mut self) {
+        self.terminal.give(self.child.group());
+        if self.hold.is_held() || self.on_lost == OnLost::Ignore {
+            self.child.go();
+        }
+    }
+
+    fn kill_after_grace(&self) {
+        self.send(Signal::SIGKILL);
+        self.report
+            .warn(format_args!("the grace is over; the command is killed"));
+    }
+
+    /// Waits until the rest of the group has ended too, and kills it when the grace is over.
+    async fn drain(&mut self, kill_at: Instant) {
+        while self.child.group_is_alive() {
+            if now() >= kill_at {
+                return self.kill_after_grace();
+            }
+            tokio::select! {
+                signal = self.signals.next() => self.send(signal),
+                () = reached(Some(after(LOOK_EVERY))) => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::fs;
+    use std::os::unix::process::CommandExt;
+    use std::process::{Command, Stdio};
+
+    use tokio::runtime;
+    use tokio::sync::Notify;
+
+    use super::*;
+
+    /// A lock that is lost when the test says so.
+    struct Pretended {
+        held: Cell<bool>,
+        gone: Notify,
+    }
+
+    impl Hold for Pretended {
+        fn is_held(&self) -> bool {
+            self.held.get()
+        }
+
+        fn remaining(&self) -> Duration {
+            Duration::from_secs(30)
+        }
+
+        async fn lost(&self) -> String {
+            self.gone.notified().await;
+            "the test took it".to_owned()
+        }
+    }
+
+    impl Pretended {
+        fn held() -> Self {
+            Self {
+                held: Cell::new(true),
+                gone: Notify::new(),
+            }
+        }
+
+        fn lose(&self) {
+            self.held.set(false);
+            self.gone.notify_one();
+        }
+    }
+
+    /// Starts a shell script the way [`crate::exec`] does it, which unit tests cannot: they are not this program.
+    async fn started(script: &str) -> Child {
+        let mut starter = Command::new("sh");
+        starter.args(["-c", "kill -STOP $$; exec sh -c \"$1\"", "sh", script]);
+        Child::start(starter.process_group(0).stdin(Stdio::null()))
+            .await
+            .unwrap()
+    }
+
+    fn supervisor<'a>(
+        child: Child,
+        hold: &'a Pretended,
+        signals: &'a mut Signals,
+        on_lost: OnLost,
+    ) -> Supervisor<'a, Pretended> {
+        let (terminal, grace) = (Terminal::none(), Duration::from_millis(100));
+        Supervisor {
+            child,
+            hold,
+            signals,
+            terminal,
+            on_lost,
+            grace,
+            report: Report::new(false),
+        }
+    }
+
+    fn block_on<T>(work: impl Future<Output = T>) -> T {
+        runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap()
+            .block_on(work)
+    }
+
+    /// Runs a script that says READY, and loses the lock then; the script may wait for GONE.
+    fn lose_while_running(script: &str, on_lost: OnLost) -> Finished {
+        let folder = tempfile::tempdir().unwrap();
+        let ready = folder.path().join("ready");
+        let gone = folder.path().join("gone");
+        let script = script.replace("READY", &format!("touch {}", ready.display()));
+        let script = script.replace(
+            "GONE",
+            &format!("while [ ! -e {} ]; do sleep 0.01; done", gone.display()),
+        );
+        let (hold, mut signals) = (Pretended::held(), Signals::none());
+        block_on(async {
+            let child = started(&script).await;
+            let finished = supervisor(child, &hold, &mut signals, on_lost).run();
+            let loser = async {
+                while !ready.exists() {
+                    tokio::task::yield_now().await;
+                }
+                hold.lose();
+                // Seen by the script only after the supervisor, which is polled first, has seen the loss.
+                tokio::task::yield_now().await;
+                fs::write(&gone, "").unwrap();
+            };
+            tokio::join!(finished, loser).0.unwrap()
+        })
+    }
+
+    /// The letter that the kernel gives to the state of the process.
+    fn state(child: &Child) -> char {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", child.group())).unwrap();
+        stat.rsplit_once(") ").unwrap().1.chars().next().unwrap()
+    }
+
+    #[test]
+    fn a_command_that_ends_by_itself_hands_on_its_code() {
+        let (hold, mut signals) = (Pretended::held(), Signals::none());
+        let finished = block_on(async {
+            let child = started("exit 7").await;
+            supervisor(child, &hold, &mut signals, OnLost::Term)
+                .run()
+                .await
+                .unwrap()
+        });
+        assert_eq!(
+            finished,
+            Finished {
+                ending: Ending::Code(7),
+                lost: false
+            }
+        );
+    }
+
+    #[test]
+    fn a_lost_lock_ends_the_command_as_asked() {
+        let patient = "READY; while :; do sleep 0.01; done";
+        let stubborn = "trap '' TERM; READY; while :; do sleep 0.01; done";
+        let (term, kill) = (Ending::Signal(15), Ending::Signal(9));
+        let of = |script, on_lost| lose_while_running(script, on_lost);
+        assert_eq!(
+            of(patient, OnLost::Term),
+            Finished {
+                ending: term,
+                lost: true
+            }
+        );
+        assert_eq!(
+            of(stubborn, OnLost::Term),
+            Finished {
+                ending: kill,
+                lost: true
+            }
+        );
+        assert_eq!(
+            of(patient, OnLost::Kill),
+            Finished {
+                ending: kill,
+                lost: true
+            }
+        );
+        let own = of("READY; GONE; exit 3", OnLost::Ignore);
+        assert_eq!(
+            own,
+            Finished {
+                ending: Ending::Code(3),
+                lost: true
+            }
+        );
+    }
+
+    #[test]
+    fn a_command_may_clean_up_within_the_grace() {
+        let tidy = "trap 'exit 4' TERM; READY; while :; do sleep 0.01; done";
+        assert_eq!(
+            lose_while_running(tidy, OnLost::Term),
+            Finished {
+                ending: Ending::Code(4),
+                lost: true
+            }
+        );
+    }
+
+    #[test]
+    fn what_outlives_the_first_process_after_a_loss_is_killed_when_the_grace_is_over() {
+        let (hold, mut signals) = (Pretended::held(), Signals::none());
+        let group = block_on(async {
+            let child = started("trap '' TERM; sleep 1000 & trap - TERM; kill -STOP $$; wait").await;
+            let group = child.group();
+            child.go();
+            let mut supervisor = supervisor(child, &hold, &mut signals, OnLost::Term);
+            // Its stop says that the second process is there and deaf.
+            assert!(matches!(
+                supervisor.child.change().await.unwrap(),
+                Change::Stopped(_)
+            ));
+            hold.lose();
+            let finished = supervisor.run().await.unwrap();
+            assert!(finished.lost);
+            group
+        });
+        leasehold_testkit::wait::eventually(Duration::from_secs(10), "the end of the group", || {
+            nix::sys::signal::killpg(group, None).is_err()
+        });
+    }
+
+    #[test]
+    fn a_lock_lost_before_the_start_starts_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let trace = folder.path().join("trace");
+        let (hold, mut signals) = (Pretended::held(), Signals::none());
+        hold.lose();
+        let finished = block_on(async {
+            let child = started(&format!("touch {}", trace.display())).await;
+            supervisor(child, &hold, &mut signals, OnLost::Ignore)
+                .run()
+                .await
+                .unwrap()
+        });
+        assert_eq!(
+            finished,
+            Finished {
+                ending: Ending::Signal(9),
+                lost: true
+            }
+        );
+        assert!(!trace.exists());
+    }
+
+    #[test]
+    fn a_stopped_command_goes_on_only_if_the_lock_is_still_held() {
+        let (hold, mut signals) = (Pretended::held(), Signals::none());
+        block_on(async {
+            let child = started("kill -STOP $$").await;
+            child.go();
+            let mut supervisor = supervisor(child, &hold, &mut signals, OnLost::Term);
+            assert!(matches!(
+                supervisor.child.change().await.unwrap(),
+                Change::Stopped(_)
+            ));
+            hold.held.set(false);
+            supervisor.forward(Signal::SIGCONT);
+            assert_eq!(state(&supervisor.child), 'T');
+            hold.held.set(true);
+            supervisor.forward(Signal::SIGCONT);
+            assert_eq!(
+                supervisor.child.change().await.unwrap(),
+                Change::Ended(Ending::Code(0))
+            );
+        });
+    }
+}

@@ -1,0 +1,304 @@
+//! Exit codes, and that a failure before the start runs nothing and tells no secret.
+
+use std::net::TcpListener;
+use std::os::unix::ffi::OsStrExt;
+
+use leasehold_testkit::servers::RedisServer;
+
+use crate::fixture::{Folder, NAME, Running, is_locked, leasehold, nobody_listens, outcome, run, run_script};
+
+/// A password that must not be seen anywhere.
+const CANARY: &str = "canary-7c1e";
+
+#[test]
+fn the_commands_own_code_is_handed_on() {
+    let server = RedisServer::start();
+    for code in [0, 1, 2, 79, 255] {
+        let ended = outcome(&mut run_script(&server, &[], &format!("exit {code}")));
+        assert_eq!(ended.code(), code, "{ended:?}");
+        assert_eq!(
+            (ended.out.as_str(), ended.err.as_str()),
+            ("", ""),
+            "exit {code} is silent"
+        );
+        assert!(!is_locked(&server));
+    }
+}
+
+#[test]
+fn a_death_by_signal_is_128_and_its_number() {
+    let server = RedisServer::start();
+    // 34 is a real-time signal, of which few libraries know.
+    for signal in [1, 2, 9, 11, 15, 34] {
+        let ended = outcome(&mut run_script(
+            &server,
+            &[],
+            &format!("ulimit -c 0; kill -{signal} $$"),
+        ));
+        assert_eq!(ended.code(), 128 + signal, "{ended:?}");
+    }
+    assert!(!is_locked(&server));
+}
+
+#[test]
+fn a_command_that_cannot_run_is_127_or_126_and_the_lock_is_free() {
+    let server = RedisServer::start();
+    let folder = Folder::new();
+    folder.touch("data");
+    for (command, code) in [
+        ("no-such-command-here", 127),
+        (folder.at("missing").as_str(), 127),
+    ] {
+        let ended = outcome(&mut run(&server, &[], &[command]));
+        assert_eq!(ended.code(), code, "{ended:?}");
+        assert!(
+            ended.err.contains(&format!("cannot run {command:?}")),
+            "{ended:?}"
+        );
+        assert!(!is_locked(&server));
+    }
+    let ended = outcome(&mut run(&server, &[], &[&folder.at("data")]));
+    assert_eq!(ended.code(), 126, "{ended:?}");
+    assert!(!is_locked(&server));
+}
+
+#[test]
+fn wrong_arguments_are_64_and_run_nothing() {
+    let server = RedisServer::start();
+    let folder = Folder::new();
+    let (ran, long) = (folder.at("ran"), "x".repeat(513));
+    let touch = ["--", "touch", &ran];
+    let cases: &[&[&str]] = &[
+        &[],
+        &["walk"],
+        &["run"],
+        &["run", NAME],
+        &["run", NAME, "--"],
+        &["run", "--url"],
+        &["run", "--unknown", NAME, "--", "touch", &ran],
+        &["run", "-n", "--wait", "1", NAME, "--", "touch", &ran],
+        &["run", "-E", "256", NAME, "--", "touch", &ran],
+        &["run", "-E", "-1", NAME, "--", "touch", &ran],
+        &["run", "--wait", "soon", NAME, "--", "touch", &ran],
+        &["run", "--wait=-1", NAME, "--", "touch", &ran],
+        &["run", "--lease", "0", NAME, "--", "touch", &ran],
+        &["run", "--lease", "2ms", NAME, "--", "touch", &ran],
+        &["run", "--lease", "366d", NAME, "--", "touch", &ran],
+        &["run", "--max-hold", "0", NAME, "--", "touch", &ran],
+        &["run", "--grace", "never", NAME, "--", "touch", &ran],
+        &["run", "--on-lost", "panic", NAME, "--", "touch", &ran],
+        &["run", NAME, "stray", "--", "touch", &ran],
+    ];
+    for arguments in cases {
+        let ended = outcome(leasehold().env("LEASEHOLD_URL", server.url()).args(*arguments));
+        assert_eq!(
+            (ended.code(), ended.out.as_str()),
+            (64, ""),
+            "{arguments:?}: {ended:?}"
+        );
+        assert!(!ended.err.is_empty(), "{arguments:?} says what is wrong");
+    }
+    for name in ["", "a\u{1b}[2Jb", "a\nb", "a{b}", "redisson_lock_queue:x", &long] {
+        let ended = outcome(
+            leasehold()
+                .env("LEASEHOLD_URL", server.url())
+                .arg("run")
+                .arg(name)
+                .args(touch),
+        );
+        assert_eq!(ended.code(), 64, "{name:?}: {ended:?}");
+        assert!(
+            ended.err.contains("the name") && ended.err.lines().count() == 1,
+            "{ended:?}"
+        );
+        assert!(
+            !ended.err.contains('\u{1b}'),
+            "control characters reach no terminal: {ended:?}"
+        );
+    }
+    let ended = outcome(
+        leasehold()
+            .arg("run")
+            .arg(std::ffi::OsStr::from_bytes(b"a\xff"))
+            .args(touch),
+    );
+    assert_eq!(ended.code(), 64, "{ended:?}");
+    let ended = outcome(
+        leasehold()
+            .args(["run", "--lease", "\u{1b}[2J", NAME])
+            .args(touch),
+    );
+    assert!(ended.code() == 64 && !ended.err.contains('\u{1b}'), "{ended:?}");
+    assert!(!folder.has("ran"));
+    assert_eq!(server.cli(&["DBSIZE"]), "0");
+}
+
+#[test]
+fn help_and_version_are_no_failures() {
+    for arguments in [
+        &["--help"][..],
+        &["--version"],
+        &["run", "--help"],
+        &["help", "run"],
+    ] {
+        let ended = outcome(leasehold().env("LEASEHOLD_URL", CANARY).args(arguments));
+        assert_eq!((ended.code(), ended.err.as_str()), (0, ""), "{arguments:?}");
+        assert!(
+            ended.out.contains("easehold") && !ended.out.contains(CANARY),
+            "{arguments:?}"
+        );
+        assert!(
+            !ended.out.contains("__"),
+            "hidden verbs stay hidden: {arguments:?}"
+        );
+    }
+    let help = outcome(leasehold().args(["run", "--help"])).out;
+    let widest = help.lines().max_by_key(|line| line.len()).unwrap();
+    assert!(widest.len() <= 120, "too wide to read: {widest}");
+    for code in ["64", "69", "71", "79", "126", "127", "128+N"] {
+        assert!(
+            help.lines().any(|line| line.trim_start().starts_with(code)),
+            "{code} is explained"
+        );
+    }
+}
+
+#[test]
+fn an_address_that_cannot_be_used_is_64_and_tells_no_secret() {
+    let folder = Folder::new();
+    for url in [
+        format!("http://:{CANARY}@127.0.0.1/"),
+        format!("redis://:{CANARY}@127.0.0.1:99999"),
+        format!("redis://:{CANARY}/x@127.0.0.1"),
+        format!("redis://{CANARY}@127.0.0.1"),
+        format!(":{CANARY}@127.0.0.1"),
+        format!("unix://relative?password={CANARY}"),
+        String::new(),
+    ] {
+        for by_argument in [true, false] {
+            let mut program = leasehold();
+            program.arg("run");
+            if by_argument {
+                program.args(["--url", &url]);
+            } else {
+                program.env("LEASEHOLD_URL", &url);
+            }
+            let ended = outcome(program.args(["-v", NAME, "--", "touch", &folder.at("ran")]));
+            assert_eq!(ended.code(), 64, "{url:?}: {ended:?}");
+            assert!(!format!("{ended:?}").contains(CANARY), "{url:?}: {ended:?}");
+        }
+    }
+    assert!(!folder.has("ran"));
+}
+
+#[test]
+fn a_server_that_cannot_be_used_is_69_and_runs_nothing() {
+    let folder = Folder::new();
+    let (ran, silent) = (folder.at("ran"), TcpListener::bind("127.0.0.1:0").unwrap());
+    let closed = nobody_listens();
+    let no_redis = format!("redis://{}", silent.local_addr().unwrap());
+    for url in [
+        closed.as_str(),
+        &no_redis,
+        &format!("unix://{}", folder.at("no.sock")),
+    ] {
+        let ended = outcome(leasehold().args(["run", "--url", url, NAME, "--", "touch", &ran]));
+        assert_eq!(ended.code(), 69, "{url}: {ended:?}");
+        assert!(ended.err.starts_with("leasehold: no connection to "), "{ended:?}");
+    }
+    assert!(!folder.has("ran"));
+}
+
+#[test]
+fn a_wrong_password_is_69_and_is_told_nobody() {
+    let server = RedisServer::with(&["--requirepass", "right-password"]);
+    let folder = Folder::new();
+    let (ran, address) = (folder.at("ran"), format!("127.0.0.1:{}", server.port()));
+    let wrong = format!("redis://:{CANARY}@{address}");
+    for url in [
+        wrong.as_str(),
+        &format!("redis://{address}"),
+        &format!("redis://me:{CANARY}@{address}"),
+    ] {
+        let in_argument = outcome(leasehold().args(["run", "-v", "--url", url, NAME, "--", "touch", &ran]));
+        let in_variable = outcome(
+            leasehold()
+                .env("LEASEHOLD_URL", url)
+                .args(["run", "-v", NAME, "--", "touch", &ran]),
+        );
+        for ended in [in_argument, in_variable] {
+            assert_eq!(ended.code(), 69, "{ended:?}");
+            assert!(!format!("{ended:?}").contains(CANARY), "{ended:?}");
+        }
+    }
+    assert!(!folder.has("ran"));
+}
+
+#[test]
+fn a_password_in_an_argument_is_warned_about_once_and_works() {
+    let server = RedisServer::with(&["--requirepass", CANARY]);
+    let url = server.url_with_password();
+    let ended = outcome(leasehold().args(["run", "-v", "--url", &url, NAME, "--", "true"]));
+    assert_eq!(ended.code(), 0, "{ended:?}");
+    assert_eq!(ended.err.matches("password").count(), 1, "{ended:?}");
+    assert!(!ended.err.contains(CANARY), "{ended:?}");
+    let ended = outcome(
+        leasehold()
+            .env("LEASEHOLD_URL", &url)
+            .args(["run", "-v", NAME, "--", "true"]),
+    );
+    assert_eq!(ended.code(), 0, "{ended:?}");
+    assert!(!ended.err.contains("password"), "{ended:?}");
+}
+
+#[test]
+fn the_argument_for_the_server_wins_over_the_variable() {
+    let server = RedisServer::start();
+    let mut program = leasehold();
+    program
+        .env("LEASEHOLD_URL", nobody_listens())
+        .args(["run", "--url", &server.url(), NAME, "--", "true"]);
+    assert_eq!(outcome(&mut program).code(), 0);
+}
+
+#[test]
+fn a_key_of_another_type_is_69_and_left_alone() {
+    let server = RedisServer::start();
+    assert_eq!(server.cli(&["SET", NAME, "precious"]), "OK");
+    let folder = Folder::new();
+    let ended = outcome(&mut run(&server, &["-n"], &["touch", &folder.at("ran")]));
+    assert_eq!(ended.code(), 69, "{ended:?}");
+    assert!(ended.err.contains("another type"), "{ended:?}");
+    assert_eq!(server.cli(&["GET", NAME]), "precious");
+    assert!(!folder.has("ran"));
+}
+
+#[test]
+fn verbose_says_each_step_in_one_line() {
+    let server = RedisServer::start();
+    let ended = outcome(&mut run(&server, &["-v"], &["true"]));
+    let lines: Vec<&str> = ended.err.lines().collect();
+    assert_eq!(lines.len(), 3, "{ended:?}");
+    let begins = [
+        "leasehold: waiting for the lock \"the:lock\"",
+        "leasehold: obtained the lock \"the:lock\" after ",
+        "leasehold: released the lock \"the:lock\" after ",
+    ];
+    for (line, begin) in lines.iter().zip(begins) {
+        assert!(line.starts_with(begin), "{line:?}");
+    }
+}
+
+#[test]
+fn a_stderr_that_is_gone_changes_nothing() {
+    let server = RedisServer::start();
+    let mut program = leasehold();
+    program.env("LEASEHOLD_URL", server.url());
+    let mut shell = std::process::Command::new("sh");
+    shell
+        .args(["-c", "\"$0\" run -v \"$1\" -- sh -c 'exit 6' 2>&-"])
+        .arg(program.get_program())
+        .arg(NAME);
+    shell.env("LEASEHOLD_URL", server.url());
+    assert_eq!(Running::start(&mut shell).outcome().code(), 6);
+}

@@ -1,0 +1,149 @@
+//! Who gets the lock, who waits, and who gives up.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use leasehold_testkit::servers::RedisServer;
+use nix::sys::signal::Signal;
+
+use crate::fixture::{Folder, Running, is_locked, occupy, outcome, run, run_script, until_it_is_renewed};
+
+#[test]
+fn the_lock_is_held_while_the_command_runs_and_free_afterwards() {
+    let server = RedisServer::start();
+    let folder = Folder::new();
+    let script = format!("echo begun; {}", folder.wait_for("go"));
+    let running = Running::start(&mut run_script(&server, &[], &script));
+    running.until_it_says("begun");
+    assert!(is_locked(&server));
+    folder.touch("go");
+    assert_eq!(running.outcome().code(), 0);
+    assert!(!is_locked(&server));
+}
+
+#[test]
+fn who_does_not_wait_gives_up_at_once_and_runs_nothing() {
+    let server = RedisServer::start();
+    let folder = Folder::new();
+    occupy(&server);
+    let ran = folder.at("ran");
+    for (options, code) in [
+        (&["-n"][..], 1),
+        (&["--nb"], 1),
+        (&["--nonblock"], 1),
+        (&["--wait", "0"], 1),
+        (&["-n", "-E", "75"], 75),
+        (&["-n", "--conflict-exit-code", "0"], 0),
+        (&["-n", "-E", "255"], 255),
+    ] {
+        let ended = outcome(&mut run(&server, options, &["touch", &ran]));
+        assert_eq!(ended.code(), code, "{options:?}: {ended:?}");
+        assert_eq!(
+            (ended.out.as_str(), ended.err.as_str()),
+            ("", ""),
+            "as silent as flock: {options:?}"
+        );
+    }
+    let ended = outcome(&mut run(&server, &["-n", "-v"], &["touch", &ran]));
+    assert!(ended.err.contains("was not obtained"), "{ended:?}");
+    assert!(!folder.has("ran"));
+    assert_eq!(server.cli(&["HGETALL", crate::fixture::NAME]), "somebody:1\n1");
+}
+
+#[test]
+fn who_waits_for_some_time_gives_up_after_it() {
+    let server = RedisServer::start();
+    let folder = Folder::new();
+    occupy(&server);
+    for (options, least) in [
+        (&["--wait", "300ms"][..], 300),
+        (&["-w", "0.25"], 250),
+        (&["--timeout=0.2", "-E", "1"], 200),
+    ] {
+        let begun = Instant::now();
+        let ended = outcome(&mut run(&server, options, &["touch", &folder.at("ran")]));
+        assert_eq!(ended.code(), 1, "{options:?}: {ended:?}");
+        assert!(
+            begun.elapsed() >= Duration::from_millis(least),
+            "{options:?} did not wait"
+        );
+    }
+    assert!(!folder.has("ran"));
+}
+
+#[test]
+fn who_waits_gets_the_lock_when_it_is_released() {
+    let server = RedisServer::start();
+    let folder = Folder::new();
+    let log = folder.at("log");
+    let first = format!(
+        "echo first >>{log}; echo begun; {}; echo end >>{log}",
+        folder.wait_for("go")
+    );
+    let first = Running::start(&mut run_script(&server, &[], &first));
+    first.until_it_says("begun");
+    let waiting: Vec<Running> = [&[][..], &["--wait", "1h"], &["--wait", "30"]]
+        .into_iter()
+        .map(|options: &[&str]| {
+            let options = [options, &["-v"]].concat();
+            Running::start(&mut run_script(&server, &options, &format!("echo next >>{log}")))
+        })
+        .collect();
+    for waiter in &waiting {
+        waiter.until_it_says("waiting for the lock");
+    }
+    assert_eq!(fs::read_to_string(folder.path("log")).unwrap(), "first\n");
+    folder.touch("go");
+    assert_eq!(first.outcome().code(), 0);
+    for waiter in waiting {
+        let ended = waiter.outcome();
+        assert_eq!(ended.code(), 0, "{ended:?}");
+    }
+    assert_eq!(
+        fs::read_to_string(folder.path("log")).unwrap(),
+        "first\nend\nnext\nnext\nnext\n"
+    );
+}
+
+#[test]
+fn sections_of_many_wrappers_never_overlap() {
+    let server = RedisServer::start();
+    let folder = Folder::new();
+    // `mkdir` fails when another section is between it and `rmdir`.
+    let section = format!("mkdir {0} && rmdir {0}", folder.at("inside"));
+    let running: Vec<Running> = (0..12)
+        .map(|_| Running::start(&mut run_script(&server, &["--wait", "1m"], &section)))
+        .collect();
+    for wrapper in running {
+        let ended = wrapper.outcome();
+        assert_eq!(ended.code(), 0, "{ended:?}");
+    }
+    assert!(!is_locked(&server));
+}
+
+#[test]
+fn the_lock_is_renewed_while_the_command_runs() {
+    let server = RedisServer::start();
+    let folder = Folder::new();
+    let script = format!("echo begun; {}", folder.wait_for("go"));
+    let running = Running::start(&mut run_script(&server, &["--lease", "3s"], &script));
+    running.until_it_says("begun");
+    until_it_is_renewed(&server);
+    until_it_is_renewed(&server);
+    folder.touch("go");
+    assert_eq!(running.outcome().code(), 0);
+}
+
+#[test]
+fn a_killed_wrapper_frees_the_lock_within_its_lease() {
+    let server = RedisServer::start();
+    let running = Running::start(&mut run_script(
+        &server,
+        &["--lease", "1s"],
+        "echo begun; sleep 1000",
+    ));
+    running.until_it_says("begun");
+    running.signal(Signal::SIGKILL);
+    let ended = outcome(&mut run(&server, &["--wait", "10s"], &["true"]));
+    assert_eq!(ended.code(), 0, "{ended:?}");
+}

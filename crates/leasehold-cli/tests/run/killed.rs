@@ -1,0 +1,166 @@
+//! The wrapper is killed, or ends and leaves something behind.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use leasehold_testkit::servers::RedisServer;
+use leasehold_testkit::wait::eventually;
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::unistd::Pid;
+
+use crate::fixture::{Folder, LIMIT, Running, is_alive, number, run, run_script};
+
+/// Processes with this text in their command line.
+fn with_argument(text: &str) -> Vec<i32> {
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    pids.filter(|pid| {
+        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&line).contains(text)
+    })
+    .collect()
+}
+
+/// The children of a process.
+fn children(pid: Pid) -> Vec<i32> {
+    let path = format!("/proc/{pid}/task/{pid}/children");
+    fs::read_to_string(path)
+        .unwrap_or_default()
+        .split_whitespace()
+        .map(|pid| pid.parse().unwrap())
+        .collect()
+}
+
+#[test]
+fn killing_the_wrapper_kills_the_command_and_its_children() {
+    let server = RedisServer::start();
+    let script = "trap '' TERM HUP INT; echo pid=$$; sh -c 'echo child=$$; \
+                  sh -c \"echo grandchild=\\$\\$; echo begun; while :; do sleep 1000; done\" & wait' & wait";
+    let running = Running::start(&mut run_script(&server, &[], script));
+    running.until_it_says("begun");
+    let family = ["pid", "child", "grandchild"].map(|label| number(&running.out(), label));
+    assert!(family.iter().all(|&pid| is_alive(pid)));
+    let helpers = children(running.pid());
+    assert_eq!(helpers.len(), 2, "the command and the watcher");
+    running.signal(Signal::SIGKILL);
+    for pid in family.into_iter().chain(helpers) {
+        eventually(LIMIT, &format!("the end of {pid}"), || !is_alive(pid));
+    }
+}
+
+#[test]
+fn killing_a_wrapper_of_a_wrapper_kills_the_innermost_command() {
+    let server = RedisServer::start();
+    let inner = format!(
+        "{} run inner -- sh -c 'echo pid=$$; echo begun; sleep 1000'",
+        env!("CARGO_BIN_EXE_leasehold")
+    );
+    let running = Running::start(&mut run_script(&server, &[], &inner));
+    running.until_it_says("begun");
+    let innermost = number(&running.out(), "pid");
+    running.signal(Signal::SIGKILL);
+    eventually(LIMIT, "the end of the innermost command", || !is_alive(innermost));
+}
+
+#[test]
+fn a_stopped_command_dies_with_its_wrapper_too() {
+    let server = RedisServer::start();
+    let script = "echo pid=$$; sh -c 'echo child=$$; kill -STOP $$' & kill -STOP $$";
+    let running = Running::start(&mut run_script(&server, &[], script));
+    running.until_it_says("child=");
+    let family = ["pid", "child"].map(|label| number(&running.out(), label));
+    running.signal(Signal::SIGKILL);
+    for pid in family {
+        eventually(LIMIT, &format!("the end of {pid}"), || !is_alive(pid));
+    }
+}
+
+#[test]
+fn grandchildren_die_by_the_watcher_when_the_command_is_long_gone() {
+    let server = RedisServer::start();
+    // The first process of the group ends; the wrapper is stopped, so it cannot know, and is killed then.
+    let script = "(trap '' HUP; echo left=$(exec sh -c 'echo $PPID'); echo begun; while :; do sleep 0.01; done) & \
+                  echo pid=$$; while :; do sleep 0.01; done";
+    let running = Running::start(&mut run_script(&server, &[], script));
+    running.until_it_says("begun");
+    running.until_it_says("pid=");
+    let (first, left) = (number(&running.out(), "pid"), number(&running.out(), "left"));
+    running.signal(Signal::SIGSTOP);
+    kill(Pid::from_raw(first), Signal::SIGKILL).unwrap();
+    assert!(is_alive(left));
+    running.signal(Signal::SIGKILL);
+    eventually(LIMIT, "the end of what was left", || !is_alive(left));
+}
+
+#[test]
+fn the_watcher_does_not_heed_the_signals_that_stop_a_service() {
+    let server = RedisServer::start();
+    let running = Running::start(&mut run_script(
+        &server,
+        &[],
+        "echo pid=$$; echo begun; exec sleep 1000",
+    ));
+    running.until_it_says("begun");
+    let command = number(&running.out(), "pid");
+    let watcher = children(running.pid())
+        .into_iter()
+        .find(|&pid| pid != command)
+        .unwrap();
+    for signal in [
+        Signal::SIGTERM,
+        Signal::SIGINT,
+        Signal::SIGHUP,
+        Signal::SIGQUIT,
+        Signal::SIGUSR1,
+    ] {
+        kill(Pid::from_raw(watcher), signal).unwrap();
+    }
+    running.signal(Signal::SIGKILL);
+    eventually(LIMIT, "the end of the command", || !is_alive(command));
+    eventually(LIMIT, "the end of the watcher", || !is_alive(watcher));
+}
+
+#[test]
+fn whenever_the_wrapper_is_killed_nothing_is_left() {
+    let server = RedisServer::start();
+    let folder = Folder::new();
+    let marker = folder.at("marker");
+    // From the first instruction to the running command: every step of the start is hit by some of the delays.
+    for step in 0..60 {
+        let script = format!(": {marker}; while :; do sleep 0.01; done");
+        let running = Running::start(&mut run(
+            &server,
+            &["--wait", "10s", "--lease", "50ms"],
+            &["sh", "-c", &script],
+        ));
+        let (begun, delay) = (Instant::now(), Duration::from_micros(500 * step));
+        eventually(LIMIT, "the moment to strike", || begun.elapsed() >= delay);
+        running.signal(Signal::SIGKILL);
+    }
+    eventually(LIMIT, "the end of everything", || {
+        with_argument(&marker).is_empty()
+    });
+}
+
+#[test]
+fn what_a_command_leaves_in_the_background_is_left_alone_and_the_watcher_goes() {
+    let server = RedisServer::start();
+    let folder = Folder::new();
+    let script = format!(
+        "(echo left=$(exec sh -c 'echo $PPID'); echo begun; while :; do sleep 0.01; done) & echo pid=$$; {}",
+        folder.wait_for("go")
+    );
+    let running = Running::start(&mut run_script(&server, &[], &script));
+    running.until_it_says("begun");
+    running.until_it_says("pid=");
+    let (group, left) = (number(&running.out(), "pid"), number(&running.out(), "left"));
+    let helpers = children(running.pid());
+    folder.touch("go");
+    let ended = running.outcome();
+    assert_eq!(ended.code(), 0, "{ended:?}");
+    assert!(is_alive(left), "it may go on");
+    killpg(Pid::from_raw(group), Signal::SIGKILL).unwrap();
+    for pid in helpers {
+        assert!(!is_alive(pid), "{pid} ended before the wrapper");
+    }
+}

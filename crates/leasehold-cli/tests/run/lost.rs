@@ -1,0 +1,190 @@
+//! The lock is lost while the command runs.
+
+use std::time::{Duration, Instant};
+
+use leasehold_testkit::servers::RedisServer;
+use leasehold_testkit::wait::eventually;
+
+use crate::fixture::{Folder, LIMIT, Running, delete, is_alive, is_locked, number, run_script};
+
+/// So short that a loss is noticed soon, the watchdog looking every third of it, and long enough for a busy machine.
+const SHORT: &str = "3s";
+/// A script that works until it is stopped.
+const WORK: &str = "echo pid=$$; echo begun; while :; do sleep 0.01; done";
+
+fn begun(server: &RedisServer, options: &[&str], script: &str) -> Running {
+    let running = Running::start(&mut run_script(server, options, script));
+    running.until_it_says("begun");
+    running
+}
+
+#[test]
+fn a_deleted_lock_ends_the_command_with_term_and_79() {
+    let server = RedisServer::start();
+    let script = format!("trap 'echo cleaned up; exit 0' TERM; {WORK}");
+    let running = begun(&server, &["--lease", SHORT], &script);
+    delete(&server);
+    let ended = running.outcome();
+    assert_eq!(ended.code(), 79, "{ended:?}");
+    assert!(ended.out.contains("cleaned up"), "{ended:?}");
+    assert!(
+        ended
+            .err
+            .contains("the lock was lost: the lock was deleted on the server"),
+        "{ended:?}"
+    );
+}
+
+#[test]
+fn a_lock_taken_over_ends_the_command_and_stays_with_the_other() {
+    let server = RedisServer::start();
+    let running = begun(&server, &["--lease", SHORT], WORK);
+    // In one step, so that no renewal comes in between.
+    let take = "redis.call('DEL', KEYS[1]); redis.call('HSET', KEYS[1], 'other:1', 1); \
+                return redis.call('PEXPIRE', KEYS[1], 600000)";
+    assert_eq!(server.cli(&["EVAL", take, "1", crate::fixture::NAME]), "1");
+    let ended = running.outcome();
+    assert_eq!(ended.code(), 79, "{ended:?}");
+    assert!(ended.err.contains("somebody else holds the lock"), "{ended:?}");
+    assert_eq!(server.cli(&["HGETALL", crate::fixture::NAME]), "other:1\n1");
+}
+
+#[test]
+fn a_command_deaf_to_term_is_killed_after_the_grace() {
+    let server = RedisServer::start();
+    let script = format!("trap '' TERM; {WORK}");
+    let running = begun(&server, &["--lease", SHORT, "--grace", "2s"], &script);
+    let (deleted, pid) = (Instant::now(), number(&running.out(), "pid"));
+    delete(&server);
+    let ended = running.outcome();
+    assert_eq!(ended.code(), 79, "{ended:?}");
+    assert!(
+        deleted.elapsed() >= Duration::from_secs(2),
+        "the grace was given: {:?}",
+        deleted.elapsed()
+    );
+    assert!(ended.err.contains("the grace is over"), "{ended:?}");
+    assert!(!is_alive(pid));
+}
+
+#[test]
+fn the_rest_of_the_group_has_the_grace_too_and_does_not_outlive_it() {
+    let server = RedisServer::start();
+    // The first process goes at once, the second cleans up, the third is deaf.
+    let script = "(trap '' TERM; echo deaf=$(exec sh -c 'echo $PPID'); while :; do sleep 0.01; done) & \
+                  (trap 'echo cleaned up; exit' TERM; echo tidy=1; while :; do sleep 0.01; done) & \
+                  while :; do sleep 0.01; done";
+    let running = Running::start(&mut run_script(
+        &server,
+        &["--lease", SHORT, "--grace", "2s"],
+        script,
+    ));
+    running.until_it_says("deaf=");
+    running.until_it_says("tidy=");
+    delete(&server);
+    let ended = running.outcome();
+    assert_eq!(ended.code(), 79, "{ended:?}");
+    assert!(ended.out.contains("cleaned up"), "{ended:?}");
+    let deaf = number(&ended.out, "deaf");
+    eventually(LIMIT, "the end of the deaf process", || !is_alive(deaf));
+}
+
+#[test]
+fn on_lost_kill_gives_no_time() {
+    let server = RedisServer::start();
+    let script = format!("trap 'echo cleaned up; exit 0' TERM; {WORK}");
+    let running = begun(
+        &server,
+        &["--lease", SHORT, "--on-lost", "kill", "--grace", "1h"],
+        &script,
+    );
+    delete(&server);
+    let ended = running.outcome();
+    assert_eq!(ended.code(), 79, "{ended:?}");
+    assert!(!ended.out.contains("cleaned up"), "{ended:?}");
+}
+
+#[test]
+fn on_lost_ignore_lets_the_command_go_on_with_a_warning() {
+    let server = RedisServer::start();
+    let folder = Folder::new();
+    let script = format!("echo begun; {}; exit 4", folder.wait_for("go"));
+    let running = begun(&server, &["--lease", SHORT, "--on-lost", "ignore"], &script);
+    delete(&server);
+    running.until_it_says("the lock was lost");
+    folder.touch("go");
+    let ended = running.outcome();
+    assert_eq!(ended.code(), 4, "{ended:?}");
+    assert!(ended.err.contains("goes on without it"), "{ended:?}");
+}
+
+#[test]
+fn a_loss_that_nobody_noticed_in_time_is_79_as_well() {
+    let server = RedisServer::start();
+    for (on_lost, code) in [("term", 79), ("kill", 79), ("ignore", 3)] {
+        let folder = Folder::new();
+        let script = format!("echo begun; {}; exit 3", folder.wait_for("go"));
+        let running = begun(&server, &["--lease", "1h", "--on-lost", on_lost], &script);
+        delete(&server);
+        folder.touch("go");
+        let ended = running.outcome();
+        assert_eq!(ended.code(), code, "{ended:?}");
+        assert!(
+            ended
+                .err
+                .contains("the lock was lost before the command ended with 3"),
+            "{ended:?}"
+        );
+    }
+}
+
+#[test]
+fn max_hold_ends_the_command_and_frees_the_lock() {
+    let server = RedisServer::start();
+    let running = begun(&server, &["--max-hold", "2s"], WORK);
+    let ended = running.outcome();
+    assert_eq!(ended.code(), 79, "{ended:?}");
+    assert!(
+        ended.err.contains("the lock was lost: --max-hold is over"),
+        "{ended:?}"
+    );
+    eventually(Duration::from_secs(5), "a free lock", || !is_locked(&server));
+}
+
+#[test]
+fn a_command_that_ends_before_max_hold_does_not_care() {
+    let server = RedisServer::start();
+    let ended = Running::start(&mut run_script(&server, &["--max-hold", "1h"], "exit 2")).outcome();
+    assert_eq!(ended.code(), 2, "{ended:?}");
+    assert!(!is_locked(&server));
+}
+
+#[test]
+fn a_frozen_server_ends_the_command_when_the_lease_is_over() {
+    let server = RedisServer::start();
+    let running = begun(&server, &["--lease", SHORT], WORK);
+    let pid = number(&running.out(), "pid");
+    server.freeze();
+    running.until_it_says("the lock was lost: no renewal was confirmed");
+    eventually(LIMIT, "the end of the command while the server is frozen", || {
+        !is_alive(pid)
+    });
+    server.thaw();
+    assert_eq!(running.outcome().code(), 79);
+}
+
+#[test]
+fn a_release_that_nobody_confirms_is_warned_about_and_the_code_is_the_commands() {
+    let mut server = RedisServer::start();
+    let folder = Folder::new();
+    let script = format!("echo begun; {}; exit 3", folder.wait_for("go"));
+    let running = begun(&server, &["--lease", "1h"], &script);
+    server.kill();
+    folder.touch("go");
+    let ended = running.outcome();
+    assert_eq!(ended.code(), 3, "{ended:?}");
+    assert!(
+        ended.err.contains("is not confirmed; it is free in "),
+        "{ended:?}"
+    );
+}

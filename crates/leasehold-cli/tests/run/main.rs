@@ -1,0 +1,18 @@
+//! `leasehold run` from outside: the real program, a real server, real processes, signals and terminals.
+//!
+//! No test sleeps: each waits for a condition that must come true, with a limit far beyond what it takes.
+#![expect(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "the program under test runs in real time, and so do its tests; a helper that fails fails the test"
+)]
+
+mod codes;
+mod contention;
+mod environment;
+mod fixture;
+mod killed;
+mod lost;
+mod pty;
+mod signals;
+mod terminal;

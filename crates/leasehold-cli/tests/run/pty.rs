@@ -1,0 +1,90 @@
+//! A pseudo-terminal with somebody at its keyboard.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::AsFd;
+use std::process::{Child, Command};
+
+use leasehold_testkit::wait::eventually;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::pty::openpty;
+
+use crate::fixture::LIMIT;
+
+/// The keyboard's codes for the signals of a terminal.
+pub(crate) const CTRL_C: &str = "\x03";
+pub(crate) const CTRL_Z: &str = "\x1a";
+
+/// A session on a terminal of its own.
+pub(crate) struct Session {
+    keyboard: File,
+    screen: String,
+    process: Child,
+}
+
+impl Session {
+    /// Runs a shell, interactive or with a script, as the leader of a session on a new terminal.
+    pub(crate) fn start(shell: &[&str], environment: &[(&str, &str)]) -> Self {
+        let pair = openpty(None, None).unwrap();
+        let side = || pair.slave.try_clone().unwrap();
+        let mut setsid = Command::new("setsid");
+        setsid
+            .args(["--ctty", "--wait"])
+            .args(shell)
+            .envs(environment.iter().copied());
+        setsid.env("PS1", "$ ").env_remove("ENV");
+        let process = setsid
+            .stdin(side())
+            .stdout(side())
+            .stderr(side())
+            .spawn()
+            .unwrap();
+        Self {
+            keyboard: File::from(pair.master),
+            screen: String::new(),
+            process,
+        }
+    }
+
+    pub(crate) fn press(&mut self, keys: &str) {
+        self.keyboard.write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// Waits until the text is on the screen, and returns everything up to it; later waits begin behind it.
+    #[track_caller]
+    pub(crate) fn until(&mut self, text: &str) -> String {
+        let what = format!("{text:?} on the screen");
+        let mut found = None;
+        let looked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            eventually(LIMIT, &what, || {
+                self.read();
+                found = self.screen.find(text);
+                found.is_some()
+            });
+        }));
+        let end = match (looked, found) {
+            (Ok(()), Some(at)) => at + text.len(),
+            _ => panic!("{what} in vain; there is {:?}", self.screen),
+        };
+        self.screen.drain(..end).collect()
+    }
+
+    /// Takes what is there, without waiting for more.
+    fn read(&mut self) {
+        let mut ready = [PollFd::new(self.keyboard.as_fd(), PollFlags::POLLIN)];
+        if poll(&mut ready, PollTimeout::ZERO).unwrap() > 0 {
+            let mut bytes = [0; 4096];
+            // The end of the other side is an error here; what was asked for is then missing on the screen.
+            let count = self.keyboard.read(&mut bytes).unwrap_or(0);
+            self.screen.push_str(&String::from_utf8_lossy(&bytes[..count]));
+        }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        // The end of the keyboard's side hangs the terminal up, which ends the session.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}

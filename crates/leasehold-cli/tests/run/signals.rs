@@ -1,0 +1,155 @@
+//! Signals to the wrapper.
+
+use std::fs;
+
+use leasehold_testkit::servers::RedisServer;
+use leasehold_testkit::wait::eventually;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::fixture::{
+    Folder, LIMIT, NAME, Running, delete, is_alive, is_locked, leasehold, number, occupy, run, run_script,
+    until_it_is_renewed,
+};
+
+const FORWARDED: [Signal; 7] = [
+    Signal::SIGINT,
+    Signal::SIGTERM,
+    Signal::SIGHUP,
+    Signal::SIGQUIT,
+    Signal::SIGUSR1,
+    Signal::SIGUSR2,
+    Signal::SIGWINCH,
+];
+
+/// The letter that the kernel gives to the state of a process.
+fn state(pid: i32) -> char {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    stat.rsplit_once(") ").unwrap().1.chars().next().unwrap()
+}
+
+#[test]
+fn signals_reach_the_command() {
+    let server = RedisServer::start();
+    for signal in FORWARDED {
+        let name = signal.as_str().trim_start_matches("SIG");
+        let script =
+            format!("trap 'echo got {name}; exit 9' {name}; echo begun; while :; do sleep 0.01; done");
+        let running = Running::start(&mut run_script(&server, &[], &script));
+        running.until_it_says("begun");
+        running.signal(signal);
+        let ended = running.outcome();
+        assert_eq!(
+            (ended.code(), ended.out.contains(&format!("got {name}"))),
+            (9, true),
+            "{ended:?}"
+        );
+        assert!(!is_locked(&server));
+    }
+}
+
+#[test]
+fn signals_reach_everybody_in_the_commands_group() {
+    let server = RedisServer::start();
+    let script =
+        "sh -c 'trap \"echo inner; exit\" TERM; echo begun; while :; do sleep 0.01; done'; echo outer";
+    let script = format!("trap 'echo trapped' TERM; {script}");
+    let running = Running::start(&mut run_script(&server, &[], &script));
+    running.until_it_says("begun");
+    running.signal(Signal::SIGTERM);
+    let ended = running.outcome();
+    assert!(
+        ["inner", "trapped", "outer"]
+            .iter()
+            .all(|word| ended.out.contains(word)),
+        "{ended:?}"
+    );
+    assert_eq!(ended.code(), 0, "{ended:?}");
+}
+
+#[test]
+fn a_command_that_does_nothing_about_a_signal_dies_of_it() {
+    let server = RedisServer::start();
+    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
+        let running = Running::start(&mut run_script(&server, &[], "echo begun; exec sleep 1000"));
+        running.until_it_says("begun");
+        running.signal(signal);
+        let ended = running.outcome();
+        assert_eq!(ended.code(), 128 + signal as i32, "{ended:?}");
+        assert!(!is_locked(&server));
+    }
+}
+
+#[test]
+fn a_signal_while_waiting_ends_the_wait_and_leaves_nothing_locked() {
+    let server = RedisServer::start();
+    for signal in &FORWARDED[..6] {
+        let folder = Folder::new();
+        occupy(&server);
+        let running = Running::start(&mut run(&server, &["-v"], &["touch", &folder.at("ran")]));
+        running.until_it_says("waiting for the lock");
+        running.signal(*signal);
+        let ended = running.outcome();
+        assert_eq!(ended.code(), 128 + *signal as i32, "{ended:?}");
+        assert!(!folder.has("ran"));
+        assert_eq!(server.cli(&["HGETALL", NAME]), "somebody:1\n1");
+        delete(&server);
+        assert_eq!(server.cli(&["DBSIZE"]), "0");
+    }
+}
+
+#[test]
+fn a_signal_while_the_server_is_frozen_ends_the_wait() {
+    let server = RedisServer::start();
+    occupy(&server);
+    let running = Running::start(&mut run(&server, &["-v"], &["true"]));
+    running.until_it_says("waiting for the lock");
+    server.freeze();
+    running.signal(Signal::SIGTERM);
+    let ended = running.outcome();
+    server.thaw();
+    assert_eq!(ended.code(), 143, "{ended:?}");
+}
+
+#[test]
+fn a_signal_that_the_caller_ignores_is_ignored() {
+    let server = RedisServer::start();
+    let folder = Folder::new();
+    let wrapper = leasehold().get_program().to_str().unwrap().to_owned();
+    let script = format!(
+        "trap '' HUP; exec {wrapper} run {NAME} -- sh -c 'echo begun; {}'",
+        folder.wait_for("go")
+    );
+    let mut shell = std::process::Command::new("sh");
+    let running = Running::start(shell.args(["-c", &script]).env("LEASEHOLD_URL", server.url()));
+    running.until_it_says("begun");
+    running.signal(Signal::SIGHUP);
+    folder.touch("go");
+    assert_eq!(running.outcome().code(), 0);
+}
+
+#[test]
+fn a_command_stopped_without_a_terminal_keeps_its_lock_and_goes_on_when_told() {
+    let server = RedisServer::start();
+    let folder = Folder::new();
+    let script = format!("echo pid=$$; echo begun; {}", folder.wait_for("go"));
+    for stop in [Signal::SIGSTOP, Signal::SIGTSTP] {
+        let running = Running::start(&mut run_script(&server, &["--lease", "3s"], &script));
+        running.until_it_says("begun");
+        let pid = number(&running.out(), "pid");
+        match stop {
+            Signal::SIGTSTP => running.signal(stop),
+            _ => kill(Pid::from_raw(pid), stop).unwrap(),
+        }
+        eventually(LIMIT, "a stopped command", || state(pid) == 'T');
+        until_it_is_renewed(&server);
+        assert_ne!(state(running.pid().as_raw()), 'T');
+        running.signal(Signal::SIGCONT);
+        eventually(LIMIT, "a command that goes on", || state(pid) != 'T');
+        folder.touch("go");
+        let ended = running.outcome();
+        assert_eq!(ended.code(), 0, "{ended:?}");
+        fs::remove_file(folder.path("go")).unwrap();
+        assert!(!is_alive(pid));
+    }
+}

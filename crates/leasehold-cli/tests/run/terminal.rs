@@ -1,0 +1,213 @@
+//! The terminal goes to the command and comes back.
+//!
+//! Scripts echo words with a `''` in them, so that the line as typed is not taken for its output.
+
+use leasehold_testkit::servers::RedisServer;
+use leasehold_testkit::wait::eventually;
+
+use crate::fixture::{LIMIT, delete, is_locked, leasehold};
+use crate::pty::{CTRL_C, CTRL_Z, Session};
+
+/// A session whose scripts find the program as `$LH` and the server by its variable.
+fn session(server: &RedisServer, shell: &[&str]) -> Session {
+    let program = leasehold().get_program().to_str().unwrap().to_owned();
+    Session::start(shell, &[("LH", &program), ("LEASEHOLD_URL", &server.url())])
+}
+
+/// An interactive shell, which does job control.
+fn interactive(server: &RedisServer) -> Session {
+    let mut session = session(server, &["sh", "-i"]);
+    session.until("$ ");
+    session
+}
+
+/// A script that prints its own process group and that of the terminal.
+const WHO: &str = "echo group=$(cut -d' ' -f5 /proc/$$/stat) tty''=$(cut -d' ' -f8 /proc/$$/stat) here''";
+
+#[track_caller]
+fn two_numbers(line: &str) -> (i32, i32) {
+    let number = |label: &str| {
+        let rest = line
+            .rsplit_once(label)
+            .unwrap_or_else(|| panic!("no {label} in {line:?}"))
+            .1;
+        let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+        digits.parse::<i32>().unwrap()
+    };
+    (number("group="), number("tty="))
+}
+
+#[test]
+fn the_command_has_the_terminal_from_its_first_moment_and_the_caller_has_it_back() {
+    let server = RedisServer::start();
+    let script = format!(
+        "$LH run l -- sh -c \"{}; read line; echo got: \\$line\"; {WHO}; read line; echo after: $line",
+        WHO.replace('$', "\\$")
+    );
+    let mut session = session(&server, &["sh", "-c", &script]);
+    let (group, terminal) = two_numbers(&session.until("here"));
+    assert_eq!(group, terminal, "the command is in the foreground");
+    session.press("hello\n");
+    session.until("got: hello");
+    let (caller, terminal) = two_numbers(&session.until("here"));
+    assert_eq!(caller, terminal, "the caller is in the foreground again");
+    assert_ne!(caller, group);
+    session.press("bye\n");
+    session.until("after: bye");
+}
+
+#[test]
+fn the_terminal_comes_back_also_from_a_command_that_is_killed_or_not_found() {
+    let server = RedisServer::start();
+    for command in ["sh -c 'kill -9 $$'", "no-such-command-here"] {
+        let script = format!("$LH run l -- {command}; echo code: $?; read line; echo after: $line");
+        let mut session = session(&server, &["sh", "-c", &script]);
+        session.until("code: 1");
+        session.press("bye\n");
+        session.until("after: bye");
+    }
+}
+
+#[test]
+fn control_c_reaches_the_command_and_the_lock_is_free() {
+    let server = RedisServer::start();
+    let mut session = interactive(&server);
+    session.press("$LH run the:lock -- sh -c 'echo be''gun; exec sleep 1000'; echo code''=$?\n");
+    session.until("begun");
+    assert!(is_locked(&server));
+    session.press(CTRL_C);
+    session.until("code=130");
+    assert!(!is_locked(&server));
+}
+
+#[test]
+fn control_c_while_waiting_ends_the_wait() {
+    let server = RedisServer::start();
+    crate::fixture::occupy(&server);
+    let mut session = interactive(&server);
+    session.press("$LH run -v the:lock -- true; echo code''=$?\n");
+    session.until("waiting for the lock");
+    session.press(CTRL_C);
+    session.until("code=130");
+}
+
+#[test]
+fn control_z_stops_both_and_fg_continues_both() {
+    let server = RedisServer::start();
+    let mut session = interactive(&server);
+    session.press("$LH run --lease 1h the:lock -- sh -c 'echo be''gun; exec cat'; echo code''=$?\n");
+    session.until("begun");
+    for word in ["one", "two"] {
+        session.press(&format!("{word}\n"));
+        // The terminal echoes what is typed, and `cat` says it again.
+        session.until(word);
+        session.until(word);
+        session.press(CTRL_Z);
+        session.until("suspended; the lock is not renewed meanwhile");
+        session.until("$ ");
+        session.press("echo sh''ell\n");
+        session.until("shell");
+        assert!(is_locked(&server));
+        session.press("fg\n");
+    }
+    session.press("three\n");
+    session.until("three");
+    session.until("three");
+    session.press("\x04");
+    session.until("$ ");
+    session.press("echo done''=$?\n");
+    session.until("done=0");
+    assert!(!is_locked(&server));
+}
+
+#[test]
+fn a_lock_lost_while_both_are_stopped_ends_the_command_at_fg() {
+    let server = RedisServer::start();
+    let mut session = interactive(&server);
+    let script = "trap \"echo cl''eaned; exit\" TERM; echo be''gun; while :; do echo work; sleep 0.01; done";
+    session.press(&format!(
+        "$LH run --lease 3s the:lock -- sh -c '{script}' >/dev/tty\n"
+    ));
+    session.until("begun");
+    session.press(CTRL_Z);
+    session.until("suspended");
+    eventually(LIMIT, "the end of the lease", || !is_locked(&server));
+    session.press("fg; echo code''=$?\n");
+    let seen = session.until("code=79");
+    assert!(
+        seen.contains("the lock was lost") && seen.contains("cleaned"),
+        "{seen:?}"
+    );
+}
+
+#[test]
+fn a_job_in_the_background_gets_the_terminal_with_fg() {
+    let server = RedisServer::start();
+    let mut session = interactive(&server);
+    session.press("$LH run --lease 1h the:lock -- sh -c 'echo be''gun; read line; echo got: $line' &\n");
+    session.until("begun");
+    // It reads, may not, and is stopped; then the wrapper is.
+    session.until("suspended");
+    session.press("echo sh''ell\n");
+    session.until("shell");
+    session.press("fg\n");
+    session.press("hello\n");
+    session.until("got: hello");
+    session.press("echo done''=$?\n");
+    session.until("done=0");
+}
+
+#[test]
+fn a_pipeline_keeps_the_terminal_until_the_command_asks_for_it() {
+    let server = RedisServer::start();
+    let script = format!(
+        "$LH run l -- sh -c \"{0}; read line </dev/tty; {0}; echo got: \\$line\" | cat; read line; echo after: $line",
+        WHO.replace('$', "\\$")
+    );
+    let mut session = session(&server, &["sh", "-c", &script]);
+    let (group, terminal) = two_numbers(&session.until("here"));
+    assert_ne!(group, terminal, "the other end of the pipe may need the keyboard");
+    session.press("hello\n");
+    let (group, terminal) = two_numbers(&session.until("here"));
+    assert_eq!(group, terminal, "the command asked for it");
+    session.until("got: hello");
+    session.press("bye\n");
+    session.until("after: bye");
+}
+
+#[test]
+fn a_stop_that_no_shell_could_undo_is_undone() {
+    let server = RedisServer::start();
+    // The wrapper leads the session itself: there is no shell above it.
+    let program = leasehold().get_program().to_str().unwrap().to_owned();
+    let mut session = session(
+        &server,
+        &[
+            &program,
+            "run",
+            "the:lock",
+            "--",
+            "sh",
+            "-c",
+            "echo be''gun; exec cat",
+        ],
+    );
+    session.until("begun");
+    session.press(CTRL_Z);
+    session.press("hello\n");
+    session.until("hello");
+    session.until("hello");
+}
+
+#[test]
+fn messages_reach_a_terminal_that_stops_background_writers() {
+    let server = RedisServer::start();
+    let mut session = interactive(&server);
+    let run = "$LH run --lease 3s --on-lost ignore the:lock -- sh -c 'echo be''gun; read line'";
+    session.press(&format!("stty tostop; {run}; echo code''=$?\n"));
+    session.until("begun");
+    delete(&server);
+    session.until("goes on without it");
+    session.press("\n");
+    session.until("code=0");
+}

@@ -43,7 +43,7 @@ const CODES: [(&str, Kind, Applied); 20] = [
 ];
 
 /// Errors without a code of their own, by the beginning of what follows `ERR `.
-const TEXTS: [(&str, Kind, Applied); 12] = [
+const TEXTS: [(&str, Kind, Applied); 13] = [
     ("max number of clients reached", Kind::TooManyClients, No),
     ("invalid password", Kind::AuthenticationFailed, No),
     (
@@ -75,6 +75,7 @@ const TEXTS: [(&str, Kind, Applied); 12] = [
         Kind::WrongNode,
         Unknown,
     ),
+    ("Attempted to access a non local key", Kind::WrongNode, Unknown),
     ("hash value is not an integer", Kind::WrongType, Unknown),
     ("increment or decrement would overflow", Kind::WrongType, Unknown),
 ];
@@ -176,7 +177,7 @@ mod tests {
     use proptest::prelude::*;
 
     /// Texts of redis-server 7.0.15 unless another version is named.
-    const SAID: [(&str, Kind, Applied); 33] = [
+    const SAID: [(&str, Kind, Applied); 34] = [
         ("NOSCRIPT No matching script. Please use EVAL.", Kind::Server, No),
         (
             "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
@@ -267,6 +268,12 @@ mod tests {
         (
             "ERR The user executing the script can't access at least one of the keys mentioned",
             Kind::PermissionDenied,
+            Unknown,
+        ),
+        // Valkey 9.1.2.
+        (
+            "ERR Attempted to access a non local key in a cluster node script: on @user_script:3.",
+            Kind::WrongNode,
             Unknown,
         ),
         // Redis 7.2 and later.

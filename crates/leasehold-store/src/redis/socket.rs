@@ -65,3 +65,38 @@ fn configure(stream: &TcpStream) -> io::Result<()> {
     socket.set_tcp_user_timeout(Some(UNACKNOWLEDGED_MAX))?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_stream_resets_on_close_and_notices_a_dead_peer() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        configure(&stream).unwrap();
+        let socket = SockRef::from(&stream);
+        assert!(socket.tcp_nodelay().unwrap());
+        assert_eq!(socket.linger().unwrap(), Some(Duration::ZERO));
+        assert!(socket.keepalive().unwrap());
+        #[cfg(target_os = "linux")]
+        assert_eq!(socket.tcp_user_timeout().unwrap(), Some(UNACKNOWLEDGED_MAX));
+    }
+
+    #[tokio::test]
+    async fn an_address_that_refuses_does_not_hide_the_next() {
+        // The name has an IPv6 and an IPv4 address on most machines; only one of them listens.
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let localhost = Address::Tcp {
+            host: "localhost".into(),
+            port,
+        };
+        assert!(dial(&localhost, Duration::from_secs(20)).await.is_ok());
+        drop(listener);
+        let refused = dial(&localhost, Duration::from_secs(20)).await.map(drop);
+        assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
+    }
+}

@@ -112,20 +112,26 @@ enum State {
 /// A call that waits for a connection.
 struct Place {
     call: Call,
-    carried: oneshot::Sender<Result<Carried, Failure>>,
+    turn: oneshot::Sender<Result<Carried, Failure>>,
+}
+
+/// Where a call is after it was put.
+enum Put {
+    OnTheWire(Carried),
+    InLine(oneshot::Receiver<Result<Carried, Failure>>),
 }
 
 impl Lane {
     async fn run(self: Arc<Self>, call: Call, timeout: Duration) -> Outcome {
         let mut expiry = pin!(pause(timeout));
         let Carried { link, answer } = match self.put(call)? {
-            Either::Left(carried) => carried,
-            Either::Right(mut place) => match select(&mut place, expiry.as_mut()).await {
+            Put::OnTheWire(carried) => carried,
+            Put::InLine(mut turn) => match select(&mut turn, expiry.as_mut()).await {
                 Either::Left((outcome, _)) => outcome.unwrap_or_else(|_| Err(closed()))?,
                 Either::Right(_) => {
                     // It may have been put on the wire at this very moment.
-                    place.close();
-                    let Ok(Ok(carried)) = place.try_recv() else {
+                    turn.close();
+                    let Ok(Ok(carried)) = turn.try_recv() else {
                         return Err(timed_out(Applied::No));
                     };
                     self.cut(&carried.link);
@@ -148,14 +154,11 @@ impl Lane {
     }
 
     /// Puts a call on the wire, or in line for the connection that is being made.
-    fn put(
-        self: &Arc<Self>,
-        call: Call,
-    ) -> Result<Either<Carried, oneshot::Receiver<Result<Carried, Failure>>>, Failure> {
+    fn put(self: &Arc<Self>, call: Call) -> Result<Put, Failure> {
         let mut state = self.state();
         match &mut *state {
             State::Closed => return Err(closed()),
-            State::Live(link) if link.is_live() => return Ok(Either::Left(link.carry(call))),
+            State::Live(link) if link.is_live() => return Ok(Put::OnTheWire(link.carry(call))),
             State::Connecting { attempt, .. } if !attempt.has_ended() => {}
             State::Idle | State::Live(_) | State::Connecting { .. } => {
                 let attempt = spawn(Arc::clone(self).connect());
@@ -165,11 +168,11 @@ impl Lane {
                 };
             }
         }
-        let (carried, place) = oneshot::channel();
+        let (turn, in_line) = oneshot::channel();
         if let State::Connecting { line, .. } = &mut *state {
-            line.push(Place { call, carried });
+            line.push(Place { call, turn });
         }
-        Ok(Either::Right(place))
+        Ok(Put::InLine(in_line))
     }
 
     async fn connect(self: Arc<Self>) {
@@ -186,17 +189,17 @@ impl Lane {
         match outcome {
             Ok(link) => {
                 let link = Arc::new(link);
-                for Place { call, carried } in line {
-                    // Nobody waits for it any more: it was told that its call did not run.
-                    if !carried.is_closed() {
-                        let _ = carried.send(Ok(link.carry(call)));
+                for Place { call, turn } in line {
+                    // Otherwise nobody waits for it any more: it was dropped, or told that its call did not run.
+                    if !turn.is_closed() {
+                        let _ = turn.send(Ok(link.carry(call)));
                     }
                 }
                 *state = State::Live(link);
             }
             Err(failure) => {
-                for Place { carried, .. } in line {
-                    let _ = carried.send(Err(failure.clone()));
+                for Place { turn, .. } in line {
+                    let _ = turn.send(Err(failure.clone()));
                 }
             }
         }

@@ -1,0 +1,82 @@
+//! The bare client: redis-rs, its multiplexed connection, and the calls that a lock would send.
+
+use std::time::Duration;
+
+use leasehold_proto::recipe::reentrant::{Reentrant, SCRIPTS};
+use leasehold_proto::{Ask, Call, ClientId, Lease, Name, Recipe, WireOwner};
+use redis::aio::MultiplexedConnection;
+use redis::io::tcp::TcpSettings;
+use redis::{AsyncConnectionConfig, IntoConnectionInfo, Value};
+
+/// As long as the library's default.
+const LEASE: Duration = Duration::from_secs(30);
+
+/// Connects as the library does: no delay in sending, no short queue. And, unlike the library, without any timeout.
+pub(crate) async fn connect(url: &str) -> MultiplexedConnection {
+    let info = url.into_connection_info().unwrap();
+    let info = info.set_tcp_settings(TcpSettings::default().set_nodelay(true));
+    let config = AsyncConnectionConfig::new()
+        .set_response_timeout(None)
+        .set_pipeline_buffer_size(1 << 16);
+    let client = redis::Client::open(info).unwrap();
+    let mut connection = client
+        .get_multiplexed_async_connection_with_config(&config)
+        .await
+        .unwrap();
+    for script in SCRIPTS {
+        let load = redis::cmd("SCRIPT").arg("LOAD").arg(script.source()).to_owned();
+        load.exec_async(&mut connection).await.unwrap();
+    }
+    connection
+}
+
+/// One task's lock, without a library.
+pub(crate) struct BareLock {
+    connection: MultiplexedConnection,
+    acquire: Call,
+    release: Call,
+}
+
+impl BareLock {
+    pub(crate) fn new(connection: MultiplexedConnection, name: &str, task: u32) -> Self {
+        let name = Name::new(name).unwrap();
+        let ask = |count| Ask {
+            name: &name,
+            owner: WireOwner::new(ClientId::from_random([7; 16]), u64::from(task) + 1),
+            lease: Lease::new(LEASE).unwrap(),
+            count,
+        };
+        Self {
+            acquire: Reentrant.acquire(&ask(1)),
+            release: Reentrant.release(&ask(0)),
+            connection,
+        }
+    }
+
+    /// The two round trips of a lock.
+    pub(crate) async fn acquire_and_release(&mut self) {
+        self.acquire().await;
+        assert_eq!(run(&mut self.connection, &self.release).await, Value::Int(1));
+    }
+
+    /// One round trip. All but the first set anew what stands there already, which is the same work for the server.
+    pub(crate) async fn acquire(&mut self) {
+        assert_eq!(run(&mut self.connection, &self.acquire).await, Value::Nil);
+    }
+}
+
+async fn run(connection: &mut MultiplexedConnection, call: &Call) -> Value {
+    let mut command = redis::cmd("EVALSHA");
+    command.arg(call.script().sha1()).arg(call.keys().len());
+    for input in call.keys().iter().chain(call.args()) {
+        command.arg(&**input);
+    }
+    command.query_async(connection).await.unwrap()
+}
+
+/// Two round trips in which the server has nothing to do.
+pub(crate) async fn ping_twice(connection: &mut MultiplexedConnection) {
+    for _ in 0..2 {
+        redis::cmd("PING").exec_async(&mut *connection).await.unwrap();
+    }
+}

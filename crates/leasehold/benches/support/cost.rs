@@ -1,0 +1,78 @@
+//! What a run costs besides time: processor time, context switches and commands. These depend less on what else the
+//! machine does than the time does.
+
+use std::fs;
+use std::ops::{AddAssign, Sub};
+use std::path::PathBuf;
+
+use leasehold_testkit::servers::RedisServer;
+
+/// Counters since some start; the difference of two is the cost of what happened between them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Cost {
+    /// Nanoseconds of processor time that all threads of this process had; zero where it cannot be read.
+    pub(crate) client_cpu: u64,
+    /// The same of the server.
+    pub(crate) server_cpu: u64,
+    /// How often a thread of this process went to sleep.
+    pub(crate) sleeps: u64,
+    /// Commands that the server got, without those inside scripts.
+    pub(crate) commands: u64,
+}
+
+impl Cost {
+    pub(crate) fn now(server: &RedisServer) -> Self {
+        let sent = ["evalsha", "eval", "ping"];
+        let stats = server.commandstats();
+        Self {
+            client_cpu: sum(std::process::id(), "schedstat", cpu),
+            server_cpu: sum(server.pid(), "schedstat", cpu),
+            sleeps: sum(std::process::id(), "status", sleeps),
+            commands: sent.iter().filter_map(|command| stats.get(*command)).sum(),
+        }
+    }
+}
+
+impl Sub for Cost {
+    type Output = Self;
+
+    fn sub(self, earlier: Self) -> Self {
+        Self {
+            client_cpu: self.client_cpu.saturating_sub(earlier.client_cpu),
+            server_cpu: self.server_cpu.saturating_sub(earlier.server_cpu),
+            sleeps: self.sleeps.saturating_sub(earlier.sleeps),
+            commands: self.commands.saturating_sub(earlier.commands),
+        }
+    }
+}
+
+/// A number of each thread of a process, added up. Linux only: elsewhere there is nothing to read.
+fn sum(process: u32, file: &str, number: impl Fn(&str) -> Option<u64>) -> u64 {
+    let threads = fs::read_dir(PathBuf::from(format!("/proc/{process}/task")));
+    let numbers = threads
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|thread| number(&fs::read_to_string(thread.path().join(file)).ok()?));
+    numbers.sum()
+}
+
+fn cpu(schedstat: &str) -> Option<u64> {
+    schedstat.split_whitespace().next()?.parse().ok()
+}
+
+fn sleeps(status: &str) -> Option<u64> {
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?;
+    line.trim().parse().ok()
+}
+
+impl AddAssign for Cost {
+    fn add_assign(&mut self, more: Self) {
+        self.client_cpu += more.client_cpu;
+        self.server_cpu += more.server_cpu;
+        self.sleeps += more.sleeps;
+        self.commands += more.commands;
+    }
+}

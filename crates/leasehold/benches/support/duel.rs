@@ -1,0 +1,151 @@
+//! The comparison: all subjects take turns, so that whatever else the machine does hits them alike.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::cost::Cost;
+use super::subject::{SUBJECTS, Subject, World};
+
+/// How long one turn of one subject takes, more or less.
+const TURN: Duration = Duration::from_millis(80);
+
+/// One subject at one number of tasks.
+struct Record {
+    subject: Subject,
+    tasks: u32,
+    /// Pairs of each task in one turn.
+    pairs: u64,
+    /// Nanoseconds from one pair to the next, of all tasks together, in each round.
+    spacing: Vec<f64>,
+    cost: Cost,
+}
+
+/// Measures and prints.
+pub(crate) fn print(world: &World, tasks: &BTreeSet<u32>, rounds: usize) {
+    let fields: Vec<Vec<Record>> = tasks.iter().map(|tasks| compete(world, *tasks, rounds)).collect();
+    if fields.is_empty() {
+        return;
+    }
+    println!(
+        "Time of leasehold's pair (acquire and release) as a multiple of the other's, median of {rounds}"
+    );
+    println!("rounds in which all take turns (smallest..largest):\n");
+    println!("| tasks | {} |", names(&SUBJECTS[1..]));
+    println!("|--:|{}", "--:|".repeat(SUBJECTS.len() - 1));
+    for field in &fields {
+        let ratios: Vec<String> = field[1..].iter().map(|other| ratio(&field[0], other)).collect();
+        println!("| {} | {} |", field[0].tasks, ratios.join(" | "));
+    }
+    println!("\nPer pair, in the same rounds (medians; processor time and sleeps are of all threads):\n");
+    println!(
+        "| tasks | subject | pairs/s | latency us | client cpu us | server cpu us | sleeps | commands |"
+    );
+    println!("|--:|---|--:|--:|--:|--:|--:|--:|");
+    for record in fields.iter().flatten() {
+        println!("{}", record.row(rounds));
+    }
+}
+
+/// All subjects at one number of tasks.
+fn compete(world: &World, tasks: u32, rounds: usize) -> Vec<Record> {
+    let mut field: Vec<Record> = SUBJECTS
+        .into_iter()
+        .map(|subject| Record {
+            subject,
+            tasks,
+            pairs: pairs_for(world, subject, tasks),
+            spacing: Vec::new(),
+            cost: Cost::default(),
+        })
+        .collect();
+    for round in 0..rounds {
+        // Each goes first in turn: whoever comes after another finds the processor as that one left it.
+        for turn in 0..field.len() {
+            let record = &mut field[(round + turn) % SUBJECTS.len()];
+            let before = Cost::now(&world.server);
+            let took = world.run(record.subject, tasks, record.pairs);
+            record.cost += Cost::now(&world.server) - before;
+            record.spacing.push(nanos(took) / record.all_pairs());
+        }
+    }
+    field
+}
+
+/// How many pairs of each task fill a turn; finding out warms up as well.
+fn pairs_for(world: &World, subject: Subject, tasks: u32) -> u64 {
+    let mut pairs = 4;
+    loop {
+        let took = world.run(subject, tasks, pairs);
+        if took * 4 >= TURN {
+            let wanted = nanos(TURN) / nanos(took) * as_float(pairs);
+            #[allow(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "a small positive number"
+            )]
+            return (wanted as u64).max(1);
+        }
+        pairs *= 2;
+    }
+}
+
+impl Record {
+    /// Of all tasks in one turn.
+    fn all_pairs(&self) -> f64 {
+        as_float(self.pairs) * f64::from(self.tasks)
+    }
+
+    fn row(&self, rounds: usize) -> String {
+        let spacing = median(&self.spacing);
+        let pairs = self.all_pairs() * as_float(rounds as u64);
+        let micros = |nanos: u64| as_float(nanos) / 1e3 / pairs;
+        format!(
+            "| {} | {} | {:.0} | {:.1} | {:.1} | {:.1} | {:.2} | {:.2} |",
+            self.tasks,
+            self.subject.name(),
+            1e9 / spacing,
+            spacing * f64::from(self.tasks) / 1e3,
+            micros(self.cost.client_cpu),
+            micros(self.cost.server_cpu),
+            as_float(self.cost.sleeps) / pairs,
+            as_float(self.cost.commands) / pairs,
+        )
+    }
+}
+
+fn ratio(ours: &Record, other: &Record) -> String {
+    let ratios: Vec<f64> = ours
+        .spacing
+        .iter()
+        .zip(&other.spacing)
+        .map(|(ours, other)| ours / other)
+        .collect();
+    let least = ratios.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = ratios.iter().copied().fold(0.0, f64::max);
+    format!("{:.2} ({least:.2}..{most:.2})", median(&ratios))
+}
+
+fn names(subjects: &[Subject]) -> String {
+    let names: Vec<&str> = subjects.iter().map(|subject| subject.name()).collect();
+    names.join(" | ")
+}
+
+fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    if sorted.len() % 2 == 1 {
+        sorted[middle]
+    } else {
+        f64::midpoint(sorted[middle - 1], sorted[middle])
+    }
+}
+
+fn nanos(span: Duration) -> f64 {
+    span.as_secs_f64() * 1e9
+}
+
+#[allow(clippy::cast_precision_loss, reason = "counts far below 2^52")]
+fn as_float(count: u64) -> f64 {
+    count as f64
+}

@@ -1,0 +1,6 @@
+//! What the benchmarks share.
+
+pub(crate) mod bare;
+pub(crate) mod cost;
+pub(crate) mod duel;
+pub(crate) mod subject;

@@ -18,9 +18,12 @@ pub trait Store: Send + Sync + 'static {
     /// Runs a script once and returns its reply.
     ///
     /// The call is on its way when the future was first polled, or as soon as there is a connection; calls first
-    /// polled one after the other on a live connection are executed in that order. `timeout` covers everything,
-    /// connecting included: when it passes, the connection that carried the call is closed hard, so that the call
-    /// cannot be delivered later.
+    /// polled one after the other are executed in that order. `timeout` covers everything, connecting included: when
+    /// it passes, the connection that carried the call is closed hard. What the server's machine has not received by
+    /// then is never delivered; what it has received may still run.
+    ///
+    /// # Cancel safety
+    /// A call whose future is dropped may or may not run.
     ///
     /// # Errors
     /// Every failure says by its `applied` whether the script may have run.

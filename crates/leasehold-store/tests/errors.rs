@@ -259,6 +259,7 @@ async fn a_server_that_cannot_save_refuses_the_first_write() {
             .contains("rdb_last_bgsave_status:err")
     });
     assert_failed(run(&store, call(&SET, "k", 1)).await, Kind::Misconfigured, No);
+    assert_failed(connect_to(&server.url()).await, Kind::Misconfigured, No);
 }
 
 #[tokio::test]

@@ -141,3 +141,12 @@ async fn impossible_sizes_and_depths_neither_panic_nor_hang() {
         assert!(matches!(kind, Kind::Malformed | Kind::Timeout), "{kind:?}");
     }
 }
+
+#[tokio::test]
+async fn a_server_in_protected_mode_lets_nobody_in() {
+    let denied = "-DENIED Redis is running in protected mode because protected mode is enabled\r\n";
+    assert_eq!(
+        kind_of(&says(format!("+OK\r\n+OK\r\n{denied}"))).await,
+        Kind::AuthenticationFailed
+    );
+}

@@ -133,7 +133,7 @@ async fn a_dropped_subscription_is_given_back_also_from_outside_a_runtime() {
 async fn after_a_lost_connection_every_channel_is_confirmed_again() {
     let server = RedisServer::start();
     let store = connect(&server).await;
-    let mut listeners: Vec<_> = (0..200)
+    let mut listeners: Vec<_> = (0..50)
         .map(|number| Listener::new(&store, &format!("channel {number}")))
         .collect();
     listeners.iter_mut().for_each(Listener::is_listening);

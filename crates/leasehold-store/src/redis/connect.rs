@@ -112,12 +112,15 @@ async fn greet(mut socket: Socket, url: &ServerUrl) -> Result<Opened, Failure> {
     })
 }
 
-/// An error reply to PING that only Redis gives.
+/// An error reply to PING that comes from a Redis that has let us in.
 fn read_excuse(failure: Failure) -> Result<Result<(), Failure>, Failure> {
     match failure.kind {
         // Logged in, but not allowed to ping: locks need no more than their own commands.
         StoreErrorKind::PermissionDenied => Ok(Ok(())),
-        StoreErrorKind::Loading | StoreErrorKind::Busy | StoreErrorKind::MasterDown => Ok(Err(failure)),
+        StoreErrorKind::Loading
+        | StoreErrorKind::Busy
+        | StoreErrorKind::MasterDown
+        | StoreErrorKind::Misconfigured => Ok(Err(failure)),
         _ => Err(failure),
     }
 }

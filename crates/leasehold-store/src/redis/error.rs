@@ -33,7 +33,8 @@ const CODES: [(&str, Kind, Applied); 20] = [
     ("CROSSSLOT", Kind::WrongNode, No),
     ("TRYAGAIN", Kind::TryAgain, No),
     ("NOPERM", Kind::PermissionDenied, No),
-    ("DENIED", Kind::PermissionDenied, No),
+    // Protected mode: nobody may connect from elsewhere until the server has a password.
+    ("DENIED", Kind::AuthenticationFailed, No),
     ("NOAUTH", Kind::AuthenticationFailed, No),
     ("WRONGPASS", Kind::AuthenticationFailed, No),
     ("WRONGTYPE", Kind::WrongType, Unknown),
@@ -235,7 +236,7 @@ mod tests {
         ),
         (
             "DENIED Redis is running in protected mode because protected mode is enabled",
-            Kind::PermissionDenied,
+            Kind::AuthenticationFailed,
             No,
         ),
         ("NOAUTH Authentication required.", Kind::AuthenticationFailed, No),

@@ -1,6 +1,7 @@
 //! One command connection.
 //!
-//! Invariant: commands go out in the order in which their futures were first polled.
+//! Invariant: calls go out in the order in which they were given to [`Link::carry`]. One exception: the call that finds
+//! its script forgotten (`SCRIPT FLUSH`) was not executed, and goes out again behind those that came after it.
 //! Called by: `standalone`.
 
 use std::collections::HashSet;

@@ -143,7 +143,7 @@ async fn after_a_lost_connection_every_channel_is_confirmed_again() {
         listeners.iter_mut().for_each(Listener::is_listening);
         assert_eq!(
             server.commandstats()["subscribe"],
-            200,
+            50,
             "each channel in a command of its own"
         );
         for listener in &mut listeners {

@@ -43,29 +43,32 @@ where
     let clock = runtime.clone();
     let engine = Engine::new(ClientId::from_random(runtime.random()), settings);
     let shared = Arc::new(Shared::new(engine, move || clock.now()));
-    let (tell, told) = oneshot::channel();
-    let (driven, alarms) = (Arc::clone(&shared), runtime.clone());
+    let (mut tell, told) = oneshot::channel();
+    let (driven, alarms) = (shared, runtime.clone());
     let driver = move || async move {
         let opened = match alarms.alarm() {
-            Ok(alarm) => match open().await {
-                Ok(store) => Ok((store, alarm)),
-                Err(source) => Err(ConnectError::Store { server, source }),
+            Ok(alarm) => tokio::select! {
+                opened = open() => match opened {
+                    Ok(store) => Ok((store, alarm)),
+                    Err(source) => Err(ConnectError::Store { server, source }),
+                },
+                // Nobody waits for the client any more.
+                () = tell.closed() => return,
             },
             Err(error) => Err(ConnectError::Thread(error)),
         };
         match opened {
-            // Nobody waits for the client any more when the answer cannot be told.
             Ok((store, alarm)) => {
-                if tell.send(Ok(())).is_ok() {
-                    drive(driven, store, alarm, settings.timeout).await;
-                }
+                // The handle travels in the answer: when nobody takes it, it is dropped, and that ends the client.
+                drop(tell.send(Ok(Handle::new(Arc::clone(&driven)))));
+                drive(driven, store, alarm, settings.timeout).await;
             }
             Err(error) => drop(tell.send(Err(error))),
         }
     };
     runtime.start(driver).map_err(ConnectError::Thread)?;
     match told.await {
-        Ok(result) => result.map(|()| Handle::new(shared)),
+        Ok(result) => result,
         Err(_) => Err(ConnectError::Thread(std::io::Error::other(
             "the client's thread ended early",
         ))),

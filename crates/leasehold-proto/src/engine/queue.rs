@@ -178,7 +178,9 @@ impl Engine {
         question: Question,
         result: Result<Reply, StoreError>,
     ) {
-        let answer = result.and_then(|reply| question.subject.read(&reply));
+        let answer = result
+            .map_err(surely_untouched)
+            .and_then(|reply| question.subject.read(&reply));
         let waits = self
             .asking(question.id)
             .is_some_and(|asking| asking.call == Some(call));
@@ -381,6 +383,15 @@ impl Engine {
 
     fn is_once(&self, id: Id) -> bool {
         matches!(self.tickets.get(&id), Some(Ticket::Acquire(acquiring)) if acquiring.request.wait == Wait::Once)
+    }
+}
+
+/// A script looks at its key by a command of the key's type before it writes: a key of another type is as it was.
+fn surely_untouched(error: StoreError) -> StoreError {
+    if error.kind == StoreErrorKind::WrongType {
+        error.not_applied()
+    } else {
+        error
     }
 }
 

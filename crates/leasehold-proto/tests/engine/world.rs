@@ -1,0 +1,572 @@
+//! A small world around the real engine: a server, a network that loses and repeats, processes that pause and crash.
+//!
+//! Invariant: everything that happens is one [`Move`], chosen from outside, so a model checker can try all of them and a
+//! property test a random walk. The engines are the real ones; only the server and the network are a model.
+
+mod server;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use leasehold_proto::engine::{
+    AcquireFailure, Action, CallId, Event, Id, Request, Settings, Settlement, Subject, Wait,
+};
+use leasehold_proto::recipe::reentrant::Reentrant;
+use leasehold_proto::{
+    Applied, Call, Channel, ClientId, Engine, Lease, Moment, Name, Owner, Reply, StoreError, StoreErrorKind,
+    Verb,
+};
+
+pub(crate) use server::Server;
+
+/// One step of time.
+pub(crate) const TICK: Duration = Duration::from_millis(100);
+
+/// What the world allows; each budget is used up by the moves that need it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Budget {
+    /// Steps of time.
+    pub(crate) ticks: u16,
+    /// Acquires, by each client.
+    pub(crate) acquires: u8,
+    /// Futures dropped while they wait.
+    pub(crate) cancels: u8,
+    /// Requests or replies lost; the client hears of a timeout.
+    pub(crate) losses: u8,
+    /// Requests that are executed once more, at any later time: a lost one, or one that was answered long ago.
+    pub(crate) repeats: u8,
+    /// Processes killed.
+    pub(crate) crashes: u8,
+    /// Processes suspended and resumed.
+    pub(crate) pauses: u8,
+    /// Keys deleted under their holder.
+    pub(crate) deletions: u8,
+    /// For a model, which tries every order: waiters are not woken but poll, and a grant is claimed at once.
+    pub(crate) terse: bool,
+}
+
+/// A rule that is broken on purpose, to show that the checks can fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Twin {
+    /// Nothing is broken.
+    Sound,
+    /// The client's clock stands still while its process is suspended, as CLOCK_MONOTONIC does.
+    ClockStopsInSuspend,
+    /// The server releases without asking who the owner is.
+    ReleaseIgnoresOwner,
+    /// The client's library sends every call twice and tells only of the second.
+    AcquireOverwrites,
+}
+
+/// What can happen next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Move {
+    Tick,
+    /// Of a client, and of one of its users; so for the next three.
+    Acquire(usize, usize),
+    Claim(usize, usize),
+    Cancel(usize, usize),
+    Release(usize, usize),
+    Execute(usize),
+    Answer(usize),
+    Lose(usize),
+    Repeat(usize),
+    Hear(usize),
+    Crash(usize),
+    Suspend(usize),
+    Resume(usize),
+    Delete,
+}
+
+/// What one of a client's users is about. The users of one client have one owner, so they re-enter each other's holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum User {
+    Idle,
+    Waiting { id: Id, news: bool },
+    Holding(Id),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Client {
+    pub(crate) engine: Engine,
+    pub(crate) users: Vec<User>,
+    acquires_left: u8,
+    last_id: u64,
+    alive: bool,
+    suspended: bool,
+    /// How much its clock has lost; only in the twin with the wrong clock.
+    behind: Duration,
+    channels: BTreeSet<Channel>,
+    pub(crate) refused: u32,
+    pub(crate) granted: u32,
+    pub(crate) failed: u32,
+}
+
+/// A call between its sending and the arrival of its outcome.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Transit {
+    client: usize,
+    id: CallId,
+    call: Call,
+    /// `None` while it is on its way to the server.
+    reply: Option<Reply>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct World {
+    pub(crate) now: Moment,
+    pub(crate) server: Server,
+    pub(crate) clients: Vec<Client>,
+    transits: Vec<Transit>,
+    /// Calls that a network could still deliver again.
+    ghosts: Vec<Call>,
+    /// Wake-ups on their way, and confirmations of subscriptions.
+    news: Vec<(usize, Event)>,
+    budget: Budget,
+    lease: Lease,
+    wait: Wait,
+    twin: Twin,
+    deleted: bool,
+    /// The first rule that was seen broken.
+    pub(crate) broken: Option<&'static str>,
+}
+
+impl World {
+    pub(crate) fn new(
+        clients: usize,
+        users: usize,
+        lease: Duration,
+        wait: Wait,
+        budget: Budget,
+        twin: Twin,
+    ) -> Self {
+        let settings = Settings {
+            timeout: TICK * 2,
+            poll_interval: TICK * 4,
+        };
+        let client = |index: usize| Client {
+            engine: Engine::new(
+                ClientId::from_random([u8::try_from(index).unwrap(); 16]),
+                settings,
+            ),
+            users: vec![User::Idle; users],
+            acquires_left: budget.acquires,
+            last_id: 0,
+            alive: true,
+            suspended: false,
+            behind: Duration::ZERO,
+            channels: BTreeSet::new(),
+            refused: 0,
+            granted: 0,
+            failed: 0,
+        };
+        Self {
+            now: Moment::from_millis(1_000_000),
+            server: Server::new(twin),
+            clients: (0..clients).map(client).collect(),
+            transits: Vec::new(),
+            ghosts: Vec::new(),
+            news: Vec::new(),
+            budget,
+            lease: Lease::new(lease).unwrap(),
+            wait,
+            twin,
+            deleted: false,
+            broken: None,
+        }
+    }
+
+    /// Everything that can happen now.
+    pub(crate) fn moves(&self) -> Vec<Move> {
+        let mut moves = Vec::new();
+        if self.budget.terse {
+            let claims = self
+                .clients
+                .iter()
+                .enumerate()
+                .filter(|(_, client)| client.runs());
+            let mut claims = claims.flat_map(|(index, client)| {
+                let has_news = |user: &User| matches!(user, User::Waiting { news: true, .. });
+                client
+                    .users
+                    .iter()
+                    .position(has_news)
+                    .map(|user| Move::Claim(index, user))
+            });
+            if let Some(claim) = claims.next() {
+                return vec![claim];
+            }
+        }
+        if self.budget.ticks > 0 {
+            moves.push(Move::Tick);
+        }
+        for (index, client) in self.clients.iter().enumerate().filter(|(_, client)| client.alive) {
+            if client.suspended {
+                moves.push(Move::Resume(index));
+                continue;
+            }
+            self.user_moves(index, client, &mut moves);
+            if self.budget.crashes > 0 {
+                moves.push(Move::Crash(index));
+            }
+            if self.budget.pauses > 0 {
+                moves.push(Move::Suspend(index));
+            }
+        }
+        for (index, transit) in self.transits.iter().enumerate() {
+            match transit.reply {
+                None => moves.push(Move::Execute(index)),
+                Some(_) if self.clients[transit.client].runs() => moves.push(Move::Answer(index)),
+                Some(_) => {}
+            }
+            if self.budget.losses > 0 {
+                moves.push(Move::Lose(index));
+            }
+        }
+        if self.budget.repeats > 0 {
+            moves.extend((0..self.ghosts.len()).map(Move::Repeat));
+        }
+        let heard = self
+            .news
+            .iter()
+            .enumerate()
+            .filter(|(_, (client, _))| self.clients[*client].runs());
+        moves.extend(heard.map(|(index, _)| Move::Hear(index)));
+        if self.budget.deletions > 0 && self.server.is_locked(self.now) {
+            moves.push(Move::Delete);
+        }
+        moves
+    }
+
+    fn user_moves(&self, index: usize, client: &Client, moves: &mut Vec<Move>) {
+        for (user, state) in client.users.iter().enumerate() {
+            match state {
+                User::Idle if client.acquires_left > 0 => moves.push(Move::Acquire(index, user)),
+                User::Idle => {}
+                User::Waiting { news, .. } => {
+                    if *news {
+                        moves.push(Move::Claim(index, user));
+                    }
+                    if self.budget.cancels > 0 {
+                        moves.push(Move::Cancel(index, user));
+                    }
+                }
+                User::Holding(_) => moves.push(Move::Release(index, user)),
+            }
+        }
+    }
+
+    /// Makes one of [`World::moves`] happen.
+    pub(crate) fn make(&mut self, chosen: Move) {
+        match chosen {
+            Move::Tick => self.tick(),
+            Move::Acquire(client, user) => self.acquire(client, user),
+            Move::Claim(client, user) => self.claim(client, user),
+            Move::Cancel(client, user) => {
+                self.budget.cancels -= 1;
+                if let User::Waiting { id, .. } = std::mem::replace(self.user(client, user), User::Idle) {
+                    self.step(client, Event::Cancel(id));
+                }
+            }
+            Move::Release(client, user) => {
+                if let User::Holding(hold) = *self.user(client, user) {
+                    self.step(client, Event::Release { hold, report: None });
+                    *self.user(client, user) = User::Idle;
+                }
+            }
+            Move::Execute(transit) => self.execute(transit),
+            Move::Answer(transit) => {
+                let Transit {
+                    client, id, reply, ..
+                } = self.transits.remove(transit);
+                self.step(client, Event::Replied(id, Ok(reply.unwrap())));
+            }
+            Move::Lose(transit) => self.lose(transit),
+            Move::Repeat(ghost) => {
+                self.budget.repeats -= 1;
+                let call = self.ghosts.remove(ghost);
+                self.server.run(&call, self.now);
+            }
+            Move::Hear(news) => {
+                let (client, event) = self.news.remove(news);
+                self.step(client, event);
+            }
+            Move::Crash(client) => {
+                self.budget.crashes -= 1;
+                self.clients[client].alive = false;
+                self.clients[client].users.fill(User::Idle);
+                self.transits
+                    .retain(|transit| transit.client != client || transit.reply.is_none());
+                self.news.retain(|(listener, _)| *listener != client);
+            }
+            Move::Suspend(client) => {
+                self.budget.pauses -= 1;
+                self.clients[client].suspended = true;
+            }
+            Move::Resume(client) => self.clients[client].suspended = false,
+            Move::Delete => {
+                self.budget.deletions -= 1;
+                self.server.delete();
+                self.deleted = true;
+            }
+        }
+        self.check();
+    }
+
+    fn tick(&mut self) {
+        self.budget.ticks -= 1;
+        self.now = self.now + TICK;
+        for client in 0..self.clients.len() {
+            if self.clients[client].suspended && self.twin == Twin::ClockStopsInSuspend {
+                self.clients[client].behind += TICK;
+            }
+            if self.clients[client].runs() {
+                self.step(client, Event::Tick);
+            }
+        }
+    }
+
+    fn acquire(&mut self, index: usize, user: usize) {
+        let now = self.clock(index);
+        let client = &mut self.clients[index];
+        client.acquires_left -= 1;
+        client.last_id += 1;
+        let id = Id(client.last_id);
+        client.users[user] = User::Waiting { id, news: false };
+        let wait = match self.wait {
+            Wait::Until(after) => Wait::Until(now + after.since(Moment::default())),
+            other => other,
+        };
+        let request = Request {
+            subject: Subject {
+                name: Name::new("x").unwrap(),
+                recipe: &Reentrant,
+            },
+            owner: Owner::from_number(7),
+            lease: self.lease,
+            watchdog: true,
+            max_renewals: None,
+            max_hold: None,
+            wait,
+        };
+        self.step(index, Event::Acquire(id, request));
+    }
+
+    fn claim(&mut self, index: usize, user: usize) {
+        let User::Waiting { id, .. } = *self.user(index, user) else {
+            return;
+        };
+        *self.user(index, user) = User::Waiting { id, news: false };
+        let Some(settlement) = self.step(index, Event::Claim(id)) else {
+            return;
+        };
+        let client = &mut self.clients[index];
+        client.users[user] = User::Idle;
+        match settlement {
+            Settlement::Acquired(Ok(())) => {
+                client.granted += 1;
+                client.users[user] = User::Holding(id);
+            }
+            Settlement::Acquired(Err(AcquireFailure::Contended)) => client.refused += 1,
+            _ => client.failed += 1,
+        }
+    }
+
+    fn user(&mut self, index: usize, user: usize) -> &mut User {
+        &mut self.clients[index].users[user]
+    }
+
+    fn execute(&mut self, transit: usize) {
+        let call = self.transits[transit].call.clone();
+        let reply = self.server.run(&call, self.now);
+        if call.verb() == Verb::Release && reply == Reply::Int(1) {
+            for (index, client) in self.clients.iter().enumerate() {
+                let events = client
+                    .channels
+                    .iter()
+                    .map(|channel| (index, Event::Message(channel.clone())));
+                self.news.extend(events.filter(|_| client.alive));
+            }
+        }
+        if self.budget.repeats > 0 {
+            self.ghosts.push(call);
+        }
+        if self.clients[self.transits[transit].client].alive {
+            self.transits[transit].reply = Some(reply);
+        } else {
+            self.transits.remove(transit);
+        }
+    }
+
+    /// A request, or the reply to it, is lost: the client's call times out, now or when it runs again.
+    fn lose(&mut self, transit: usize) {
+        self.budget.losses -= 1;
+        let Transit {
+            client,
+            id,
+            call,
+            reply,
+        } = self.transits.remove(transit);
+        let error = StoreError::new(
+            StoreErrorKind::Timeout,
+            call.verb(),
+            call.subject(),
+            Applied::Unknown,
+        );
+        if reply.is_none() && self.budget.repeats > 0 {
+            self.ghosts.push(call);
+        }
+        if self.clients[client].runs() {
+            self.step(client, Event::Replied(id, Err(error)));
+        } else if self.clients[client].alive {
+            self.news.push((client, Event::Replied(id, Err(error))));
+        }
+    }
+
+    /// From here on nothing fails any more, and time is no object.
+    pub(crate) fn end_faults(&mut self) {
+        self.budget = Budget {
+            cancels: 0,
+            losses: 0,
+            repeats: 0,
+            crashes: 0,
+            pauses: 0,
+            deletions: 0,
+            ..self.budget
+        };
+        self.budget.ticks = u16::MAX;
+        for index in 0..self.clients.len() {
+            if self.clients[index].alive && self.clients[index].suspended {
+                self.make(Move::Resume(index));
+            }
+        }
+    }
+
+    /// Whether nothing is held, waited for, on its way or left on the server.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        let calls = self.transits.is_empty() && self.news.is_empty();
+        calls
+            && !self.server.is_locked(self.now)
+            && self
+                .clients
+                .iter()
+                .all(|client| client.users.iter().all(|user| *user == User::Idle))
+    }
+
+    /// What a client's clock says.
+    pub(crate) fn clock(&self, client: usize) -> Moment {
+        self.now - self.clients[client].behind
+    }
+
+    fn step(&mut self, index: usize, event: Event) -> Option<Settlement> {
+        let now = self.clock(index);
+        let mut settled = None;
+        let mut released = Vec::new();
+        let claimed = self.claimed(index);
+        for action in self.clients[index].engine.step(now, event) {
+            match action {
+                Action::Run(id, call, _) => {
+                    self.check_renewal(&call, claimed.as_deref(), &released);
+                    if call.argument("remaining") == Some("0") {
+                        released.push(call.argument("owner").unwrap().to_owned());
+                    }
+                    let transit = Transit {
+                        client: index,
+                        id,
+                        call,
+                        reply: None,
+                    };
+                    let place = self
+                        .transits
+                        .partition_point(|other| (other.client, other.id) < (index, id));
+                    self.transits.insert(place, transit);
+                }
+                Action::Listen(_) if self.budget.terse => {}
+                Action::Listen(channel) => {
+                    self.clients[index].channels.insert(channel.clone());
+                    self.news.push((index, Event::Listening(channel)));
+                }
+                Action::Unlisten(channel) => {
+                    self.clients[index].channels.remove(&channel);
+                }
+                Action::Wake(woken) => {
+                    for user in &mut self.clients[index].users {
+                        if let User::Waiting { id, news } = user {
+                            *news |= *id == woken;
+                        }
+                    }
+                }
+                Action::Settle(_, settlement) => settled = Some(settlement),
+            }
+        }
+        settled
+    }
+
+    /// G5, D3: what is renewed is claimed, held, and not given back.
+    fn check_renewal(&mut self, call: &Call, claimed: Option<&str>, released: &[String]) {
+        if call.verb() != Verb::Renew {
+            return;
+        }
+        if released
+            .iter()
+            .any(|owner| Some(owner.as_str()) == call.argument("owner"))
+        {
+            self.broken
+                .get_or_insert("D3: a renewal was sent after the release");
+        }
+        if claimed != call.argument("owner") {
+            self.broken
+                .get_or_insert("G5: a renewal was sent for a hold that nobody has claimed");
+        }
+    }
+
+    /// The wire owner of what a client's users hold.
+    fn claimed(&self, index: usize) -> Option<String> {
+        let client = &self.clients[index];
+        client
+            .holds()
+            .find_map(|hold| client.engine.wire_owner(hold))
+            .map(|owner| owner.to_string())
+    }
+
+    fn check(&mut self) {
+        if self.deleted {
+            // Assumption A4 is broken: the holder whose key was deleted finds out at its next renewal (L6).
+            return;
+        }
+        let valid: Vec<usize> = (0..self.clients.len())
+            .filter(|index| self.is_valid(*index))
+            .collect();
+        if valid.len() > 1 {
+            self.broken
+                .get_or_insert("L1: two holders are valid at one moment");
+        }
+        let kept = |index: &usize| self.server.is_held_by(self.claimed(*index).as_deref(), self.now);
+        if !valid.iter().all(kept) {
+            self.broken
+                .get_or_insert("M: a hold is valid that the server does not keep");
+        }
+    }
+
+    /// Whether a client's users may act on their hold; a suspended process acts when it resumes, so it counts.
+    pub(crate) fn is_valid(&self, index: usize) -> bool {
+        let client = &self.clients[index];
+        client.alive
+            && client
+                .holds()
+                .any(|hold| client.engine.is_held(hold, self.clock(index)))
+    }
+}
+
+impl Client {
+    fn holds(&self) -> impl Iterator<Item = Id> {
+        self.users.iter().filter_map(|user| match user {
+            User::Holding(hold) => Some(*hold),
+            _ => None,
+        })
+    }
+
+    fn runs(&self) -> bool {
+        self.alive && !self.suspended
+    }
+}

@@ -1,0 +1,97 @@
+//! What the reentrant scripts do to one key, as a model: the Lua is run on a real server elsewhere.
+
+use std::time::Duration;
+
+use leasehold_proto::{Call, Moment, Reply, Verb};
+
+use super::Twin;
+
+/// One key.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Server {
+    hold: Option<Hold>,
+    twin: Twin,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Hold {
+    owner: String,
+    count: u32,
+    expires_at: Moment,
+}
+
+impl Server {
+    pub(crate) fn new(twin: Twin) -> Self {
+        Self { hold: None, twin }
+    }
+
+    pub(crate) fn is_locked(&self, now: Moment) -> bool {
+        self.hold.as_ref().is_some_and(|hold| hold.expires_at > now)
+    }
+
+    pub(crate) fn is_held_by(&self, owner: Option<&str>, now: Moment) -> bool {
+        self.hold
+            .as_ref()
+            .is_some_and(|hold| hold.expires_at > now && Some(hold.owner.as_str()) == owner)
+    }
+
+    pub(crate) fn delete(&mut self) {
+        self.hold = None;
+    }
+
+    /// Executes a script.
+    pub(crate) fn run(&mut self, call: &Call, now: Moment) -> Reply {
+        self.hold.take_if(|hold| hold.expires_at <= now);
+        let owner = call.argument("owner").unwrap().to_owned();
+        let number = |name| call.argument(name).unwrap().parse::<u64>().unwrap();
+        let mine = self.hold.as_ref().is_some_and(|hold| hold.owner == owner);
+        match call.verb() {
+            Verb::Acquire => {
+                let expires_at = now + Duration::from_millis(number("lease_ms"));
+                let count = u32::try_from(number("count")).unwrap();
+                let overwrites = self.twin == Twin::AcquireOverwrites;
+                if mine || overwrites || (count == 1 && self.hold.is_none()) {
+                    self.hold = Some(Hold {
+                        owner,
+                        count,
+                        expires_at,
+                    });
+                    return Reply::Nil;
+                }
+                self.hold
+                    .as_ref()
+                    .map_or(Reply::Int(-2), |hold| remaining(hold, now))
+            }
+            Verb::Renew => match &mut self.hold {
+                Some(hold) if mine => {
+                    hold.expires_at = hold
+                        .expires_at
+                        .max(now + Duration::from_millis(number("lease_ms")));
+                    Reply::Int(1)
+                }
+                Some(_) => Reply::Int(-1),
+                None => Reply::Int(0),
+            },
+            Verb::Release => match &mut self.hold {
+                Some(hold) if mine || self.twin == Twin::ReleaseIgnoresOwner => {
+                    match u32::try_from(number("remaining")).unwrap() {
+                        0 => {
+                            self.hold = None;
+                            Reply::Int(1)
+                        }
+                        count => {
+                            hold.count = count;
+                            Reply::Int(0)
+                        }
+                    }
+                }
+                _ => Reply::Nil,
+            },
+            other => panic!("the reentrant lock does not send {other}"),
+        }
+    }
+}
+
+fn remaining(hold: &Hold, now: Moment) -> Reply {
+    Reply::Int(i64::try_from(hold.expires_at.since(now).as_millis()).unwrap())
+}

@@ -1,0 +1,294 @@
+//! Every script's header, held against the body below it: what is declared is used, what is used is declared.
+//!
+//! No server is needed; the texts are read.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use leasehold_proto::recipe::reentrant;
+
+/// The most lines that a script may have.
+const LINES_MAX: usize = 45;
+
+/// A script's text, and where it stands.
+struct Script {
+    path: PathBuf,
+    text: String,
+}
+
+impl Script {
+    /// All scripts of the crate.
+    fn all() -> Vec<Self> {
+        let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts")];
+        let mut scripts = Vec::new();
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else {
+                    let text = fs::read_to_string(&path).unwrap();
+                    scripts.push(Self { path, text });
+                }
+            }
+        }
+        scripts.sort_by(|one, other| one.path.cmp(&other.path));
+        scripts
+    }
+
+    fn at(&self) -> std::path::Display<'_> {
+        self.path.display()
+    }
+
+    /// The comment lines at the top, without their dashes.
+    fn header(&self) -> Vec<&str> {
+        let lines = self.text.lines();
+        lines.map_while(|line| line.strip_prefix("-- ")).collect()
+    }
+
+    /// Everything below the header, without comments.
+    fn body(&self) -> String {
+        let lines = self.text.lines().skip(self.header().len());
+        let code = lines.map(|line| line.split("--").next().unwrap());
+        code.collect::<Vec<_>>().join("\n")
+    }
+
+    /// What follows this word in the header, in its one line.
+    fn says(&self, word: &str) -> Option<&str> {
+        self.header()
+            .into_iter()
+            .find_map(|line| line.strip_prefix(word)?.strip_prefix(' '))
+    }
+
+    /// The declared inputs of KEYS or ARGV: number, name, type, meaning.
+    fn inputs(&self, table: &str) -> Vec<(usize, String, String, String)> {
+        let lines = self
+            .header()
+            .into_iter()
+            .filter(|line| line.starts_with(&format!("{table}[")));
+        lines
+            .map(|line| {
+                let mut words = line.split_whitespace();
+                let slot = words.next().unwrap();
+                let number = slot
+                    .strip_prefix(table)
+                    .unwrap()
+                    .trim_matches(['[', ']'])
+                    .parse()
+                    .unwrap();
+                let [name, kind] =
+                    [words.next(), words.next()].map(|word| word.unwrap_or_default().to_owned());
+                (number, name, kind, words.collect::<Vec<_>>().join(" "))
+            })
+            .collect()
+    }
+
+    /// The commands that the body calls, as the header writes them.
+    fn called(&self) -> BTreeSet<String> {
+        let body = self.body();
+        let calls = body
+            .match_indices("redis.call(")
+            .chain(body.match_indices("redis.pcall("));
+        calls
+            .map(|(at, call)| {
+                let first = body[at + call.len()..].split([',', ')']).next().unwrap().trim();
+                match first.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\'')) {
+                    Some(command) => command.to_owned(),
+                    // The one command that is an argument.
+                    None if first == "publish" => "publish|spublish".to_owned(),
+                    None => panic!("{}: calls something by the name of {first}", self.at()),
+                }
+            })
+            .collect()
+    }
+
+    /// Where `KEYS[n]` and the like stand in the body.
+    fn uses(&self, table: &str) -> BTreeSet<usize> {
+        let body = self.body();
+        let slots = body.match_indices(table).filter_map(|(at, _)| {
+            let index = body[at + table.len()..].strip_prefix('[')?.split(']').next()?;
+            let number = index.parse();
+            Some(number.unwrap_or_else(|_| panic!("{}: the index {index} is not a number", self.at())))
+        });
+        slots.collect()
+    }
+
+    /// The names of the first column of every `local a, b = x, y` and what each is bound to.
+    fn locals(&self) -> Vec<(String, String)> {
+        let body = self.body();
+        let bindings = body
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix("local ")?.split_once(" = "));
+        bindings
+            .flat_map(|(names, values)| {
+                let names: Vec<_> = names.split(", ").map(str::to_owned).collect();
+                let values: Vec<_> = values.split(", ").map(str::to_owned).collect();
+                names.into_iter().zip(values)
+            })
+            .collect()
+    }
+}
+
+#[test]
+fn there_are_scripts_and_each_is_one_that_a_recipe_sends() {
+    let embedded: BTreeSet<&str> = reentrant::SCRIPTS.iter().map(|script| script.source()).collect();
+    let scripts = Script::all();
+    assert!(!scripts.is_empty());
+    for script in &scripts {
+        assert!(
+            embedded.contains(script.text.as_str()),
+            "{}: nobody sends it",
+            script.at()
+        );
+    }
+    assert_eq!(scripts.len(), embedded.len());
+}
+
+#[test]
+fn every_header_says_what_a_reader_needs() {
+    for script in Script::all() {
+        let header = script.header();
+        let purpose = header
+            .first()
+            .unwrap_or_else(|| panic!("{}: no header", script.at()));
+        assert!(
+            purpose.starts_with(char::is_uppercase) && purpose.contains(' ') && purpose.ends_with('.'),
+            "{}: begins with a sentence",
+            script.at()
+        );
+        for word in ["returns", "calls", "wire"] {
+            let said = script.says(word).unwrap_or_default();
+            assert!(
+                !said.trim().is_empty(),
+                "{}: says nothing of `{word}`",
+                script.at()
+            );
+        }
+        assert!(
+            script
+                .says("wire")
+                .unwrap()
+                .contains(|c: char| c.is_ascii_digit()),
+            "{}: names a section",
+            script.at()
+        );
+    }
+}
+
+#[test]
+fn every_input_is_declared_with_name_type_and_meaning_in_order() {
+    for script in Script::all() {
+        let mut names = BTreeSet::new();
+        for table in ["KEYS", "ARGV"] {
+            for (index, (number, name, kind, meaning)) in script.inputs(table).into_iter().enumerate() {
+                assert_eq!(
+                    number,
+                    index + 1,
+                    "{}: {table} in order, without gaps",
+                    script.at()
+                );
+                assert!(
+                    ["hash", "string", "integer"].contains(&kind.as_str()),
+                    "{}: {name} {kind}",
+                    script.at()
+                );
+                assert!(!meaning.is_empty(), "{}: {name} means nothing", script.at());
+                assert!(names.insert(name.clone()), "{}: {name} twice", script.at());
+            }
+        }
+        assert!(
+            !script.inputs("KEYS").is_empty(),
+            "{}: is about a key",
+            script.at()
+        );
+    }
+}
+
+#[test]
+fn declared_inputs_are_used_and_used_ones_are_declared() {
+    for script in Script::all() {
+        for table in ["KEYS", "ARGV"] {
+            let declared: BTreeSet<usize> = script.inputs(table).into_iter().map(|input| input.0).collect();
+            assert_eq!(script.uses(table), declared, "{}: {table}", script.at());
+        }
+    }
+}
+
+#[test]
+fn every_input_is_bound_to_a_local_of_its_declared_name() {
+    for script in Script::all() {
+        let locals = script.locals();
+        for table in ["KEYS", "ARGV"] {
+            for (number, name, ..) in script.inputs(table) {
+                let slot = format!("{table}[{number}]");
+                let is_bound = locals.iter().any(|(local, value)| {
+                    *local == name && (*value == slot || *value == format!("tonumber({slot})"))
+                });
+                assert!(
+                    is_bound,
+                    "{}: {name} is not bound to {slot}: {locals:?}",
+                    script.at()
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn the_declared_calls_are_the_calls() {
+    for script in Script::all() {
+        let declared: BTreeSet<String> = script
+            .says("calls")
+            .unwrap()
+            .split_whitespace()
+            .map(str::to_owned)
+            .collect();
+        assert_eq!(script.called(), declared, "{}", script.at());
+    }
+}
+
+#[test]
+fn no_script_is_long() {
+    for script in Script::all() {
+        let lines = script.text.lines().count();
+        assert!(
+            lines <= LINES_MAX,
+            "{}: {lines} lines, at most {LINES_MAX}",
+            script.at()
+        );
+    }
+}
+
+#[test]
+fn a_script_first_looks_at_its_key_by_a_command_of_the_keys_type() {
+    // So a key of another type is refused before anything is written.
+    for script in Script::all() {
+        let body = script.body();
+        let first = body
+            .split("redis.call('")
+            .nth(1)
+            .unwrap()
+            .split('\'')
+            .next()
+            .unwrap();
+        let kinds = script.inputs("KEYS");
+        let looks: &[&str] = match kinds[0].2.as_str() {
+            "hash" => &["hexists", "hget", "hlen"],
+            other => panic!("{}: no look is known for {other}", script.at()),
+        };
+        assert!(looks.contains(&first), "{}: begins with {first}", script.at());
+    }
+}
+
+#[test]
+fn no_script_reads_a_clock_or_chance_or_other_keys() {
+    for script in Script::all() {
+        let body = script.body();
+        for word in ["'time'", "math.random", "'keys'", "'scan'", "loadstring", "pcall"] {
+            assert!(!body.contains(word), "{}: has {word}", script.at());
+        }
+    }
+}

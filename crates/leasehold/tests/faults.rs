@@ -233,7 +233,7 @@ async fn a_body_is_cancelled_when_the_lock_is_lost() {
         client.lock("job").watchdog(ms(300)).run(async |guard| {
             let _ended = ended;
             tell(&server, &["DEL", guard.name()]);
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }),
     )
     .await;

@@ -4,11 +4,12 @@
 //! that says which part to play.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
+#![allow(clippy::disallowed_methods, reason = "test code: tasks and real time")]
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use leasehold::Client;
 use leasehold_testkit::servers::RedisServer;
@@ -68,8 +69,9 @@ impl Drop for Cast {
 }
 
 /// Says something to the parent process.
+#[allow(clippy::print_stdout, reason = "the pipe to the parent")]
 fn say(text: &str) {
-    writeln!(std::io::stdout(), "{text}").unwrap();
+    println!("{text}");
 }
 
 /// Adds one the way that loses counts unless nobody else does it at the same time.
@@ -168,7 +170,7 @@ async fn a_killed_holder_blocks_others_for_at_most_one_lease() {
         (1..=900).contains(&left),
         "{left} ms are left of a lease of {LEASE:?}"
     );
-    let killed = std::time::Instant::now();
+    let killed = Instant::now();
     let guard = soon("the lock", waiter.lock("job").lock()).await.unwrap();
     assert!(killed.elapsed() < LEASE + LEASE, "it took {:?}", killed.elapsed());
     assert_eq!(count(&server, "job"), 1);

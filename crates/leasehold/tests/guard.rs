@@ -1,0 +1,444 @@
+//! The guard: its clock, its end in every way there is, and what closing a client does to it.
+
+#![allow(clippy::disallowed_methods, reason = "test code: tasks and threads")]
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use leasehold::{AcquireError, Client, EnsureError, Guard, InspectError, LostReason, Released, Verb};
+use leasehold_testkit::servers::{Monitor, RedisServer};
+use leasehold_testkit::wait;
+
+mod support;
+use support::{
+    SOON, connect, connect_through, eventually, fields, hold_by_hand, is_free, keys, ms, pttl, sent,
+    server_and_proxy, soon, tell, times_sent,
+};
+
+const LEASE: Duration = Duration::from_secs(10);
+
+fn is_send_and_static<T: Send + 'static>(_: &T) {}
+
+#[tokio::test]
+async fn a_guard_and_its_futures_can_be_moved_to_other_threads() {
+    let server = RedisServer::start();
+    let client = connect(&server).await;
+    let lock = client.lock("job");
+    is_send_and_static(&client);
+    is_send_and_static(&lock);
+    let guard = lock.lock().await.unwrap();
+    is_send_and_static(&guard);
+    is_send_and_static(&guard.release());
+    let waiting = {
+        let lock = lock.clone();
+        async move { lock.lock().await }
+    };
+    is_send_and_static(&waiting);
+}
+
+#[tokio::test]
+async fn validity_is_less_than_the_lease_by_the_drift_and_counts_down() {
+    let server = RedisServer::start();
+    let guard = connect(&server)
+        .await
+        .lock("job")
+        .lease(LEASE)
+        .lock()
+        .await
+        .unwrap();
+    let most = LEASE - LEASE / 100 - ms(2);
+    let mut before = guard.remaining();
+    assert!(before < most && before > most / 2, "{before:?}");
+    for _ in 0..5 {
+        eventually("the clock to move", || guard.remaining() < before).await;
+        before = guard.remaining();
+    }
+    // What the client trusts ends before what the server keeps.
+    assert!(guard.remaining() < Duration::from_millis(pttl(&server, "job").try_into().unwrap()));
+}
+
+#[tokio::test]
+async fn validity_counts_from_before_the_send() {
+    let (server, proxy) = server_and_proxy();
+    let client = connect_through(&proxy, Duration::from_secs(5)).await;
+    proxy.hold_replies(true);
+    let acquiring = tokio::spawn({
+        let lock = client.lock("job").lease(LEASE);
+        async move { lock.lock().await }
+    });
+    eventually("the script to run", || !is_free(&server, "job")).await;
+    let travelling = ms(300);
+    support::time_passes(travelling).await;
+    proxy.hold_replies(false);
+    let guard = soon("the grant", acquiring).await.unwrap().unwrap();
+    assert!(guard.remaining() < LEASE - travelling, "{:?}", guard.remaining());
+}
+
+#[tokio::test]
+async fn a_guard_dropped_in_a_panic_frees_the_lock() {
+    let server = RedisServer::start();
+    let guard = connect(&server).await.lock("job").lock().await.unwrap();
+    let outcome = catch_unwind(AssertUnwindSafe(move || {
+        let _guard = guard;
+        panic!("the work failed");
+    }));
+    assert!(outcome.is_err());
+    eventually("the release", || is_free(&server, "job")).await;
+}
+
+#[tokio::test]
+async fn a_task_that_panics_frees_its_lock() {
+    let server = RedisServer::start();
+    let lock = connect(&server).await.lock("job");
+    let task = tokio::spawn(async move {
+        let _guard = lock.lock().await.unwrap();
+        panic!("the work failed");
+    });
+    assert!(task.await.unwrap_err().is_panic());
+    eventually("the release", || is_free(&server, "job")).await;
+}
+
+#[test]
+fn a_guard_dropped_on_a_thread_without_a_runtime_frees_the_lock() {
+    let server = RedisServer::start();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let lock = async { connect(&server).await.lock("job").lock().await };
+    let guard = runtime.block_on(lock).unwrap();
+    std::thread::spawn(move || drop(guard)).join().unwrap();
+    wait::eventually(SOON, "the release", || is_free(&server, "job"));
+}
+
+#[test]
+fn a_guard_dropped_after_its_runtime_frees_the_lock() {
+    let server = RedisServer::start();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let lock = async { connect(&server).await.lock("job").lock().await };
+    let guard = runtime.block_on(lock).unwrap();
+    drop(runtime);
+    drop(guard);
+    wait::eventually(SOON, "the release", || is_free(&server, "job"));
+}
+
+#[test]
+fn a_runtime_that_ends_with_a_guard_inside_frees_the_lock() {
+    let server = RedisServer::start();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .unwrap();
+    let (tell, told) = std::sync::mpsc::channel();
+    let url = server.url();
+    runtime.spawn(async move {
+        let _guard = Client::connect(&url)
+            .await
+            .unwrap()
+            .lock("job")
+            .lock()
+            .await
+            .unwrap();
+        tell.send(()).unwrap();
+        std::future::pending::<()>().await;
+    });
+    told.recv().unwrap();
+    assert!(!is_free(&server, "job"));
+    drop(runtime);
+    wait::eventually(SOON, "the release", || is_free(&server, "job"));
+}
+
+#[test]
+fn the_library_works_without_a_tokio_runtime() {
+    let server = RedisServer::start();
+    futures_util::future::FutureExt::now_or_never(async {}).unwrap();
+    let outcome = block_on(async {
+        let client = Client::connect(&server.url()).await.unwrap();
+        let guard = client.lock("job").lock().await.unwrap();
+        guard.ensure(Duration::from_secs(1)).await.unwrap();
+        guard.release().await
+    });
+    assert_eq!(outcome, Ok(Released::Released));
+}
+
+/// The smallest executor there is.
+fn block_on<F: Future>(future: F) -> F::Output {
+    struct Unpark(std::thread::Thread);
+    impl std::task::Wake for Unpark {
+        fn wake(self: std::sync::Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = std::sync::Arc::new(Unpark(std::thread::current())).into();
+    let mut future = std::pin::pin!(future);
+    loop {
+        if let std::task::Poll::Ready(output) =
+            future.as_mut().poll(&mut std::task::Context::from_waker(&waker))
+        {
+            return output;
+        }
+        std::thread::park();
+    }
+}
+
+#[tokio::test]
+async fn a_forgotten_guard_is_bounded_by_its_bound() {
+    let server = RedisServer::start();
+    let client = connect(&server).await;
+    let guard = client
+        .lock("job")
+        .watchdog(ms(300))
+        .max_hold(ms(700))
+        .lock()
+        .await
+        .unwrap();
+    std::mem::forget(guard);
+    eventually("the bound", || is_free(&server, "job")).await;
+}
+
+#[tokio::test]
+async fn the_last_handle_of_a_client_releases_what_is_left() {
+    let server = RedisServer::start();
+    let client = connect(&server).await;
+    let guards: Vec<Guard> = {
+        let mut guards = Vec::new();
+        for number in 0..20 {
+            guards.push(client.lock(format!("job:{number}")).lock().await.unwrap());
+        }
+        guards
+    };
+    drop(client);
+    assert!(
+        guards.iter().all(Guard::is_held),
+        "guards keep their client alive"
+    );
+    assert_eq!(keys(&server), 20);
+    drop(guards);
+    eventually("the releases", || keys(&server) == 0).await;
+    // Nothing of the client is left at the server but the one that asks.
+    eventually("the connections to end", || {
+        server.cli(&["CLIENT", "LIST", "TYPE", "normal"]).lines().count() == 1
+            && server.cli(&["CLIENT", "LIST", "TYPE", "pubsub"]).is_empty()
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn closing_releases_everything_and_reports_it() {
+    let server = RedisServer::start();
+    let client = connect(&server).await;
+    let mut guards = Vec::new();
+    for number in 0..10 {
+        guards.push(client.lock(format!("job:{number}")).lock().await.unwrap());
+    }
+    let report = soon("the report", client.close()).await;
+    assert_eq!((report.released, report.unconfirmed), (10, 0));
+    assert_eq!(keys(&server), 0);
+    for guard in guards {
+        assert!(!guard.is_held());
+        assert_eq!(guard.remaining(), Duration::ZERO);
+        assert_eq!(guard.lost().await, LostReason::Closed);
+        let outcome = guard.ensure(ms(1)).await;
+        assert_eq!(
+            outcome,
+            Err(EnsureError::Lost {
+                reason: LostReason::Closed
+            })
+        );
+        assert_eq!(guard.release().await, Ok(Released::NotHeld));
+    }
+}
+
+#[tokio::test]
+async fn closing_refuses_waiters_and_everything_later() {
+    let server = RedisServer::start();
+    let client = connect(&server).await;
+    hold_by_hand(&server, "job", Duration::from_secs(600));
+    let waiters: Vec<_> = (0..5)
+        .map(|_| {
+            let lock = client.lock("job");
+            tokio::spawn(async move { lock.lock().await.map(drop) })
+        })
+        .collect();
+    eventually("them to wait", || support::listeners(&server, "job") == 1).await;
+    soon("the report", client.close()).await;
+    for waiter in waiters {
+        assert_eq!(
+            soon("the refusal", waiter).await.unwrap(),
+            Err(AcquireError::Closed)
+        );
+    }
+    let lock = client.lock("other");
+    assert_eq!(lock.lock().await.map(drop), Err(AcquireError::Closed));
+    assert_eq!(lock.try_lock().await.map(drop), Err(AcquireError::Closed));
+    assert_eq!(
+        lock.try_lock_for(ms(50)).await.map(drop),
+        Err(AcquireError::Closed)
+    );
+    assert_eq!(lock.is_locked().await, Err(InspectError::Closed));
+    assert_eq!(lock.force_unlock().await, Err(InspectError::Closed));
+    assert_eq!(keys(&server), 1, "somebody else's hold stays");
+    assert_eq!(soon("a second close", client.close()).await.unconfirmed, 0);
+}
+
+#[tokio::test]
+async fn closing_while_the_server_is_silent_ends_in_time_and_says_what_is_open() {
+    let (server, proxy) = server_and_proxy();
+    let client = connect_through(&proxy, ms(250)).await;
+    let _guard = client.lock("job").lock().await.unwrap();
+    proxy.black_hole(true);
+    let report = soon("the report", client.close()).await;
+    assert_eq!((report.released, report.unconfirmed), (0, 1));
+    proxy.black_hole(false);
+    eventually("the release", || is_free(&server, "job")).await;
+}
+
+#[tokio::test]
+async fn ensuring_what_is_there_sends_nothing() {
+    let server = RedisServer::start();
+    let guard = connect(&server)
+        .await
+        .lock("job")
+        .lease(LEASE)
+        .lock()
+        .await
+        .unwrap();
+    let monitor = Monitor::start(&server);
+    guard.ensure(LEASE / 2).await.unwrap();
+    guard.ensure(Duration::ZERO).await.unwrap();
+    assert_eq!(sent(&monitor), []);
+}
+
+#[tokio::test]
+async fn ensuring_more_than_is_left_renews_once() {
+    let server = RedisServer::start();
+    let guard = connect(&server)
+        .await
+        .lock("job")
+        .lease(ms(2000))
+        .lock()
+        .await
+        .unwrap();
+    let monitor = Monitor::start(&server);
+    eventually("some of the lease to pass", || guard.remaining() < ms(1700)).await;
+    guard.ensure(ms(1800)).await.unwrap();
+    assert!(guard.remaining() > ms(1700), "{:?}", guard.remaining());
+    assert_eq!(sent(&monitor), [Ok(Verb::Renew)]);
+}
+
+#[tokio::test]
+async fn ensures_at_the_same_time_share_their_renewal() {
+    let server = RedisServer::start();
+    let guard = connect(&server)
+        .await
+        .lock("job")
+        .lease(ms(5000))
+        .lock()
+        .await
+        .unwrap();
+    let monitor = Monitor::start(&server);
+    eventually("some of the lease to pass", || guard.remaining() < ms(4700)).await;
+    let all = (0..8).map(|_| guard.ensure(ms(4800)));
+    for outcome in futures_util::future::join_all(all).await {
+        outcome.unwrap();
+    }
+    assert_eq!(times_sent(&monitor, Verb::Renew), 1);
+}
+
+#[tokio::test]
+async fn ensuring_more_than_a_lease_is_refused() {
+    let server = RedisServer::start();
+    let guard = connect(&server)
+        .await
+        .lock("job")
+        .lease(LEASE)
+        .lock()
+        .await
+        .unwrap();
+    let monitor = Monitor::start(&server);
+    let EnsureError::TooLong { most } = guard.ensure(LEASE).await.unwrap_err() else {
+        panic!("more than the validity of a lease")
+    };
+    assert!(most < LEASE);
+    assert!(matches!(
+        guard.ensure(Duration::MAX).await,
+        Err(EnsureError::TooLong { .. })
+    ));
+    assert_eq!(sent(&monitor), []);
+    assert!(guard.is_held());
+}
+
+#[tokio::test]
+async fn ensuring_a_lost_hold_says_why_it_is_lost() {
+    let server = RedisServer::start();
+    let guard = connect(&server)
+        .await
+        .lock("job")
+        .lease(ms(60))
+        .lock()
+        .await
+        .unwrap();
+    soon("the end", guard.lost()).await;
+    let outcome = guard.ensure(ms(1)).await;
+    assert_eq!(
+        outcome,
+        Err(EnsureError::Lost {
+            reason: LostReason::Expired
+        })
+    );
+}
+
+#[tokio::test]
+async fn ensuring_a_hold_that_was_deleted_unseen_finds_out() {
+    let server = RedisServer::start();
+    let guard = connect(&server)
+        .await
+        .lock("job")
+        .lease(ms(2000))
+        .lock()
+        .await
+        .unwrap();
+    eventually("some of the lease to pass", || guard.remaining() < ms(1900)).await;
+    tell(&server, &["DEL", "job"]);
+    let outcome = guard.ensure(ms(1950)).await;
+    assert_eq!(
+        outcome,
+        Err(EnsureError::Lost {
+            reason: LostReason::Deleted
+        })
+    );
+    assert!(!guard.is_held());
+    assert!(is_free(&server, "job"), "a renewal never takes a lock");
+}
+
+#[tokio::test]
+async fn ensuring_does_not_shorten_what_the_server_keeps() {
+    let server = RedisServer::start();
+    let guard = connect(&server)
+        .await
+        .lock("job")
+        .lease(ms(2000))
+        .lock()
+        .await
+        .unwrap();
+    tell(&server, &["PEXPIRE", "job", "60000"]);
+    eventually("some of the lease to pass", || guard.remaining() < ms(1800)).await;
+    guard.ensure(ms(1900)).await.unwrap();
+    assert!(pttl(&server, "job") > 30_000);
+}
+
+#[tokio::test]
+async fn what_a_guard_shows_of_itself_is_its_name_and_its_owner() {
+    let server = RedisServer::start();
+    let guard = connect(&server).await.lock("job").lock().await.unwrap();
+    let shown = format!("{guard:?}");
+    assert!(
+        shown.contains("job") && shown.contains(&guard.wire_owner().to_string()),
+        "{shown}"
+    );
+    assert_eq!(fields(&server, "job").len(), 1);
+}

@@ -25,7 +25,12 @@ struct Verb {
     run: fn(&[String]) -> Result<()>,
 }
 
-const VERBS: [Verb; 6] = [
+const VERBS: [Verb; 7] = [
+    Verb {
+        name: "demo",
+        purpose: "run two programs that need the same lock, on a private server; takes a program of yours",
+        run: verb::demo::run,
+    },
     Verb {
         name: "verify",
         purpose: "check everything and change nothing; what CI runs",

@@ -5,7 +5,7 @@
 //! Called by: the verbs `test`, `verify` and `servers`.
 
 use std::collections::HashSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fmt};
 
@@ -20,6 +20,13 @@ const PROGRAMS: [&str; 2] = ["redis-server", "valkey-server"];
 pub(crate) struct Server {
     path: PathBuf,
     version: String,
+}
+
+impl Server {
+    /// The program.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
 }
 
 impl fmt::Display for Server {

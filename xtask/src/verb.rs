@@ -1,6 +1,7 @@
 //! The verbs, one file each.
 
 pub(crate) mod bench;
+pub(crate) mod demo;
 pub(crate) mod fix;
 pub(crate) mod servers;
 pub(crate) mod test;

@@ -1,0 +1,98 @@
+//! `cargo x demo`: the main job from nothing, a program that runs under a lock.
+
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use crate::server::{self, Server};
+use crate::shell::{cargo, run as run_command};
+
+/// How long a server may take to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// What runs when nothing else is said: long enough for the second one to be seen waiting.
+const WORK: &str = "echo \"  $LEASEHOLD_NAME is mine, as $LEASEHOLD_OWNER\"; sleep 2; echo '  done'";
+
+/// Starts a private server, and two programs at once that both need the lock `nightly-report`.
+///
+/// Arguments are the program to run instead, as in `cargo x demo ./report.sh`.
+pub(crate) fn run(arguments: &[String]) -> Result<()> {
+    let server = Private::start(&server::ensure_installed()?)?;
+    run_command(&mut cargo(&["build", "--quiet", "-p", "leasehold-cli"])?)?;
+    println!("two programs want the lock \"nightly-report\" at the same time:\n");
+    let mut first = server.locked(arguments)?;
+    let mut second = server.locked(arguments)?;
+    for program in [&mut first, &mut second] {
+        let status = program.wait().context("cannot wait for leasehold")?;
+        if !status.success() {
+            bail!("leasehold ended with {status}");
+        }
+    }
+    println!("\neach ran alone, and the lock is free again");
+    Ok(())
+}
+
+/// A server of our own, stopped when dropped.
+struct Private {
+    child: Child,
+    port: u16,
+}
+
+impl Private {
+    fn start(server: &Server) -> Result<Self> {
+        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
+        let child = Command::new(server.path())
+            .args([
+                "--port",
+                &port.to_string(),
+                "--bind",
+                "127.0.0.1",
+                "--save",
+                "",
+                "--appendonly",
+                "no",
+            ])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .with_context(|| format!("cannot start {server}"))?;
+        let started = Self { child, port };
+        let deadline = Instant::now() + PATIENCE;
+        while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
+            if Instant::now() > deadline {
+                bail!("{server} does not answer on port {port}");
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(started)
+    }
+
+    /// A program that runs under the lock.
+    fn locked(&self, program: &[String]) -> Result<Child> {
+        let default = ["sh", "-c", WORK].map(str::to_owned);
+        let program = if program.is_empty() { &default[..] } else { program };
+        // Beside this very program, wherever the target directory is.
+        let leasehold = std::env::current_exe()?.with_file_name("leasehold");
+        Command::new(leasehold)
+            .args([
+                "run",
+                "-v",
+                "--url",
+                &format!("redis://127.0.0.1:{}", self.port),
+                "nightly-report",
+                "--",
+            ])
+            .args(program)
+            .spawn()
+            .context("cannot start leasehold")
+    }
+}
+
+impl Drop for Private {
+    fn drop(&mut self) {
+        // It may have ended by itself; then there is nothing to stop.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -442,3 +442,24 @@ async fn what_a_guard_shows_of_itself_is_its_name_and_its_owner() {
     );
     assert_eq!(fields(&server, "job").len(), 1);
 }
+
+#[tokio::test]
+async fn closing_undoes_an_acquire_that_is_still_on_its_way() {
+    let (server, proxy) = server_and_proxy();
+    let client = connect_through(&proxy, Duration::from_secs(30)).await;
+    proxy.hold_replies(true);
+    let acquiring = tokio::spawn({
+        let lock = client.lock("job");
+        async move { lock.lock().await.map(drop) }
+    });
+    eventually("the script to run", || !is_free(&server, "job")).await;
+    let closing = tokio::spawn(async move { client.close().await });
+    assert_eq!(
+        soon("the refusal", acquiring).await.unwrap(),
+        Err(AcquireError::Closed)
+    );
+    assert!(!closing.is_finished(), "it waits for what is on its way");
+    proxy.hold_replies(false);
+    assert_eq!(soon("the report", closing).await.unwrap().unconfirmed, 0);
+    assert!(is_free(&server, "job"));
+}

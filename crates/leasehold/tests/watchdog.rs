@@ -297,3 +297,27 @@ fn renewals_and_the_release_outlive_the_users_runtime() {
     drop(guard);
     leasehold_testkit::wait::eventually(support::SOON, "the release", || is_free(&server, "job"));
 }
+
+#[test]
+fn renewals_do_not_wait_for_a_runtime_whose_workers_are_all_blocked() {
+    let server = RedisServer::start();
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    let runtime = builder.worker_threads(2).enable_all().build().unwrap();
+    let lock = async { connect(&server).await.lock("job").watchdog(LEASE).lock().await };
+    let guard = runtime.block_on(lock).unwrap();
+    let (block, blocked) = std::sync::mpsc::channel::<()>();
+    let blocked = std::sync::Arc::new(std::sync::Mutex::new(blocked));
+    for _ in 0..2 {
+        let blocked = std::sync::Arc::clone(&blocked);
+        // Until the sender is gone.
+        runtime.spawn(async move { blocked.lock().unwrap().recv().is_err() });
+    }
+    let started = Instant::now();
+    leasehold_testkit::wait::eventually(support::SOON, "several leases", || {
+        assert!(guard.is_held());
+        started.elapsed() > 4 * LEASE
+    });
+    drop(block);
+    drop(guard);
+    leasehold_testkit::wait::eventually(support::SOON, "the release", || is_free(&server, "job"));
+}

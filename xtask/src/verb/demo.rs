@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 use crate::server::{self, Server};
 use crate::shell::{cargo, run as run_command};
@@ -21,13 +21,13 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let server = Private::start(&server::ensure_installed()?)?;
     run_command(&mut cargo(&["build", "--quiet", "-p", "leasehold-cli"])?)?;
     println!("two programs want the lock \"nightly-report\" at the same time:\n");
-    let mut first = server.locked(arguments)?;
-    let mut second = server.locked(arguments)?;
-    for program in [&mut first, &mut second] {
-        let status = program.wait().context("cannot wait for leasehold")?;
-        if !status.success() {
-            bail!("leasehold ended with {status}");
-        }
+    let program = arguments.strip_prefix(&["--".to_owned()]).unwrap_or(arguments);
+    let running = [server.locked(program)?, server.locked(program)?];
+    // Both are waited for before either is judged, so that neither is left without its server.
+    let ended = running.map(|mut child| child.wait());
+    for status in ended {
+        let status = status.context("cannot wait for leasehold")?;
+        ensure!(status.success(), "leasehold ended with {status}");
     }
     println!("\neach ran alone, and the lock is free again");
     Ok(())

@@ -53,7 +53,7 @@ pub(crate) async fn drive<S: Store, A: Alarm>(
                 }
             }
             Some(news) = heard.recv() => tell(&shared, news),
-            () = alarm.wait_until(next) => { shared.step(Event::Tick); }
+            () = alarm.wait_until(next) => shared.step_awake(Event::Tick),
             () = shared.rung() => {}
         }
         while let Ok(news) = heard.try_recv() {
@@ -76,7 +76,7 @@ fn carry<S: Store>(
 fn reply(shared: &Shared, caller: Caller, result: Result<Reply, StoreError>) {
     match caller {
         Caller::Engine(id) => {
-            shared.step(Event::Replied(id, result));
+            shared.step_awake(Event::Replied(id, result));
         }
         // Whoever asked may have gone meanwhile.
         Caller::Somebody(tell) => drop(tell.send(result)),
@@ -99,7 +99,7 @@ fn listen<S: Store>(
 }
 
 fn tell(shared: &Shared, news: Heard) {
-    shared.step(match news {
+    shared.step_awake(match news {
         Heard::Listening(channel) => Event::Listening(channel),
         Heard::Message(channel, _) => Event::Message(channel),
     });

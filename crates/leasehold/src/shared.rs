@@ -3,9 +3,15 @@
 //! Invariant: the lock is held for a step and nothing else; wakers are woken and the driver is rung outside it. The
 //! clock is read inside it, so the engine never sees time go back.
 //! Called by: tickets and guards, inline on the user's thread; the driver.
+//!
+//! # How it works
+//! Whoever gives the driver something to do rings for it, but only when it sleeps. It is *awake* from when it was rung,
+//! or brings an event itself, until it takes its orders, which it does before it sleeps again; so what is added
+//! meanwhile is seen without a ring. Its alarm is only ever moved to an earlier time: most timers are put off or cleared
+//! before they are due, and an alarm that rings for nothing once in a while costs less than setting it anew each time.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
@@ -24,8 +30,9 @@ pub(crate) enum Order {
 /// One client: its engine, and what connects the engine to the driver and to waiting futures.
 pub(crate) struct Shared {
     state: Mutex<State>,
-    /// Rung when the driver has orders, or a timer earlier than the one it sleeps for.
+    /// Rung when the driver sleeps and has orders, or a timer earlier than the one it sleeps for.
     bell: Notify,
+    last_id: AtomicU64,
     clock: Box<dyn Fn() -> Moment + Send + Sync>,
     process: u32,
 }
@@ -34,9 +41,10 @@ struct State {
     engine: Engine,
     orders: Vec<Order>,
     wakers: HashMap<Id, Vec<Waker>>,
-    last_id: u64,
-    /// What the driver sleeps for.
+    /// What the driver sleeps for; not later than the engine's next timer.
     alarm: Moment,
+    /// Whether the driver will take its orders without being rung.
+    awake: bool,
 }
 
 /// The caller's process is not the one that made the client.
@@ -49,12 +57,13 @@ impl Shared {
             engine,
             orders: Vec::new(),
             wakers: HashMap::new(),
-            last_id: 0,
             alarm: Moment::NEVER,
+            awake: false,
         };
         Self {
             state: Mutex::new(state),
             bell: Notify::new(),
+            last_id: AtomicU64::new(0),
             clock: Box::new(clock),
             process: std::process::id(),
         }
@@ -72,9 +81,7 @@ impl Shared {
 
     /// A number for a new ticket.
     pub(crate) fn next_id(&self) -> Id {
-        let mut state = self.lock();
-        state.last_id += 1;
-        Id(state.last_id)
+        Id(self.last_id.fetch_add(1, Ordering::Relaxed) + 1)
     }
 
     pub(crate) fn now(&self) -> Moment {
@@ -82,33 +89,62 @@ impl Shared {
     }
 
     /// Brings an event.
-    pub(crate) fn step(&self, event: Event) -> Option<Settlement> {
-        self.step_and_wake(None, event)
-    }
-
-    /// Brings an event, and registers who is to be woken when there is news for this id.
-    pub(crate) fn step_as(&self, id: Id, waker: &Waker, event: Event) -> Option<Settlement> {
-        self.step_and_wake(Some((id, waker)), event)
-    }
-
-    fn step_and_wake(&self, waiter: Option<(Id, &Waker)>, event: Event) -> Option<Settlement> {
-        let mut news = News::default();
+    pub(crate) fn step(&self, event: Event) {
         let mut state = self.lock();
-        if let Some((id, waker)) = waiter {
+        let mut news = News::default();
+        state.step(self.now(), event, &mut news);
+        self.leave(state, news);
+    }
+
+    /// For the driver: brings an event.
+    pub(crate) fn step_awake(&self, event: Event) {
+        let mut state = self.lock();
+        let mut news = News::default();
+        state.awake = true;
+        if matches!(event, Event::Tick) {
+            // The alarm has rung; the next one is set when the orders are taken.
+            state.alarm = Moment::NEVER;
+        }
+        state.step(self.now(), event, &mut news);
+        self.leave(state, news);
+    }
+
+    /// Brings a ticket's event if it has not been brought, and takes the outcome if it is there. If not, registers who
+    /// is to be woken.
+    pub(crate) fn claim(&self, id: Id, first: Option<Event>, waker: &Waker) -> Option<Settlement> {
+        let mut state = self.lock();
+        let mut news = News {
+            asker: Some(id),
+            ..News::default()
+        };
+        let now = self.now();
+        if let Some(event) = first {
+            state.step(now, event, &mut news);
+        }
+        state.step(now, Event::Claim(id), &mut news);
+        let settled = news.settled.take();
+        if settled.is_some() {
+            news.idle = state.wakers.remove(&id);
+        } else if news.look_again {
+            news.wakers.push(waker.clone());
+        } else {
             state.register(id, waker);
         }
-        let now = self.now();
-        for action in state.engine.step(now, event) {
-            state.take(action, &mut news);
-        }
-        let ring =
+        self.leave(state, news);
+        settled
+    }
+
+    /// Ends a change of the state: says what it has for others, outside the lock.
+    fn leave(&self, mut state: MutexGuard<'_, State>, news: News) {
+        let wanted =
             !state.orders.is_empty() || state.engine.next_timer() < state.alarm || state.engine.is_finished();
+        let ring = wanted && !state.awake;
+        state.awake |= ring;
         drop(state);
         if ring {
             self.bell.notify_one();
         }
         news.wakers.into_iter().for_each(Waker::wake);
-        news.settled
     }
 
     /// Reads the engine.
@@ -139,18 +175,19 @@ impl Shared {
                 return None;
             }
             state.orders.push(Order::Look(call, tell));
+            self.leave(state, News::default());
         }
-        self.bell.notify_one();
         told.await.ok()
     }
 
-    /// For the driver: what to do now, and when the next timer is due; `None` when the client has ended.
+    /// For the driver, before it sleeps: what to do now, and until when to sleep; `None` when the client has ended.
     pub(crate) fn take_orders(&self) -> Option<(Vec<Order>, Moment)> {
         let mut state = self.lock();
         if state.engine.is_finished() && state.orders.is_empty() {
             return None;
         }
-        state.alarm = state.engine.next_timer();
+        state.alarm = state.alarm.min(state.engine.next_timer());
+        state.awake = false;
         Some((std::mem::take(&mut state.orders), state.alarm))
     }
 
@@ -170,9 +207,20 @@ impl Shared {
 struct News {
     wakers: Vec<Waker>,
     settled: Option<Settlement>,
+    /// The ticket that is being polled, and whether there was news for it since it was polled.
+    asker: Option<Id>,
+    look_again: bool,
+    /// Need not be woken any more; only kept until the lock is free, since dropping a waker runs foreign code.
+    idle: Option<Vec<Waker>>,
 }
 
 impl State {
+    fn step(&mut self, now: Moment, event: Event, news: &mut News) {
+        for action in self.engine.step(now, event) {
+            self.take(action, news);
+        }
+    }
+
     fn register(&mut self, id: Id, waker: &Waker) {
         let wakers = self.wakers.entry(id).or_default();
         if !wakers.iter().any(|known| known.will_wake(waker)) {
@@ -183,9 +231,8 @@ impl State {
     fn take(&mut self, action: Action, news: &mut News) {
         match action {
             Action::Wake(id) => {
-                if let Entry::Occupied(wakers) = self.wakers.entry(id) {
-                    news.wakers.extend(wakers.remove());
-                }
+                news.look_again |= news.asker == Some(id);
+                news.wakers.extend(self.wakers.remove(&id).into_iter().flatten());
             }
             Action::Settle(_, settlement) => news.settled = Some(settlement),
             order => self.orders.push(Order::Act(order)),

@@ -47,13 +47,13 @@ impl Future for Ticket {
     type Output = Settlement;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Settlement> {
-        if let Stage::New(event) = std::mem::replace(&mut self.stage, Stage::Waiting) {
-            self.handle.step_as(self.id, cx.waker(), event);
-        }
-        match self.handle.step_as(self.id, cx.waker(), Event::Claim(self.id)) {
+        let first = match std::mem::replace(&mut self.stage, Stage::Waiting) {
+            Stage::New(event) => Some(event),
+            Stage::Waiting | Stage::Done => None,
+        };
+        match self.handle.claim(self.id, first, cx.waker()) {
             Some(settlement) => {
                 self.stage = Stage::Done;
-                self.handle.forget(self.id);
                 Poll::Ready(settlement)
             }
             None => Poll::Pending,

@@ -2,7 +2,7 @@
 //! machine does than the time does.
 
 use std::fs;
-use std::ops::{AddAssign, Sub};
+use std::ops::Sub;
 use std::path::PathBuf;
 
 use leasehold_testkit::servers::RedisServer;
@@ -66,13 +66,4 @@ fn sleeps(status: &str) -> Option<u64> {
         .lines()
         .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?;
     line.trim().parse().ok()
-}
-
-impl AddAssign for Cost {
-    fn add_assign(&mut self, more: Self) {
-        self.client_cpu += more.client_cpu;
-        self.server_cpu += more.server_cpu;
-        self.sleeps += more.sleeps;
-        self.commands += more.commands;
-    }
 }

@@ -17,7 +17,7 @@ struct Record {
     pairs: u64,
     /// Nanoseconds from one pair to the next, of all tasks together, in each round.
     spacing: Vec<f64>,
-    cost: Cost,
+    costs: Vec<Cost>,
 }
 
 /// Measures and prints.
@@ -42,7 +42,7 @@ pub(crate) fn print(world: &World, tasks: &BTreeSet<u32>, rounds: usize) {
     );
     println!("|--:|---|--:|--:|--:|--:|--:|--:|");
     for record in fields.iter().flatten() {
-        println!("{}", record.row(rounds));
+        println!("{}", record.row());
     }
 }
 
@@ -55,7 +55,7 @@ fn compete(world: &World, tasks: u32, rounds: usize) -> Vec<Record> {
             tasks,
             pairs: pairs_for(world, subject, tasks),
             spacing: Vec::new(),
-            cost: Cost::default(),
+            costs: Vec::new(),
         })
         .collect();
     for round in 0..rounds {
@@ -64,26 +64,26 @@ fn compete(world: &World, tasks: u32, rounds: usize) -> Vec<Record> {
             let record = &mut field[(round + turn) % SUBJECTS.len()];
             let before = Cost::now(&world.server);
             let took = world.run(record.subject, tasks, record.pairs);
-            record.cost += Cost::now(&world.server) - before;
+            record.costs.push(Cost::now(&world.server) - before);
             record.spacing.push(nanos(took) / record.all_pairs());
         }
     }
     field
 }
 
-/// How many pairs of each task fill a turn; finding out warms up as well.
+/// How many pairs of each task fill a turn when nothing disturbs it; finding out warms up as well.
 fn pairs_for(world: &World, subject: Subject, tasks: u32) -> u64 {
+    let fastest = |pairs| (0..3).map(|_| world.run(subject, tasks, pairs)).min();
     let mut pairs = 4;
     loop {
-        let took = world.run(subject, tasks, pairs);
-        if took * 4 >= TURN {
-            let wanted = nanos(TURN) / nanos(took) * as_float(pairs);
+        let took = nanos(fastest(pairs).unwrap_or_default());
+        if took * 4.0 >= nanos(TURN) {
             #[allow(
                 clippy::cast_possible_truncation,
                 clippy::cast_sign_loss,
                 reason = "a small positive number"
             )]
-            return (wanted as u64).max(1);
+            return ((nanos(TURN) / took * as_float(pairs)) as u64).max(1);
         }
         pairs *= 2;
     }
@@ -95,20 +95,22 @@ impl Record {
         as_float(self.pairs) * f64::from(self.tasks)
     }
 
-    fn row(&self, rounds: usize) -> String {
+    fn row(&self) -> String {
         let spacing = median(&self.spacing);
-        let pairs = self.all_pairs() * as_float(rounds as u64);
-        let micros = |nanos: u64| as_float(nanos) / 1e3 / pairs;
+        let cost = |number: fn(&Cost) -> u64| {
+            let numbers: Vec<f64> = self.costs.iter().map(|cost| as_float(number(cost))).collect();
+            median(&numbers) / self.all_pairs()
+        };
         format!(
             "| {} | {} | {:.0} | {:.1} | {:.1} | {:.1} | {:.2} | {:.2} |",
             self.tasks,
             self.subject.name(),
             1e9 / spacing,
             spacing * f64::from(self.tasks) / 1e3,
-            micros(self.cost.client_cpu),
-            micros(self.cost.server_cpu),
-            as_float(self.cost.sleeps) / pairs,
-            as_float(self.cost.commands) / pairs,
+            cost(|cost| cost.client_cpu) / 1e3,
+            cost(|cost| cost.server_cpu) / 1e3,
+            cost(|cost| cost.sleeps),
+            cost(|cost| cost.commands),
         )
     }
 }

@@ -108,11 +108,16 @@ impl ClientBuilder {
     /// Connects with these settings.
     ///
     /// # Errors
-    /// As [`Client::connect`].
+    /// As [`Client::connect`], and [`ConnectError::TooShort`] for a setting below 1 ms.
     ///
     /// # Cancel safety
     /// Dropping the future ends the attempt; nothing is left behind.
     pub async fn connect(self, url: &str) -> Result<Client, ConnectError> {
+        for (setting, given) in [("timeout", self.settings.timeout), ("poll interval", self.settings.poll_interval)] {
+            if given < Duration::from_millis(1) {
+                return Err(ConnectError::TooShort { setting, given });
+            }
+        }
         let handle = connect(url, self.settings).await?;
         Ok(Client { handle })
     }

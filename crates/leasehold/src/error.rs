@@ -18,6 +18,14 @@ pub enum ConnectError {
     /// The URL is not one that can be connected to.
     #[error("the server's URL cannot be used")]
     Url(#[source] UrlError),
+    /// A setting is shorter than a millisecond.
+    #[error("the {setting} of {given:?} is too short, at least 1 ms is needed")]
+    TooShort {
+        /// Which one.
+        setting: &'static str,
+        /// What it was.
+        given: Duration,
+    },
     /// The server did not let us in.
     #[error("no connection to {server}")]
     Store {

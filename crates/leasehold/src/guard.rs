@@ -47,15 +47,8 @@ pub enum Released {
 
 impl Guard {
     /// Of a hold that was just claimed.
-    pub(crate) fn new(handle: &Arc<Handle>, hold: Id, name: Name) -> Option<Self> {
-        let wire_owner = handle.read(|engine, _| engine.wire_owner(hold))?;
-        Some(Self {
-            handle: Arc::clone(handle),
-            hold,
-            name,
-            wire_owner,
-            spent: false,
-        })
+    pub(crate) fn new(handle: &Arc<Handle>, hold: Id, name: Name, wire_owner: WireOwner) -> Self {
+        Self { handle: Arc::clone(handle), hold, name, wire_owner, spent: false }
     }
 
     /// Whether the hold may be trusted now, by the clock. Costs no round trip.

@@ -16,7 +16,9 @@ use leasehold::{
 use leasehold_testkit::servers::{Monitor, RedisServer};
 
 mod support;
-use support::{SOON, connect, eventually, fields, hold_by_hand, is_free, keys, ms, pttl, sent, soon, tell};
+use support::{
+    SOON, connect, connect_with, eventually, fields, hold_by_hand, is_free, keys, ms, pttl, sent, soon, tell,
+};
 
 /// The store's error inside an acquire's, when nothing was acquired for certain.
 fn not_acquired(outcome: Result<Option<leasehold::Guard>, AcquireError>) -> StoreError {
@@ -242,7 +244,7 @@ async fn timeouts_at_the_edge_do_no_harm() {
     let builder = Client::builder()
         .timeout(Duration::MAX)
         .poll_interval(Duration::MAX);
-    let client = builder.connect(&server.url()).await.unwrap();
+    let client = connect_with(builder, &server.url()).await;
     let guard = client.lock("job").lock().await.unwrap();
     let waiting = tokio::spawn({
         let lock = client.lock("job");
@@ -253,14 +255,16 @@ async fn timeouts_at_the_edge_do_no_harm() {
     drop(soon("the lock", waiting).await.unwrap().unwrap());
     soon("the report", client.close()).await;
 
-    let hasty = Client::builder().timeout(Duration::ZERO);
-    if let Ok(client) = soon("the attempt", hasty.connect(&server.url())).await {
-        drop(soon("an end", client.lock("other").lock()).await);
+    for builder in [
+        Client::builder().timeout(Duration::ZERO),
+        Client::builder().poll_interval(Duration::from_micros(999)),
+    ] {
+        let refused = builder.connect(&server.url()).await;
+        assert!(
+            matches!(refused, Err(ConnectError::TooShort { .. })),
+            "{refused:?}"
+        );
     }
-    let builder = Client::builder().poll_interval(Duration::ZERO);
-    let client = builder.connect(&server.url()).await.unwrap();
-    hold_by_hand(&server, "job", SOON);
-    assert!(client.lock("job").try_lock_for(ms(30)).await.unwrap().is_none());
 }
 
 #[tokio::test]
@@ -513,7 +517,7 @@ async fn a_key_that_loses_its_expiry_while_it_is_waited_for_is_told() {
 async fn a_read_only_server_refuses_within_the_timeout_and_nothing_is_locked() {
     let server = RedisServer::start();
     let builder = Client::builder().timeout(ms(300));
-    let client = builder.connect(&server.url()).await.unwrap();
+    let client = connect_with(builder, &server.url()).await;
     tell(&server, &["REPLICAOF", "127.0.0.1", "1"]);
     let lock = client.lock("job");
     assert_eq!(not_acquired(lock.try_lock().await).kind, StoreErrorKind::ReadOnly);
@@ -522,7 +526,7 @@ async fn a_read_only_server_refuses_within_the_timeout_and_nothing_is_locked() {
     assert!(is_free(&server, "job"));
     // A waiter is there when the server becomes a master again.
     let builder = Client::builder().timeout(SOON);
-    let lock = builder.connect(&server.url()).await.unwrap().lock("job");
+    let lock = connect_with(builder, &server.url()).await.lock("job");
     let waiting = tokio::spawn(async move { lock.lock().await });
     tell(&server, &["REPLICAOF", "NO", "ONE"]);
     drop(soon("the lock", waiting).await.unwrap().unwrap());
@@ -552,7 +556,7 @@ async fn a_server_without_memory_refuses_acquires_and_still_takes_releases() {
 async fn a_server_that_cannot_persist_refuses() {
     let server = RedisServer::with(&["--min-replicas-to-write", "1"]);
     let builder = Client::builder().timeout(ms(300));
-    let client = builder.connect(&server.url()).await.unwrap();
+    let client = connect_with(builder, &server.url()).await;
     let outcome = soon("the refusal", client.lock("job").lock()).await;
     assert_eq!(not_acquired(outcome.map(Some)).kind, StoreErrorKind::NoReplicas);
     assert!(is_free(&server, "job"));
@@ -596,7 +600,7 @@ async fn a_loading_server_is_told_apart_and_waited_for() {
         "1024",
     ]);
     let builder = Client::builder().timeout(SOON);
-    let client = builder.connect(&server.url()).await.unwrap();
+    let client = connect_with(builder, &server.url()).await;
     hold_by_hand(&server, "job", ms(1000));
     let waiting = tokio::spawn({
         let lock = client.lock("job");

@@ -160,7 +160,7 @@ impl Engine {
         }
         self.plan_renewal(now, wire);
         self.actions
-            .push(super::Action::Settle(id, Settlement::Acquired(Ok(()))));
+            .push(super::Action::Settle(id, Settlement::Acquired(Ok(wire))));
     }
 
     /// Gives back one hold.

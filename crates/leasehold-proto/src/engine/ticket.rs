@@ -49,8 +49,8 @@ pub(super) enum Stage {
 /// What became of a ticket.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Settlement {
-    /// Of an acquire; the ticket's id is now the hold's.
-    Acquired(Result<(), AcquireFailure>),
+    /// Of an acquire: what stands on the server for the hold, whose id is the ticket's.
+    Acquired(Result<WireOwner, AcquireFailure>),
     /// Of a release: whether the lock was held until then.
     Released(Result<bool, ReleaseFailure>),
     /// Of a renewal on demand.

@@ -363,7 +363,7 @@ impl World {
         let client = &mut self.clients[index];
         client.users[user] = User::Idle;
         match settlement {
-            Settlement::Acquired(Ok(())) => {
+            Settlement::Acquired(Ok(_)) => {
                 client.granted += 1;
                 client.users[user] = User::Holding(id);
             }

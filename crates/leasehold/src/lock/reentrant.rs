@@ -307,7 +307,7 @@ impl Lock {
         let ticket = Ticket::new(&self.handle, |id: Id| Event::Acquire(id, request));
         let hold = ticket.id();
         match ticket.await {
-            Settlement::Acquired(Ok(())) => Ok(Guard::new(&self.handle, hold, name)),
+            Settlement::Acquired(Ok(owner)) => Ok(Some(Guard::new(&self.handle, hold, name, owner))),
             Settlement::Acquired(Err(failure)) => AcquireError::of(failure).map_or(Ok(None), Err),
             other => unreachable!("an acquire settled as {other:?}"),
         }

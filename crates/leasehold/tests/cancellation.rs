@@ -19,7 +19,7 @@ use support::{
 };
 
 /// How long the clients here wait for an answer.
-const TIMEOUT: Duration = ms(120);
+const TIMEOUT: Duration = ms(300);
 
 /// Every method that waits.
 #[derive(Clone, Copy, Debug)]

@@ -16,7 +16,7 @@ use leasehold_testkit::servers::RedisServer;
 use tokio::task::JoinHandle;
 
 mod support;
-use support::{connect, eventually, keys, listeners, ms, soon, time_passes};
+use support::{connect, connect_with, eventually, keys, listeners, ms, soon, time_passes};
 
 const CLIENTS: u64 = 4;
 const TASKS_PER_CLIENT: u64 = 3;
@@ -139,8 +139,8 @@ async fn no_two_guards_are_valid_at_once_on_a_network_that_breaks_all_the_time()
     let (mut proxies, mut workers) = (Vec::new(), Vec::new());
     for number in 0..CLIENTS {
         let proxy = Proxy::start(server.port());
-        let builder = Client::builder().timeout(ms(100)).poll_interval(ms(200));
-        let client = builder.connect(&proxy.url()).await.unwrap();
+        let builder = Client::builder().timeout(ms(300)).poll_interval(ms(200));
+        let client = connect_with(builder, &proxy.url()).await;
         for task in 0..TASKS_PER_CLIENT {
             workers.push(worker(
                 client.clone(),
@@ -203,8 +203,8 @@ async fn a_server_that_is_restarted_again_and_again_stops_nobody_for_long() {
     let until = Instant::now() + Duration::from_secs(2);
     let mut workers = Vec::new();
     for number in 0..3 {
-        let builder = Client::builder().timeout(ms(300)).poll_interval(ms(200));
-        let client = builder.connect(&server.url()).await.unwrap();
+        let builder = Client::builder().timeout(ms(500)).poll_interval(ms(200));
+        let client = connect_with(builder, &server.url()).await;
         workers.push(worker(client, number, until, Arc::clone(&spans)));
     }
     while Instant::now() < until {

@@ -9,7 +9,7 @@ use leasehold::{Client, Guard, LostReason, Released, RunError};
 use leasehold_testkit::servers::RedisServer;
 
 mod support;
-use support::{connect, eventually, hold_by_hand, is_free, keys, ms, soon, tell};
+use support::{connect, connect_with, eventually, hold_by_hand, is_free, keys, ms, soon, tell};
 
 /// How late a loss was told, compared with the deadline that the guard itself named until then. Fails if it was early.
 async fn lateness(guard: &Guard) -> Duration {
@@ -279,7 +279,7 @@ async fn a_body_whose_lock_was_taken_unseen_is_told_at_its_end() {
 async fn a_body_does_not_run_without_the_lock() {
     let mut server = RedisServer::start();
     let builder = Client::builder().timeout(ms(200));
-    let client = builder.connect(&server.url()).await.unwrap();
+    let client = connect_with(builder, &server.url()).await;
     server.kill();
     let mut ran = false;
     let outcome = soon("the failure", client.lock("job").run(async |_guard| ran = true)).await;

@@ -11,8 +11,8 @@ use leasehold_testkit::servers::RedisServer;
 
 mod support;
 use support::{
-    connect, connect_through, count, eventually, fields, hold_by_hand, is_free, keys, listeners, ms, pttl,
-    scripts_run, server_and_proxy, soon, tell,
+    connect, connect_through, connect_with, count, eventually, fields, hold_by_hand, is_free, keys,
+    listeners, ms, pttl, scripts_run, server_and_proxy, soon, tell,
 };
 
 /// How long the clients here wait for an answer.
@@ -220,7 +220,7 @@ async fn a_late_second_release_does_not_touch_a_newer_hold_of_the_same_owner() {
 async fn a_frozen_server_that_thaws_ends_up_with_no_lock_of_timed_out_acquires() {
     let server = RedisServer::start();
     let builder = leasehold::Client::builder().timeout(TIMEOUT);
-    let client = builder.connect(&server.url()).await.unwrap();
+    let client = connect_with(builder, &server.url()).await;
     server.freeze();
     let attempts: Vec<_> = (0..40)
         .map(|number| {

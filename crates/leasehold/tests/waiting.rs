@@ -12,8 +12,8 @@ use tokio::task::JoinHandle;
 
 mod support;
 use support::{
-    connect, connect_through, count, eventually, hold_by_hand, is_free, listeners, ms, scripts_run, sent,
-    server_and_proxy, soon, tell, times_sent,
+    connect, connect_through, connect_with, count, eventually, hold_by_hand, is_free, listeners, ms,
+    scripts_run, sent, server_and_proxy, soon, tell, times_sent,
 };
 
 const NEVER: Duration = Duration::from_secs(3600);
@@ -21,7 +21,7 @@ const NEVER: Duration = Duration::from_secs(3600);
 /// A client whose waiters ask again only when they are woken.
 async fn connect_without_polling(server: &RedisServer) -> Client {
     let builder = Client::builder().poll_interval(NEVER);
-    builder.connect(&server.url()).await.unwrap()
+    connect_with(builder, &server.url()).await
 }
 
 /// Waits for the lock in a task of its own, and tells when it had it.
@@ -283,7 +283,7 @@ async fn a_waiter_that_gives_up_lets_the_next_one_ask() {
 async fn a_frozen_server_does_not_stretch_a_deadline() {
     let server = RedisServer::start();
     let builder = Client::builder().timeout(Duration::from_secs(60));
-    let client = builder.connect(&server.url()).await.unwrap();
+    let client = connect_with(builder, &server.url()).await;
     server.freeze();
     let outcome = soon("the deadline", client.lock("job").try_lock_for(ms(200))).await;
     assert!(
@@ -301,7 +301,7 @@ async fn a_frozen_server_does_not_stretch_a_deadline() {
 async fn a_deadline_behind_a_frozen_head_is_kept_as_well() {
     let server = RedisServer::start();
     let builder = Client::builder().timeout(Duration::from_secs(60));
-    let client = builder.connect(&server.url()).await.unwrap();
+    let client = connect_with(builder, &server.url()).await;
     server.freeze();
     let head = wait_in_task(&client, "job");
     tokio::task::yield_now().await;
@@ -319,7 +319,7 @@ async fn waiting_for_ever_fails_when_the_server_is_gone_for_a_timeout_and_for_th
     const TIMEOUT: Duration = ms(700);
     let mut server = RedisServer::start();
     let builder = Client::builder().timeout(TIMEOUT);
-    let client = builder.connect(&server.url()).await.unwrap();
+    let client = connect_with(builder, &server.url()).await;
     hold_by_hand(&server, "job", NEVER);
     let waiters: Vec<_> = (0..20).map(|_| wait_in_task(&client, "job")).collect();
     sleeps(&server, "job", 0).await;
@@ -346,7 +346,7 @@ async fn waiting_for_ever_fails_when_the_server_is_gone_for_a_timeout_and_for_th
 async fn a_server_that_comes_back_within_the_timeout_is_waited_for() {
     let mut server = RedisServer::start();
     let builder = Client::builder().timeout(Duration::from_secs(15));
-    let client = builder.connect(&server.url()).await.unwrap();
+    let client = connect_with(builder, &server.url()).await;
     hold_by_hand(&server, "job", NEVER);
     let waiting = wait_in_task(&client, "job");
     sleeps(&server, "job", 0).await;

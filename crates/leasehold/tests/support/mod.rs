@@ -16,7 +16,7 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use leasehold::{Client, Verb};
+use leasehold::{Client, ClientBuilder, ConnectError, StoreErrorKind, Verb};
 use leasehold_proto::recipe::reentrant::SCRIPTS;
 use leasehold_testkit::proxy::Proxy;
 use leasehold_testkit::servers::{Monitor, RedisServer};
@@ -74,8 +74,21 @@ pub(crate) async fn connect(server: &RedisServer) -> Client {
 
 /// A client that talks to its server through a proxy, and waits no longer than `timeout` for an answer.
 pub(crate) async fn connect_through(proxy: &Proxy, timeout: Duration) -> Client {
-    let builder = Client::builder().timeout(timeout);
-    builder.connect(&proxy.url()).await.unwrap()
+    connect_with(Client::builder().timeout(timeout), &proxy.url()).await
+}
+
+/// A client with settings of its own, among them a timeout that is often short and meant for what comes after: a
+/// machine under load may take longer than that to connect, which is then not what the test is about.
+pub(crate) async fn connect_with(builder: ClientBuilder, url: &str) -> Client {
+    let connecting = async {
+        loop {
+            match builder.clone().connect(url).await {
+                Err(ConnectError::Store { source, .. }) if source.kind == StoreErrorKind::Timeout => {}
+                outcome => return outcome.unwrap(),
+            }
+        }
+    };
+    soon("the client to connect", connecting).await
 }
 
 /// A server and a proxy in front of it.

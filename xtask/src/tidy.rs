@@ -7,6 +7,7 @@ mod code;
 mod lexer;
 mod manifests;
 mod papers;
+mod promises;
 mod source;
 
 use std::path::Path;
@@ -32,8 +33,11 @@ pub(crate) fn check() -> Result<Report> {
     let root = root()?;
     let paths = source::walk(&root)?;
     let mut report = Report::default();
+    let mut texts = Vec::new();
     for path in paths.iter().filter(|path| path.ends_with(".rs")) {
-        let source = Source::new(path, &source::read(&root, path)?);
+        let text = source::read(&root, path)?;
+        let source = Source::new(path, &text);
+        texts.push(text);
         report.sources += 1;
         report
             .findings
@@ -42,6 +46,8 @@ pub(crate) fn check() -> Result<Report> {
     }
     report.findings.extend(papers::stray_lua(&paths));
     report.findings.extend(papers::decision_numbers(&paths));
+    let verification = source::read(&root, "docs/verification.md")?;
+    report.findings.extend(promises::untested(&verification, &texts));
     check_manifests(&root, &paths, &mut report)?;
     Ok(report)
 }

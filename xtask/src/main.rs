@@ -36,11 +36,7 @@ const VERBS: [Verb; 7] = [
         purpose: "check everything and change nothing; what CI runs",
         run: verb::verify::run,
     },
-    Verb {
-        name: "fix",
-        purpose: "format, and apply what clippy can repair by itself",
-        run: verb::fix::run,
-    },
+    Verb { name: "fix", purpose: "format, and apply what clippy can repair by itself", run: verb::fix::run },
     Verb {
         name: "test",
         purpose: "run all tests, after installing a server if none is there; takes arguments of cargo test",
@@ -51,11 +47,7 @@ const VERBS: [Verb; 7] = [
         purpose: "check the rules of the house that no compiler knows",
         run: verb::tidy::run,
     },
-    Verb {
-        name: "servers",
-        purpose: "show which servers the tests can use",
-        run: verb::servers::run,
-    },
+    Verb { name: "servers", purpose: "show which servers the tests can use", run: verb::servers::run },
     Verb {
         name: "bench",
         purpose: "run the benchmarks; takes arguments of cargo bench",
@@ -89,10 +81,7 @@ fn dispatch(arguments: &[String]) -> Result<()> {
 }
 
 fn help() -> String {
-    let verbs: String = VERBS
-        .iter()
-        .map(|verb| format!("\n  {:<9}{}", verb.name, verb.purpose))
-        .collect();
+    let verbs: String = VERBS.iter().map(|verb| format!("\n  {:<9}{}", verb.name, verb.purpose)).collect();
     format!("usage: cargo x <verb> [arguments]\n{verbs}")
 }
 

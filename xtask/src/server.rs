@@ -89,14 +89,8 @@ pub(crate) fn installed() -> Vec<Server> {
     // Where one folder is a link to another, as /bin often is, a server would show up twice.
     let mut seen = HashSet::new();
     folders.retain(|folder| folder.canonicalize().is_ok_and(|folder| seen.insert(folder)));
-    let found = PROGRAMS
-        .iter()
-        .flat_map(|program| folders.iter().map(move |folder| folder.join(program)));
-    named
-        .into_iter()
-        .chain(found.filter(|path| path.is_file()))
-        .filter_map(ask_version)
-        .collect()
+    let found = PROGRAMS.iter().flat_map(|program| folders.iter().map(move |folder| folder.join(program)));
+    named.into_iter().chain(found.filter(|path| path.is_file())).filter_map(ask_version).collect()
 }
 
 /// The server for the tests, installed first if need be.
@@ -105,10 +99,7 @@ pub(crate) fn ensure_installed() -> Result<Server> {
         // Installing another one would not help: the tests use the one that is named.
         let named = PathBuf::from(named);
         let Some(server) = ask_version(named.clone()) else {
-            bail!(
-                "{VARIABLE} names {}, which does not run: correct or unset it",
-                named.display()
-            );
+            bail!("{VARIABLE} names {}, which does not run: correct or unset it", named.display());
         };
         return Ok(server);
     }
@@ -119,28 +110,17 @@ pub(crate) fn ensure_installed() -> Result<Server> {
     install()?;
     match installed().into_iter().next() {
         Some(server) => Ok(server),
-        None => bail!(
-            "the package was installed, and yet no {} is on PATH",
-            PROGRAMS.join(" or ")
-        ),
+        None => bail!("the package was installed, and yet no {} is on PATH", PROGRAMS.join(" or ")),
     }
 }
 
 fn install() -> Result<()> {
-    let Some(manager) = MANAGERS
-        .iter()
-        .find(|manager| succeeds(manager.program, &["--version"]))
-    else {
+    let Some(manager) = MANAGERS.iter().find(|manager| succeeds(manager.program, &["--version"])) else {
         bail!(
             "no known package manager here: install redis-server or valkey-server, or set {VARIABLE} to its path"
         );
     };
-    let by_hand = format!(
-        "{} {} {}",
-        manager.program,
-        manager.install.join(" "),
-        manager.packages[0]
-    );
+    let by_hand = format!("{} {} {}", manager.program, manager.install.join(" "), manager.packages[0]);
     let Some(prefix) = privilege(manager.needs_root) else {
         bail!(
             "no server is installed, and installing one needs root: run `sudo {by_hand}`, or set {VARIABLE}"
@@ -153,21 +133,13 @@ fn install() -> Result<()> {
         }
     }
     for package in manager.packages {
-        let arguments: Vec<_> = manager
-            .install
-            .iter()
-            .copied()
-            .chain(package.split(' '))
-            .collect();
+        let arguments: Vec<_> = manager.install.iter().copied().chain(package.split(' ')).collect();
         match run(&mut manage(prefix, manager.program, &arguments)) {
             Ok(()) => return Ok(()),
             Err(error) => println!("{error:#}"),
         }
     }
-    bail!(
-        "{} could not install a server: run `{by_hand}` to see why, or set {VARIABLE}",
-        manager.program
-    )
+    bail!("{} could not install a server: run `{by_hand}` to see why, or set {VARIABLE}", manager.program)
 }
 
 /// What to put before a command to run it as root: nothing, `sudo`, or it cannot be done without a password.
@@ -184,12 +156,7 @@ fn privilege(needs_root: bool) -> Option<&'static [&'static str]> {
 
 fn manage(prefix: &[&str], program: &str, arguments: &[&str]) -> Command {
     // `env`, because sudo does not pass variables on; without it apt may stop and ask.
-    let words = [
-        prefix,
-        &["env", "DEBIAN_FRONTEND=noninteractive", program],
-        arguments,
-    ]
-    .concat();
+    let words = [prefix, &["env", "DEBIAN_FRONTEND=noninteractive", program], arguments].concat();
     let mut command = Command::new(words[0]);
     command.args(&words[1..]).stdin(std::process::Stdio::null());
     command
@@ -204,9 +171,7 @@ fn ask_version(path: PathBuf) -> Option<Server> {
 /// Reads `Redis server v=7.0.15 sha=...` as `Redis 7.0.15`.
 fn version_in(printed: &str) -> Option<String> {
     let maker = printed.split_whitespace().next()?;
-    let number = printed
-        .split_whitespace()
-        .find_map(|word| word.strip_prefix("v="))?;
+    let number = printed.split_whitespace().find_map(|word| word.strip_prefix("v="))?;
     Some(format!("{maker} {number}"))
 }
 
@@ -216,28 +181,16 @@ mod tests {
 
     #[test]
     fn versions_are_read_from_what_servers_print() {
-        assert_eq!(
-            version_in("Redis server v=7.0.15 sha=0 bits=64").unwrap(),
-            "Redis 7.0.15"
-        );
-        assert_eq!(
-            version_in("Valkey server v=8.1.0 sha=0 bits=64").unwrap(),
-            "Valkey 8.1.0"
-        );
+        assert_eq!(version_in("Redis server v=7.0.15 sha=0 bits=64").unwrap(), "Redis 7.0.15");
+        assert_eq!(version_in("Valkey server v=8.1.0 sha=0 bits=64").unwrap(), "Valkey 8.1.0");
         assert_eq!(version_in("usage: something else"), None);
     }
 
     #[test]
     fn a_privileged_command_starts_with_what_gives_the_privilege() {
         let command = manage(&["sudo", "-n"], "apt-get", &["update"]);
-        let words: Vec<_> = command
-            .get_args()
-            .map(|word| word.to_string_lossy().into_owned())
-            .collect();
+        let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy().into_owned()).collect();
         assert_eq!(command.get_program(), "sudo");
-        assert_eq!(
-            words,
-            ["-n", "env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "update"]
-        );
+        assert_eq!(words, ["-n", "env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "update"]);
     }
 }

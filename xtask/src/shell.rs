@@ -36,17 +36,9 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
 /// Runs a program quietly and returns what it wrote to its standard output.
 pub(crate) fn output(command: &mut Command) -> Result<String> {
     let line = describe(command);
-    let output = command
-        .stdin(Stdio::null())
-        .output()
-        .with_context(|| format!("cannot run {line}"))?;
+    let output = command.stdin(Stdio::null()).output().with_context(|| format!("cannot run {line}"))?;
     let complaint = String::from_utf8_lossy(&output.stderr);
-    ensure!(
-        output.status.success(),
-        "{line}: {}\n{}",
-        output.status,
-        complaint.trim()
-    );
+    ensure!(output.status.success(), "{line}: {}\n{}", output.status, complaint.trim());
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
@@ -68,11 +60,7 @@ impl Part {
         println!("\n== {name}");
         let started = Instant::now();
         let outcome = work();
-        Self {
-            name,
-            took: started.elapsed(),
-            outcome,
-        }
+        Self { name, took: started.elapsed(), outcome }
     }
 
     /// Whether it went well.
@@ -91,25 +79,15 @@ pub(crate) fn summary(parts: &[Part]) -> Result<()> {
         };
         println!("{word:<8}{:>8.1} s  {name}{reason}", took.as_secs_f64());
     }
-    let failed: Vec<_> = parts
-        .iter()
-        .filter(|part| !part.passed())
-        .map(|part| part.name)
-        .collect();
+    let failed: Vec<_> = parts.iter().filter(|part| !part.passed()).map(|part| part.name).collect();
     ensure!(failed.is_empty(), "failed: {}", failed.join(", "));
     Ok(())
 }
 
 fn describe(command: &Command) -> String {
     let program = PathBuf::from(command.get_program());
-    let program = program
-        .file_name()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned();
-    command
-        .get_args()
-        .fold(program, |line, argument| line + " " + &argument.to_string_lossy())
+    let program = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    command.get_args().fold(program, |line, argument| line + " " + &argument.to_string_lossy())
 }
 
 #[cfg(test)]
@@ -118,21 +96,14 @@ mod tests {
 
     #[test]
     fn a_failure_names_the_command_and_what_it_said() {
-        let error = output(Command::new("sh").args(["-c", "echo oh no >&2; exit 3"]))
-            .unwrap_err()
-            .to_string();
-        assert!(
-            error.contains("sh -c") && error.contains("oh no") && error.contains('3'),
-            "{error}"
-        );
+        let error =
+            output(Command::new("sh").args(["-c", "echo oh no >&2; exit 3"])).unwrap_err().to_string();
+        assert!(error.contains("sh -c") && error.contains("oh no") && error.contains('3'), "{error}");
     }
 
     #[test]
     fn one_failed_part_fails_the_whole() {
-        let parts = [
-            Part::of("good", || Ok(())),
-            Part::of("bad", || anyhow::bail!("broken")),
-        ];
+        let parts = [Part::of("good", || Ok(())), Part::of("bad", || anyhow::bail!("broken"))];
         assert_eq!(summary(&parts).unwrap_err().to_string(), "failed: bad");
         assert!(summary(&parts[..1]).is_ok());
     }

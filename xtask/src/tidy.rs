@@ -39,9 +39,7 @@ pub(crate) fn check() -> Result<Report> {
         let source = Source::new(path, &text);
         texts.push(text);
         report.sources += 1;
-        report
-            .findings
-            .extend(code::RULES.iter().flat_map(|rule| rule(&source)));
+        report.findings.extend(code::RULES.iter().flat_map(|rule| rule(&source)));
         report.notes.extend(code::long_file(&source));
     }
     report.findings.extend(papers::stray_lua(&paths));
@@ -56,33 +54,17 @@ fn check_manifests(root: &Path, paths: &[String], report: &mut Report) -> Result
     let workspace = source::read(root, "Cargo.toml")?;
     report.findings.extend(manifests::unsafe_is_forbidden(&workspace));
     for path in paths.iter().filter(|path| manifests::is_member(path)) {
-        report
-            .findings
-            .extend(manifests::inherits_lints(path, &source::read(root, path)?));
+        report.findings.extend(manifests::inherits_lints(path, &source::read(root, path)?));
     }
     match source::read(root, "ARCHITECTURE.md") {
         Ok(architecture) => {
             report.findings.extend(papers::long_architecture(&architecture));
-            report
-                .findings
-                .extend(manifests::unexplained_dependencies(&workspace, &architecture));
+            report.findings.extend(manifests::unexplained_dependencies(&workspace, &architecture));
         }
         Err(_) => report.findings.push("ARCHITECTURE.md is missing".to_owned()),
     }
     // All targets: a dependency that only some platform needs is one all the same.
-    let tree = [
-        "tree",
-        "-p",
-        "leasehold-proto",
-        "-e",
-        "normal",
-        "--target",
-        "all",
-        "--prefix",
-        "none",
-    ];
-    report
-        .findings
-        .extend(manifests::impure_dependencies(&output(&mut cargo(&tree)?)?));
+    let tree = ["tree", "-p", "leasehold-proto", "-e", "normal", "--target", "all", "--prefix", "none"];
+    report.findings.extend(manifests::impure_dependencies(&output(&mut cargo(&tree)?)?));
     Ok(())
 }

@@ -12,10 +12,6 @@ use anyhow::{Result, ensure};
 
 /// For verbs that take no arguments.
 fn take_none(arguments: &[String]) -> Result<()> {
-    ensure!(
-        arguments.is_empty(),
-        "this verb takes no arguments, and was given {}",
-        arguments.join(" ")
-    );
+    ensure!(arguments.is_empty(), "this verb takes no arguments, and was given {}", arguments.join(" "));
     Ok(())
 }

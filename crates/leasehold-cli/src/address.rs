@@ -30,9 +30,9 @@ impl Address {
         }
         match variable.map(OsString::into_string) {
             None => Ok(Self(DEFAULT.to_owned())),
-            Some(Ok(url)) if url.is_empty() => Err(Failure::usage(anyhow!(
-                "{VARIABLE} is set but empty; unset it to use {DEFAULT}"
-            ))),
+            Some(Ok(url)) if url.is_empty() => {
+                Err(Failure::usage(anyhow!("{VARIABLE} is set but empty; unset it to use {DEFAULT}")))
+            }
             Some(Ok(url)) => Ok(Self(url)),
             Some(Err(_)) => Err(Failure::usage(anyhow!("{VARIABLE} is not valid UTF-8"))),
         }
@@ -46,12 +46,8 @@ impl Address {
     /// Whether it seems to carry a password; in doubt it does.
     pub(crate) fn has_password(&self) -> bool {
         let rest = self.0.split_once("://").map_or(self.0.as_str(), |(_, rest)| rest);
-        let in_front = rest
-            .rsplit_once('@')
-            .is_some_and(|(login, _)| login.contains(':'));
-        let behind = rest
-            .split_once('?')
-            .is_some_and(|(_, query)| query.contains("pass"));
+        let in_front = rest.rsplit_once('@').is_some_and(|(login, _)| login.contains(':'));
+        let behind = rest.split_once('?').is_some_and(|(_, query)| query.contains("pass"));
         in_front || behind
     }
 }
@@ -86,10 +82,7 @@ mod tests {
         fn chosen(argument: Option<&Address>, variable: Option<OsString>) -> Address {
             Address::choose(argument, variable).unwrap()
         }
-        assert_eq!(
-            chosen(Some(&address("redis://argument")), variable()),
-            address("redis://argument")
-        );
+        assert_eq!(chosen(Some(&address("redis://argument")), variable()), address("redis://argument"));
         assert_eq!(chosen(None, variable()), address("redis://variable"));
         assert_eq!(chosen(None, None), address(DEFAULT));
     }
@@ -97,30 +90,17 @@ mod tests {
     #[test]
     fn an_empty_variable_is_a_mistake_and_not_the_default() {
         for mistake in [OsString::new(), OsString::from_vec(b"redis://\xff".to_vec())] {
-            assert_eq!(
-                Address::choose(None, Some(mistake)).unwrap_err().code,
-                crate::exit::USAGE
-            );
+            assert_eq!(Address::choose(None, Some(mistake)).unwrap_err().code, crate::exit::USAGE);
         }
     }
 
     #[test]
     fn passwords_are_recognised() {
-        for url in [
-            "redis://:pw@h",
-            "redis://me:pw@h:1",
-            "redis://:p/w?@h",
-            "unix:///s?password=pw",
-            ":pw@h",
-        ] {
+        for url in ["redis://:pw@h", "redis://me:pw@h:1", "redis://:p/w?@h", "unix:///s?password=pw", ":pw@h"]
+        {
             assert!(address(url).has_password(), "{url}");
         }
-        for url in [
-            "redis://h:6379",
-            "redis://me@h:6379/0",
-            "unix:///tmp/s?db=1",
-            "nonsense",
-        ] {
+        for url in ["redis://h:6379", "redis://me@h:6379/0", "unix:///tmp/s?db=1", "nonsense"] {
             assert!(!address(url).has_password(), "{url}");
         }
     }

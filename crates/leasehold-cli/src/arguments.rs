@@ -91,13 +91,7 @@ pub(crate) struct Run {
     pub(crate) max_hold: Option<Duration>,
 
     /// On loss: `term` (`kill` after --grace), `kill` at once, or `ignore`
-    #[arg(
-        long,
-        value_name = "ACTION",
-        value_enum,
-        default_value = "term",
-        hide_possible_values = true
-    )]
+    #[arg(long, value_name = "ACTION", value_enum, default_value = "term", hide_possible_values = true)]
     pub(crate) on_lost: OnLost,
 
     /// Time to clean up, from SIGTERM to SIGKILL

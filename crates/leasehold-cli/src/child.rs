@@ -52,15 +52,12 @@ impl Child {
         // Before the start, so that no change goes unseen.
         let changes = signal(SignalKind::child())?;
         let process = starter.spawn()?;
-        let mut child = Self {
-            pid: Pid::from_child(&process),
-            changes,
-        };
+        let mut child = Self { pid: Pid::from_child(&process), changes };
         match child.change().await? {
             Change::Stopped(_) => Ok(child),
-            Change::Ended(ending) => Err(io::Error::other(format!(
-                "the command's starter ended early: {ending:?}"
-            ))),
+            Change::Ended(ending) => {
+                Err(io::Error::other(format!("the command's starter ended early: {ending:?}")))
+            }
         }
     }
 
@@ -104,9 +101,7 @@ impl Change {
         if let Some(code) = status.exit_status() {
             return Some(Self::Ended(Ending::Code(u8::try_from(code).unwrap_or(u8::MAX))));
         }
-        let ended = status
-            .terminating_signal()
-            .map(|signal| Self::Ended(Ending::Signal(signal)));
+        let ended = status.terminating_signal().map(|signal| Self::Ended(Ending::Signal(signal)));
         ended.or_else(|| status.stopping_signal().map(Self::Stopped))
     }
 }

@@ -3,10 +3,7 @@
 //! Invariant: every other file of this crate gets its instants and its sleeps from here. How long the lock is held is not
 //! decided by this clock but by the library.
 //! Called by: the supervisor, and `run` for its messages.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "the command line's runtime file: nothing here is simulated"
-)]
+#![expect(clippy::disallowed_methods, reason = "the command line's runtime file: nothing here is simulated")]
 
 use std::time::Duration;
 

@@ -27,10 +27,7 @@ pub(crate) fn parse_lease(text: &str) -> Result<Duration, String> {
     if (LEASE_MIN..=LEASE_MAX).contains(&duration) {
         Ok(duration)
     } else {
-        Err(format!(
-            "must be between {LEASE_MIN:?} and {} days",
-            LEASE_MAX.as_secs() / (24 * 3600)
-        ))
+        Err(format!("must be between {LEASE_MIN:?} and {} days", LEASE_MAX.as_secs() / (24 * 3600)))
     }
 }
 
@@ -70,19 +67,7 @@ mod tests {
     #[test]
     fn what_is_no_duration_is_refused_with_advice() {
         let long = "9".repeat(400);
-        for text in [
-            "",
-            ".",
-            "1.2.3",
-            "-1",
-            "-5s",
-            "soon",
-            "5 parsecs",
-            "inf",
-            "NaN",
-            "1e3",
-            &long,
-        ] {
+        for text in ["", ".", "1.2.3", "-1", "-5s", "soon", "5 parsecs", "inf", "NaN", "1e3", &long] {
             let refusal = parse(text).unwrap_err();
             assert!(refusal.contains(EXPECTED), "{text}: {refusal}");
         }
@@ -99,12 +84,7 @@ mod tests {
 
     #[test]
     fn messages_are_short() {
-        for (ms, text) in [
-            (5, "5ms"),
-            (1_250, "1.2s"),
-            (29_999, "29.9s"),
-            (3_723_400, "1h 2m 3s"),
-        ] {
+        for (ms, text) in [(5, "5ms"), (1_250, "1.2s"), (29_999, "29.9s"), (3_723_400, "1h 2m 3s")] {
             assert_eq!(shown(Duration::from_millis(ms)), text);
         }
     }

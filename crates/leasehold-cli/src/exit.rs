@@ -33,25 +33,16 @@ pub(crate) struct Failure {
 impl Failure {
     /// Wrong arguments.
     pub(crate) fn usage(reason: impl Into<Error>) -> Self {
-        Self {
-            code: USAGE,
-            reason: reason.into(),
-        }
+        Self { code: USAGE, reason: reason.into() }
     }
 
     /// No server, or none that does what a lock needs.
     pub(crate) fn unavailable(reason: impl Into<Error>) -> Self {
-        Self {
-            code: UNAVAILABLE,
-            reason: reason.into(),
-        }
+        Self { code: UNAVAILABLE, reason: reason.into() }
     }
 
     /// The operating system said no.
     pub(crate) fn system(reason: impl Into<Error>) -> Self {
-        Self {
-            code: SYSTEM,
-            reason: reason.into(),
-        }
+        Self { code: SYSTEM, reason: reason.into() }
     }
 }

@@ -13,14 +13,8 @@ use nix::sys::signal::Signal;
 use tokio::signal::unix::{self, SignalKind};
 
 /// Those that end a process that does nothing about them.
-const ENDING: [Signal; 6] = [
-    Signal::SIGINT,
-    Signal::SIGTERM,
-    Signal::SIGHUP,
-    Signal::SIGQUIT,
-    Signal::SIGUSR1,
-    Signal::SIGUSR2,
-];
+const ENDING: [Signal; 6] =
+    [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGUSR1, Signal::SIGUSR2];
 /// Those that matter only when there is a command to forward them to.
 const JOB: [Signal; 2] = [Signal::SIGTSTP, Signal::SIGWINCH];
 
@@ -34,10 +28,7 @@ pub(crate) struct Signals {
 impl Signals {
     /// Catches the signals that would end the wrapper.
     pub(crate) fn ending() -> io::Result<Self> {
-        let mut signals = Self {
-            streams: Vec::new(),
-            ignored: ignored_mask(),
-        };
+        let mut signals = Self { streams: Vec::new(), ignored: ignored_mask() };
         for signal in ENDING {
             signals.catch(signal)?;
         }
@@ -47,10 +38,7 @@ impl Signals {
     /// Catches nothing.
     #[cfg(test)]
     pub(crate) fn none() -> Self {
-        Self {
-            streams: Vec::new(),
-            ignored: 0,
-        }
+        Self { streams: Vec::new(), ignored: 0 }
     }
 
     /// Catches those too that a command under supervision should hear of.
@@ -92,8 +80,7 @@ impl Signals {
 fn ignored_mask() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
-        .unwrap_or(0)
+    line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }
 
 fn bit(signal: Signal) -> u64 {

@@ -127,10 +127,7 @@ impl<H: Hold> Supervisor<'_, H> {
                 // A stopped process hears of it only when it goes on.
                 self.child.go();
                 let grace = duration::shown(self.grace);
-                (
-                    format!("got SIGTERM and gets SIGKILL in {grace}"),
-                    Some(after(self.grace)),
-                )
+                (format!("got SIGTERM and gets SIGKILL in {grace}"), Some(after(self.grace)))
             }
             OnLost::Kill => {
                 self.send(Signal::SIGKILL);
@@ -138,17 +135,14 @@ impl<H: Hold> Supervisor<'_, H> {
             }
             OnLost::Ignore => ("goes on without it".to_owned(), None),
         };
-        self.report.warn(format_args!(
-            "the lock was lost: {reason}; the command {consequence}"
-        ));
+        self.report.warn(format_args!("the lock was lost: {reason}; the command {consequence}"));
         kill_at
     }
 
     /// Sends to the whole group; says so when it may not, as when the command runs as another user.
     fn send(&self, signal: Signal) {
         if let Err(error) = self.child.signal(signal) {
-            self.report
-                .warn(format_args!("{signal} does not reach the command: {error}"));
+            self.report.warn(format_args!("{signal} does not reach the command: {error}"));
         }
     }
 
@@ -157,16 +151,13 @@ impl<H: Hold> Supervisor<'_, H> {
             self.resume();
         } else {
             self.send(signal);
-            self.report
-                .tell(format_args!("{signal} passed on to the command"));
+            self.report.tell(format_args!("{signal} passed on to the command"));
         }
     }
 
     /// The command was stopped: it wants the terminal, or the operator wants both of us stopped, or it is none of our business.
     fn stopped(&mut self, signal: i32) {
-        let wants_terminal = [Signal::SIGTTIN, Signal::SIGTTOU]
-            .iter()
-            .any(|&s| s as i32 == signal);
+        let wants_terminal = [Signal::SIGTTIN, Signal::SIGTTOU].iter().any(|&s| s as i32 == signal);
         if wants_terminal && self.terminal.give_on_request(self.child.group()) {
             return self.child.go();
         }
@@ -203,8 +194,7 @@ impl<H: Hold> Supervisor<'_, H> {
 
     fn kill_after_grace(&self) {
         self.send(Signal::SIGKILL);
-        self.report
-            .warn(format_args!("the grace is over; the command is killed"));
+        self.report.warn(format_args!("the grace is over; the command is killed"));
     }
 
     /// Waits until the rest of the group has ended too, and kills it when the grace is over.
@@ -256,10 +246,7 @@ mod tests {
 
     impl Pretended {
         fn held() -> Self {
-            Self {
-                held: Cell::new(true),
-                gone: Notify::new(),
-            }
+            Self { held: Cell::new(true), gone: Notify::new() }
         }
 
         fn lose(&self) {
@@ -272,9 +259,7 @@ mod tests {
     async fn started(script: &str) -> Child {
         let mut starter = Command::new("sh");
         starter.args(["-c", "kill -STOP $$; exec sh -c \"$1\"", "sh", script]);
-        Child::start(starter.process_group(0).stdin(Stdio::null()))
-            .await
-            .unwrap()
+        Child::start(starter.process_group(0).stdin(Stdio::null())).await.unwrap()
     }
 
     fn supervisor<'a>(
@@ -284,23 +269,11 @@ mod tests {
         on_lost: OnLost,
     ) -> Supervisor<'a, Pretended> {
         let (terminal, grace) = (Terminal::none(), Duration::from_millis(100));
-        Supervisor {
-            child,
-            hold,
-            signals,
-            terminal,
-            on_lost,
-            grace,
-            report: Report::new(false),
-        }
+        Supervisor { child, hold, signals, terminal, on_lost, grace, report: Report::new(false) }
     }
 
     fn block_on<T>(work: impl Future<Output = T>) -> T {
-        runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap()
-            .block_on(work)
+        runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
     }
 
     /// Runs a script that says READY, and loses the lock then; the script may wait for GONE.
@@ -309,10 +282,8 @@ mod tests {
         let ready = folder.path().join("ready");
         let gone = folder.path().join("gone");
         let script = script.replace("READY", &format!("touch {}", ready.display()));
-        let script = script.replace(
-            "GONE",
-            &format!("while [ ! -e {} ]; do sleep 0.01; done", gone.display()),
-        );
+        let script =
+            script.replace("GONE", &format!("while [ ! -e {} ]; do sleep 0.01; done", gone.display()));
         let (hold, mut signals) = (Pretended::held(), Signals::none());
         block_on(async {
             let child = started(&script).await;
@@ -341,18 +312,9 @@ mod tests {
         let (hold, mut signals) = (Pretended::held(), Signals::none());
         let finished = block_on(async {
             let child = started("exit 7").await;
-            supervisor(child, &hold, &mut signals, OnLost::Term)
-                .run()
-                .await
-                .unwrap()
+            supervisor(child, &hold, &mut signals, OnLost::Term).run().await.unwrap()
         });
-        assert_eq!(
-            finished,
-            Finished {
-                ending: Ending::Code(7),
-                lost: false
-            }
-        );
+        assert_eq!(finished, Finished { ending: Ending::Code(7), lost: false });
     }
 
     #[test]
@@ -361,47 +323,17 @@ mod tests {
         let stubborn = "trap '' TERM; READY; while :; do sleep 0.01; done";
         let (term, kill) = (Ending::Signal(15), Ending::Signal(9));
         let of = |script, on_lost| lose_while_running(script, on_lost);
-        assert_eq!(
-            of(patient, OnLost::Term),
-            Finished {
-                ending: term,
-                lost: true
-            }
-        );
-        assert_eq!(
-            of(stubborn, OnLost::Term),
-            Finished {
-                ending: kill,
-                lost: true
-            }
-        );
-        assert_eq!(
-            of(patient, OnLost::Kill),
-            Finished {
-                ending: kill,
-                lost: true
-            }
-        );
+        assert_eq!(of(patient, OnLost::Term), Finished { ending: term, lost: true });
+        assert_eq!(of(stubborn, OnLost::Term), Finished { ending: kill, lost: true });
+        assert_eq!(of(patient, OnLost::Kill), Finished { ending: kill, lost: true });
         let own = of("READY; GONE; exit 3", OnLost::Ignore);
-        assert_eq!(
-            own,
-            Finished {
-                ending: Ending::Code(3),
-                lost: true
-            }
-        );
+        assert_eq!(own, Finished { ending: Ending::Code(3), lost: true });
     }
 
     #[test]
     fn a_command_may_clean_up_within_the_grace() {
         let tidy = "trap 'exit 4' TERM; READY; while :; do sleep 0.01; done";
-        assert_eq!(
-            lose_while_running(tidy, OnLost::Term),
-            Finished {
-                ending: Ending::Code(4),
-                lost: true
-            }
-        );
+        assert_eq!(lose_while_running(tidy, OnLost::Term), Finished { ending: Ending::Code(4), lost: true });
     }
 
     #[test]
@@ -413,10 +345,7 @@ mod tests {
             child.go();
             let mut supervisor = supervisor(child, &hold, &mut signals, OnLost::Term);
             // Its stop says that the second process is there and deaf.
-            assert!(matches!(
-                supervisor.child.change().await.unwrap(),
-                Change::Stopped(_)
-            ));
+            assert!(matches!(supervisor.child.change().await.unwrap(), Change::Stopped(_)));
             hold.lose();
             let finished = supervisor.run().await.unwrap();
             assert!(finished.lost);
@@ -435,18 +364,9 @@ mod tests {
         hold.lose();
         let finished = block_on(async {
             let child = started(&format!("touch {}", trace.display())).await;
-            supervisor(child, &hold, &mut signals, OnLost::Ignore)
-                .run()
-                .await
-                .unwrap()
+            supervisor(child, &hold, &mut signals, OnLost::Ignore).run().await.unwrap()
         });
-        assert_eq!(
-            finished,
-            Finished {
-                ending: Ending::Signal(9),
-                lost: true
-            }
-        );
+        assert_eq!(finished, Finished { ending: Ending::Signal(9), lost: true });
         assert!(!trace.exists());
     }
 
@@ -457,19 +377,13 @@ mod tests {
             let child = started("kill -STOP $$").await;
             child.go();
             let mut supervisor = supervisor(child, &hold, &mut signals, OnLost::Term);
-            assert!(matches!(
-                supervisor.child.change().await.unwrap(),
-                Change::Stopped(_)
-            ));
+            assert!(matches!(supervisor.child.change().await.unwrap(), Change::Stopped(_)));
             hold.held.set(false);
             supervisor.forward(Signal::SIGCONT);
             assert_eq!(state(&supervisor.child), 'T');
             hold.held.set(true);
             supervisor.forward(Signal::SIGCONT);
-            assert_eq!(
-                supervisor.child.change().await.unwrap(),
-                Change::Ended(Ending::Code(0))
-            );
+            assert_eq!(supervisor.child.change().await.unwrap(), Change::Ended(Ending::Code(0)));
         });
     }
 }

@@ -28,11 +28,7 @@ impl Terminal {
     /// The command is to have it from the start when both its input and its output are terminals. Otherwise it may be part
     /// of a pipeline whose other end (`... | less`) needs the keyboard, so it gets the terminal when it asks.
     pub(crate) fn open() -> Self {
-        let device = File::options()
-            .read(true)
-            .write(true)
-            .open("/dev/tty")
-            .map(OwnedFd::from);
+        let device = File::options().read(true).write(true).open("/dev/tty").map(OwnedFd::from);
         let device = device.or_else(|_| match io::stdin() {
             stdin if stdin.is_terminal() => stdin.as_fd().try_clone_to_owned(),
             _ => Err(io::ErrorKind::NotFound.into()),
@@ -47,11 +43,7 @@ impl Terminal {
     /// No terminal.
     #[cfg(test)]
     pub(crate) fn none() -> Self {
-        Self {
-            device: None,
-            wanted: false,
-            given: false,
-        }
+        Self { device: None, wanted: false, given: false }
     }
 
     pub(crate) fn exists(&self) -> bool {

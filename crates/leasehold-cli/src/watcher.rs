@@ -27,14 +27,8 @@ impl Watcher {
     /// Starts the watcher; it watches nothing yet.
     pub(crate) fn start(program: &mut Command) -> io::Result<Self> {
         // Nothing of the environment is needed, and it may have a password in it.
-        program
-            .env_clear()
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
-        Ok(Self {
-            process: program.spawn()?,
-        })
+        program.env_clear().stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        Ok(Self { process: program.spawn()? })
     }
 
     /// Tells the watcher which group to kill.

@@ -23,11 +23,7 @@ impl Call {
     pub fn of(script: &'static Script) -> Self {
         let empty: Arc<str> = Arc::from("");
         let header = script.header();
-        Self {
-            script,
-            keys: vec![empty.clone(); header.keys.len()],
-            args: vec![empty; header.args.len()],
-        }
+        Self { script, keys: vec![empty.clone(); header.keys.len()], args: vec![empty; header.args.len()] }
     }
 
     /// Gives the key of this name.
@@ -37,12 +33,7 @@ impl Call {
     #[must_use]
     #[track_caller]
     pub fn key(mut self, name: &str, value: impl Into<Arc<str>>) -> Self {
-        let slot = self
-            .script
-            .header()
-            .keys
-            .iter()
-            .position(|declared| *declared == name);
+        let slot = self.script.header().keys.iter().position(|declared| *declared == name);
         self.keys[slot.expect("the script declares this key")] = value.into();
         self
     }
@@ -54,12 +45,7 @@ impl Call {
     #[must_use]
     #[track_caller]
     pub fn arg(mut self, name: &str, value: impl fmt::Display) -> Self {
-        let slot = self
-            .script
-            .header()
-            .args
-            .iter()
-            .position(|declared| *declared == name);
+        let slot = self.script.header().args.iter().position(|declared| *declared == name);
         self.args[slot.expect("the script declares this argument")] = value.to_string().into();
         self
     }
@@ -91,12 +77,7 @@ impl Call {
     /// The argument of this name, if the script has one: for stores that answer without Lua.
     #[must_use]
     pub fn argument(&self, name: &str) -> Option<&str> {
-        let slot = self
-            .script
-            .header()
-            .args
-            .iter()
-            .position(|declared| *declared == name)?;
+        let slot = self.script.header().args.iter().position(|declared| *declared == name)?;
         Some(&self.args[slot])
     }
 

@@ -57,10 +57,7 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self {
-            timeout: Duration::from_secs(3),
-            poll_interval: Duration::from_secs(1),
-        }
+        Self { timeout: Duration::from_secs(3), poll_interval: Duration::from_secs(1) }
     }
 }
 
@@ -282,8 +279,7 @@ impl Engine {
     /// For how long a hold may still be trusted unless it is renewed; zero when it is lost.
     #[must_use]
     pub fn remaining(&self, hold: Id, now: Moment) -> Duration {
-        self.tenure_of(hold)
-            .map_or(Duration::ZERO, |tenure| tenure.remaining(now))
+        self.tenure_of(hold).map_or(Duration::ZERO, |tenure| tenure.remaining(now))
     }
 
     /// Why a hold is gone; `None` while it may be trusted.
@@ -292,9 +288,7 @@ impl Engine {
         let Some(tenure) = self.tenure_of(hold) else {
             return Some(LostReason::Closed);
         };
-        tenure
-            .lost
-            .or_else(|| (now >= tenure.valid_until).then(|| tenure.reason_by_the_clock()))
+        tenure.lost.or_else(|| (now >= tenure.valid_until).then(|| tenure.reason_by_the_clock()))
     }
 
     /// What stands on the server for a hold.

@@ -47,9 +47,7 @@ impl Lease {
         if given > LEASE_MAX {
             return Err(LeaseError::TooLong { given });
         }
-        Ok(Self(
-            u64::try_from(given.as_millis()).expect("365 days fit into 64 bits of milliseconds"),
-        ))
+        Ok(Self(u64::try_from(given.as_millis()).expect("365 days fit into 64 bits of milliseconds")))
     }
 
     /// The lease nearest to this length that is allowed.
@@ -103,30 +101,17 @@ mod tests {
     fn a_lease_keeps_its_bounds() {
         assert_eq!(
             Lease::new(Duration::from_micros(2_999)),
-            Err(LeaseError::TooShort {
-                given: Duration::from_micros(2_999)
-            })
+            Err(LeaseError::TooShort { given: Duration::from_micros(2_999) })
         );
-        assert_eq!(
-            Lease::new(Duration::ZERO),
-            Err(LeaseError::TooShort {
-                given: Duration::ZERO
-            })
-        );
+        assert_eq!(Lease::new(Duration::ZERO), Err(LeaseError::TooShort { given: Duration::ZERO }));
         assert_eq!(Lease::new(LEASE_MIN).unwrap().as_millis(), 3);
         assert_eq!(Lease::new(LEASE_MAX).unwrap().duration(), LEASE_MAX);
-        assert_eq!(
-            Lease::new(Duration::MAX),
-            Err(LeaseError::TooLong { given: Duration::MAX })
-        );
+        assert_eq!(Lease::new(Duration::MAX), Err(LeaseError::TooLong { given: Duration::MAX }));
     }
 
     #[test]
     fn validity_is_the_lease_less_one_percent_and_two_milliseconds() {
-        assert_eq!(
-            Lease::new(Duration::from_secs(30)).unwrap().validity(),
-            Duration::from_millis(29_698)
-        );
+        assert_eq!(Lease::new(Duration::from_secs(30)).unwrap().validity(), Duration::from_millis(29_698));
         assert!(Lease::new(LEASE_MIN).unwrap().validity() > Duration::ZERO);
     }
 }

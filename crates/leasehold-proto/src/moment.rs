@@ -61,11 +61,7 @@ impl Sub<Duration> for Moment {
 
 impl fmt::Debug for Moment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if *self == Self::NEVER {
-            f.write_str("never")
-        } else {
-            write!(f, "{}us", self.0 / 1_000)
-        }
+        if *self == Self::NEVER { f.write_str("never") } else { write!(f, "{}us", self.0 / 1_000) }
     }
 }
 
@@ -82,13 +78,7 @@ mod tests {
 
     #[test]
     fn since_a_later_moment_is_zero() {
-        assert_eq!(
-            Moment::from_millis(1).since(Moment::from_millis(2)),
-            Duration::ZERO
-        );
-        assert_eq!(
-            Moment::from_millis(5).since(Moment::from_millis(2)),
-            Duration::from_millis(3)
-        );
+        assert_eq!(Moment::from_millis(1).since(Moment::from_millis(2)), Duration::ZERO);
+        assert_eq!(Moment::from_millis(5).since(Moment::from_millis(2)), Duration::from_millis(3));
     }
 }

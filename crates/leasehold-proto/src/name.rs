@@ -233,27 +233,13 @@ mod tests {
     #[test]
     fn every_rule_has_its_own_error() {
         assert_eq!(Name::new(""), Err(NameError::Empty));
-        assert_eq!(
-            Name::new(&"x".repeat(513)),
-            Err(NameError::TooLong { bytes: 513 })
-        );
-        assert_eq!(
-            Name::new("a\nb"),
-            Err(NameError::ControlCharacter { at: 1, found: '\n' })
-        );
-        assert_eq!(
-            Name::new("a\u{9b}b"),
-            Err(NameError::ControlCharacter {
-                at: 1,
-                found: '\u{9b}'
-            })
-        );
+        assert_eq!(Name::new(&"x".repeat(513)), Err(NameError::TooLong { bytes: 513 }));
+        assert_eq!(Name::new("a\nb"), Err(NameError::ControlCharacter { at: 1, found: '\n' }));
+        assert_eq!(Name::new("a\u{9b}b"), Err(NameError::ControlCharacter { at: 1, found: '\u{9b}' }));
         assert_eq!(Name::new("ab}"), Err(NameError::Brace { at: 2 }));
         assert_eq!(
             Name::new("redisson_lock_queue:x"),
-            Err(NameError::ReservedPrefix {
-                prefix: "redisson_lock_queue"
-            })
+            Err(NameError::ReservedPrefix { prefix: "redisson_lock_queue" })
         );
         assert_eq!(Name::with_hash_tag("a{", "b"), Err(NameError::Brace { at: 2 }));
         assert_eq!(Name::with_hash_tag("", "b"), Err(NameError::Empty));
@@ -274,15 +260,9 @@ mod tests {
     #[test]
     fn channels_follow_the_prefix_builder() {
         let plain = Name::new("order").unwrap();
-        assert_eq!(
-            plain.prefixed("redisson_lock__channel").as_str(),
-            "redisson_lock__channel:{order}"
-        );
+        assert_eq!(plain.prefixed("redisson_lock__channel").as_str(), "redisson_lock__channel:{order}");
         let tagged = Name::raw_redisson("a{b}c").unwrap();
-        assert_eq!(
-            tagged.prefixed("redisson_lock__channel").as_str(),
-            "redisson_lock__channel:a{b}c"
-        );
+        assert_eq!(tagged.prefixed("redisson_lock__channel").as_str(), "redisson_lock__channel:a{b}c");
     }
 
     /// The text that a cluster hashes.

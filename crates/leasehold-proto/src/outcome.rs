@@ -164,22 +164,13 @@ impl StoreError {
     /// A failure without a deeper cause.
     #[must_use]
     pub const fn new(kind: StoreErrorKind, during: Verb, key: Arc<str>, applied: Applied) -> Self {
-        Self {
-            kind,
-            during,
-            key,
-            applied,
-            source: None,
-        }
+        Self { kind, during, key, applied, source: None }
     }
 
     /// The same failure for somebody whose own call was not sent.
     #[must_use]
     pub fn not_applied(self) -> Self {
-        Self {
-            applied: Applied::No,
-            ..self
-        }
+        Self { applied: Applied::No, ..self }
     }
 
     /// The same failure with the error that it came from.
@@ -202,9 +193,7 @@ impl fmt::Display for StoreError {
 
 impl Error for StoreError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        self.source
-            .as_deref()
-            .map(|source| source as &(dyn Error + 'static))
+        self.source.as_deref().map(|source| source as &(dyn Error + 'static))
     }
 }
 

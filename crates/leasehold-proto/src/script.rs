@@ -35,12 +35,7 @@ impl Script {
     /// A script from its text.
     #[must_use]
     pub const fn new(verb: Verb, source: &'static str) -> Self {
-        Self {
-            verb,
-            source,
-            header: OnceLock::new(),
-            sha1: OnceLock::new(),
-        }
+        Self { verb, source, header: OnceLock::new(), sha1: OnceLock::new() }
     }
 
     /// The text that is sent.
@@ -56,8 +51,7 @@ impl Script {
 
     /// The script's SHA-1 in lower-case hex, as EVALSHA takes it.
     pub fn sha1(&self) -> &str {
-        self.sha1
-            .get_or_init(|| sha1_smol::Sha1::from(self.source).hexdigest())
+        self.sha1.get_or_init(|| sha1_smol::Sha1::from(self.source).hexdigest())
     }
 }
 

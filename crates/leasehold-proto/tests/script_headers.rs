@@ -58,27 +58,17 @@ impl Script {
 
     /// What follows this word in the header, in its one line.
     fn says(&self, word: &str) -> Option<&str> {
-        self.header()
-            .into_iter()
-            .find_map(|line| line.strip_prefix(word)?.strip_prefix(' '))
+        self.header().into_iter().find_map(|line| line.strip_prefix(word)?.strip_prefix(' '))
     }
 
     /// The declared inputs of KEYS or ARGV: number, name, type, meaning.
     fn inputs(&self, table: &str) -> Vec<(usize, String, String, String)> {
-        let lines = self
-            .header()
-            .into_iter()
-            .filter(|line| line.starts_with(&format!("{table}[")));
+        let lines = self.header().into_iter().filter(|line| line.starts_with(&format!("{table}[")));
         lines
             .map(|line| {
                 let mut words = line.split_whitespace();
                 let slot = words.next().unwrap();
-                let number = slot
-                    .strip_prefix(table)
-                    .unwrap()
-                    .trim_matches(['[', ']'])
-                    .parse()
-                    .unwrap();
+                let number = slot.strip_prefix(table).unwrap().trim_matches(['[', ']']).parse().unwrap();
                 let [name, kind] =
                     [words.next(), words.next()].map(|word| word.unwrap_or_default().to_owned());
                 (number, name, kind, words.collect::<Vec<_>>().join(" "))
@@ -89,9 +79,7 @@ impl Script {
     /// The commands that the body calls, as the header writes them.
     fn called(&self) -> BTreeSet<String> {
         let body = self.body();
-        let calls = body
-            .match_indices("redis.call(")
-            .chain(body.match_indices("redis.pcall("));
+        let calls = body.match_indices("redis.call(").chain(body.match_indices("redis.pcall("));
         calls
             .map(|(at, call)| {
                 let first = body[at + call.len()..].split([',', ')']).next().unwrap().trim();
@@ -119,9 +107,7 @@ impl Script {
     /// The names of the first column of every `local a, b = x, y` and what each is bound to.
     fn locals(&self) -> Vec<(String, String)> {
         let body = self.body();
-        let bindings = body
-            .lines()
-            .filter_map(|line| line.trim().strip_prefix("local ")?.split_once(" = "));
+        let bindings = body.lines().filter_map(|line| line.trim().strip_prefix("local ")?.split_once(" = "));
         bindings
             .flat_map(|(names, values)| {
                 let names: Vec<_> = names.split(", ").map(str::to_owned).collect();
@@ -138,11 +124,7 @@ fn there_are_scripts_and_each_is_one_that_a_recipe_sends() {
     let scripts = Script::all();
     assert!(!scripts.is_empty());
     for script in &scripts {
-        assert!(
-            embedded.contains(script.text.as_str()),
-            "{}: nobody sends it",
-            script.at()
-        );
+        assert!(embedded.contains(script.text.as_str()), "{}: nobody sends it", script.at());
     }
     assert_eq!(scripts.len(), embedded.len());
 }
@@ -151,9 +133,7 @@ fn there_are_scripts_and_each_is_one_that_a_recipe_sends() {
 fn every_header_says_what_a_reader_needs() {
     for script in Script::all() {
         let header = script.header();
-        let purpose = header
-            .first()
-            .unwrap_or_else(|| panic!("{}: no header", script.at()));
+        let purpose = header.first().unwrap_or_else(|| panic!("{}: no header", script.at()));
         assert!(
             purpose.starts_with(char::is_uppercase) && purpose.contains(' ') && purpose.ends_with('.'),
             "{}: begins with a sentence",
@@ -161,17 +141,10 @@ fn every_header_says_what_a_reader_needs() {
         );
         for word in ["returns", "calls", "wire"] {
             let said = script.says(word).unwrap_or_default();
-            assert!(
-                !said.trim().is_empty(),
-                "{}: says nothing of `{word}`",
-                script.at()
-            );
+            assert!(!said.trim().is_empty(), "{}: says nothing of `{word}`", script.at());
         }
         assert!(
-            script
-                .says("wire")
-                .unwrap()
-                .contains(|c: char| c.is_ascii_digit()),
+            script.says("wire").unwrap().contains(|c: char| c.is_ascii_digit()),
             "{}: names a section",
             script.at()
         );
@@ -184,12 +157,7 @@ fn every_input_is_declared_with_name_type_and_meaning_in_order() {
         let mut names = BTreeSet::new();
         for table in ["KEYS", "ARGV"] {
             for (index, (number, name, kind, meaning)) in script.inputs(table).into_iter().enumerate() {
-                assert_eq!(
-                    number,
-                    index + 1,
-                    "{}: {table} in order, without gaps",
-                    script.at()
-                );
+                assert_eq!(number, index + 1, "{}: {table} in order, without gaps", script.at());
                 assert!(
                     ["hash", "string", "integer"].contains(&kind.as_str()),
                     "{}: {name} {kind}",
@@ -199,11 +167,7 @@ fn every_input_is_declared_with_name_type_and_meaning_in_order() {
                 assert!(names.insert(name.clone()), "{}: {name} twice", script.at());
             }
         }
-        assert!(
-            !script.inputs("KEYS").is_empty(),
-            "{}: is about a key",
-            script.at()
-        );
+        assert!(!script.inputs("KEYS").is_empty(), "{}: is about a key", script.at());
     }
 }
 
@@ -227,11 +191,7 @@ fn every_input_is_bound_to_a_local_of_its_declared_name() {
                 let is_bound = locals.iter().any(|(local, value)| {
                     *local == name && (*value == slot || *value == format!("tonumber({slot})"))
                 });
-                assert!(
-                    is_bound,
-                    "{}: {name} is not bound to {slot}: {locals:?}",
-                    script.at()
-                );
+                assert!(is_bound, "{}: {name} is not bound to {slot}: {locals:?}", script.at());
             }
         }
     }
@@ -240,12 +200,8 @@ fn every_input_is_bound_to_a_local_of_its_declared_name() {
 #[test]
 fn the_declared_calls_are_the_calls() {
     for script in Script::all() {
-        let declared: BTreeSet<String> = script
-            .says("calls")
-            .unwrap()
-            .split_whitespace()
-            .map(str::to_owned)
-            .collect();
+        let declared: BTreeSet<String> =
+            script.says("calls").unwrap().split_whitespace().map(str::to_owned).collect();
         assert_eq!(script.called(), declared, "{}", script.at());
     }
 }
@@ -254,11 +210,7 @@ fn the_declared_calls_are_the_calls() {
 fn no_script_is_long() {
     for script in Script::all() {
         let lines = script.text.lines().count();
-        assert!(
-            lines <= LINES_MAX,
-            "{}: {lines} lines, at most {LINES_MAX}",
-            script.at()
-        );
+        assert!(lines <= LINES_MAX, "{}: {lines} lines, at most {LINES_MAX}", script.at());
     }
 }
 
@@ -267,13 +219,7 @@ fn a_script_first_looks_at_its_key_by_a_command_of_the_keys_type() {
     // So a key of another type is refused before anything is written.
     for script in Script::all() {
         let body = script.body();
-        let first = body
-            .split("redis.call('")
-            .nth(1)
-            .unwrap()
-            .split('\'')
-            .next()
-            .unwrap();
+        let first = body.split("redis.call('").nth(1).unwrap().split('\'').next().unwrap();
         let kinds = script.inputs("KEYS");
         let looks: &[&str] = match kinds[0].2.as_str() {
             "hash" => &["hexists", "hget", "hlen"],

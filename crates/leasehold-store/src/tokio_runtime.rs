@@ -55,9 +55,7 @@ impl Runtime for TokioRuntime {
         M: FnOnce() -> D + Send + 'static,
         D: Future<Output = ()> + 'static,
     {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         // The driver is made inside the runtime too: what it makes first may need the reactor.
         let run = move || runtime.block_on(async move { driver().await });
         thread::Builder::new().name("leasehold".into()).spawn(run)?;
@@ -119,10 +117,7 @@ mod timer_file {
         pub(super) fn new() -> io::Result<Self> {
             let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
             let timer = timerfd_create(TimerfdClockId::Boottime, flags)?;
-            Ok(Self {
-                timer: AsyncFd::with_interest(timer, Interest::READABLE)?,
-                armed: Moment::NEVER,
-            })
+            Ok(Self { timer: AsyncFd::with_interest(timer, Interest::READABLE)?, armed: Moment::NEVER })
         }
 
         fn arm(&mut self, at: Moment) -> io::Result<()> {
@@ -132,10 +127,7 @@ mod timer_file {
             // A time of zero would disarm the timer instead of firing at once.
             let nanos = at.as_nanos().max(1);
             let time = Itimerspec {
-                it_interval: Timespec {
-                    tv_sec: 0,
-                    tv_nsec: 0,
-                },
+                it_interval: Timespec { tv_sec: 0, tv_nsec: 0 },
                 it_value: Timespec {
                     tv_sec: (nanos / 1_000_000_000) as _,
                     tv_nsec: (nanos % 1_000_000_000) as _,
@@ -287,10 +279,7 @@ mod tests {
             i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec)
         };
         let (before, read, after) = (boot_clock(), now(), boot_clock());
-        assert!(
-            (before..=after).contains(&i128::from(read.as_nanos())),
-            "{before} {read:?} {after}"
-        );
+        assert!((before..=after).contains(&i128::from(read.as_nanos())), "{before} {read:?} {after}");
     }
 
     #[test]

@@ -38,19 +38,11 @@ async fn start(store: &Redis, count: usize) -> Vec<Running> {
 
 /// Makes the store leave its connection, which stays open at the server.
 async fn leave_connection(store: &Redis) {
-    assert_failed(
-        run(store, call(&FAIL, "k", "READONLY says the test")).await,
-        Kind::ReadOnly,
-        No,
-    );
+    assert_failed(run(store, call(&FAIL, "k", "READONLY says the test")).await, Kind::ReadOnly, No);
 }
 
 fn list(server: &RedisServer) -> Vec<String> {
-    server
-        .cli(&["LRANGE", "k", "0", "-1"])
-        .lines()
-        .map(String::from)
-        .collect()
+    server.cli(&["LRANGE", "k", "0", "-1"]).lines().map(String::from).collect()
 }
 
 fn numbers(count: usize) -> Vec<String> {
@@ -60,9 +52,7 @@ fn numbers(count: usize) -> Vec<String> {
 /// How many connections the server has ever taken, this question's included.
 fn connections_taken(server: &RedisServer) -> u64 {
     let info = server.cli(&["INFO", "stats"]);
-    let line = info
-        .lines()
-        .find_map(|line| line.strip_prefix("total_connections_received:"));
+    let line = info.lines().find_map(|line| line.strip_prefix("total_connections_received:"));
     line.expect("the server counts").trim().parse().expect("a number")
 }
 
@@ -86,11 +76,7 @@ async fn calls_that_wait_for_a_connection_run_in_order_over_one_attempt() {
     let mut running = start(&store, 300).await;
     running.reverse();
     assert!(join_all(running).await.iter().all(Result::is_ok));
-    assert_eq!(
-        connections_taken(&server),
-        before + 2,
-        "one for all, and one for the question"
-    );
+    assert_eq!(connections_taken(&server), before + 2, "one for all, and one for the question");
     assert_eq!(list(&server), numbers(300));
 }
 
@@ -105,10 +91,7 @@ async fn a_call_is_one_command_and_a_connection_one_ping() {
     let mut stats = server.commandstats();
     stats.retain(|name, _| !["info", "config|resetstat"].contains(&name.as_str()));
     let expected = [("ping", 1), ("eval", 1), ("evalsha", 99), ("rpush", 100)];
-    assert_eq!(
-        stats,
-        expected.map(|(name, count)| (name.to_owned(), count)).into()
-    );
+    assert_eq!(stats, expected.map(|(name, count)| (name.to_owned(), count)).into());
 }
 
 #[tokio::test]
@@ -136,11 +119,7 @@ async fn a_call_that_times_out_takes_its_connection_along() {
     assert_failed(hasty, Kind::Timeout, Unknown);
     assert_failed(patient, Kind::ConnectionLost, Unknown);
     // The frozen server's machine takes the next connection, and nobody answers on it.
-    assert_failed(
-        store.run(call(&PUSH, "k", "never"), SOON).await,
-        Kind::Timeout,
-        No,
-    );
+    assert_failed(store.run(call(&PUSH, "k", "never"), SOON).await, Kind::Timeout, No);
     server.thaw();
     run(&store, call(&PUSH, "k", "last")).await.unwrap();
     let list = list(&server);
@@ -191,15 +170,9 @@ async fn a_lost_request_is_an_unknown_outcome_and_stays_lost() {
     let proxy = Proxy::start(server.port());
     let store = connect_to(&proxy.url()).await.unwrap();
     proxy.drop_requests(true);
-    assert_failed(
-        store.run(call(&PUSH, "k", "lost"), SOON).await,
-        Kind::Timeout,
-        Unknown,
-    );
+    assert_failed(store.run(call(&PUSH, "k", "lost"), SOON).await, Kind::Timeout, Unknown);
     proxy.drop_requests(false);
-    run_on_a_new_connection(&store, call(&PUSH, "k", 0))
-        .await
-        .unwrap();
+    run_on_a_new_connection(&store, call(&PUSH, "k", 0)).await.unwrap();
     assert_eq!(list(&server), numbers(1));
 }
 
@@ -225,17 +198,10 @@ async fn a_connect_that_fails_is_reported_to_all_who_wait() {
     let mut server = RedisServer::start();
     let store = connect(&server).await;
     server.kill();
-    assert_failed(
-        run_on_a_new_connection(&store, call(&SET, "k", 1)).await,
-        Kind::Unreachable,
-        No,
-    );
+    assert_failed(run_on_a_new_connection(&store, call(&SET, "k", 1)).await, Kind::Unreachable, No);
     for outcome in join_all((0..50).map(|_| run(&store, call(&SET, "k", 1)))).await {
         let error = outcome.unwrap_err();
-        assert_eq!(
-            (error.kind, error.applied, &*error.key),
-            (Kind::Unreachable, No, "k")
-        );
+        assert_eq!((error.kind, error.applied, &*error.key), (Kind::Unreachable, No, "k"));
     }
     server.restart();
     run(&store, call(&SET, "k", 1)).await.unwrap();
@@ -248,9 +214,7 @@ async fn a_restarted_server_is_found_by_the_next_call() {
     for round in 0..3 {
         run(&store, call(&PUSH, "k", round)).await.unwrap();
         server.restart();
-        run_on_a_new_connection(&store, call(&PUSH, "k", 0))
-            .await
-            .unwrap();
+        run_on_a_new_connection(&store, call(&PUSH, "k", 0)).await.unwrap();
         assert_eq!(list(&server), numbers(1));
     }
 }
@@ -262,21 +226,14 @@ async fn a_call_that_never_got_a_connection_has_not_run() {
     let store = connect_to(&proxy.url()).await.unwrap();
     leave_connection(&store).await;
     proxy.black_hole(true);
-    assert_failed(
-        store.run(call(&PUSH, "k", "never"), SOON).await,
-        Kind::Timeout,
-        No,
-    );
+    assert_failed(store.run(call(&PUSH, "k", "never"), SOON).await, Kind::Timeout, No);
     let mut dropped: Running = Box::pin(store.run(call(&PUSH, "k", "dropped"), LIMIT));
     assert!(poll_once(&mut dropped).await.is_pending());
     drop(dropped);
     // The attempt goes on without them, fails when the hole resets it, and the next call makes another.
     proxy.black_hole(false);
     eventually(LIMIT, "the attempt is reset", || proxy.connections() == 0);
-    while run(&store, call(&PUSH, "k", 0))
-        .await
-        .is_err_and(|error| error.applied == No)
-    {}
+    while run(&store, call(&PUSH, "k", 0)).await.is_err_and(|error| error.applied == No) {}
     assert_eq!(list(&server), numbers(1));
 }
 
@@ -316,10 +273,7 @@ async fn a_unix_socket_a_user_and_a_database_are_as_good() {
     let path = folder.path().join("redis.sock");
     let path = path.to_str().unwrap();
     let server = RedisServer::with(&["--unixsocket", path]);
-    assert_eq!(
-        server.cli(&["ACL", "SETUSER", "a:b", "on", ">p@ss/w#rd", "~*", "+@all"]),
-        "OK"
-    );
+    assert_eq!(server.cli(&["ACL", "SETUSER", "a:b", "on", ">p@ss/w#rd", "~*", "+@all"]), "OK");
     let urls = [
         format!("unix://{path}?db=3&user=a:b&pass=p@ss/w%23rd"),
         format!("redis://a%3Ab:p%40ss%2Fw%23rd@localhost:{}/3", server.port()),

@@ -27,10 +27,7 @@ impl Background {
     fn cli(server: &RedisServer, arguments: &[&str]) -> Self {
         let port = server.port().to_string();
         let mut cli = Command::new("redis-cli");
-        cli.args(["-p", &port])
-            .args(arguments)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
+        cli.args(["-p", &port]).args(arguments).stdout(Stdio::null()).stderr(Stdio::null());
         Self(cli.spawn().expect("redis-cli is installed"))
     }
 }
@@ -65,14 +62,7 @@ async fn a_replica_is_left_and_connected_to_anew() {
             .unwrap()
             .to_string()
     };
-    let id = |server: &RedisServer| {
-        server
-            .cli(&["CLIENT", "LIST"])
-            .lines()
-            .next()
-            .unwrap()
-            .to_string()
-    };
+    let id = |server: &RedisServer| server.cli(&["CLIENT", "LIST"]).lines().next().unwrap().to_string();
     assert_ne!(total(), total(), "each redis-cli counts");
     let before = id(&server);
     ok(&server, &["REPLICAOF", "127.0.0.1", "1"]);
@@ -81,11 +71,7 @@ async fn a_replica_is_left_and_connected_to_anew() {
     assert_failed(run(&store, call(&SET, "k", 1)).await, Kind::MasterDown, No);
     ok(&server, &["REPLICAOF", "NO", "ONE"]);
     run(&store, call(&SET, "k", 1)).await.unwrap();
-    assert_ne!(
-        before.split(' ').next(),
-        id(&server).split(' ').next(),
-        "another connection"
-    );
+    assert_ne!(before.split(' ').next(), id(&server).split(' ').next(), "another connection");
 }
 
 #[tokio::test]
@@ -101,9 +87,7 @@ async fn a_busy_server_runs_nothing() {
     let server = RedisServer::with(&["--busy-reply-threshold", "20"]);
     let store = connect(&server).await;
     let _endless = Background::cli(&server, &["EVAL", "while true do end", "0"]);
-    eventually(LIMIT, "the script is slow", || {
-        server.cli(&["PING"]).contains("BUSY")
-    });
+    eventually(LIMIT, "the script is slow", || server.cli(&["PING"]).contains("BUSY"));
     assert_failed(run(&store, call(&SET, "k", 1)).await, Kind::Busy, No);
     assert_failed(connect_to(&server.url()).await, Kind::Busy, No);
     ok(&server, &["SCRIPT", "KILL"]);
@@ -123,9 +107,7 @@ async fn a_loading_server_runs_nothing() {
     ok(&server, &["DEBUG", "POPULATE", "3000"]);
     ok(&server, &["CONFIG", "SET", "key-load-delay", "1000"]);
     let _reload = Background::cli(&server, &["DEBUG", "RELOAD"]);
-    eventually(LIMIT, "the server loads", || {
-        server.cli(&["PING"]).contains("LOADING")
-    });
+    eventually(LIMIT, "the server loads", || server.cli(&["PING"]).contains("LOADING"));
     assert_failed(run(&store, call(&SET, "k", 1)).await, Kind::Loading, No);
     assert_failed(connect_to(&server.url()).await, Kind::Loading, No);
     // The configuration can be changed meanwhile, and takes the delay away.
@@ -161,16 +143,8 @@ async fn what_is_denied_inside_a_script_may_come_after_a_write() {
     let server = RedisServer::start();
     // Not even PING is needed to connect.
     let store = connect_as(&server, &["~k", "-@all", "+eval", "+evalsha", "+set"]).await;
-    assert_failed(
-        run(&store, call(&PUSH, "k", 1)).await,
-        Kind::PermissionDenied,
-        Unknown,
-    );
-    assert_failed(
-        run(&store, call(&SET_OTHER, "k", "other")).await,
-        Kind::PermissionDenied,
-        Unknown,
-    );
+    assert_failed(run(&store, call(&PUSH, "k", 1)).await, Kind::PermissionDenied, Unknown);
+    assert_failed(run(&store, call(&SET_OTHER, "k", "other")).await, Kind::PermissionDenied, Unknown);
     assert_eq!(server.cli(&["EXISTS", "k", "other"]), "1");
 }
 
@@ -182,11 +156,7 @@ async fn a_key_of_another_type_may_come_after_a_write() {
     let _ = server.cli(&["HSET", "hash", "f", "v"]);
     let _ = server.cli(&["HSET", "full", "f", "9223372036854775807"]);
     for key in ["text", "hash", "full"] {
-        assert_failed(
-            run(&store, call(&HASH_INCREMENT, key, 1)).await,
-            Kind::WrongType,
-            Unknown,
-        );
+        assert_failed(run(&store, call(&HASH_INCREMENT, key, 1)).await, Kind::WrongType, Unknown);
     }
 }
 
@@ -194,47 +164,21 @@ async fn a_key_of_another_type_may_come_after_a_write() {
 async fn what_is_not_in_the_table_may_have_run() {
     let server = RedisServer::start();
     let store = connect(&server).await;
-    assert_failed(
-        run(&store, call(&EXPIRE, "k", "1.5")).await,
-        Kind::Server,
-        Unknown,
-    );
+    assert_failed(run(&store, call(&EXPIRE, "k", "1.5")).await, Kind::Server, Unknown);
     assert_eq!(server.cli(&["PTTL", "k"]), "-1");
-    assert_failed(
-        run(&store, call(&FAIL, "k", "ERR whatever")).await,
-        Kind::Server,
-        Unknown,
-    );
-    assert_failed(
-        run(&store, call(&FAIL, "k", "WHATEVER it is")).await,
-        Kind::Server,
-        Unknown,
-    );
+    assert_failed(run(&store, call(&FAIL, "k", "ERR whatever")).await, Kind::Server, Unknown);
+    assert_failed(run(&store, call(&FAIL, "k", "WHATEVER it is")).await, Kind::Server, Unknown);
 }
 
 #[tokio::test]
 async fn a_script_that_refuses_its_arguments_has_not_run() {
     let server = RedisServer::start();
     let store = connect(&server).await;
-    let outcome = run(
-        &store,
-        call(&FAIL, "order:42", "LOCKERR lease_ms must be positive"),
-    )
-    .await;
+    let outcome = run(&store, call(&FAIL, "order:42", "LOCKERR lease_ms must be positive")).await;
     let error = outcome.unwrap_err();
-    assert_eq!(
-        (error.kind, error.applied, error.during),
-        (Kind::Server, No, Verb::Acquire)
-    );
-    assert_eq!(
-        error.to_string(),
-        "acquire of \"order:42\": the server answered with an error"
-    );
-    assert!(
-        story(&error).contains("LOCKERR lease_ms must be positive"),
-        "{}",
-        story(&error)
-    );
+    assert_eq!((error.kind, error.applied, error.during), (Kind::Server, No, Verb::Acquire));
+    assert_eq!(error.to_string(), "acquire of \"order:42\": the server answered with an error");
+    assert!(story(&error).contains("LOCKERR lease_ms must be positive"), "{}", story(&error));
 }
 
 #[tokio::test]
@@ -254,9 +198,7 @@ async fn a_server_that_cannot_save_refuses_the_first_write() {
     ok(&server, &["CONFIG", "SET", "dir", "/proc"]);
     let _ = server.cli(&["BGSAVE"]);
     eventually(LIMIT, "saving fails", || {
-        server
-            .cli(&["INFO", "persistence"])
-            .contains("rdb_last_bgsave_status:err")
+        server.cli(&["INFO", "persistence"]).contains("rdb_last_bgsave_status:err")
     });
     assert_failed(run(&store, call(&SET, "k", 1)).await, Kind::Misconfigured, No);
     assert_failed(connect_to(&server.url()).await, Kind::Misconfigured, No);
@@ -268,9 +210,7 @@ async fn a_password_is_asked_for_and_never_told() {
     connect(&server).await;
     let port = server.port();
     for login in ["", ":hunter2@", "nobody:hunter2@"] {
-        let error = connect_to(&format!("redis://{login}127.0.0.1:{port}"))
-            .await
-            .unwrap_err();
+        let error = connect_to(&format!("redis://{login}127.0.0.1:{port}")).await.unwrap_err();
         assert_eq!(
             (error.kind, error.applied, error.during),
             (Kind::AuthenticationFailed, No, Verb::Connect)
@@ -289,9 +229,7 @@ async fn a_password_for_a_server_without_one_is_refused() {
 #[tokio::test]
 async fn a_server_that_does_not_know_auth_repeats_the_password_and_the_error_does_not() {
     let server = RedisServer::with(&["--rename-command", "AUTH", "LOGIN"]);
-    let error = connect_to(&format!("redis://:hunter2@127.0.0.1:{}", server.port()))
-        .await
-        .unwrap_err();
+    let error = connect_to(&format!("redis://:hunter2@127.0.0.1:{}", server.port())).await.unwrap_err();
     assert_eq!((error.kind, error.applied), (Kind::Server, No));
     assert!(!story(&error).contains("hunter2"), "{}", story(&error));
 }
@@ -303,13 +241,8 @@ async fn a_changed_password_is_noticed_and_the_old_one_refused() {
     run(&store, call(&SET, "k", 1)).await.unwrap();
     ok(&server, &["ACL", "SETUSER", "app", "resetpass", ">another"]);
     let _ = server.cli(&["CLIENT", "KILL", "USER", "app"]);
-    let error = run_on_a_new_connection(&store, call(&SET, "k", 1))
-        .await
-        .unwrap_err();
-    assert_eq!(
-        (error.kind, error.applied, error.during),
-        (Kind::AuthenticationFailed, No, Verb::Acquire)
-    );
+    let error = run_on_a_new_connection(&store, call(&SET, "k", 1)).await.unwrap_err();
+    assert_eq!((error.kind, error.applied, error.during), (Kind::AuthenticationFailed, No, Verb::Acquire));
     assert_eq!(&*error.key, "k");
 }
 
@@ -318,11 +251,7 @@ async fn a_database_that_does_not_exist_is_refused_in_the_servers_words() {
     let server = RedisServer::start();
     let error = connect_to(&format!("{}/4711", server.url())).await.unwrap_err();
     assert_eq!((error.kind, error.applied), (Kind::Server, No));
-    assert!(
-        story(&error).contains("DB index is out of range"),
-        "{}",
-        story(&error)
-    );
+    assert!(story(&error).contains("DB index is out of range"), "{}", story(&error));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -334,9 +263,7 @@ async fn one_client_too_many_is_told_so() {
         assert_failed(connect_to(&server.url()).await, Kind::TooManyClients, No);
     }
     drop(first);
-    eventually(LIMIT, "the server has room again", || {
-        server.cli(&["PING"]) == "PONG"
-    });
+    eventually(LIMIT, "the server has room again", || server.cli(&["PING"]) == "PONG");
 }
 
 #[tokio::test]
@@ -349,13 +276,7 @@ async fn a_forgotten_script_is_sent_again_in_full() {
         ok(&server, &["SCRIPT", "FLUSH"]);
         run(&store, call(&PUSH, "k", round)).await.unwrap();
     }
-    assert_eq!(
-        server
-            .cli(&["LRANGE", "k", "0", "-1"])
-            .split_whitespace()
-            .collect::<String>(),
-        "000111222"
-    );
+    assert_eq!(server.cli(&["LRANGE", "k", "0", "-1"]).split_whitespace().collect::<String>(), "000111222");
 }
 
 #[tokio::test]
@@ -370,24 +291,15 @@ async fn a_cluster_node_says_which_of_its_refusals_it_is() {
     assert_eq!(node.cli(&["CLUSTER", "KEYSLOT", "other"]), "11361");
     ok(&node, &["CLUSTER", "ADDSLOTSRANGE", "0", "8191"]);
     ok(&other, &["CLUSTER", "ADDSLOTSRANGE", "8192", "16383"]);
-    ok(
-        &node,
-        &["CLUSTER", "MEET", "127.0.0.1", &other.port().to_string()],
-    );
+    ok(&node, &["CLUSTER", "MEET", "127.0.0.1", &other.port().to_string()]);
     eventually(LIMIT, "the cluster is complete", || {
-        [&node, &other]
-            .iter()
-            .all(|node| node.cli(&["CLUSTER", "INFO"]).contains("cluster_state:ok"))
+        [&node, &other].iter().all(|node| node.cli(&["CLUSTER", "INFO"]).contains("cluster_state:ok"))
     });
     run(&store, call(&SET, "k", 1)).await.unwrap();
     assert_failed(run(&store, call(&SET, "other", 1)).await, Kind::WrongNode, No);
     let both = |first, second| Call::of(&TWO_KEYS).key("key", first).key("other", second);
     assert_failed(run(&store, both("k", "other")).await, Kind::WrongNode, No);
-    assert_failed(
-        run(&store, call(&SET_OTHER, "k", "other")).await,
-        Kind::WrongNode,
-        Unknown,
-    );
+    assert_failed(run(&store, call(&SET_OTHER, "k", "other")).await, Kind::WrongNode, Unknown);
 
     let away = other.cli(&["CLUSTER", "MYID"]);
     ok(&node, &["CLUSTER", "SETSLOT", "7629", "MIGRATING", &away]);
@@ -401,19 +313,13 @@ async fn replies_arrive_as_the_script_gave_them() {
     let store = connect(&server).await;
     assert_eq!(run(&store, call(&ANSWER_NOTHING, "k", "")).await, Ok(Reply::Nil));
     assert_eq!(run(&store, call(&PUSH, "k", "")).await, Ok(Reply::Int(1)));
-    assert_eq!(
-        run(&store, call(&SET, "k", "\u{0}\r\nä")).await,
-        Ok(Reply::Text("\u{0}\r\nä".into()))
-    );
+    assert_eq!(run(&store, call(&SET, "k", "\u{0}\r\nä")).await, Ok(Reply::Text("\u{0}\r\nä".into())));
     let nested = Reply::Array(vec![
         Reply::Int(1),
         Reply::Text(b"two".to_vec()),
         Reply::Array(vec![Reply::Text(b"v".to_vec()), Reply::Text(b"k".to_vec())]),
     ]);
-    assert_eq!(
-        run(&store, call(&common::ANSWER_NESTED, "k", "v")).await,
-        Ok(nested)
-    );
+    assert_eq!(run(&store, call(&common::ANSWER_NESTED, "k", "v")).await, Ok(nested));
 }
 
 #[tokio::test]
@@ -421,14 +327,6 @@ async fn nobody_there_is_told_apart_from_nobody_answering() {
     let mut server = RedisServer::start();
     server.kill();
     assert_failed(connect_to(&server.url()).await, Kind::Unreachable, No);
-    assert_failed(
-        connect_to("redis://no-such-host.invalid").await,
-        Kind::Unreachable,
-        No,
-    );
-    assert_failed(
-        connect_to("unix:///nowhere/redis.sock").await,
-        Kind::Unreachable,
-        No,
-    );
+    assert_failed(connect_to("redis://no-such-host.invalid").await, Kind::Unreachable, No);
+    assert_failed(connect_to("unix:///nowhere/redis.sock").await, Kind::Unreachable, No);
 }

@@ -1,10 +1,7 @@
 //! What answers on the port need not be a Redis: the store says so in time, and tells nobody the password.
 
 #![cfg(feature = "redis")]
-#![expect(
-    clippy::disallowed_methods,
-    reason = "the test plays the server and measures time"
-)]
+#![expect(clippy::disallowed_methods, reason = "the test plays the server and measures time")]
 
 mod common;
 
@@ -42,20 +39,13 @@ fn wait_for_the_end(client: &mut TcpStream) {
     while client.read(&mut heard).is_ok_and(|count| count > 0) {}
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "measures what the store promises about time"
-)]
+#[expect(clippy::disallowed_methods, reason = "measures what the store promises about time")]
 async fn kind_of(url: &str) -> Kind {
     let started = Instant::now();
     let options = ConnectOptions::default().timeout(TIMEOUT);
     let url = url.parse().expect("the URL is valid");
     let error = Redis::connect(&url, options).await.expect_err("it is no Redis");
-    assert!(
-        started.elapsed() < TIMEOUT + Duration::from_secs(5),
-        "{:?}",
-        started.elapsed()
-    );
+    assert!(started.elapsed() < TIMEOUT + Duration::from_secs(5), "{:?}", started.elapsed());
     assert_eq!(error.applied, Applied::No);
     assert!(!story(&error).contains("hunter2"), "{}", story(&error));
     error.kind
@@ -63,10 +53,7 @@ async fn kind_of(url: &str) -> Kind {
 
 #[tokio::test]
 async fn one_that_stays_silent_times_out() {
-    assert_eq!(
-        kind_of(&stranger(|mut client| wait_for_the_end(&mut client))).await,
-        Kind::Timeout
-    );
+    assert_eq!(kind_of(&stranger(|mut client| wait_for_the_end(&mut client))).await, Kind::Timeout);
     assert_eq!(kind_of(&says("+O")).await, Kind::Timeout);
     assert_eq!(kind_of(&says("+OK\r\n+OK\r\n")).await, Kind::Timeout);
     assert_eq!(kind_of(&says("$1000000000000\r\nabc")).await, Kind::Timeout);
@@ -100,12 +87,7 @@ async fn one_that_speaks_another_protocol_is_malformed() {
         b"+OK\r\n+OK\r\n+hunter2\r\n",
     ];
     for bytes in nonsense {
-        assert_eq!(
-            kind_of(&says(bytes)).await,
-            Kind::Malformed,
-            "{}",
-            String::from_utf8_lossy(bytes)
-        );
+        assert_eq!(kind_of(&says(bytes)).await, Kind::Malformed, "{}", String::from_utf8_lossy(bytes));
     }
     let echo = |mut client: TcpStream| {
         let mut heard = [0; 512];
@@ -118,25 +100,16 @@ async fn one_that_speaks_another_protocol_is_malformed() {
 
 #[tokio::test]
 async fn an_error_that_repeats_the_password_is_not_repeated() {
-    assert_eq!(
-        kind_of(&says("-ERR unknown command hunter2\r\n")).await,
-        Kind::Server
-    );
+    assert_eq!(kind_of(&says("-ERR unknown command hunter2\r\n")).await, Kind::Server);
     assert_eq!(kind_of(&says("+OK\r\n-hunter2\r\n")).await, Kind::Server);
-    assert_eq!(
-        kind_of(&says("+OK\r\n+OK\r\n-ERR what is hunter2\r\n")).await,
-        Kind::Server
-    );
+    assert_eq!(kind_of(&says("+OK\r\n+OK\r\n-ERR what is hunter2\r\n")).await, Kind::Server);
 }
 
 #[tokio::test]
 async fn impossible_sizes_and_depths_neither_panic_nor_hang() {
-    for bytes in [
-        "*1\r\n".repeat(100_000),
-        "%-1\r\n".into(),
-        "|-1\r\n".into(),
-        "*99999999999999999999\r\n".into(),
-    ] {
+    for bytes in
+        ["*1\r\n".repeat(100_000), "%-1\r\n".into(), "|-1\r\n".into(), "*99999999999999999999\r\n".into()]
+    {
         let kind = kind_of(&says(bytes)).await;
         assert!(matches!(kind, Kind::Malformed | Kind::Timeout), "{kind:?}");
     }
@@ -145,8 +118,5 @@ async fn impossible_sizes_and_depths_neither_panic_nor_hang() {
 #[tokio::test]
 async fn a_server_in_protected_mode_lets_nobody_in() {
     let denied = "-DENIED Redis is running in protected mode because protected mode is enabled\r\n";
-    assert_eq!(
-        kind_of(&says(format!("+OK\r\n+OK\r\n{denied}"))).await,
-        Kind::AuthenticationFailed
-    );
+    assert_eq!(kind_of(&says(format!("+OK\r\n+OK\r\n{denied}"))).await, Kind::AuthenticationFailed);
 }

@@ -27,11 +27,7 @@ impl Listener {
         let channel = Channel::new(channel);
         let (heard, news) = unbounded_channel();
         let subscription = store.subscribe(channel.clone(), heard);
-        Self {
-            channel,
-            news,
-            subscription,
-        }
+        Self { channel, news, subscription }
     }
 
     /// The next news is that the server has confirmed.
@@ -67,12 +63,7 @@ fn publish(server: &RedisServer, channel: &str, payload: &str) -> String {
 
 /// How many clients are subscribed to a channel.
 fn subscribers(server: &RedisServer, channel: &str) -> String {
-    server
-        .cli(&["PUBSUB", "NUMSUB", channel])
-        .lines()
-        .last()
-        .unwrap_or_default()
-        .to_owned()
+    server.cli(&["PUBSUB", "NUMSUB", channel]).lines().last().unwrap_or_default().to_owned()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -133,19 +124,14 @@ async fn a_dropped_subscription_is_given_back_also_from_outside_a_runtime() {
 async fn after_a_lost_connection_every_channel_is_confirmed_again() {
     let server = RedisServer::start();
     let store = connect(&server).await;
-    let mut listeners: Vec<_> = (0..50)
-        .map(|number| Listener::new(&store, &format!("channel {number}")))
-        .collect();
+    let mut listeners: Vec<_> =
+        (0..50).map(|number| Listener::new(&store, &format!("channel {number}"))).collect();
     listeners.iter_mut().for_each(Listener::is_listening);
     for round in ["0", "1"] {
         server.reset_stats();
         assert_eq!(server.cli(&["CLIENT", "KILL", "TYPE", "pubsub"]), "1");
         listeners.iter_mut().for_each(Listener::is_listening);
-        assert_eq!(
-            server.commandstats()["subscribe"],
-            50,
-            "each channel in a command of its own"
-        );
+        assert_eq!(server.commandstats()["subscribe"], 50, "each channel in a command of its own");
         for listener in &mut listeners {
             assert_eq!(publish(&server, listener.channel.as_str(), round), "1");
             listener.receives(round);
@@ -183,9 +169,7 @@ async fn a_proxy_that_refuses_for_a_while_is_tried_again() {
     listener.is_listening();
     proxy.refuse(true);
     proxy.cut();
-    eventually(LIMIT, "the subscription is lost", || {
-        subscribers(&server, "c") == "0"
-    });
+    eventually(LIMIT, "the subscription is lost", || subscribers(&server, "c") == "0");
     proxy.refuse(false);
     listener.is_listening();
     assert_eq!(publish(&server, "c", "0"), "1");
@@ -195,21 +179,9 @@ async fn a_proxy_that_refuses_for_a_while_is_tried_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_channel_that_is_not_allowed_disturbs_no_other() {
     let server = RedisServer::start();
-    let rules = [
-        "ACL",
-        "SETUSER",
-        "app",
-        "on",
-        ">word",
-        "~*",
-        "+@all",
-        "resetchannels",
-        "&mine",
-    ];
+    let rules = ["ACL", "SETUSER", "app", "on", ">word", "~*", "+@all", "resetchannels", "&mine"];
     assert_eq!(server.cli(&rules), "OK");
-    let store = connect_to(&format!("redis://app:word@127.0.0.1:{}", server.port()))
-        .await
-        .unwrap();
+    let store = connect_to(&format!("redis://app:word@127.0.0.1:{}", server.port())).await.unwrap();
     let mut refused = Listener::new(&store, "theirs");
     let mut allowed = Listener::new(&store, "mine");
     allowed.is_listening();

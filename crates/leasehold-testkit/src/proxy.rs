@@ -48,11 +48,7 @@ impl Proxy {
             let shared = Arc::clone(&shared);
             move || accept(&listener, target_port, &shared)
         });
-        Self {
-            port,
-            shared,
-            acceptor: Some(acceptor),
-        }
+        Self { port, shared, acceptor: Some(acceptor) }
     }
 
     /// The port on 127.0.0.1.
@@ -173,10 +169,9 @@ fn open(client: TcpStream, target_port: u16, shared: &Arc<Shared>) {
     };
     let (client, server) = (Arc::new(client), Arc::new(server));
     let id = shared.add(Arc::clone(&client), Arc::clone(&server));
-    for (direction, from, to) in [
-        (Direction::Request, &client, &server),
-        (Direction::Reply, &server, &client),
-    ] {
+    for (direction, from, to) in
+        [(Direction::Request, &client, &server), (Direction::Reply, &server, &client)]
+    {
         let (shared, from, to) = (Arc::clone(shared), Arc::clone(from), Arc::clone(to));
         thread::spawn(move || carry(&shared, id, direction, from, to));
     }

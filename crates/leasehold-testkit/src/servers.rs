@@ -61,11 +61,7 @@ impl RedisServer {
             let port = port::free_port();
             match Process::start(&settings, port) {
                 Ok(process) => {
-                    return Self {
-                        settings,
-                        port,
-                        process: Some(process),
-                    };
+                    return Self { settings, port, process: Some(process) };
                 }
                 Err(StartError::PortTaken) => {}
                 Err(StartError::Failed(story)) => panic!("{story}"),
@@ -169,19 +165,14 @@ impl RedisServer {
             .iter()
             .find_map(|cli| {
                 let mut command = Command::new(cli);
-                command
-                    .args(["-h", "127.0.0.1", "-p", &self.port.to_string()])
-                    .args(arguments);
+                command.args(["-h", "127.0.0.1", "-p", &self.port.to_string()]).args(arguments);
                 command.envs(self.password().map(|password| ("REDISCLI_AUTH", password)));
                 command.stdin(Stdio::null()).output().ok()
             })
             .expect("redis-cli or valkey-cli is installed with the server (Debian: the package redis-tools)");
         let printed = String::from_utf8_lossy(&output.stdout).trim().to_owned();
         let complaint = String::from_utf8_lossy(&output.stderr);
-        assert!(
-            output.status.success(),
-            "redis-cli {arguments:?} failed: {printed} {complaint}"
-        );
+        assert!(output.status.success(), "redis-cli {arguments:?} failed: {printed} {complaint}");
         printed
     }
 
@@ -209,9 +200,7 @@ impl RedisServer {
 
     #[track_caller]
     fn running(&self) -> &Process {
-        self.process
-            .as_ref()
-            .expect("the server runs: it was killed and not restarted")
+        self.process.as_ref().expect("the server runs: it was killed and not restarted")
     }
 
     #[track_caller]
@@ -227,9 +216,7 @@ fn parse_commandstats(info: &str) -> BTreeMap<String, u64> {
     info.lines()
         .filter_map(|line| {
             let (name, numbers) = line.trim().strip_prefix("cmdstat_")?.split_once(':')?;
-            let calls = numbers
-                .split(',')
-                .find_map(|number| number.strip_prefix("calls="))?;
+            let calls = numbers.split(',').find_map(|number| number.strip_prefix("calls="))?;
             Some((name.to_owned(), calls.parse().ok()?))
         })
         .collect()

@@ -27,10 +27,7 @@ pub(crate) const POLL_EVERY: Duration = Duration::from_millis(3);
 /// ```
 #[track_caller]
 pub fn eventually(limit: Duration, what: &str, condition: impl FnMut() -> bool) {
-    assert!(
-        holds_within(limit, condition),
-        "waited {limit:?} in vain for {what}"
-    );
+    assert!(holds_within(limit, condition), "waited {limit:?} in vain for {what}");
 }
 
 /// Whether `condition` becomes true within `limit`.

@@ -24,10 +24,7 @@ impl Client {
     }
 
     fn send(&mut self, command: &str) {
-        self.0
-            .get_mut()
-            .write_all(format!("{command}\r\n").as_bytes())
-            .unwrap();
+        self.0.get_mut().write_all(format!("{command}\r\n").as_bytes()).unwrap();
     }
 
     fn receive(&mut self, within: Duration) -> Result<String, ErrorKind> {
@@ -82,9 +79,7 @@ fn a_server_without_its_proxy_sees_the_end_of_a_client() {
     let mut client = Client::connect(&proxy);
     assert_eq!(client.ask("CLIENT SETNAME someone").unwrap(), "+OK");
     drop(client);
-    eventually(SOON, "the server to notice", || {
-        !server.cli(&["CLIENT", "LIST"]).contains("name=someone")
-    });
+    eventually(SOON, "the server to notice", || !server.cli(&["CLIENT", "LIST"]).contains("name=someone"));
 }
 
 #[test]
@@ -139,9 +134,7 @@ fn messages_can_be_lost_while_commands_are_answered() {
     let (server, proxy) = start();
     let (mut listener, mut speaker) = (Client::connect(&proxy), Client::connect(&proxy));
     assert_eq!(listener.ask("SUBSCRIBE news").unwrap(), "*3");
-    eventually(SOON, "the rest of the answer", || {
-        listener.receive(SOON).unwrap() == ":1"
-    });
+    eventually(SOON, "the rest of the answer", || listener.receive(SOON).unwrap() == ":1");
     proxy.drop_messages(true);
     assert_eq!(speaker.ask("PUBLISH news hello").unwrap(), ":1");
     assert!(listener.hears_nothing());
@@ -150,10 +143,7 @@ fn messages_can_be_lost_while_commands_are_answered() {
     assert_eq!(speaker.ask("PING").unwrap(), "+PONG");
     proxy.drop_messages(false);
     assert_eq!(server.cli(&["PUBLISH", "news", "again"]), "1");
-    assert!(
-        listener.receive(SOON).is_err(),
-        "a connection that lost something is reset"
-    );
+    assert!(listener.receive(SOON).is_err(), "a connection that lost something is reset");
 }
 
 #[test]
@@ -168,9 +158,7 @@ fn a_black_hole_hides_the_end_of_a_client() {
     assert!(other.hears_nothing());
     assert!(server.cli(&["CLIENT", "LIST"]).contains("name=someone"));
     proxy.black_hole(false);
-    eventually(SOON, "the server to notice", || {
-        !server.cli(&["CLIENT", "LIST"]).contains("name=someone")
-    });
+    eventually(SOON, "the server to notice", || !server.cli(&["CLIENT", "LIST"]).contains("name=someone"));
 }
 
 #[test]
@@ -196,9 +184,7 @@ fn a_cut_resets_both_sides_even_while_replies_are_held() {
     proxy.cut();
     assert_eq!(proxy.connections(), 0);
     assert_eq!(client.receive(SOON), Err(ErrorKind::ConnectionReset));
-    eventually(SOON, "the server to notice", || {
-        !server.cli(&["CLIENT", "LIST"]).contains("name=someone")
-    });
+    eventually(SOON, "the server to notice", || !server.cli(&["CLIENT", "LIST"]).contains("name=someone"));
 }
 
 #[test]
@@ -254,10 +240,7 @@ fn a_killed_server_ends_its_clients_and_a_restarted_one_is_reached_again() {
     assert_eq!(client.ask("PING").unwrap(), "+PONG");
     server.kill();
     assert!(client.receive(SOON).is_err());
-    assert_eq!(
-        Client::connect(&proxy).receive(SOON),
-        Err(ErrorKind::ConnectionReset)
-    );
+    assert_eq!(Client::connect(&proxy).receive(SOON), Err(ErrorKind::ConnectionReset));
     server.restart();
     assert_eq!(Client::connect(&proxy).ask("PING").unwrap(), "+PONG");
 }

@@ -39,10 +39,7 @@ fn a_password_is_used_by_the_kit_itself() {
     let server = RedisServer::with(&["--requirepass", "secret"]);
     assert_eq!(server.cli(&["SET", "key", "value"]), "OK");
     assert_eq!(server.commandstats()["set"], 1);
-    assert_eq!(
-        server.url_with_password(),
-        format!("redis://:secret@127.0.0.1:{}", server.port())
-    );
+    assert_eq!(server.url_with_password(), format!("redis://:secret@127.0.0.1:{}", server.port()));
 }
 
 #[test]
@@ -53,10 +50,7 @@ fn a_killed_server_refuses_and_a_restarted_one_has_lost_its_data() {
     server.kill();
     assert!(TcpStream::connect(("127.0.0.1", port)).is_err());
     server.restart();
-    assert_eq!(
-        (server.port(), server.cli(&["GET", "key"])),
-        (port, String::new())
-    );
+    assert_eq!((server.port(), server.cli(&["GET", "key"])), (port, String::new()));
     assert_ne!(server.pid(), first);
 }
 
@@ -96,10 +90,7 @@ fn calls_are_counted_per_command() {
     let server = RedisServer::start();
     server.reset_stats();
     for _ in 0..3 {
-        assert_eq!(
-            server.cli(&["EVAL", "return redis.call('INCR', 'n')", "0"]).len(),
-            1
-        );
+        assert_eq!(server.cli(&["EVAL", "return redis.call('INCR', 'n')", "0"]).len(), 1);
     }
     let calls = server.commandstats();
     assert_eq!((calls["eval"], calls["incr"], calls.get("get")), (3, 3, None));
@@ -111,32 +102,19 @@ fn a_monitor_has_seen_everything_that_was_answered() {
     let monitor = Monitor::start(&server);
     assert_eq!(monitor.commands(), Vec::<Vec<String>>::new());
     assert_eq!(server.cli(&["SET", "key", "a \"b\""]), "OK");
-    assert_eq!(
-        server.cli(&["EVAL", "return redis.call('GET', 'key')", "0"]),
-        "a \"b\""
-    );
+    assert_eq!(server.cli(&["EVAL", "return redis.call('GET', 'key')", "0"]), "a \"b\"");
     assert_eq!(
         monitor.commands(),
-        [
-            vec!["SET", "key", "a \"b\""],
-            vec!["EVAL", "return redis.call('GET', 'key')", "0"]
-        ]
+        [vec!["SET", "key", "a \"b\""], vec!["EVAL", "return redis.call('GET', 'key')", "0"]]
     );
-    assert!(
-        monitor.lines().iter().any(|line| line.contains(" lua] \"GET\"")),
-        "{:?}",
-        monitor.lines()
-    );
+    assert!(monitor.lines().iter().any(|line| line.contains(" lua] \"GET\"")), "{:?}", monitor.lines());
 }
 
 #[test]
 fn twenty_servers_start_at_once() {
     std::thread::scope(|scope| {
         let servers: Vec<_> = (0..20).map(|_| scope.spawn(RedisServer::start)).collect();
-        let mut ports: Vec<_> = servers
-            .into_iter()
-            .map(|server| server.join().unwrap().port())
-            .collect();
+        let mut ports: Vec<_> = servers.into_iter().map(|server| server.join().unwrap().port()).collect();
         ports.sort_unstable();
         ports.dedup();
         assert_eq!(ports.len(), 20);
@@ -168,18 +146,13 @@ fn servers_end_with_a_test_process_that_was_killed() {
     let mut ports = Vec::new();
     eventually(SOON, "the servers of the process", || {
         let text = std::fs::read_to_string(&told).unwrap_or_default();
-        ports = text
-            .split(' ')
-            .filter_map(|port| port.parse::<u16>().ok())
-            .collect();
+        ports = text.split(' ').filter_map(|port| port.parse::<u16>().ok()).collect();
         ports.len() == 2
     });
     process.kill().unwrap();
     process.wait().unwrap();
     for port in ports {
-        eventually(SOON, "the end of the server", || {
-            TcpStream::connect(("127.0.0.1", port)).is_err()
-        });
+        eventually(SOON, "the end of the server", || TcpStream::connect(("127.0.0.1", port)).is_err());
     }
     std::fs::remove_file(&told).unwrap();
 }

@@ -2,15 +2,9 @@
 //!
 //! First criterion measures each subject by itself; then all subjects take turns in short rounds, and a table shows
 //! how they compare. See the README of this folder.
-#![allow(
-    clippy::disallowed_methods,
-    reason = "a benchmark reads the clock, and chooses its threads itself"
-)]
+#![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock, and chooses its threads itself")]
 #![allow(clippy::print_stdout, reason = "the table is what a benchmark is for")]
-#![allow(
-    clippy::unwrap_used,
-    reason = "a benchmark in which anything fails is no benchmark"
-)]
+#![allow(clippy::unwrap_used, reason = "a benchmark in which anything fails is no benchmark")]
 
 mod support;
 

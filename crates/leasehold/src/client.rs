@@ -113,7 +113,9 @@ impl ClientBuilder {
     /// # Cancel safety
     /// Dropping the future ends the attempt; nothing is left behind.
     pub async fn connect(self, url: &str) -> Result<Client, ConnectError> {
-        for (setting, given) in [("timeout", self.settings.timeout), ("poll interval", self.settings.poll_interval)] {
+        for (setting, given) in
+            [("timeout", self.settings.timeout), ("poll interval", self.settings.poll_interval)]
+        {
             if given < Duration::from_millis(1) {
                 return Err(ConnectError::TooShort { setting, given });
             }

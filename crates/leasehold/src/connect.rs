@@ -22,10 +22,7 @@ pub(crate) async fn connect(url: &str, settings: Settings) -> Result<Arc<Handle>
     let url = ServerUrl::parse(url).map_err(ConnectError::Url)?;
     let server = url.to_string();
     let options = ConnectOptions::default().timeout(settings.timeout);
-    start(&TokioRuntime, settings, server, async move || {
-        Redis::connect(&url, options).await
-    })
-    .await
+    start(&TokioRuntime, settings, server, async move || Redis::connect(&url, options).await).await
 }
 
 /// Starts a driver on a thread of its own, which opens the store there, and waits until it is open.
@@ -69,8 +66,6 @@ where
     runtime.start(driver).map_err(ConnectError::Thread)?;
     match told.await {
         Ok(result) => result,
-        Err(_) => Err(ConnectError::Thread(std::io::Error::other(
-            "the client's thread ended early",
-        ))),
+        Err(_) => Err(ConnectError::Thread(std::io::Error::other("the client's thread ended early"))),
     }
 }

@@ -209,15 +209,11 @@ impl AcquireError {
             AcquireFailure::Contended => return None,
             AcquireFailure::Lost(reason) => Self::Lost { reason },
             AcquireFailure::Failed(source) => Self::Store(source),
-            AcquireFailure::Unknown { free_within, error } => Self::Unknown {
-                free_within,
-                source: error,
-            },
+            AcquireFailure::Unknown { free_within, error } => Self::Unknown { free_within, source: error },
             AcquireFailure::NoExpiry => Self::NoExpiry,
-            AcquireFailure::LeaseTooShort { lease, took } => Self::LeaseTooShort {
-                lease: lease.duration(),
-                took,
-            },
+            AcquireFailure::LeaseTooShort { lease, took } => {
+                Self::LeaseTooShort { lease: lease.duration(), took }
+            }
             AcquireFailure::Unclaimed => Self::Unclaimed,
             AcquireFailure::Closed => Self::Closed,
         })
@@ -226,10 +222,7 @@ impl AcquireError {
 
 impl From<ReleaseFailure> for ReleaseError {
     fn from(failure: ReleaseFailure) -> Self {
-        Self::Unconfirmed {
-            free_within: failure.free_within,
-            source: failure.error,
-        }
+        Self::Unconfirmed { free_within: failure.free_within, source: failure.error }
     }
 }
 
@@ -238,10 +231,7 @@ impl From<EnsureFailure> for EnsureError {
         match failure {
             EnsureFailure::Lost(reason) => Self::Lost { reason },
             EnsureFailure::TooLong { most } => Self::TooLong { most },
-            EnsureFailure::Unconfirmed { remaining, error } => Self::Unconfirmed {
-                remaining,
-                source: error,
-            },
+            EnsureFailure::Unconfirmed { remaining, error } => Self::Unconfirmed { remaining, source: error },
         }
     }
 }

@@ -87,10 +87,7 @@ impl Guard {
             if self.handle.check_process().is_err() {
                 return Poll::Ready(LostReason::Closed);
             }
-            match self
-                .handle
-                .read_as(self.hold, cx.waker(), |engine, now| engine.lost(self.hold, now))
-            {
+            match self.handle.read_as(self.hold, cx.waker(), |engine, now| engine.lost(self.hold, now)) {
                 Some(reason) => Poll::Ready(reason),
                 None => Poll::Pending,
             }
@@ -126,10 +123,7 @@ impl Guard {
     pub async fn release(mut self) -> Result<Released, ReleaseError> {
         self.handle.check_process().map_err(|_| ReleaseError::Forked)?;
         let hold = self.hold;
-        let ticket = Ticket::new(&self.handle, |id| Event::Release {
-            hold,
-            report: Some(id),
-        });
+        let ticket = Ticket::new(&self.handle, |id| Event::Release { hold, report: Some(id) });
         self.spent = true;
         match ticket.await {
             Settlement::Released(Ok(true)) => Ok(Released::Released),
@@ -164,10 +158,7 @@ impl Drop for Guard {
     fn drop(&mut self) {
         if self.handle.check_process().is_ok() {
             if !self.spent {
-                self.handle.step(Event::Release {
-                    hold: self.hold,
-                    report: None,
-                });
+                self.handle.step(Event::Release { hold: self.hold, report: None });
             }
             self.handle.forget(self.hold);
         }

@@ -53,13 +53,8 @@ pub(crate) struct Forked;
 
 impl Shared {
     pub(crate) fn new(engine: Engine, clock: impl Fn() -> Moment + Send + Sync + 'static) -> Self {
-        let state = State {
-            engine,
-            orders: Vec::new(),
-            wakers: HashMap::new(),
-            alarm: Moment::NEVER,
-            awake: false,
-        };
+        let state =
+            State { engine, orders: Vec::new(), wakers: HashMap::new(), alarm: Moment::NEVER, awake: false };
         Self {
             state: Mutex::new(state),
             bell: Notify::new(),
@@ -72,11 +67,7 @@ impl Shared {
     /// Refuses a forked child: its copy of the engine believes in holds that are the parent's, and the parent's lock
     /// may be taken for ever.
     pub(crate) fn check_process(&self) -> Result<(), Forked> {
-        if std::process::id() == self.process {
-            Ok(())
-        } else {
-            Err(Forked)
-        }
+        if std::process::id() == self.process { Ok(()) } else { Err(Forked) }
     }
 
     /// A number for a new ticket.
@@ -113,10 +104,7 @@ impl Shared {
     /// is to be woken.
     pub(crate) fn claim(&self, id: Id, first: Option<Event>, waker: &Waker) -> Option<Settlement> {
         let mut state = self.lock();
-        let mut news = News {
-            asker: Some(id),
-            ..News::default()
-        };
+        let mut news = News { asker: Some(id), ..News::default() };
         let now = self.now();
         if let Some(event) = first {
             state.step(now, event, &mut news);

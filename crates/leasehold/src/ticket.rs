@@ -30,11 +30,7 @@ impl Ticket {
     /// A ticket for the event that `event` makes of the ticket's id; it is brought at the first poll.
     pub(crate) fn new(handle: &Arc<Handle>, event: impl FnOnce(Id) -> Event) -> Self {
         let id = handle.next_id();
-        Self {
-            handle: Arc::clone(handle),
-            id,
-            stage: Stage::New(event(id)),
-        }
+        Self { handle: Arc::clone(handle), id, stage: Stage::New(event(id)) }
     }
 
     /// The ticket's id; after a granted acquire it is the hold's.

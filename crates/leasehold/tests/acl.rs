@@ -20,10 +20,7 @@ async fn the_documented_user_can_do_everything_and_no_more() {
     let server = RedisServer::start();
     assert_eq!(server.cli(&documented_user()), "OK");
     let url = format!("redis://lock:PASSWORD@127.0.0.1:{}", server.port());
-    let (client, other) = (
-        Client::connect(&url).await.unwrap(),
-        Client::connect(&url).await.unwrap(),
-    );
+    let (client, other) = (Client::connect(&url).await.unwrap(), Client::connect(&url).await.unwrap());
     let owner = client.owner();
     let lock = client.lock("app:orders").owned_by(&owner);
 

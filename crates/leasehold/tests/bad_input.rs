@@ -47,42 +47,15 @@ async fn names_that_cannot_be_used_are_refused_and_nothing_is_sent() {
     let long = "x".repeat(NAME_BYTES_MAX + 1);
     let cases = [
         ("", NameError::Empty),
-        (
-            long.as_str(),
-            NameError::TooLong {
-                bytes: NAME_BYTES_MAX + 1,
-            },
-        ),
+        (long.as_str(), NameError::TooLong { bytes: NAME_BYTES_MAX + 1 }),
         ("a\nb", NameError::ControlCharacter { at: 1, found: '\n' }),
         ("\0", NameError::ControlCharacter { at: 0, found: '\0' }),
-        (
-            "a\u{7f}",
-            NameError::ControlCharacter {
-                at: 1,
-                found: '\u{7f}',
-            },
-        ),
-        (
-            "a\u{85}",
-            NameError::ControlCharacter {
-                at: 1,
-                found: '\u{85}',
-            },
-        ),
+        ("a\u{7f}", NameError::ControlCharacter { at: 1, found: '\u{7f}' }),
+        ("a\u{85}", NameError::ControlCharacter { at: 1, found: '\u{85}' }),
         ("{a}", NameError::Brace { at: 0 }),
         ("a}", NameError::Brace { at: 1 }),
-        (
-            "redisson_lock__channel:{a}",
-            NameError::ReservedPrefix {
-                prefix: "redisson_lock__channel",
-            },
-        ),
-        (
-            "redisson_unlock_latchx",
-            NameError::ReservedPrefix {
-                prefix: "redisson_unlock_latch",
-            },
-        ),
+        ("redisson_lock__channel:{a}", NameError::ReservedPrefix { prefix: "redisson_lock__channel" }),
+        ("redisson_unlock_latchx", NameError::ReservedPrefix { prefix: "redisson_unlock_latch" }),
     ];
     for (name, expected) in cases {
         // A name's own rules come before others', so the prefix is told before the brace or the other way round.
@@ -90,15 +63,10 @@ async fn names_that_cannot_be_used_are_refused_and_nothing_is_sent() {
             *error == expected || (name.contains('{') && matches!(error, NameError::Brace { .. }))
         };
         let lock = client.lock(name);
-        let Err(AcquireError::Name(error)) = lock.lock().await else {
-            panic!("{name:?}")
-        };
+        let Err(AcquireError::Name(error)) = lock.lock().await else { panic!("{name:?}") };
         assert!(is_expected(&error), "{name:?}: {error:?}");
         assert!(matches!(lock.try_lock().await, Err(AcquireError::Name(_))));
-        assert!(matches!(
-            lock.try_lock_for(ms(10)).await,
-            Err(AcquireError::Name(_))
-        ));
+        assert!(matches!(lock.try_lock_for(ms(10)).await, Err(AcquireError::Name(_))));
         assert!(matches!(lock.is_locked().await, Err(InspectError::Name(_))));
         assert!(matches!(lock.force_unlock().await, Err(InspectError::Name(_))));
     }
@@ -109,11 +77,7 @@ async fn names_that_cannot_be_used_are_refused_and_nothing_is_sent() {
 async fn the_longest_and_the_strangest_names_work() {
     let server = RedisServer::start();
     let client = connect(&server).await;
-    for name in [
-        "x".repeat(NAME_BYTES_MAX),
-        "schlüssel 🔑 \"'*?[]\\ %d".to_owned(),
-        " ".to_owned(),
-    ] {
+    for name in ["x".repeat(NAME_BYTES_MAX), "schlüssel 🔑 \"'*?[]\\ %d".to_owned(), " ".to_owned()] {
         let guard = client.lock(&name).lock().await.unwrap();
         assert_eq!(fields(&server, &name).len(), 1, "{name}");
         guard.release().await.unwrap();
@@ -129,45 +93,21 @@ async fn leases_that_cannot_be_used_are_refused_and_nothing_is_sent() {
     let server = RedisServer::start();
     let client = connect(&server).await;
     let monitor = Monitor::start(&server);
-    let short = [
-        Duration::ZERO,
-        Duration::from_nanos(1),
-        ms(2),
-        LEASE_MIN - Duration::from_nanos(1),
-    ];
-    let long = [
-        LEASE_MAX + Duration::from_nanos(1),
-        Duration::from_secs(u64::MAX),
-        Duration::MAX,
-    ];
+    let short = [Duration::ZERO, Duration::from_nanos(1), ms(2), LEASE_MIN - Duration::from_nanos(1)];
+    let long = [LEASE_MAX + Duration::from_nanos(1), Duration::from_secs(u64::MAX), Duration::MAX];
     for given in short {
         let expected = Err(AcquireError::Lease(LeaseError::TooShort { given }));
-        assert_eq!(
-            client.lock("job").lease(given).try_lock().await.map(drop),
-            expected
-        );
-        assert_eq!(
-            client.lock("job").watchdog(given).lock().await.map(drop),
-            expected
-        );
+        assert_eq!(client.lock("job").lease(given).try_lock().await.map(drop), expected);
+        assert_eq!(client.lock("job").watchdog(given).lock().await.map(drop), expected);
     }
     for given in long {
         let expected = Err(AcquireError::Lease(LeaseError::TooLong { given }));
-        assert_eq!(
-            client.lock("job").lease(given).try_lock().await.map(drop),
-            expected
-        );
-        assert_eq!(
-            client.lock("job").watchdog(given).lock().await.map(drop),
-            expected
-        );
+        assert_eq!(client.lock("job").lease(given).try_lock().await.map(drop), expected);
+        assert_eq!(client.lock("job").watchdog(given).lock().await.map(drop), expected);
     }
     for given in [Duration::ZERO, ms(2)] {
         let expected = Err(AcquireError::MaxHold { given });
-        assert_eq!(
-            client.lock("job").max_hold(given).try_lock().await.map(drop),
-            expected
-        );
+        assert_eq!(client.lock("job").max_hold(given).try_lock().await.map(drop), expected);
     }
     assert_eq!(sent(&monitor), []);
 }
@@ -176,13 +116,7 @@ async fn leases_that_cannot_be_used_are_refused_and_nothing_is_sent() {
 async fn the_longest_lease_and_the_longest_bound_work() {
     let server = RedisServer::start();
     let client = connect(&server).await;
-    let guard = client
-        .lock("job")
-        .lease(LEASE_MAX)
-        .max_hold(Duration::MAX)
-        .lock()
-        .await
-        .unwrap();
+    let guard = client.lock("job").lease(LEASE_MAX).max_hold(Duration::MAX).lock().await.unwrap();
     let left = Duration::from_millis(pttl(&server, "job").try_into().unwrap());
     assert!(left > LEASE_MAX - SOON && left <= LEASE_MAX);
     assert!(guard.remaining() > LEASE_MAX / 2);
@@ -220,30 +154,14 @@ async fn a_wait_of_nothing_asks_once() {
     let server = RedisServer::start();
     let client = connect(&server).await;
     hold_by_hand(&server, "job", SOON);
-    assert!(
-        client
-            .lock("job")
-            .try_lock_for(Duration::ZERO)
-            .await
-            .unwrap()
-            .is_none()
-    );
-    assert!(
-        client
-            .lock("free")
-            .try_lock_for(Duration::ZERO)
-            .await
-            .unwrap()
-            .is_some()
-    );
+    assert!(client.lock("job").try_lock_for(Duration::ZERO).await.unwrap().is_none());
+    assert!(client.lock("free").try_lock_for(Duration::ZERO).await.unwrap().is_some());
 }
 
 #[tokio::test]
 async fn timeouts_at_the_edge_do_no_harm() {
     let server = RedisServer::start();
-    let builder = Client::builder()
-        .timeout(Duration::MAX)
-        .poll_interval(Duration::MAX);
+    let builder = Client::builder().timeout(Duration::MAX).poll_interval(Duration::MAX);
     let client = connect_with(builder, &server.url()).await;
     let guard = client.lock("job").lock().await.unwrap();
     let waiting = tokio::spawn({
@@ -260,10 +178,7 @@ async fn timeouts_at_the_edge_do_no_harm() {
         Client::builder().poll_interval(Duration::from_micros(999)),
     ] {
         let refused = builder.connect(&server.url()).await;
-        assert!(
-            matches!(refused, Err(ConnectError::TooShort { .. })),
-            "{refused:?}"
-        );
+        assert!(matches!(refused, Err(ConnectError::TooShort { .. })), "{refused:?}");
     }
 }
 
@@ -272,12 +187,7 @@ async fn urls_that_cannot_be_used_are_refused() {
     for (url, expected) in [
         ("", UrlError::NoScheme),
         ("127.0.0.1:6379", UrlError::NoScheme),
-        (
-            "http://127.0.0.1",
-            UrlError::UnknownScheme {
-                scheme: "http".into(),
-            },
-        ),
+        ("http://127.0.0.1", UrlError::UnknownScheme { scheme: "http".into() }),
         ("redis://", UrlError::NoHost),
         ("redis://127.0.0.1:port", UrlError::BadPort),
         ("redis://127.0.0.1:0", UrlError::BadPort),
@@ -289,16 +199,9 @@ async fn urls_that_cannot_be_used_are_refused() {
             other => panic!("{url}: {other:?}"),
         }
     }
-    for url in [
-        "rediss://127.0.0.1",
-        "redis+sentinel://127.0.0.1",
-        "redis+cluster://127.0.0.1",
-    ] {
+    for url in ["rediss://127.0.0.1", "redis+sentinel://127.0.0.1", "redis+cluster://127.0.0.1"] {
         let outcome = Client::connect(url).await;
-        assert!(
-            matches!(outcome, Err(ConnectError::Url(UrlError::NotBuiltIn { .. }))),
-            "{url}: {outcome:?}"
-        );
+        assert!(matches!(outcome, Err(ConnectError::Url(UrlError::NotBuiltIn { .. }))), "{url}: {outcome:?}");
     }
 }
 
@@ -319,10 +222,9 @@ async fn a_wrong_password_is_told_and_never_repeated() {
     const CANARY: &str = "canary-7f3a-password";
     let server = RedisServer::with(&["--requirepass", "right"]);
     let port = server.port();
-    for url in [
-        format!("redis://:{CANARY}@127.0.0.1:{port}"),
-        format!("redis://app:{CANARY}@127.0.0.1:{port}"),
-    ] {
+    for url in
+        [format!("redis://:{CANARY}@127.0.0.1:{port}"), format!("redis://app:{CANARY}@127.0.0.1:{port}")]
+    {
         let (kind, error) = refused(Client::connect(&url).await);
         assert_eq!(kind, StoreErrorKind::AuthenticationFailed);
         let said = everything_said(&error) + &everything_said(&leasehold::Error::from(error));
@@ -338,11 +240,7 @@ async fn a_wrong_password_is_told_and_never_repeated() {
 #[tokio::test]
 async fn a_password_does_not_come_out_of_any_failing_url_or_server() {
     const CANARY: &str = "canary7f3a";
-    let nothing = TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port();
+    let nothing = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let plain = RedisServer::start();
     let urls = [
         format!("redis://:{CANARY}@127.0.0.1:{nothing}"),
@@ -365,16 +263,9 @@ async fn a_password_does_not_come_out_of_any_failing_url_or_server() {
 
 #[tokio::test]
 async fn a_server_that_is_down_is_unreachable() {
-    let port = TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port();
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let url = format!("redis://127.0.0.1:{port}");
-    assert_eq!(
-        refused(Client::connect(&url).await).0,
-        StoreErrorKind::Unreachable
-    );
+    assert_eq!(refused(Client::connect(&url).await).0, StoreErrorKind::Unreachable);
     let outcome = Client::connect("unix:///nowhere/at/all.sock").await;
     assert_eq!(refused(outcome).0, StoreErrorKind::Unreachable);
 }
@@ -408,21 +299,12 @@ async fn what_is_not_a_redis_is_told_apart() {
         b"\x00\xff\x13\x37\x00\xff\x13\x37\r\n",
     ];
     for says in malformed {
-        let connecting = Client::builder()
-            .timeout(ms(400))
-            .connect(&impostor(says, true))
-            .await;
+        let connecting = Client::builder().timeout(ms(400)).connect(&impostor(says, true)).await;
         let (kind, _) = refused(connecting);
         let text = String::from_utf8_lossy(says);
-        assert!(
-            matches!(kind, StoreErrorKind::Malformed | StoreErrorKind::Timeout),
-            "{text:?}: {kind:?}"
-        );
+        assert!(matches!(kind, StoreErrorKind::Malformed | StoreErrorKind::Timeout), "{text:?}: {kind:?}");
     }
-    let mute = Client::builder()
-        .timeout(ms(200))
-        .connect(&impostor(b"", true))
-        .await;
+    let mute = Client::builder().timeout(ms(200)).connect(&impostor(b"", true)).await;
     assert_eq!(refused(mute).0, StoreErrorKind::Timeout);
     let rude = Client::connect(&impostor(b"", false)).await;
     assert_eq!(refused(rude).0, StoreErrorKind::ConnectionLost);
@@ -434,10 +316,7 @@ async fn a_server_without_room_for_another_client_says_so() {
     let one = connect(&server).await;
     let two = connect(&server).await;
     let three = connect(&server).await;
-    assert_eq!(
-        refused(Client::connect(&server.url()).await).0,
-        StoreErrorKind::TooManyClients
-    );
+    assert_eq!(refused(Client::connect(&server.url()).await).0, StoreErrorKind::TooManyClients);
     drop((one, two, three));
 }
 
@@ -449,19 +328,14 @@ async fn a_key_of_another_type_is_left_as_it_is() {
     tell(&server, &["RPUSH", "list", "precious"]);
     for name in ["text", "list"] {
         let lock = client.lock(name);
-        for outcome in [
-            lock.try_lock().await,
-            lock.lock().await.map(Some),
-            lock.try_lock_for(ms(300)).await,
-        ] {
+        for outcome in [lock.try_lock().await, lock.lock().await.map(Some), lock.try_lock_for(ms(300)).await]
+        {
             let source = not_acquired(outcome);
             assert_eq!(source.kind, StoreErrorKind::WrongType);
             assert_eq!(&*source.key, name);
         }
         for outcome in [lock.is_locked().await, lock.force_unlock().await] {
-            let Err(InspectError::Store(source)) = outcome else {
-                panic!("{outcome:?}")
-            };
+            let Err(InspectError::Store(source)) = outcome else { panic!("{outcome:?}") };
             assert_eq!(source.kind, StoreErrorKind::WrongType);
         }
     }
@@ -477,22 +351,13 @@ async fn a_key_without_an_expiry_is_told_and_left_as_it_is() {
     tell(&server, &["HSET", "job", "java:1", "1"]);
     let lock = client.lock("job");
     assert_eq!(lock.try_lock().await.map(drop), Err(AcquireError::NoExpiry));
-    assert_eq!(
-        soon("the refusal", lock.lock()).await.map(drop),
-        Err(AcquireError::NoExpiry)
-    );
-    assert_eq!(
-        soon("the refusal", lock.try_lock_for(SOON)).await.map(drop),
-        Err(AcquireError::NoExpiry)
-    );
+    assert_eq!(soon("the refusal", lock.lock()).await.map(drop), Err(AcquireError::NoExpiry));
+    assert_eq!(soon("the refusal", lock.try_lock_for(SOON)).await.map(drop), Err(AcquireError::NoExpiry));
     assert!(lock.is_locked().await.unwrap());
     assert_eq!(lock.remaining().await, Err(InspectError::NoExpiry));
     assert_eq!(pttl(&server, "job"), -1);
     assert!(fields(&server, "job").contains_key("java:1"));
-    assert!(
-        lock.force_unlock().await.unwrap(),
-        "the way out that the error names"
-    );
+    assert!(lock.force_unlock().await.unwrap(), "the way out that the error names");
     drop(lock.lock().await.unwrap());
 }
 
@@ -507,10 +372,7 @@ async fn a_key_that_loses_its_expiry_while_it_is_waited_for_is_told() {
     });
     eventually("it to wait", || support::listeners(&server, "job") == 1).await;
     tell(&server, &["PERSIST", "job"]);
-    assert_eq!(
-        soon("the next look", waiting).await.unwrap(),
-        Err(AcquireError::NoExpiry)
-    );
+    assert_eq!(soon("the next look", waiting).await.unwrap(), Err(AcquireError::NoExpiry));
 }
 
 #[tokio::test]
@@ -539,10 +401,7 @@ async fn a_server_without_memory_refuses_acquires_and_still_takes_releases() {
     let held = client.lock("held").watchdog(ms(600)).lock().await.unwrap();
     tell(&server, &["CONFIG", "SET", "maxmemory", "1"]);
     let lock = client.lock("job");
-    assert_eq!(
-        not_acquired(lock.try_lock().await).kind,
-        StoreErrorKind::OutOfMemory
-    );
+    assert_eq!(not_acquired(lock.try_lock().await).kind, StoreErrorKind::OutOfMemory);
     let outcome = soon("the refusal", lock.lock()).await;
     assert_eq!(not_acquired(outcome.map(Some)).kind, StoreErrorKind::OutOfMemory);
     assert!(is_free(&server, "job"));
@@ -569,17 +428,9 @@ async fn a_busy_server_is_waited_for() {
     let url = server.url();
     let spin = "redis.call('get', 'x') while true do end";
     let mut spinning = std::net::TcpStream::connect(url.trim_start_matches("redis://")).unwrap();
-    spinning
-        .write_all(format!("EVAL \"{spin}\" 0\r\n").as_bytes())
-        .unwrap();
-    eventually("the server to be busy", || {
-        server.cli(&["PING"]).starts_with("BUSY")
-    })
-    .await;
-    assert_eq!(
-        not_acquired(client.lock("job").try_lock().await).kind,
-        StoreErrorKind::Busy
-    );
+    spinning.write_all(format!("EVAL \"{spin}\" 0\r\n").as_bytes()).unwrap();
+    eventually("the server to be busy", || server.cli(&["PING"]).starts_with("BUSY")).await;
+    assert_eq!(not_acquired(client.lock("job").try_lock().await).kind, StoreErrorKind::Busy);
     let waiting = tokio::spawn({
         let lock = client.lock("job");
         async move { lock.lock().await }
@@ -639,19 +490,10 @@ async fn a_loading_server_is_told_apart_and_waited_for() {
 #[tokio::test]
 async fn a_user_without_the_right_to_a_command_is_told_and_nothing_stays_locked() {
     let server = RedisServer::start();
-    tell(
-        &server,
-        &[
-            "ACL", "SETUSER", "weak", "on", ">word", "~*", "&*", "+@all", "-pexpire",
-        ],
-    );
-    let client = Client::connect(&format!("redis://weak:word@127.0.0.1:{}", server.port()))
-        .await
-        .unwrap();
+    tell(&server, &["ACL", "SETUSER", "weak", "on", ">word", "~*", "&*", "+@all", "-pexpire"]);
+    let client = Client::connect(&format!("redis://weak:word@127.0.0.1:{}", server.port())).await.unwrap();
     let outcome = client.lock("job").try_lock().await;
-    let Err(AcquireError::Unknown { source, .. }) = outcome else {
-        panic!("{outcome:?}")
-    };
+    let Err(AcquireError::Unknown { source, .. }) = outcome else { panic!("{outcome:?}") };
     assert_eq!(source.kind, StoreErrorKind::PermissionDenied);
     eventually("the undo", || is_free(&server, "job")).await;
 }
@@ -661,16 +503,11 @@ async fn a_user_with_nothing_but_what_locks_need_can_lock_wait_and_release() {
     let server = RedisServer::start();
     let rights = "on >word resetkeys resetchannels -@all +ping +eval +evalsha +exists +hexists +hset +hget +hlen \
                   +pexpire +pttl +del +publish +subscribe +unsubscribe ~app:* &redisson_lock__channel:{app:*}";
-    let command: Vec<&str> = ["ACL", "SETUSER", "core"]
-        .into_iter()
-        .chain(rights.split_whitespace())
-        .collect();
+    let command: Vec<&str> =
+        ["ACL", "SETUSER", "core"].into_iter().chain(rights.split_whitespace()).collect();
     tell(&server, &command);
     let url = format!("redis://core:word@127.0.0.1:{}", server.port());
-    let (one, other) = (
-        Client::connect(&url).await.unwrap(),
-        Client::connect(&url).await.unwrap(),
-    );
+    let (one, other) = (Client::connect(&url).await.unwrap(), Client::connect(&url).await.unwrap());
     let guard = one.lock("app:job").watchdog(ms(300)).lock().await.unwrap();
     let waiting = tokio::spawn({
         let lock = other.lock("app:job");
@@ -711,16 +548,10 @@ async fn errors_name_their_own_layer_in_lower_case_without_a_full_stop() {
         let mut layer: Option<&dyn std::error::Error> = Some(&error);
         while let Some(error) = layer {
             let text = error.to_string();
-            assert!(
-                !text.ends_with('.') && !text.starts_with(char::is_uppercase),
-                "{text}"
-            );
+            assert!(!text.ends_with('.') && !text.starts_with(char::is_uppercase), "{text}");
             layer = error.source();
             if let Some(below) = layer {
-                assert!(
-                    !text.contains(&below.to_string()),
-                    "{text} repeats what is below it"
-                );
+                assert!(!text.contains(&below.to_string()), "{text} repeats what is below it");
             }
         }
     }

@@ -139,9 +139,7 @@ async fn drop_everything_everywhere(begin: impl Fn(&Proxy), end: impl Fn(&Proxy)
             let wait = waiting.wait(proxy.url(), client, lock, guard);
             let outcome = soon("the wait to end", poll_times(polls, wait)).await;
             end(&proxy);
-            let guard = soon("nobody to be in the way", other.lock("job").lock())
-                .await
-                .unwrap();
+            let guard = soon("nobody to be in the way", other.lock("job").lock()).await.unwrap();
             guard.release().await.unwrap();
             if outcome.is_some() {
                 break;
@@ -160,11 +158,7 @@ async fn a_wait_can_be_dropped_after_every_poll_while_the_server_answers() {
 
 #[tokio::test]
 async fn a_wait_can_be_dropped_after_every_poll_while_the_server_answers_late() {
-    drop_everything_everywhere(
-        |proxy| proxy.hold_replies(true),
-        |proxy| proxy.hold_replies(false),
-    )
-    .await;
+    drop_everything_everywhere(|proxy| proxy.hold_replies(true), |proxy| proxy.hold_replies(false)).await;
 }
 
 #[tokio::test]
@@ -183,11 +177,7 @@ async fn a_wait_can_be_dropped_after_every_poll_while_the_server_is_silent() {
 
 #[tokio::test]
 async fn a_wait_can_be_dropped_after_every_poll_while_replies_are_lost() {
-    drop_everything_everywhere(
-        |proxy| proxy.drop_replies(true),
-        |proxy| proxy.drop_replies(false),
-    )
-    .await;
+    drop_everything_everywhere(|proxy| proxy.drop_replies(true), |proxy| proxy.drop_replies(false)).await;
 }
 
 #[tokio::test]
@@ -199,10 +189,7 @@ async fn a_thousand_dropped_acquires_leave_no_key() {
         if dropped == 1_000 {
             break;
         }
-        assert!(
-            number < 100_000,
-            "an acquire does not complete within so few polls"
-        );
+        assert!(number < 100_000, "an acquire does not complete within so few polls");
         let lock = client.lock(format!("job:{number}"));
         let outcome = match number % 3 {
             0 => poll_hastily(polls, lock.lock()).await.map(drop),
@@ -215,10 +202,7 @@ async fn a_thousand_dropped_acquires_leave_no_key() {
             Some(()) => (completed, polls) = (completed + 1, 0),
         }
     }
-    assert!(
-        completed > 0,
-        "they were dropped everywhere between begin and end"
-    );
+    assert!(completed > 0, "they were dropped everywhere between begin and end");
     eventually("every key to go", || keys(&server) == 0).await;
     // Whatever was still on its way would be behind this.
     drop(client.lock("job:0").lock().await.unwrap());
@@ -309,13 +293,7 @@ async fn a_dropped_release_is_done_all_the_same() {
 #[tokio::test]
 async fn a_dropped_renewal_on_demand_leaves_the_hold_as_it_is() {
     let server = RedisServer::start();
-    let guard = connect(&server)
-        .await
-        .lock("job")
-        .lease(ms(5000))
-        .lock()
-        .await
-        .unwrap();
+    let guard = connect(&server).await.lock("job").lease(ms(5000)).lock().await.unwrap();
     for polls in 0..20 {
         drop(poll_hastily(polls, guard.ensure(guard.remaining() + ms(1))).await);
         assert!(guard.is_held());
@@ -358,12 +336,7 @@ async fn a_connect_that_is_dropped_when_it_has_succeeded_unseen_hangs_up() {
     let waker = woken.clone().into();
     let url = server.url();
     let mut connecting = Box::pin(Client::connect(&url));
-    assert!(
-        connecting
-            .as_mut()
-            .poll(&mut Context::from_waker(&waker))
-            .is_pending()
-    );
+    assert!(connecting.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
     eventually("the connect to succeed", || woken.0.load(Ordering::SeqCst)).await;
     // Two connections: its own, and the one that asks.
     assert_eq!(server.cli(&["CLIENT", "LIST"]).lines().count(), 2);
@@ -387,10 +360,7 @@ async fn a_connect_that_is_dropped_while_the_server_is_silent_hangs_up() {
     let url = format!("redis://{}", server.local_addr().unwrap());
     let builder = Client::builder().timeout(Duration::from_secs(3600));
     let attempt = tokio::spawn(async move { builder.connect(&url).await.map(drop) });
-    let (mut connection, _) = tokio::task::spawn_blocking(move || server.accept())
-        .await
-        .unwrap()
-        .unwrap();
+    let (mut connection, _) = tokio::task::spawn_blocking(move || server.accept()).await.unwrap().unwrap();
     attempt.abort();
     connection.set_read_timeout(Some(SOON)).unwrap();
     let read = tokio::task::spawn_blocking(move || {
@@ -417,10 +387,7 @@ async fn a_subscription_outlives_a_waiter_only_while_others_wait() {
     eventually("the subscription", || listeners(&server, "job") == 1).await;
     first.abort();
     let asked = scripts_run(&server);
-    eventually("the second one to ask", || {
-        scripts_run(&server) > asked || scripts_run(&server) >= 3
-    })
-    .await;
+    eventually("the second one to ask", || scripts_run(&server) > asked || scripts_run(&server) >= 3).await;
     assert_eq!(listeners(&server, "job"), 1);
     second.abort();
     eventually("the end of the subscription", || listeners(&server, "job") == 0).await;

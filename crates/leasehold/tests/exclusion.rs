@@ -28,10 +28,7 @@ struct Dice(u64);
 
 impl Dice {
     fn roll(&mut self, sides: u64) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % sides
     }
 }
@@ -142,12 +139,7 @@ async fn no_two_guards_are_valid_at_once_on_a_network_that_breaks_all_the_time()
         let builder = Client::builder().timeout(ms(300)).poll_interval(ms(200));
         let client = connect_with(builder, &proxy.url()).await;
         for task in 0..TASKS_PER_CLIENT {
-            workers.push(worker(
-                client.clone(),
-                number * 100 + task,
-                until,
-                Arc::clone(&spans),
-            ));
+            workers.push(worker(client.clone(), number * 100 + task, until, Arc::clone(&spans)));
         }
         proxies.push(proxy);
     }
@@ -167,32 +159,20 @@ async fn no_two_guards_are_valid_at_once_on_a_network_that_breaks_all_the_time()
     }
     let spans = Arc::into_inner(spans).unwrap().into_inner().unwrap();
     let who: std::collections::BTreeSet<u64> = spans.iter().map(|span| span.who / 100).collect();
-    assert_eq!(
-        who.len(),
-        usize::try_from(CLIENTS).unwrap(),
-        "every client had it now and then"
-    );
+    assert_eq!(who.len(), usize::try_from(CLIENTS).unwrap(), "every client had it now and then");
     assert!(errors > 0, "the network did break");
     assert_disjoint(spans);
     // Liveness: with the trouble over, everything that may have been left is gone within a lease, and it can be taken.
     eventually("every key to go", || keys(&server) == 0).await;
     eventually("every subscription to end", || listeners(&server, "job") == 0).await;
-    drop(
-        soon("the lock", connect(&server).await.lock("job").lock())
-            .await
-            .unwrap(),
-    );
+    drop(soon("the lock", connect(&server).await.lock("job").lock()).await.unwrap());
 }
 
 #[test]
 #[should_panic(expected = "two valid guards at once")]
 fn spans_that_overlap_are_found() {
     let now = Instant::now();
-    let span = |who, from, to| Span {
-        who,
-        from: now + ms(from),
-        to: now + ms(to),
-    };
+    let span = |who, from, to| Span { who, from: now + ms(from), to: now + ms(to) };
     assert_disjoint(vec![span(1, 0, 10), span(2, 20, 30), span(3, 9, 15)]);
 }
 

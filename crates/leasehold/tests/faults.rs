@@ -78,9 +78,7 @@ async fn a_holder_stops_trusting_its_lock_before_the_server_gives_it_away() {
     let (one, other) = (connect(&server).await, connect(&server).await);
     for _ in 0..5 {
         let guard = one.lock("job").lease(ms(150)).lock().await.unwrap();
-        let next = soon("the end of the lease", other.lock("job").lock())
-            .await
-            .unwrap();
+        let next = soon("the end of the lease", other.lock("job").lock()).await.unwrap();
         assert!(!guard.is_held(), "two at once");
         next.release().await.unwrap();
     }
@@ -89,13 +87,7 @@ async fn a_holder_stops_trusting_its_lock_before_the_server_gives_it_away() {
 #[tokio::test]
 async fn a_server_that_restarts_empty_resolves_lost_as_deleted() {
     let mut server = RedisServer::start();
-    let guard = connect(&server)
-        .await
-        .lock("job")
-        .watchdog(Duration::from_secs(3))
-        .lock()
-        .await
-        .unwrap();
+    let guard = connect(&server).await.lock("job").watchdog(Duration::from_secs(3)).lock().await.unwrap();
     server.restart();
     assert_eq!(soon("the loss", guard.lost()).await, LostReason::Deleted);
     assert!(!guard.is_held());
@@ -105,13 +97,7 @@ async fn a_server_that_restarts_empty_resolves_lost_as_deleted() {
 #[tokio::test]
 async fn a_server_that_stays_away_resolves_lost_as_unreachable() {
     let mut server = RedisServer::start();
-    let guard = connect(&server)
-        .await
-        .lock("job")
-        .watchdog(ms(400))
-        .lock()
-        .await
-        .unwrap();
+    let guard = connect(&server).await.lock("job").watchdog(ms(400)).lock().await.unwrap();
     server.kill();
     assert_eq!(soon("the loss", guard.lost()).await, LostReason::Unreachable);
 }
@@ -131,13 +117,7 @@ async fn a_client_works_again_when_its_server_is_back() {
 #[tokio::test]
 async fn a_deleted_key_resolves_lost_as_deleted() {
     let server = RedisServer::start();
-    let guard = connect(&server)
-        .await
-        .lock("job")
-        .watchdog(ms(600))
-        .lock()
-        .await
-        .unwrap();
+    let guard = connect(&server).await.lock("job").watchdog(ms(600)).lock().await.unwrap();
     tell(&server, &["DEL", "job"]);
     assert_eq!(soon("the loss", guard.lost()).await, LostReason::Deleted);
 }
@@ -145,13 +125,7 @@ async fn a_deleted_key_resolves_lost_as_deleted() {
 #[tokio::test]
 async fn another_holder_resolves_lost_as_taken_over() {
     let server = RedisServer::start();
-    let guard = connect(&server)
-        .await
-        .lock("job")
-        .watchdog(ms(600))
-        .lock()
-        .await
-        .unwrap();
+    let guard = connect(&server).await.lock("job").watchdog(ms(600)).lock().await.unwrap();
     tell(
         &server,
         &[
@@ -191,13 +165,7 @@ async fn a_forced_unlock_is_seen_within_a_third_of_the_lease() {
 #[tokio::test]
 async fn everybody_who_waits_for_a_loss_is_told() {
     let server = RedisServer::start();
-    let guard = connect(&server)
-        .await
-        .lock("job")
-        .lease(ms(150))
-        .lock()
-        .await
-        .unwrap();
+    let guard = connect(&server).await.lock("job").lease(ms(150)).lock().await.unwrap();
     let guard = std::sync::Arc::new(guard);
     let waiting: Vec<_> = (0..8)
         .map(|_| {
@@ -237,12 +205,7 @@ async fn a_body_is_cancelled_when_the_lock_is_lost() {
         }),
     )
     .await;
-    assert_eq!(
-        outcome,
-        Err(RunError::Lost {
-            reason: LostReason::Deleted
-        })
-    );
+    assert_eq!(outcome, Err(RunError::Lost { reason: LostReason::Deleted }));
     assert!(has_ended.await.is_err(), "the body is dropped");
 }
 
@@ -256,22 +219,14 @@ async fn a_value_that_comes_after_the_loss_is_not_returned() {
         leasehold_testkit::wait::eventually(support::SOON, "the end", || !guard.is_held());
         42
     });
-    assert_eq!(
-        outcome.await,
-        Err(RunError::Lost {
-            reason: LostReason::Expired
-        })
-    );
+    assert_eq!(outcome.await, Err(RunError::Lost { reason: LostReason::Expired }));
 }
 
 #[tokio::test]
 async fn a_body_whose_lock_was_taken_unseen_is_told_at_its_end() {
     let server = RedisServer::start();
     let client = connect(&server).await;
-    let outcome = client
-        .lock("job")
-        .run(async |guard| tell(&server, &["DEL", guard.name()]))
-        .await;
+    let outcome = client.lock("job").run(async |guard| tell(&server, &["DEL", guard.name()])).await;
     assert!(matches!(outcome, Err(RunError::Lost { .. })), "{outcome:?}");
 }
 

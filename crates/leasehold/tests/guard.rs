@@ -39,13 +39,7 @@ async fn a_guard_and_its_futures_can_be_moved_to_other_threads() {
 #[tokio::test]
 async fn validity_is_less_than_the_lease_by_the_drift_and_counts_down() {
     let server = RedisServer::start();
-    let guard = connect(&server)
-        .await
-        .lock("job")
-        .lease(LEASE)
-        .lock()
-        .await
-        .unwrap();
+    let guard = connect(&server).await.lock("job").lease(LEASE).lock().await.unwrap();
     let most = LEASE - LEASE / 100 - ms(2);
     let mut before = guard.remaining();
     assert!(before < most && before > most / 2, "{before:?}");
@@ -101,10 +95,7 @@ async fn a_task_that_panics_frees_its_lock() {
 #[test]
 fn a_guard_dropped_on_a_thread_without_a_runtime_frees_the_lock() {
     let server = RedisServer::start();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let lock = async { connect(&server).await.lock("job").lock().await };
     let guard = runtime.block_on(lock).unwrap();
     std::thread::spawn(move || drop(guard)).join().unwrap();
@@ -114,10 +105,7 @@ fn a_guard_dropped_on_a_thread_without_a_runtime_frees_the_lock() {
 #[test]
 fn a_guard_dropped_after_its_runtime_frees_the_lock() {
     let server = RedisServer::start();
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let lock = async { connect(&server).await.lock("job").lock().await };
     let guard = runtime.block_on(lock).unwrap();
     drop(runtime);
@@ -128,21 +116,11 @@ fn a_guard_dropped_after_its_runtime_frees_the_lock() {
 #[test]
 fn a_runtime_that_ends_with_a_guard_inside_frees_the_lock() {
     let server = RedisServer::start();
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let (tell, told) = std::sync::mpsc::channel();
     let url = server.url();
     runtime.spawn(async move {
-        let _guard = Client::connect(&url)
-            .await
-            .unwrap()
-            .lock("job")
-            .lock()
-            .await
-            .unwrap();
+        let _guard = Client::connect(&url).await.unwrap().lock("job").lock().await.unwrap();
         tell.send(()).unwrap();
         std::future::pending::<()>().await;
     });
@@ -189,13 +167,7 @@ fn block_on<F: Future>(future: F) -> F::Output {
 async fn a_forgotten_guard_is_bounded_by_its_bound() {
     let server = RedisServer::start();
     let client = connect(&server).await;
-    let guard = client
-        .lock("job")
-        .watchdog(ms(300))
-        .max_hold(ms(700))
-        .lock()
-        .await
-        .unwrap();
+    let guard = client.lock("job").watchdog(ms(300)).max_hold(ms(700)).lock().await.unwrap();
     std::mem::forget(guard);
     eventually("the bound", || is_free(&server, "job")).await;
 }
@@ -212,10 +184,7 @@ async fn the_last_handle_of_a_client_releases_what_is_left() {
         guards
     };
     drop(client);
-    assert!(
-        guards.iter().all(Guard::is_held),
-        "guards keep their client alive"
-    );
+    assert!(guards.iter().all(Guard::is_held), "guards keep their client alive");
     assert_eq!(keys(&server), 20);
     drop(guards);
     eventually("the releases", || keys(&server) == 0).await;
@@ -243,12 +212,7 @@ async fn closing_releases_everything_and_reports_it() {
         assert_eq!(guard.remaining(), Duration::ZERO);
         assert_eq!(guard.lost().await, LostReason::Closed);
         let outcome = guard.ensure(ms(1)).await;
-        assert_eq!(
-            outcome,
-            Err(EnsureError::Lost {
-                reason: LostReason::Closed
-            })
-        );
+        assert_eq!(outcome, Err(EnsureError::Lost { reason: LostReason::Closed }));
         assert_eq!(guard.release().await, Ok(Released::NotHeld));
     }
 }
@@ -267,18 +231,12 @@ async fn closing_refuses_waiters_and_everything_later() {
     eventually("them to wait", || support::listeners(&server, "job") == 1).await;
     soon("the report", client.close()).await;
     for waiter in waiters {
-        assert_eq!(
-            soon("the refusal", waiter).await.unwrap(),
-            Err(AcquireError::Closed)
-        );
+        assert_eq!(soon("the refusal", waiter).await.unwrap(), Err(AcquireError::Closed));
     }
     let lock = client.lock("other");
     assert_eq!(lock.lock().await.map(drop), Err(AcquireError::Closed));
     assert_eq!(lock.try_lock().await.map(drop), Err(AcquireError::Closed));
-    assert_eq!(
-        lock.try_lock_for(ms(50)).await.map(drop),
-        Err(AcquireError::Closed)
-    );
+    assert_eq!(lock.try_lock_for(ms(50)).await.map(drop), Err(AcquireError::Closed));
     assert_eq!(lock.is_locked().await, Err(InspectError::Closed));
     assert_eq!(lock.force_unlock().await, Err(InspectError::Closed));
     assert_eq!(keys(&server), 1, "somebody else's hold stays");
@@ -300,13 +258,7 @@ async fn closing_while_the_server_is_silent_ends_in_time_and_says_what_is_open()
 #[tokio::test]
 async fn ensuring_what_is_there_sends_nothing() {
     let server = RedisServer::start();
-    let guard = connect(&server)
-        .await
-        .lock("job")
-        .lease(LEASE)
-        .lock()
-        .await
-        .unwrap();
+    let guard = connect(&server).await.lock("job").lease(LEASE).lock().await.unwrap();
     let monitor = Monitor::start(&server);
     guard.ensure(LEASE / 2).await.unwrap();
     guard.ensure(Duration::ZERO).await.unwrap();
@@ -316,13 +268,7 @@ async fn ensuring_what_is_there_sends_nothing() {
 #[tokio::test]
 async fn ensuring_more_than_is_left_renews_once() {
     let server = RedisServer::start();
-    let guard = connect(&server)
-        .await
-        .lock("job")
-        .lease(ms(2000))
-        .lock()
-        .await
-        .unwrap();
+    let guard = connect(&server).await.lock("job").lease(ms(2000)).lock().await.unwrap();
     let monitor = Monitor::start(&server);
     eventually("some of the lease to pass", || guard.remaining() < ms(1700)).await;
     guard.ensure(ms(1800)).await.unwrap();
@@ -333,13 +279,7 @@ async fn ensuring_more_than_is_left_renews_once() {
 #[tokio::test]
 async fn ensures_at_the_same_time_share_their_renewal() {
     let server = RedisServer::start();
-    let guard = connect(&server)
-        .await
-        .lock("job")
-        .lease(ms(5000))
-        .lock()
-        .await
-        .unwrap();
+    let guard = connect(&server).await.lock("job").lease(ms(5000)).lock().await.unwrap();
     let monitor = Monitor::start(&server);
     eventually("some of the lease to pass", || guard.remaining() < ms(4700)).await;
     let all = (0..8).map(|_| guard.ensure(ms(4800)));
@@ -352,22 +292,13 @@ async fn ensures_at_the_same_time_share_their_renewal() {
 #[tokio::test]
 async fn ensuring_more_than_a_lease_is_refused() {
     let server = RedisServer::start();
-    let guard = connect(&server)
-        .await
-        .lock("job")
-        .lease(LEASE)
-        .lock()
-        .await
-        .unwrap();
+    let guard = connect(&server).await.lock("job").lease(LEASE).lock().await.unwrap();
     let monitor = Monitor::start(&server);
     let EnsureError::TooLong { most } = guard.ensure(LEASE).await.unwrap_err() else {
         panic!("more than the validity of a lease")
     };
     assert!(most < LEASE);
-    assert!(matches!(
-        guard.ensure(Duration::MAX).await,
-        Err(EnsureError::TooLong { .. })
-    ));
+    assert!(matches!(guard.ensure(Duration::MAX).await, Err(EnsureError::TooLong { .. })));
     assert_eq!(sent(&monitor), []);
     assert!(guard.is_held());
 }
@@ -375,42 +306,20 @@ async fn ensuring_more_than_a_lease_is_refused() {
 #[tokio::test]
 async fn ensuring_a_lost_hold_says_why_it_is_lost() {
     let server = RedisServer::start();
-    let guard = connect(&server)
-        .await
-        .lock("job")
-        .lease(ms(60))
-        .lock()
-        .await
-        .unwrap();
+    let guard = connect(&server).await.lock("job").lease(ms(60)).lock().await.unwrap();
     soon("the end", guard.lost()).await;
     let outcome = guard.ensure(ms(1)).await;
-    assert_eq!(
-        outcome,
-        Err(EnsureError::Lost {
-            reason: LostReason::Expired
-        })
-    );
+    assert_eq!(outcome, Err(EnsureError::Lost { reason: LostReason::Expired }));
 }
 
 #[tokio::test]
 async fn ensuring_a_hold_that_was_deleted_unseen_finds_out() {
     let server = RedisServer::start();
-    let guard = connect(&server)
-        .await
-        .lock("job")
-        .lease(ms(2000))
-        .lock()
-        .await
-        .unwrap();
+    let guard = connect(&server).await.lock("job").lease(ms(2000)).lock().await.unwrap();
     eventually("some of the lease to pass", || guard.remaining() < ms(1900)).await;
     tell(&server, &["DEL", "job"]);
     let outcome = guard.ensure(ms(1950)).await;
-    assert_eq!(
-        outcome,
-        Err(EnsureError::Lost {
-            reason: LostReason::Deleted
-        })
-    );
+    assert_eq!(outcome, Err(EnsureError::Lost { reason: LostReason::Deleted }));
     assert!(!guard.is_held());
     assert!(is_free(&server, "job"), "a renewal never takes a lock");
 }
@@ -418,13 +327,7 @@ async fn ensuring_a_hold_that_was_deleted_unseen_finds_out() {
 #[tokio::test]
 async fn ensuring_does_not_shorten_what_the_server_keeps() {
     let server = RedisServer::start();
-    let guard = connect(&server)
-        .await
-        .lock("job")
-        .lease(ms(2000))
-        .lock()
-        .await
-        .unwrap();
+    let guard = connect(&server).await.lock("job").lease(ms(2000)).lock().await.unwrap();
     tell(&server, &["PEXPIRE", "job", "60000"]);
     eventually("some of the lease to pass", || guard.remaining() < ms(1800)).await;
     guard.ensure(ms(1900)).await.unwrap();
@@ -436,10 +339,7 @@ async fn what_a_guard_shows_of_itself_is_its_name_and_its_owner() {
     let server = RedisServer::start();
     let guard = connect(&server).await.lock("job").lock().await.unwrap();
     let shown = format!("{guard:?}");
-    assert!(
-        shown.contains("job") && shown.contains(&guard.wire_owner().to_string()),
-        "{shown}"
-    );
+    assert!(shown.contains("job") && shown.contains(&guard.wire_owner().to_string()), "{shown}");
     assert_eq!(fields(&server, "job").len(), 1);
 }
 
@@ -454,10 +354,7 @@ async fn closing_undoes_an_acquire_that_is_still_on_its_way() {
     });
     eventually("the script to run", || !is_free(&server, "job")).await;
     let closing = tokio::spawn(async move { client.close().await });
-    assert_eq!(
-        soon("the refusal", acquiring).await.unwrap(),
-        Err(AcquireError::Closed)
-    );
+    assert_eq!(soon("the refusal", acquiring).await.unwrap(), Err(AcquireError::Closed));
     assert!(!closing.is_finished(), "it waits for what is on its way");
     proxy.hold_replies(false);
     assert_eq!(soon("the report", closing).await.unwrap().unconfirmed, 0);

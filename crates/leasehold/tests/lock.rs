@@ -29,10 +29,7 @@ async fn a_held_lock_is_refused_to_everybody_else() {
     let (one, other) = (connect(&server).await, connect(&server).await);
     let guard = one.lock("job").try_lock().await.unwrap().unwrap();
     assert!(other.lock("job").try_lock().await.unwrap().is_none());
-    assert!(
-        one.lock("job").try_lock().await.unwrap().is_none(),
-        "no owner is shared by accident"
-    );
+    assert!(one.lock("job").try_lock().await.unwrap().is_none(), "no owner is shared by accident");
     assert!(other.lock("job").try_lock_for(ms(30)).await.unwrap().is_none());
     assert!(guard.is_held());
 }
@@ -81,10 +78,7 @@ async fn an_uncontended_acquire_and_its_release_are_one_command_each() {
         guard.release().await.unwrap();
         assert_eq!(sent(&monitor), [Ok(Verb::Acquire), Ok(Verb::Release)], "{way}");
         assert!(
-            monitor
-                .commands()
-                .iter()
-                .all(|words| words[0].eq_ignore_ascii_case("evalsha")),
+            monitor.commands().iter().all(|words| words[0].eq_ignore_ascii_case("evalsha")),
             "{way}: known scripts travel as their hash"
         );
     }
@@ -134,14 +128,7 @@ async fn asking_once_is_one_command_and_no_subscription_also_when_refused() {
     let _guard = one.lock("job").lock().await.unwrap();
     let monitor = Monitor::start(&server);
     assert!(other.lock("job").try_lock().await.unwrap().is_none());
-    assert!(
-        other
-            .lock("job")
-            .try_lock_for(Duration::ZERO)
-            .await
-            .unwrap()
-            .is_none()
-    );
+    assert!(other.lock("job").try_lock_for(Duration::ZERO).await.unwrap().is_none());
     assert_eq!(sent(&monitor), [Ok(Verb::Acquire), Ok(Verb::Acquire)]);
 }
 
@@ -186,10 +173,7 @@ async fn a_lock_is_forced_free_and_its_holder_is_told_at_its_release() {
 async fn forcing_a_lock_free_wakes_its_waiters() {
     let server = RedisServer::start();
     let slow_to_poll = Client::builder().poll_interval(Duration::from_secs(600));
-    let (one, other) = (
-        connect(&server).await,
-        slow_to_poll.connect(&server.url()).await.unwrap(),
-    );
+    let (one, other) = (connect(&server).await, slow_to_poll.connect(&server.url()).await.unwrap());
     let _guard = one.lock("job").lock().await.unwrap();
     let waiter = tokio::spawn({
         let lock = other.lock("job");
@@ -210,10 +194,7 @@ async fn a_release_by_somebody_who_lost_the_lock_does_not_touch_its_new_holder()
     let new = other.lock("job").lock().await.unwrap();
     let before = (fields(&server, "job"), scripts_run(&server));
     assert_eq!(old.release().await, Ok(Released::NotHeld));
-    assert_eq!(
-        (fields(&server, "job"), scripts_run(&server)),
-        (before.0, before.1 + 1)
-    );
+    assert_eq!((fields(&server, "job"), scripts_run(&server)), (before.0, before.1 + 1));
     assert_eq!(new.release().await, Ok(Released::Released));
 }
 

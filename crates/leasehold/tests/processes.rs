@@ -53,10 +53,7 @@ impl Cast {
     /// Waits until the child says this in a line of its own; it may stand behind what the test harness writes.
     fn wait_for(&mut self, word: &str) -> String {
         let lines = BufReader::new(self.0.stdout.as_mut().unwrap()).lines();
-        lines
-            .map(Result::unwrap)
-            .find(|line| line.contains(word))
-            .expect("the child says it before it ends")
+        lines.map(Result::unwrap).find(|line| line.contains(word)).expect("the child says it before it ends")
     }
 }
 
@@ -92,10 +89,7 @@ async fn count_in_tasks(url: &str, file: &Path) {
                 for _ in 0..SECTIONS_PER_TASK {
                     let guard = lock.lock().await.unwrap();
                     add_one(&file).await;
-                    assert!(
-                        guard.is_held(),
-                        "a section of microseconds fits into a lease of 30 s"
-                    );
+                    assert!(guard.is_held(), "a section of microseconds fits into a lease of 30 s");
                     drop(guard);
                 }
             }));
@@ -166,10 +160,7 @@ async fn a_killed_holder_blocks_others_for_at_most_one_lease() {
     holder.0.kill().unwrap();
     holder.0.wait().unwrap();
     let left = pttl(&server, "job");
-    assert!(
-        (1..=900).contains(&left),
-        "{left} ms are left of a lease of {LEASE:?}"
-    );
+    assert!((1..=900).contains(&left), "{left} ms are left of a lease of {LEASE:?}");
     let killed = Instant::now();
     let guard = soon("the lock", waiter.lock("job").lock()).await.unwrap();
     assert!(killed.elapsed() < LEASE + LEASE, "it took {:?}", killed.elapsed());

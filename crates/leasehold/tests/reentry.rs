@@ -39,10 +39,7 @@ async fn n_acquires_need_n_releases_in_any_order() {
         let guard = guards.swap_remove(left / 2);
         assert_eq!(guard.release().await, Ok(Released::Released));
         assert_eq!(count(&server, "job"), u32::try_from(left).unwrap());
-        assert!(
-            client.lock("job").try_lock().await.unwrap().is_none(),
-            "others see one hold"
-        );
+        assert!(client.lock("job").try_lock().await.unwrap().is_none(), "others see one hold");
     }
     assert_eq!(guards.pop().unwrap().release().await, Ok(Released::Released));
     assert!(is_free(&server, "job"));
@@ -79,15 +76,7 @@ async fn owners_of_the_same_client_exclude_each_other() {
     let client = connect(&server).await;
     let (one, other) = (client.owner(), Owner::unique());
     let _guard = client.lock("job").owned_by(&one).lock().await.unwrap();
-    assert!(
-        client
-            .lock("job")
-            .owned_by(&other)
-            .try_lock()
-            .await
-            .unwrap()
-            .is_none()
-    );
+    assert!(client.lock("job").owned_by(&other).try_lock().await.unwrap().is_none());
 }
 
 #[tokio::test]
@@ -96,15 +85,7 @@ async fn an_owner_of_two_clients_is_two_holders_on_the_server() {
     let (one, other) = (connect(&server).await, connect(&server).await);
     let owner = Owner::unique();
     let _guard = one.lock("job").owned_by(&owner).lock().await.unwrap();
-    assert!(
-        other
-            .lock("job")
-            .owned_by(&owner)
-            .try_lock()
-            .await
-            .unwrap()
-            .is_none()
-    );
+    assert!(other.lock("job").owned_by(&owner).try_lock().await.unwrap().is_none());
 }
 
 #[tokio::test]
@@ -115,10 +96,7 @@ async fn a_new_hold_of_the_same_owner_has_a_new_wire_owner() {
     let mut seen = Vec::new();
     for _ in 0..5 {
         let guard = lock.lock().await.unwrap();
-        assert!(
-            !seen.contains(&guard.wire_owner()),
-            "a wire owner is never used twice"
-        );
+        assert!(!seen.contains(&guard.wire_owner()), "a wire owner is never used twice");
         seen.push(guard.wire_owner());
         guard.release().await.unwrap();
     }
@@ -209,10 +187,7 @@ async fn outside_a_scope_every_acquire_is_its_own_owner() {
 async fn a_partial_release_keeps_the_lease() {
     let server = RedisServer::start();
     let client = connect(&server).await;
-    let lock = client
-        .lock("job")
-        .owned_by(&client.owner())
-        .lease(Duration::from_secs(60));
+    let lock = client.lock("job").owned_by(&client.owner()).lease(Duration::from_secs(60));
     let outer = lock.lock().await.unwrap();
     let inner = lock.lock().await.unwrap();
     // Shorten it by hand: a release that set the lease anew would be seen.
@@ -263,10 +238,7 @@ async fn a_watched_re_entry_of_a_fixed_lease_is_renewed_for_as_long_as_it_lasts(
     support::time_passes(ms(900)).await;
     assert!(outer.is_held() && inner.is_held());
     inner.release().await.unwrap();
-    assert_eq!(
-        soon("the end of the fixed lease", outer.lost()).await,
-        LostReason::Expired
-    );
+    assert_eq!(soon("the end of the fixed lease", outer.lost()).await, LostReason::Expired);
 }
 
 #[tokio::test]
@@ -279,9 +251,7 @@ async fn re_entering_a_hold_that_has_expired_is_lost_and_never_a_fresh_acquire()
     eventually("the key to run out", || is_free(&server, "job")).await;
     for _ in 0..2 {
         let outcome = lock.try_lock().await;
-        let expected = AcquireError::Lost {
-            reason: LostReason::Expired,
-        };
+        let expected = AcquireError::Lost { reason: LostReason::Expired };
         assert_eq!(outcome.unwrap_err(), expected);
         assert_eq!(soon("the verdict", lock.lock()).await.unwrap_err(), expected);
     }
@@ -300,15 +270,7 @@ async fn re_entering_a_hold_that_was_deleted_unseen_is_lost() {
     let outer = lock.lock().await.unwrap();
     tell(&server, &["DEL", "job"]);
     let outcome = lock.try_lock().await;
-    assert!(
-        matches!(
-            outcome,
-            Err(AcquireError::Lost {
-                reason: LostReason::Deleted
-            })
-        ),
-        "{outcome:?}"
-    );
+    assert!(matches!(outcome, Err(AcquireError::Lost { reason: LostReason::Deleted })), "{outcome:?}");
     assert!(is_free(&server, "job"), "it was not taken afresh");
     assert!(!outer.is_held(), "the outer hold has heard of it");
 }
@@ -322,37 +284,20 @@ async fn re_entering_a_hold_that_somebody_else_took_over_is_lost() {
     other.lock("job").force_unlock().await.unwrap();
     let _thief = other.lock("job").lock().await.unwrap();
     let outcome = lock.try_lock().await;
-    assert!(
-        matches!(
-            outcome,
-            Err(AcquireError::Lost {
-                reason: LostReason::TakenOver
-            })
-        ),
-        "{outcome:?}"
-    );
+    assert!(matches!(outcome, Err(AcquireError::Lost { reason: LostReason::TakenOver })), "{outcome:?}");
 }
 
 #[tokio::test]
 async fn a_re_entry_without_an_answer_extends_nothing_and_leaves_one_hold() {
     let (server, proxy) = server_and_proxy();
     let client = connect_through(&proxy, ms(250)).await;
-    let lock = client
-        .lock("job")
-        .owned_by(&client.owner())
-        .lease(Duration::from_secs(20));
+    let lock = client.lock("job").owned_by(&client.owner()).lease(Duration::from_secs(20));
     let outer = lock.lock().await.unwrap();
     let before = outer.remaining();
     proxy.drop_replies(true);
     let outcome = soon("the timeout", lock.try_lock()).await;
-    assert!(
-        matches!(outcome, Err(AcquireError::Unknown { .. })),
-        "{outcome:?}"
-    );
-    assert!(
-        outer.remaining() < before,
-        "its own lease was confirmed, and nothing since"
-    );
+    assert!(matches!(outcome, Err(AcquireError::Unknown { .. })), "{outcome:?}");
+    assert!(outer.remaining() < before, "its own lease was confirmed, and nothing since");
     assert_eq!(count(&server, "job"), 2, "the script did run");
     proxy.drop_replies(false);
     eventually("the count to be put right", || count(&server, "job") == 1).await;

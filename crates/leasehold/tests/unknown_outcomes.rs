@@ -24,9 +24,7 @@ async fn an_acquire_that_ran_without_its_reply_is_unknown_and_undone_when_the_se
     let client = connect_through(&proxy, TIMEOUT).await;
     proxy.drop_replies(true);
     let outcome = soon("the timeout", client.lock("job").try_lock()).await;
-    let Err(AcquireError::Unknown { free_within, source }) = outcome else {
-        panic!("{outcome:?}")
-    };
+    let Err(AcquireError::Unknown { free_within, source }) = outcome else { panic!("{outcome:?}") };
     assert_eq!(source.kind, StoreErrorKind::Timeout);
     assert!(
         free_within > Duration::from_secs(25) && free_within < Duration::from_secs(31),
@@ -36,10 +34,7 @@ async fn an_acquire_that_ran_without_its_reply_is_unknown_and_undone_when_the_se
     proxy.drop_replies(false);
     let left = pttl(&server, "job");
     eventually("the undo", || is_free(&server, "job")).await;
-    assert!(
-        left == -2 || left > 5_000,
-        "the lease would have lasted: {left} ms"
-    );
+    assert!(left == -2 || left > 5_000, "the lease would have lasted: {left} ms");
 }
 
 #[tokio::test]
@@ -48,14 +43,9 @@ async fn an_acquire_whose_connection_breaks_is_unknown_and_undone_at_once() {
     let client = connect_through(&proxy, TIMEOUT).await;
     proxy.cut_on_nth_reply(1);
     let outcome = client.lock("job").try_lock().await;
-    let Err(AcquireError::Unknown { source, .. }) = outcome else {
-        panic!("{outcome:?}")
-    };
+    let Err(AcquireError::Unknown { source, .. }) = outcome else { panic!("{outcome:?}") };
     assert_eq!(source.kind, StoreErrorKind::ConnectionLost);
-    eventually("acquire and undo", || {
-        scripts_run(&server) >= 2 && is_free(&server, "job")
-    })
-    .await;
+    eventually("acquire and undo", || scripts_run(&server) >= 2 && is_free(&server, "job")).await;
 }
 
 #[tokio::test]
@@ -63,9 +53,7 @@ async fn a_waiting_acquire_asks_again_after_a_lost_reply_and_holds_once() {
     let (server, proxy) = server_and_proxy();
     let client = connect_through(&proxy, Duration::from_secs(5)).await;
     proxy.cut_on_nth_reply(1);
-    let guard = soon("the second question", client.lock("job").lock())
-        .await
-        .unwrap();
+    let guard = soon("the second question", client.lock("job").lock()).await.unwrap();
     assert_eq!(count(&server, "job"), 1);
     assert!(fields(&server, "job").contains_key(&guard.wire_owner().to_string()));
     assert_eq!(guard.release().await, Ok(Released::Released));
@@ -78,10 +66,7 @@ async fn a_wait_whose_replies_are_all_lost_ends_as_unknown_at_its_deadline() {
     let client = connect_through(&proxy, Duration::from_secs(30)).await;
     proxy.drop_replies(true);
     let outcome = soon("the deadline", client.lock("job").try_lock_for(ms(200))).await;
-    assert!(
-        matches!(outcome, Err(AcquireError::Unknown { .. })),
-        "{outcome:?}"
-    );
+    assert!(matches!(outcome, Err(AcquireError::Unknown { .. })), "{outcome:?}");
     assert!(!is_free(&server, "job"));
     // The call is still within its own timeout; its connection is reset now.
     proxy.drop_replies(false);
@@ -94,10 +79,7 @@ async fn a_request_that_never_arrived_leaves_nothing() {
     let client = connect_through(&proxy, TIMEOUT).await;
     proxy.drop_requests(true);
     let outcome = soon("the timeout", client.lock("job").try_lock()).await;
-    assert!(
-        matches!(outcome, Err(AcquireError::Unknown { .. })),
-        "{outcome:?}"
-    );
+    assert!(matches!(outcome, Err(AcquireError::Unknown { .. })), "{outcome:?}");
     proxy.drop_requests(false);
     let guard = soon("the next acquire", client.lock("job").lock()).await.unwrap();
     assert_eq!(keys(&server), 1);
@@ -116,9 +98,7 @@ async fn a_refused_connection_is_known_not_to_have_acquired() {
     if matches!(outcome, Err(AcquireError::Unknown { .. })) {
         outcome = soon("the second refusal", client.lock("job").try_lock()).await;
     }
-    let Err(AcquireError::Store(source)) = outcome else {
-        panic!("{outcome:?}")
-    };
+    let Err(AcquireError::Store(source)) = outcome else { panic!("{outcome:?}") };
     assert_ne!(source.kind, StoreErrorKind::Server);
     proxy.refuse(false);
     assert_eq!(keys(&server), 0);
@@ -130,10 +110,7 @@ async fn a_grant_after_the_deadline_is_given_back_and_not_reported() {
     let client = connect_through(&proxy, Duration::from_secs(30)).await;
     proxy.hold_replies(true);
     let outcome = soon("the deadline", client.lock("job").try_lock_for(ms(100))).await;
-    assert!(
-        matches!(outcome, Err(AcquireError::Unknown { .. })),
-        "{outcome:?}"
-    );
+    assert!(matches!(outcome, Err(AcquireError::Unknown { .. })), "{outcome:?}");
     assert_eq!(count(&server, "job"), 1);
     proxy.hold_replies(false);
     eventually("the undo", || is_free(&server, "job")).await;
@@ -153,10 +130,7 @@ async fn a_grant_that_comes_when_its_lease_is_over_is_not_reported() {
     eventually("the lease to run out", || is_free(&server, "job")).await;
     proxy.hold_replies(false);
     let outcome = soon("the verdict", attempt).await.unwrap();
-    assert!(
-        matches!(outcome, Err(AcquireError::LeaseTooShort { .. })),
-        "{outcome:?}"
-    );
+    assert!(matches!(outcome, Err(AcquireError::LeaseTooShort { .. })), "{outcome:?}");
 }
 
 #[tokio::test]
@@ -166,9 +140,7 @@ async fn a_release_that_nobody_answers_is_unconfirmed_and_done_later() {
     let guard = client.lock("job").lock().await.unwrap();
     proxy.black_hole(true);
     let outcome = soon("the timeout", guard.release()).await;
-    let Err(ReleaseError::Unconfirmed { free_within, .. }) = outcome else {
-        panic!("{outcome:?}")
-    };
+    let Err(ReleaseError::Unconfirmed { free_within, .. }) = outcome else { panic!("{outcome:?}") };
     assert!(
         free_within > Duration::from_secs(20) && free_within < Duration::from_secs(31),
         "{free_within:?}"
@@ -258,19 +230,12 @@ async fn a_dropped_waiter_whose_question_is_unanswered_leaves_nothing() {
 async fn a_renewal_on_demand_that_nobody_answers_is_unconfirmed() {
     let (_server, proxy) = server_and_proxy();
     let client = connect_through(&proxy, TIMEOUT).await;
-    let guard = client
-        .lock("job")
-        .lease(Duration::from_secs(20))
-        .lock()
-        .await
-        .unwrap();
+    let guard = client.lock("job").lease(Duration::from_secs(20)).lock().await.unwrap();
     support::time_passes(ms(20)).await;
     let before = guard.remaining();
     proxy.black_hole(true);
     let outcome = soon("the timeout", guard.ensure(before + ms(10))).await;
-    let Err(EnsureError::Unconfirmed { remaining, .. }) = outcome else {
-        panic!("{outcome:?}")
-    };
+    let Err(EnsureError::Unconfirmed { remaining, .. }) = outcome else { panic!("{outcome:?}") };
     assert!(remaining <= before, "an unanswered renewal extends nothing");
     assert!(guard.is_held());
     proxy.black_hole(false);
@@ -284,10 +249,7 @@ async fn an_undo_does_not_touch_the_holder_that_refused_the_acquire() {
     let before = fields(&server, "job");
     proxy.cut_on_nth_reply(1);
     let outcome = client.lock("job").try_lock().await;
-    assert!(
-        matches!(outcome, Err(AcquireError::Unknown { .. })),
-        "{outcome:?}"
-    );
+    assert!(matches!(outcome, Err(AcquireError::Unknown { .. })), "{outcome:?}");
     eventually("the undo", || scripts_run(&server) >= 2).await;
     assert_eq!(fields(&server, "job"), before);
     tell(&server, &["DEL", "job"]);
@@ -301,13 +263,7 @@ async fn a_look_that_nobody_answers_is_an_error_within_the_timeout() {
     proxy.black_hole(true);
     let lock = client.lock("job");
     let outcome = soon("the timeout", lock.is_locked()).await;
-    assert!(
-        matches!(outcome, Err(leasehold::InspectError::Store(_))),
-        "{outcome:?}"
-    );
+    assert!(matches!(outcome, Err(leasehold::InspectError::Store(_))), "{outcome:?}");
     let outcome = soon("the timeout", lock.force_unlock()).await;
-    assert!(
-        matches!(outcome, Err(leasehold::InspectError::Store(_))),
-        "{outcome:?}"
-    );
+    assert!(matches!(outcome, Err(leasehold::InspectError::Store(_))), "{outcome:?}");
 }

@@ -52,10 +52,7 @@ async fn a_wake_up_hands_a_released_lock_over_in_under_twenty_milliseconds_media
         let asked = scripts_run(&server);
         let waiting = wait_in_task(&waiter, "job");
         sleeps(&server, "job", asked).await;
-        assert!(
-            guard.remaining() > Duration::from_secs(20),
-            "the lease has most of its 30 s to go"
-        );
+        assert!(guard.remaining() > Duration::from_secs(20), "the lease has most of its 30 s to go");
         let released = Instant::now();
         guard.release().await.unwrap();
         let (guard, got) = soon("the wake-up", waiting).await.unwrap().unwrap();
@@ -123,11 +120,7 @@ async fn a_waiter_whose_messages_are_all_dropped_is_within_its_deadline() {
         sleeps(&server, "job", asked).await;
         guard.release().await.unwrap();
         let guard = soon("the lock", waiting).await.unwrap().unwrap();
-        guard
-            .expect("it is got within the deadline")
-            .release()
-            .await
-            .unwrap();
+        guard.expect("it is got within the deadline").release().await.unwrap();
     }
 }
 
@@ -156,12 +149,7 @@ async fn a_killed_subscription_is_made_again_and_what_was_missed_is_asked_for() 
     tell(&server, &["CLIENT", "KILL", "TYPE", "pubsub"]);
     tell(&server, &["EVAL", freed, "1", "job", &support::channel("job")]);
     drop(guard);
-    drop(
-        soon("the look after the reconnect", waiting)
-            .await
-            .unwrap()
-            .unwrap(),
-    );
+    drop(soon("the look after the reconnect", waiting).await.unwrap().unwrap());
 }
 
 #[tokio::test]
@@ -169,9 +157,7 @@ async fn a_waiter_gets_a_lock_whose_holder_vanished_when_the_lease_ends() {
     let server = RedisServer::start();
     let client = connect_without_polling(&server).await;
     hold_by_hand(&server, "job", ms(300));
-    let guard = soon("the end of the lease", client.lock("job").lock())
-        .await
-        .unwrap();
+    let guard = soon("the end of the lease", client.lock("job").lock()).await.unwrap();
     assert!(guard.is_held());
 }
 
@@ -239,11 +225,7 @@ async fn a_hand_over_within_one_client_costs_one_release_and_one_acquire() {
     assert_eq!(times_sent(&monitor, Verb::Release), 11);
     // Each turn asks once, and may ask once more when the message of the release before it comes late.
     let asked = times_sent(&monitor, Verb::Acquire);
-    assert!(
-        (10..=20).contains(&asked),
-        "{asked} questions for 10 turns: {:?}",
-        sent(&monitor)
-    );
+    assert!((10..=20).contains(&asked), "{asked} questions for 10 turns: {:?}", sent(&monitor));
 }
 
 #[tokio::test]
@@ -253,10 +235,7 @@ async fn a_wait_that_ends_leaves_no_subscription_and_no_key() {
     hold_by_hand(&server, "job", NEVER);
     let started = Instant::now();
     assert!(client.lock("job").try_lock_for(ms(150)).await.unwrap().is_none());
-    assert!(
-        started.elapsed() >= ms(150),
-        "it waited for as long as it was told"
-    );
+    assert!(started.elapsed() >= ms(150), "it waited for as long as it was told");
     eventually("the subscription to end", || listeners(&server, "job") == 0).await;
     tell(&server, &["DEL", "job"]);
     assert!(client.lock("job").try_lock().await.unwrap().is_some());
@@ -286,15 +265,9 @@ async fn a_frozen_server_does_not_stretch_a_deadline() {
     let client = connect_with(builder, &server.url()).await;
     server.freeze();
     let outcome = soon("the deadline", client.lock("job").try_lock_for(ms(200))).await;
-    assert!(
-        matches!(outcome, Err(AcquireError::Unknown { .. })),
-        "{outcome:?}"
-    );
+    assert!(matches!(outcome, Err(AcquireError::Unknown { .. })), "{outcome:?}");
     server.thaw();
-    eventually("the undo", || {
-        is_free(&server, "job") && scripts_run(&server) >= 2
-    })
-    .await;
+    eventually("the undo", || is_free(&server, "job") && scripts_run(&server) >= 2).await;
 }
 
 #[tokio::test]
@@ -306,10 +279,7 @@ async fn a_deadline_behind_a_frozen_head_is_kept_as_well() {
     let head = wait_in_task(&client, "job");
     tokio::task::yield_now().await;
     let outcome = soon("the deadline", client.lock("job").try_lock_for(ms(200))).await;
-    assert!(
-        matches!(outcome, Err(AcquireError::Store(_))),
-        "it sent nothing itself: {outcome:?}"
-    );
+    assert!(matches!(outcome, Err(AcquireError::Store(_))), "it sent nothing itself: {outcome:?}");
     server.thaw();
     drop(soon("the head", head).await.unwrap().unwrap());
 }
@@ -327,19 +297,10 @@ async fn waiting_for_ever_fails_when_the_server_is_gone_for_a_timeout_and_for_th
     server.kill();
     for waiter in waiters {
         let outcome = soon("its failure", waiter).await.unwrap().map(drop);
-        assert!(
-            matches!(
-                outcome,
-                Err(AcquireError::Store(_) | AcquireError::Unknown { .. })
-            ),
-            "{outcome:?}"
-        );
+        assert!(matches!(outcome, Err(AcquireError::Store(_) | AcquireError::Unknown { .. })), "{outcome:?}");
     }
     let took = killed.elapsed();
-    assert!(
-        took < 10 * TIMEOUT,
-        "one after the other would take 20 timeouts; it took {took:?}"
-    );
+    assert!(took < 10 * TIMEOUT, "one after the other would take 20 timeouts; it took {took:?}");
 }
 
 #[tokio::test]

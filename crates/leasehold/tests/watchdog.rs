@@ -52,20 +52,11 @@ async fn fifty_locks_of_one_client_are_all_kept() {
 async fn renewals_come_every_third_of_the_lease_and_no_oftener() {
     let server = RedisServer::start();
     let lease = ms(600);
-    let guard = connect(&server)
-        .await
-        .lock("job")
-        .watchdog(lease)
-        .lock()
-        .await
-        .unwrap();
+    let guard = connect(&server).await.lock("job").watchdog(lease).lock().await.unwrap();
     let monitor = Monitor::start(&server);
     time_passes(3 * lease).await;
     let renewals = times_sent(&monitor, Verb::Renew);
-    assert!(
-        (7..=10).contains(&renewals),
-        "{renewals} renewals in three leases"
-    );
+    assert!((7..=10).contains(&renewals), "{renewals} renewals in three leases");
     drop(guard);
 }
 
@@ -85,11 +76,7 @@ async fn a_fixed_lease_is_not_renewed_and_ends_by_itself() {
 #[tokio::test]
 async fn a_hold_ends_at_its_bound() {
     let server = RedisServer::start();
-    let lock = connect(&server)
-        .await
-        .lock("job")
-        .watchdog(LEASE)
-        .max_hold(ms(1000));
+    let lock = connect(&server).await.lock("job").watchdog(LEASE).max_hold(ms(1000));
     let started = Instant::now();
     let guard = lock.lock().await.unwrap();
     let mut longest = 0;
@@ -100,10 +87,7 @@ async fn a_hold_ends_at_its_bound() {
     .await;
     assert_eq!(guard.lost().await, LostReason::Expired);
     let lasted = started.elapsed();
-    assert!(
-        lasted > 2 * LEASE,
-        "it was renewed up to its bound, and lasted {lasted:?}"
-    );
+    assert!(lasted > 2 * LEASE, "it was renewed up to its bound, and lasted {lasted:?}");
     // A look takes a while, so the sum of its two clocks is a little high at worst.
     assert!(longest < 1000 + 150, "the key would have lived for {longest} ms");
     eventually("the key to run out", || is_free(&server, "job")).await;
@@ -112,13 +96,7 @@ async fn a_hold_ends_at_its_bound() {
 #[tokio::test]
 async fn a_bound_shorter_than_the_lease_is_the_lease() {
     let server = RedisServer::start();
-    let guard = connect(&server)
-        .await
-        .lock("job")
-        .max_hold(ms(400))
-        .lock()
-        .await
-        .unwrap();
+    let guard = connect(&server).await.lock("job").max_hold(ms(400)).lock().await.unwrap();
     assert!(pttl(&server, "job") <= 400);
     assert_eq!(soon("the end", guard.lost()).await, LostReason::Expired);
 }
@@ -128,13 +106,7 @@ async fn renewals_stop_at_their_number() {
     let server = RedisServer::start();
     let client = connect(&server).await;
     let monitor = Monitor::start(&server);
-    let guard = client
-        .lock("job")
-        .watchdog(LEASE)
-        .max_renewals(2)
-        .lock()
-        .await
-        .unwrap();
+    let guard = client.lock("job").watchdog(LEASE).max_renewals(2).lock().await.unwrap();
     assert_eq!(soon("the end", guard.lost()).await, LostReason::Expired);
     assert_eq!(times_sent(&monitor, Verb::Renew), 2);
 }
@@ -144,13 +116,7 @@ async fn no_renewals_at_all_is_a_number_too() {
     let server = RedisServer::start();
     let client = connect(&server).await;
     let monitor = Monitor::start(&server);
-    let guard = client
-        .lock("job")
-        .watchdog(LEASE)
-        .max_renewals(0)
-        .lock()
-        .await
-        .unwrap();
+    let guard = client.lock("job").watchdog(LEASE).max_renewals(0).lock().await.unwrap();
     assert_eq!(soon("the end", guard.lost()).await, LostReason::Expired);
     assert_eq!(times_sent(&monitor, Verb::Renew), 0);
 }
@@ -215,10 +181,7 @@ async fn a_renewal_whose_reply_is_lost_is_tried_again_within_the_lease() {
     let monitor = Monitor::start(&server);
     let guard = client.lock("job").watchdog(lease).lock().await.unwrap();
     proxy.drop_nth_reply(1);
-    eventually("the lost renewal and the one after it", || {
-        times_sent(&monitor, Verb::Renew) >= 2
-    })
-    .await;
+    eventually("the lost renewal and the one after it", || times_sent(&monitor, Verb::Renew) >= 2).await;
     // The first lease is over by then.
     let started = Instant::now();
     while started.elapsed() < lease {
@@ -247,13 +210,7 @@ async fn a_renewal_whose_connection_breaks_is_tried_again_within_the_lease() {
 async fn a_server_that_is_away_for_less_than_a_lease_costs_no_lock() {
     let lease = ms(1500);
     let mut server = RedisServer::with(&["--appendonly", "yes", "--appendfsync", "always"]);
-    let guard = connect(&server)
-        .await
-        .lock("job")
-        .watchdog(lease)
-        .lock()
-        .await
-        .unwrap();
+    let guard = connect(&server).await.lock("job").watchdog(lease).lock().await.unwrap();
     server.restart();
     time_passes(2 * lease).await;
     assert!(guard.is_held(), "{:?}", guard.lost().await);
@@ -263,13 +220,7 @@ async fn a_server_that_is_away_for_less_than_a_lease_costs_no_lock() {
 #[tokio::test]
 async fn renewals_do_not_wait_for_a_busy_runtime() {
     let server = RedisServer::start();
-    let guard = connect(&server)
-        .await
-        .lock("job")
-        .watchdog(LEASE)
-        .lock()
-        .await
-        .unwrap();
+    let guard = connect(&server).await.lock("job").watchdog(LEASE).lock().await.unwrap();
     // The only thread of this runtime looks at a clock and nothing else.
     let started = Instant::now();
     leasehold_testkit::wait::eventually(support::SOON, "the blocking work", || {
@@ -282,10 +233,7 @@ async fn renewals_do_not_wait_for_a_busy_runtime() {
 #[test]
 fn renewals_and_the_release_outlive_the_users_runtime() {
     let server = RedisServer::start();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let lock = async { connect(&server).await.lock("job").watchdog(LEASE).lock().await };
     let guard = runtime.block_on(lock).unwrap();
     drop(runtime);

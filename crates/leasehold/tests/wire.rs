@@ -52,12 +52,7 @@ impl Asked {
     }
 
     fn ask(&self, count: u32) -> Ask<'_> {
-        Ask {
-            name: &self.name,
-            owner: self.owner,
-            lease: self.lease,
-            count,
-        }
+        Ask { name: &self.name, owner: self.owner, lease: self.lease, count }
     }
 
     fn acquire(&self, server: &RedisServer, count: u32) -> String {
@@ -89,10 +84,7 @@ fn the_plain_vector_of_the_protocol_page_holds() {
     assert!((29_000..=30_000).contains(&pttl(&server, "lk")));
 
     let refused: i64 = two.acquire(&server, 1).parse().unwrap();
-    assert!(
-        (29_000..=30_000).contains(&refused),
-        "a refusal is the time to live"
-    );
+    assert!((29_000..=30_000).contains(&refused), "a refusal is the time to live");
 
     assert_eq!(one.acquire(&server, 2), "");
     assert_eq!(fields(&server, "lk"), held_by(1, 2));
@@ -104,11 +96,7 @@ fn the_plain_vector_of_the_protocol_page_holds() {
 
     assert_eq!(one.release(&server, 0), "1");
     assert!(is_free(&server, "lk"));
-    assert_eq!(
-        heard.message(),
-        "0",
-        "the first message: nothing was published before"
-    );
+    assert_eq!(heard.message(), "0", "the first message: nothing was published before");
 
     assert_eq!(one.release(&server, 0), "", "nil: not its holder");
     assert_eq!(run(&server, &force_release(&one.name)), "0");
@@ -249,14 +237,8 @@ async fn a_hold_is_a_hash_with_one_field_of_uuid_and_number_and_an_expiry() {
     let (uuid, number) = field.split_once(':').unwrap();
     assert_eq!(hash.len(), 1);
     assert_eq!(count, "1");
-    assert_eq!(
-        uuid.split('-').map(str::len).collect::<Vec<_>>(),
-        [8, 4, 4, 4, 12]
-    );
-    assert!(
-        uuid.chars()
-            .all(|c| c == '-' || c.is_ascii_digit() || c.is_ascii_lowercase())
-    );
+    assert_eq!(uuid.split('-').map(str::len).collect::<Vec<_>>(), [8, 4, 4, 4, 12]);
+    assert!(uuid.chars().all(|c| c == '-' || c.is_ascii_digit() || c.is_ascii_lowercase()));
     assert_eq!(&uuid[14..15], "4", "a version 4 uuid, as Redisson's");
     assert!(number.parse::<i64>().is_ok(), "{number}");
     assert!(format!("{client:?}").contains(uuid));
@@ -331,10 +313,7 @@ async fn a_hold_of_ours_refuses_redissons_acquire() {
     assert!(acquire().parse::<i64>().unwrap() > 0);
     guard.release().await.unwrap();
     assert_eq!(acquire(), "");
-    assert_eq!(
-        fields(&server, "lk"),
-        BTreeMap::from([("java:1".into(), "1".into())])
-    );
+    assert_eq!(fields(&server, "lk"), BTreeMap::from([("java:1".into(), "1".into())]));
 }
 
 #[tokio::test]
@@ -356,11 +335,7 @@ async fn names_and_owners_are_only_ever_keys_and_arguments() {
     let monitor = Monitor::start(&server);
     client.lock(name).lock().await.unwrap().release().await.unwrap();
     assert_eq!(server.cli(&["GET", "precious"]), "1");
-    for words in monitor
-        .commands()
-        .iter()
-        .filter(|words| words[0].eq_ignore_ascii_case("eval"))
-    {
+    for words in monitor.commands().iter().filter(|words| words[0].eq_ignore_ascii_case("eval")) {
         assert!(!words[1].contains(name));
         assert_eq!(words[3], name);
     }

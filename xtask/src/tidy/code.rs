@@ -11,15 +11,8 @@ const SPLIT_AT: usize = 500;
 const USUAL: usize = 260;
 
 /// All rules that make an error.
-pub(super) const RULES: [fn(&Source) -> Vec<String>; 7] = [
-    back_ends,
-    clocks,
-    observers,
-    lua,
-    unfinished,
-    fixed_sleeps,
-    too_long,
-];
+pub(super) const RULES: [fn(&Source) -> Vec<String>; 7] =
+    [back_ends, clocks, observers, lua, unfinished, fixed_sleeps, too_long];
 
 /// Floors, absence 2.
 fn back_ends(source: &Source) -> Vec<String> {
@@ -32,42 +25,26 @@ fn back_ends(source: &Source) -> Vec<String> {
         let rest = &code[at + path.len()..];
         let imported = match rest.strip_prefix('{') {
             Some(list) => &list[..list.find(';').unwrap_or(list.len())],
-            None => rest
-                .split(|letter: char| !is_word(letter))
-                .next()
-                .unwrap_or_default(),
+            None => rest.split(|letter: char| !is_word(letter)).next().unwrap_or_default(),
         };
-        ["redis", "embedded"]
-            .iter()
-            .any(|back_end| has_word(imported, back_end))
+        ["redis", "embedded"].iter().any(|back_end| has_word(imported, back_end))
     });
     named
         .map(|(at, _)| {
-            source.finding(
-                code[..at].matches('\n').count() + 1,
-                "only connect.rs names a back end",
-            )
+            source.finding(code[..at].matches('\n').count() + 1, "only connect.rs names a back end")
         })
         .collect()
 }
 
 /// Floors, absence 4. Clippy knows the same functions; this knows also what only resembles them.
 fn clocks(source: &Source) -> Vec<String> {
-    const NAMES: [&str; 5] = [
-        "Instant::now",
-        "SystemTime::now",
-        "thread::sleep",
-        "tokio::time",
-        "tokio::spawn",
-    ];
+    const NAMES: [&str; 5] =
+        ["Instant::now", "SystemTime::now", "thread::sleep", "tokio::time", "tokio::spawn"];
     if !source.is_library() || source.path.ends_with("/tokio_runtime.rs") {
         return Vec::new();
     }
-    let hits = source
-        .code()
-        .filter(|(_, line)| NAMES.iter().any(|name| has_word(line, name)));
-    hits.map(|(line, _)| source.finding(line, "only the runtime files keep time, sleep or spawn"))
-        .collect()
+    let hits = source.code().filter(|(_, line)| NAMES.iter().any(|name| has_word(line, name)));
+    hits.map(|(line, _)| source.finding(line, "only the runtime files keep time, sleep or spawn")).collect()
 }
 
 /// Floors, absence 6.
@@ -91,23 +68,17 @@ fn lua(source: &Source) -> Vec<String> {
     if !source.is_library() {
         return Vec::new();
     }
-    let hits = source
-        .texts()
-        .filter(|(_, line)| line.contains("redis.call(") || line.contains("redis.pcall("));
-    hits.map(|(line, _)| source.finding(line, "Lua exists only under leasehold-proto/scripts"))
-        .collect()
+    let hits =
+        source.texts().filter(|(_, line)| line.contains("redis.call(") || line.contains("redis.pcall("));
+    hits.map(|(line, _)| source.finding(line, "Lua exists only under leasehold-proto/scripts")).collect()
 }
 
 fn unfinished(source: &Source) -> Vec<String> {
     const MARKS: [&str; 4] = ["todo!", "unimplemented!", "dbg!", "#[ignore"];
     let hits = source.all_code().flat_map(|(number, line)| {
-        MARKS
-            .iter()
-            .filter(|mark| places(line, mark).next().is_some())
-            .map(move |mark| (number, mark))
+        MARKS.iter().filter(|mark| places(line, mark).next().is_some()).map(move |mark| (number, mark))
     });
-    hits.map(|(line, mark)| source.finding(line, &format!("{mark} is not for keeping")))
-        .collect()
+    hits.map(|(line, mark)| source.finding(line, &format!("{mark} is not for keeping"))).collect()
 }
 
 /// A sleep in a test is too long on one machine and too short on another. Methods are left alone: virtual clocks have them.
@@ -115,14 +86,10 @@ fn fixed_sleeps(source: &Source) -> Vec<String> {
     let sleeps = |line: &str| {
         let calls =
             ["sleep(", "sleep_until(", "sleep_ms("].map(|call| places(line, call).collect::<Vec<_>>());
-        calls
-            .concat()
-            .iter()
-            .any(|&at| !line[..at].ends_with('.') && !line[..at].ends_with("fn "))
+        calls.concat().iter().any(|&at| !line[..at].ends_with('.') && !line[..at].ends_with("fn "))
     };
     let hits = source.tests().filter(|(_, line)| sleeps(line));
-    hits.map(|(line, _)| source.finding(line, "wait for a condition (testkit::wait), do not sleep"))
-        .collect()
+    hits.map(|(line, _)| source.finding(line, "wait for a condition (testkit::wait), do not sleep")).collect()
 }
 
 fn too_long(source: &Source) -> Vec<String> {
@@ -130,22 +97,14 @@ fn too_long(source: &Source) -> Vec<String> {
     if length <= SPLIT_AT {
         return Vec::new();
     }
-    vec![format!(
-        "{}: {length} lines of code, split it ({SPLIT_AT} at most)",
-        source.path
-    )]
+    vec![format!("{}: {length} lines of code, split it ({SPLIT_AT} at most)", source.path)]
 }
 
 /// A note about a file that is longer than most.
 pub(super) fn long_file(source: &Source) -> Option<String> {
     let length = source.length();
     let is_long = (USUAL + 1..=SPLIT_AT).contains(&length);
-    is_long.then(|| {
-        format!(
-            "{}: {length} lines of code, most files have under {USUAL}",
-            source.path
-        )
-    })
+    is_long.then(|| format!("{}: {length} lines of code, most files have under {USUAL}", source.path))
 }
 
 fn is_word(letter: char) -> bool {
@@ -154,9 +113,7 @@ fn is_word(letter: char) -> bool {
 
 /// Where `name` stands without being the end of a longer word.
 fn places(line: &str, name: &str) -> impl Iterator<Item = usize> {
-    line.match_indices(name)
-        .map(|(at, _)| at)
-        .filter(|at| !line[..*at].ends_with(is_word))
+    line.match_indices(name).map(|(at, _)| at).filter(|at| !line[..*at].ends_with(is_word))
 }
 
 /// Whether `name` stands by itself.

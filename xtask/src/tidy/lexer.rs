@@ -14,11 +14,7 @@ pub(super) enum Kind {
 /// The source with everything blank that is not of this kind; delimiters of strings count as code.
 pub(super) fn only(kind: Kind, source: &str, kinds: &[Kind]) -> String {
     let keep = |(at, letter)| {
-        if letter == '\n' || kinds[at] == kind {
-            letter
-        } else {
-            ' '
-        }
+        if letter == '\n' || kinds[at] == kind { letter } else { ' ' }
     };
     source.char_indices().map(keep).collect()
 }
@@ -96,10 +92,7 @@ fn raw_string(rest: &[u8]) -> Option<(usize, usize)> {
     }
     let closing = [b"\"".as_slice(), &b"#".repeat(hashes)].concat();
     let content = &rest[opening..];
-    let length = content
-        .windows(closing.len())
-        .position(|window| window == closing)
-        .unwrap_or(content.len());
+    let length = content.windows(closing.len()).position(|window| window == closing).unwrap_or(content.len());
     Some((opening, length))
 }
 
@@ -136,11 +129,7 @@ mod tests {
         let source = r###"a("x // \" y"); b(r#"p " q"#); c(br"z"); d('"', '\'', 'ä')"###;
         assert_eq!(
             views(source),
-            [
-                r###"a(" "); b(r#" "#); c(br" "); d(' ', ' ', ' ')"###,
-                "",
-                r#"x // \" y p " q z " \' ä"#
-            ]
+            [r###"a(" "); b(r#" "#); c(br" "); d(' ', ' ', ' ')"###, "", r#"x // \" y p " q z " \' ä"#]
         );
     }
 

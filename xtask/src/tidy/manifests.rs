@@ -4,22 +4,11 @@
 //! Called by: [`check`](super::check).
 
 /// What the pure floor has nothing to do with: runtimes, networks and random numbers.
-const IMPURE: [&str; 8] = [
-    "tokio",
-    "redis",
-    "rand",
-    "fastrand",
-    "getrandom",
-    "mio",
-    "socket2",
-    "async-std",
-];
+const IMPURE: [&str; 8] = ["tokio", "redis", "rand", "fastrand", "getrandom", "mio", "socket2", "async-std"];
 
 /// Whether this is the manifest of a member of the workspace.
 pub(super) fn is_member(path: &str) -> bool {
-    let in_crates = path
-        .strip_prefix("crates/")
-        .is_some_and(|rest| rest.matches('/').count() == 1);
+    let in_crates = path.strip_prefix("crates/").is_some_and(|rest| rest.matches('/').count() == 1);
     path == "xtask/Cargo.toml" || (in_crates && path.ends_with("/Cargo.toml"))
 }
 
@@ -61,11 +50,9 @@ fn dependencies(workspace: &str) -> impl Iterator<Item = &str> {
     let listed = section(workspace, "workspace.dependencies")
         .filter_map(|line| line.split(['=', '.', ' ']).next())
         .filter(|name| !name.is_empty() && name.chars().all(is_name));
-    let headers = workspace.lines().filter_map(|line| {
-        line.trim()
-            .strip_prefix("[workspace.dependencies.")?
-            .strip_suffix(']')
-    });
+    let headers = workspace
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("[workspace.dependencies.")?.strip_suffix(']'));
     listed.chain(headers)
 }
 
@@ -97,10 +84,7 @@ mod tests {
         let findings =
             unexplained_dependencies(WORKSPACE, "`tokio` runs it; futures-util-extra is not futures.");
         assert_eq!(findings.len(), 2, "{findings:?}");
-        assert!(
-            findings[0].ends_with("futures-util") && findings[1].ends_with("redis"),
-            "{findings:?}"
-        );
+        assert!(findings[0].ends_with("futures-util") && findings[1].ends_with("redis"), "{findings:?}");
     }
 
     #[test]

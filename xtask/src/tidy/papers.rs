@@ -12,12 +12,8 @@ const ARCHITECTURE_LINES: usize = 150;
 
 /// Floors, absence 5: Lua exists in one place.
 pub(super) fn stray_lua(paths: &[String]) -> Vec<String> {
-    let stray = paths
-        .iter()
-        .filter(|path| path.ends_with(".lua") && !path.starts_with(SCRIPTS));
-    stray
-        .map(|path| format!("{path}: Lua exists only under {SCRIPTS}"))
-        .collect()
+    let stray = paths.iter().filter(|path| path.ends_with(".lua") && !path.starts_with(SCRIPTS));
+    stray.map(|path| format!("{path}: Lua exists only under {SCRIPTS}")).collect()
 }
 
 /// Decisions are called `NNNN-title.md`, and no number is given twice.
@@ -64,27 +60,16 @@ mod tests {
 
     #[test]
     fn stray_lua_is_found() {
-        let paths = owned(&[
-            "crates/leasehold-proto/scripts/fair/acquire.lua",
-            "crates/leasehold/src/x.lua",
-        ]);
+        let paths = owned(&["crates/leasehold-proto/scripts/fair/acquire.lua", "crates/leasehold/src/x.lua"]);
         assert_eq!(stray_lua(&paths).len(), 1);
     }
 
     #[test]
     fn decisions_are_numbered_once() {
-        let good = [
-            "docs/decisions/0001-a.md",
-            "docs/decisions/0002-b.md",
-            "docs/decisions/README.md",
-            "docs/x.md",
-        ];
+        let good =
+            ["docs/decisions/0001-a.md", "docs/decisions/0002-b.md", "docs/decisions/README.md", "docs/x.md"];
         assert!(decision_numbers(&owned(&good)).is_empty());
-        let bad = [
-            "docs/decisions/0001-a.md",
-            "docs/decisions/0001-b.md",
-            "docs/decisions/12-c.md",
-        ];
+        let bad = ["docs/decisions/0001-a.md", "docs/decisions/0001-b.md", "docs/decisions/12-c.md"];
         assert_eq!(decision_numbers(&owned(&bad)).len(), 2);
     }
 

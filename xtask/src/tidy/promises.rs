@@ -34,19 +34,12 @@ pub(super) fn untested(page: &str, sources: &[String]) -> Vec<String> {
 fn row(line: &str) -> Option<(&str, Vec<&str>)> {
     let mut cells = line.strip_prefix("| ")?.split(" | ");
     let id = cells.next()?.trim();
-    let tests = cells
-        .nth(1)?
-        .split('`')
-        .skip(1)
-        .step_by(2)
-        .filter(|word| word.matches('_').count() > 2);
+    let tests = cells.nth(1)?.split('`').skip(1).step_by(2).filter(|word| word.matches('_').count() > 2);
     PROMISED.contains(&id).then(|| (id, tests.collect()))
 }
 
 fn functions(text: &str) -> impl Iterator<Item = &str> {
-    text.split("fn ")
-        .skip(1)
-        .filter_map(|rest| rest.split_once('(').map(|(name, _)| name))
+    text.split("fn ").skip(1).filter_map(|rest| rest.split_once('(').map(|(name, _)| name))
 }
 
 #[cfg(test)]
@@ -62,10 +55,7 @@ mod tests {
 
     #[test]
     fn missing_ids_and_missing_tests_are_found() {
-        let rows: String = PROMISED
-            .iter()
-            .map(|id| format!("| {id} | what | `a_test_of_it` |\n"))
-            .collect();
+        let rows: String = PROMISED.iter().map(|id| format!("| {id} | what | `a_test_of_it` |\n")).collect();
         let source = vec!["fn a_test_of_it() {}".to_owned()];
         assert_eq!(untested(&rows, &source), Vec::<String>::new());
         assert_eq!(untested(&rows, &[]).len(), PROMISED.len());

@@ -11,12 +11,7 @@ use anyhow::{Context, Result};
 use super::lexer::{Kind, classify, only};
 
 /// The crates whose `src` is held to the rules of libraries. The others are programs and test code.
-const LIBRARIES: [&str; 4] = [
-    "leasehold-proto",
-    "leasehold-store",
-    "leasehold",
-    "leasehold-macros",
-];
+const LIBRARIES: [&str; 4] = ["leasehold-proto", "leasehold-store", "leasehold", "leasehold-macros"];
 
 /// A Rust file.
 pub(super) struct Source {
@@ -30,24 +25,13 @@ impl Source {
     pub(super) fn new(path: &str, source: &str) -> Self {
         let kinds = classify(source);
         let code = only(Kind::Code, source, &kinds);
-        let tests_from = if is_test_file(path) {
-            0
-        } else {
-            unit_tests_line(&code)
-        };
-        Self {
-            path: path.to_owned(),
-            code,
-            text: only(Kind::Text, source, &kinds),
-            tests_from,
-        }
+        let tests_from = if is_test_file(path) { 0 } else { unit_tests_line(&code) };
+        Self { path: path.to_owned(), code, text: only(Kind::Text, source, &kinds), tests_from }
     }
 
     /// Whether its code before the unit tests is code of a library.
     pub(super) fn is_library(&self) -> bool {
-        LIBRARIES
-            .iter()
-            .any(|name| self.path.starts_with(&format!("crates/{name}/src/")))
+        LIBRARIES.iter().any(|name| self.path.starts_with(&format!("crates/{name}/src/")))
     }
 
     /// The code without comments, texts and unit tests, by numbered lines.
@@ -73,15 +57,8 @@ impl Source {
     /// How many lines of code it has; unit tests at the bottom do not count, all of a test file does.
     pub(super) fn length(&self) -> usize {
         let is_blank = |(_, line): &(usize, &str)| line.trim().is_empty();
-        let limit = if self.tests_from == 0 {
-            usize::MAX
-        } else {
-            self.tests_from
-        };
-        numbered(&self.code)
-            .take(limit)
-            .filter(|line| !is_blank(line))
-            .count()
+        let limit = if self.tests_from == 0 { usize::MAX } else { self.tests_from };
+        numbered(&self.code).take(limit).filter(|line| !is_blank(line)).count()
     }
 
     /// A finding in this file.
@@ -110,9 +87,7 @@ fn unit_tests_line(code: &str) -> usize {
                 .find(|line| !line.starts_with("#["))
                 .is_some_and(|line| line.starts_with("mod ") && line.ends_with('{'))
     };
-    (0..lines.len())
-        .find(|&index| begins(index))
-        .unwrap_or(usize::MAX)
+    (0..lines.len()).find(|&index| begins(index)).unwrap_or(usize::MAX)
 }
 
 /// The paths of all files, sorted; what is built or hidden is left out.
@@ -153,10 +128,7 @@ mod tests {
     fn unit_tests_are_told_from_code() {
         let source = Source::new("crates/leasehold/src/a.rs", SOURCE);
         assert_eq!(source.code().filter(|(_, line)| line.contains("fn")).count(), 1);
-        assert_eq!(
-            source.tests().find(|(_, line)| line.contains("fn")),
-            Some((6, "    fn c() {}"))
-        );
+        assert_eq!(source.tests().find(|(_, line)| line.contains("fn")), Some((6, "    fn c() {}")));
         assert_eq!(source.length(), 1);
     }
 
@@ -168,10 +140,7 @@ mod tests {
 
     #[test]
     fn a_test_helper_in_the_middle_does_not_end_the_code() {
-        let source = Source::new(
-            "crates/leasehold/src/a.rs",
-            "#[cfg(test)]\nmod fake;\nfn a() {}\n",
-        );
+        let source = Source::new("crates/leasehold/src/a.rs", "#[cfg(test)]\nmod fake;\nfn a() {}\n");
         assert_eq!(source.code().count(), 3);
     }
 }

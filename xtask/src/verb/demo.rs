@@ -43,16 +43,7 @@ impl Private {
     fn start(server: &Server) -> Result<Self> {
         let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
         let child = Command::new(server.path())
-            .args([
-                "--port",
-                &port.to_string(),
-                "--bind",
-                "127.0.0.1",
-                "--save",
-                "",
-                "--appendonly",
-                "no",
-            ])
+            .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .spawn()
@@ -75,14 +66,7 @@ impl Private {
         // Beside this very program, wherever the target directory is.
         let leasehold = std::env::current_exe()?.with_file_name("leasehold");
         Command::new(leasehold)
-            .args([
-                "run",
-                "-v",
-                "--url",
-                &format!("redis://127.0.0.1:{}", self.port),
-                "nightly-report",
-                "--",
-            ])
+            .args(["run", "-v", "--url", &format!("redis://127.0.0.1:{}", self.port), "nightly-report", "--"])
             .args(program)
             .spawn()
             .context("cannot start leasehold")

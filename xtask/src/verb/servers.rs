@@ -13,10 +13,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         println!("no server found; `cargo x test` installs one");
     }
     for (place, server) in found.iter().enumerate() {
-        println!(
-            "{server}{}",
-            if place == 0 { "  <- used by the tests" } else { "" }
-        );
+        println!("{server}{}", if place == 0 { "  <- used by the tests" } else { "" });
     }
     Ok(())
 }

@@ -17,9 +17,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         if arguments.is_empty() {
             parts.extend(everything());
         } else {
-            parts.push(Part::of("tests", || {
-                run_command(cargo(&chosen(arguments))?.args(arguments))
-            }));
+            parts.push(Part::of("tests", || run_command(cargo(&chosen(arguments))?.args(arguments))));
         }
     }
     summary(&parts)
@@ -49,14 +47,9 @@ pub(crate) fn everything() -> Vec<Part> {
 /// The beginning of the command for chosen tests; a chosen package replaces the whole workspace.
 fn chosen(arguments: &[String]) -> Vec<&'static str> {
     let own = arguments.iter().take_while(|argument| *argument != "--");
-    let names_package = own
-        .into_iter()
-        .any(|argument| argument.starts_with("-p") || argument.starts_with("--package"));
-    if names_package {
-        vec!["test", "--all-features"]
-    } else {
-        [&["test"], &EVERYTHING[..]].concat()
-    }
+    let names_package =
+        own.into_iter().any(|argument| argument.starts_with("-p") || argument.starts_with("--package"));
+    if names_package { vec!["test", "--all-features"] } else { [&["test"], &EVERYTHING[..]].concat() }
 }
 
 #[cfg(test)]

@@ -15,11 +15,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     for finding in &report.findings {
         println!("{finding}");
     }
-    ensure!(
-        report.findings.is_empty(),
-        "{} broken rule(s)",
-        report.findings.len()
-    );
+    ensure!(report.findings.is_empty(), "{} broken rule(s)", report.findings.len());
     println!("tidy: {} source files, nothing found", report.sources);
     Ok(())
 }

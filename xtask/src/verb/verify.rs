@@ -9,9 +9,7 @@ use crate::shell::{Part, cargo, output, run as run_command, summary};
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     take_none(arguments)?;
     let mut parts = vec![
-        Part::of("format", || {
-            run_command(&mut cargo(&["fmt", "--all", "--check"])?)
-        }),
+        Part::of("format", || run_command(&mut cargo(&["fmt", "--all", "--check"])?)),
         Part::of("tidy", || tidy::run(&[])),
         Part::of("clippy", clippy),
     ];
@@ -27,13 +25,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
 }
 
 fn clippy() -> Result<()> {
-    let everything = [
-        "clippy",
-        "--locked",
-        "--workspace",
-        "--all-targets",
-        "--all-features",
-    ];
+    let everything = ["clippy", "--locked", "--workspace", "--all-targets", "--all-features"];
     run_command(cargo(&everything)?.args(["--", "-D", "warnings"]))
 }
 

@@ -40,19 +40,14 @@ pub(crate) fn run(arguments: &Run) -> u8 {
 /// The runtime stays on this thread, the program's first: the kernel ties the command's life to the thread that started it.
 fn attempt(arguments: &Run, report: Report) -> Result<u8, Failure> {
     let refused = || format!("the name {:?} cannot be used", arguments.name);
-    Name::new(&arguments.name)
-        .with_context(refused)
-        .map_err(Failure::usage)?;
+    Name::new(&arguments.name).with_context(refused).map_err(Failure::usage)?;
     let address = Address::choose(arguments.url.as_ref(), env::var_os(VARIABLE))?;
     if arguments.url.is_some() && address.has_password() {
         report.warn(format_args!(
             "the password in --url is visible to every user of this machine (ps); {VARIABLE} is the place for it"
         ));
     }
-    let runtime = runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(Failure::system)?;
+    let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::system)?;
     runtime.block_on(connected(arguments, &address, report))
 }
 
@@ -88,15 +83,10 @@ async fn locked(
     };
     let Some(guard) = guard else {
         let waited = shown(now() - since);
-        report.tell(format_args!(
-            "the lock {name:?} was not obtained in {waited}; the command was not run"
-        ));
+        report.tell(format_args!("the lock {name:?} was not obtained in {waited}; the command was not run"));
         return Ok(arguments.conflict_exit_code);
     };
-    report.tell(format_args!(
-        "obtained the lock {name:?} after {}",
-        shown(now() - since)
-    ));
+    report.tell(format_args!("obtained the lock {name:?} after {}", shown(now() - since)));
     let obtained = now();
     let finished = supervised(arguments, &guard, signals, report).await;
     let released = release(guard, name, obtained, report).await;
@@ -124,17 +114,11 @@ async fn supervised(
 ) -> Result<Finished, Failure> {
     let system = |error| Failure::system(Error::new(error).context("the command could not be started"));
     signals.add_job_control().map_err(system)?;
-    let mut watcher = helper(watcher::VERB)
-        .and_then(|mut program| Watcher::start(&mut program))
-        .map_err(system)?;
+    let mut watcher =
+        helper(watcher::VERB).and_then(|mut program| Watcher::start(&mut program)).map_err(system)?;
     let mut starter = helper(exec::VERB).map_err(system)?;
-    starter
-        .arg(process::id().to_string())
-        .arg("--")
-        .args(&arguments.command);
-    starter
-        .env("LEASEHOLD_NAME", &arguments.name)
-        .env("LEASEHOLD_OWNER", guard.wire_owner().to_string());
+    starter.arg(process::id().to_string()).arg("--").args(&arguments.command);
+    starter.env("LEASEHOLD_NAME", &arguments.name).env("LEASEHOLD_OWNER", guard.wire_owner().to_string());
     let child = Child::start(&mut starter).await.map_err(system)?;
     if let Err(error) = watcher.guard(child.group()) {
         // The watcher is gone, and the command has not begun; without a watcher it never does.
@@ -173,10 +157,7 @@ async fn release(guard: Guard, name: &str, obtained: Instant, report: Report) ->
             None
         }
         Err(error) => {
-            report.warn(format_args!(
-                "the lock {name:?} was not released: {:#}",
-                Error::new(error)
-            ));
+            report.warn(format_args!("the lock {name:?} was not released: {:#}", Error::new(error)));
             None
         }
     }
@@ -191,11 +172,7 @@ fn code(finished: &Finished, released: Option<Released>, on_lost: OnLost, report
         ));
     }
     let lost = finished.lost || released == Some(Released::NotHeld);
-    if lost && on_lost != OnLost::Ignore {
-        exit::LOST
-    } else {
-        own
-    }
+    if lost && on_lost != OnLost::Ignore { exit::LOST } else { own }
 }
 
 fn refused_by_server(error: ConnectError) -> Failure {

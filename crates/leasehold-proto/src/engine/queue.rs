@@ -64,10 +64,7 @@ impl Asking {
         let error = match &self.last {
             Some(Last::Refused) => return AcquireFailure::Contended,
             Some(Last::TooLate(took)) => {
-                return AcquireFailure::LeaseTooShort {
-                    lease: request.lease,
-                    took: *took,
-                };
+                return AcquireFailure::LeaseTooShort { lease: request.lease, took: *took };
             }
             Some(Last::Failed(error)) => error.clone(),
             None if self.wire.is_none() => return AcquireFailure::Contended,
@@ -75,10 +72,7 @@ impl Asking {
         };
         let asking_until = self.call.map(|_| request.first_lease().gone_by(now));
         match self.unknown_until.max(asking_until) {
-            Some(until) => AcquireFailure::Unknown {
-                free_within: until.since(now),
-                error,
-            },
+            Some(until) => AcquireFailure::Unknown { free_within: until.since(now), error },
             None => AcquireFailure::Failed(error),
         }
     }
@@ -87,8 +81,7 @@ impl Asking {
 impl Request {
     /// The lease to begin with: no longer than the hold may last.
     pub(super) fn first_lease(&self) -> Lease {
-        self.max_hold
-            .map_or(self.lease, |most| self.lease.min(Lease::clamped(most)))
+        self.max_hold.map_or(self.lease, |most| self.lease.min(Lease::clamped(most)))
     }
 }
 
@@ -100,14 +93,10 @@ impl Engine {
         if let Wait::Until(deadline) = request.wait {
             self.timers.set(Timer::Deadline(id), deadline);
         }
-        let holder = self
-            .holders
-            .get(&(request.subject.clone(), request.owner))
-            .copied();
+        let holder = self.holders.get(&(request.subject.clone(), request.owner)).copied();
         let (subject, once) = (request.subject.clone(), request.wait == Wait::Once);
         let stage = Stage::Waiting(Asking::default());
-        self.tickets
-            .insert(id, Ticket::Acquire(Box::new(Acquiring { request, stage })));
+        self.tickets.insert(id, Ticket::Acquire(Box::new(Acquiring { request, stage })));
         if let Some(wire) = holder {
             self.enter(now, id, wire);
         } else if once {
@@ -145,24 +134,10 @@ impl Engine {
             return;
         };
         let (subject, lease) = (acquiring.request.subject.clone(), acquiring.request.first_lease());
-        let call = subject.recipe.acquire(&Ask {
-            name: &subject.name,
-            owner: wire,
-            lease,
-            count: 1,
-        });
+        let call = subject.recipe.acquire(&Ask { name: &subject.name, owner: wire, lease, count: 1 });
         self.timers.clear(Timer::Ask(id));
-        let call = self.run(
-            call,
-            Purpose::Ask(Question {
-                id,
-                subject,
-                wire,
-                lease,
-                sent_at: now,
-                doubtful,
-            }),
-        );
+        let call =
+            self.run(call, Purpose::Ask(Question { id, subject, wire, lease, sent_at: now, doubtful }));
         if let Some(asking) = self.asking(id) {
             asking.wire = Some(wire);
             asking.call = Some(call);
@@ -178,12 +153,8 @@ impl Engine {
         question: Question,
         result: Result<Reply, StoreError>,
     ) {
-        let answer = result
-            .map_err(surely_untouched)
-            .and_then(|reply| question.subject.read(&reply));
-        let waits = self
-            .asking(question.id)
-            .is_some_and(|asking| asking.call == Some(call));
+        let answer = result.map_err(surely_untouched).and_then(|reply| question.subject.read(&reply));
+        let waits = self.asking(question.id).is_some_and(|asking| asking.call == Some(call));
         if !waits {
             return self.answered_nobody(now, &question, &answer);
         }
@@ -242,11 +213,7 @@ impl Engine {
             return self.ask(now, question.id);
         }
         // A hold that has ended by the time we hear of it, and a `Gone`, are asked about at once, but not in a spin.
-        let pause = if remaining.is_zero() {
-            Duration::from_millis(1)
-        } else {
-            remaining
-        };
+        let pause = if remaining.is_zero() { Duration::from_millis(1) } else { remaining };
         self.sleep(now, question.id, pause);
     }
 
@@ -292,14 +259,8 @@ impl Engine {
 
     /// The store has failed for a whole timeout: those behind the head need not find that out one after the other.
     fn fail_line(&mut self, now: Moment, head: Id, subject: &Subject) {
-        let others: Vec<Id> = self
-            .lines
-            .get(subject)
-            .into_iter()
-            .flatten()
-            .copied()
-            .filter(|id| *id != head)
-            .collect();
+        let others: Vec<Id> =
+            self.lines.get(subject).into_iter().flatten().copied().filter(|id| *id != head).collect();
         for id in others {
             self.fail_with_verdict(now, id);
         }
@@ -326,9 +287,8 @@ impl Engine {
     fn sleep(&mut self, now: Moment, id: Id, remaining: Duration) {
         let seed = self.last_owner.wrapping_mul(31).wrapping_add(id.0) ^ self.client.seed();
         let jitter = backoff::spread((remaining / 10).min(Duration::from_millis(20)), seed);
-        let nap = remaining
-            .saturating_add(Duration::from_millis(1) + jitter)
-            .min(self.settings.poll_interval);
+        let nap =
+            remaining.saturating_add(Duration::from_millis(1) + jitter).min(self.settings.poll_interval);
         if let Some(Ticket::Acquire(acquiring)) = self.tickets.get(&id) {
             let subject = acquiring.request.subject.clone();
             self.listen(&subject);
@@ -388,11 +348,7 @@ impl Engine {
 
 /// A script looks at its key by a command of the key's type before it writes: a key of another type is as it was.
 fn surely_untouched(error: StoreError) -> StoreError {
-    if error.kind == StoreErrorKind::WrongType {
-        error.not_applied()
-    } else {
-        error
-    }
+    if error.kind == StoreErrorKind::WrongType { error.not_applied() } else { error }
 }
 
 impl AcquireFailure {
@@ -408,27 +364,15 @@ impl AcquireFailure {
 impl Subject {
     /// What an acquire's reply means; a reply that the script cannot give leaves its effect unknown.
     pub(super) fn read(&self, reply: &Reply) -> Result<Answer, StoreError> {
-        self.recipe
-            .read_acquire(reply)
-            .ok_or_else(|| self.malformed(Verb::Acquire))
+        self.recipe.read_acquire(reply).ok_or_else(|| self.malformed(Verb::Acquire))
     }
 
     pub(super) fn malformed(&self, during: Verb) -> StoreError {
-        StoreError::new(
-            StoreErrorKind::Malformed,
-            during,
-            self.name.as_str().into(),
-            Applied::Unknown,
-        )
+        StoreError::new(StoreErrorKind::Malformed, during, self.name.as_str().into(), Applied::Unknown)
     }
 
     /// The error of a call that was not answered in the time that its caller had.
     pub(super) fn timed_out(&self, during: Verb) -> StoreError {
-        StoreError::new(
-            StoreErrorKind::Timeout,
-            during,
-            self.name.as_str().into(),
-            Applied::Unknown,
-        )
+        StoreError::new(StoreErrorKind::Timeout, during, self.name.as_str().into(), Applied::Unknown)
     }
 }

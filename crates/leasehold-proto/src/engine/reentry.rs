@@ -36,13 +36,7 @@ pub(super) struct Setting {
 impl Engine {
     /// Waiters of the owner that has just got the lock need not wait for themselves.
     pub(super) fn enter_from_line(&mut self, now: Moment, granted: &Request, wire: WireOwner) {
-        let line: Vec<Id> = self
-            .lines
-            .get(&granted.subject)
-            .into_iter()
-            .flatten()
-            .copied()
-            .collect();
+        let line: Vec<Id> = self.lines.get(&granted.subject).into_iter().flatten().copied().collect();
         for id in line {
             let same_owner = matches!(self.tickets.get(&id), Some(Ticket::Acquire(waiting))
                 if waiting.request.owner == granted.owner && matches!(waiting.stage, Stage::Waiting(_)));
@@ -87,28 +81,13 @@ impl Engine {
         }
         let raises = !tenure.entering.is_empty();
         let lease = tenure.lease_now(now);
-        let ask = Ask {
-            name: &tenure.subject.name,
-            owner: wire,
-            lease,
-            count: wanted,
-        };
+        let ask = Ask { name: &tenure.subject.name, owner: wire, lease, count: wanted };
         let recipe = tenure.subject.recipe;
-        let call = if raises {
-            recipe.acquire(&ask)
-        } else {
-            recipe.release(&ask)
-        };
+        let call = if raises { recipe.acquire(&ask) } else { recipe.release(&ask) };
         let call = self.run(call, Purpose::Count(wire));
         self.timers.clear(Timer::Count(wire));
         if let Some(tenure) = self.tenures.get_mut(&wire) {
-            tenure.setting = Some(Setting {
-                call,
-                count: wanted,
-                raises,
-                lease,
-                sent_at: now,
-            });
+            tenure.setting = Some(Setting { call, count: wanted, raises, lease, sent_at: now });
         }
     }
 
@@ -150,9 +129,7 @@ impl Engine {
         tenure.on_server = Some(setting.count);
         tenure.failures = 0;
         let free = setting.count.saturating_sub(tenure.kept);
-        let free = usize::try_from(free)
-            .unwrap_or(usize::MAX)
-            .saturating_sub(tenure.holds.len());
+        let free = usize::try_from(free).unwrap_or(usize::MAX).saturating_sub(tenure.holds.len());
         let entered: Vec<Id> = tenure.entering.drain(..free.min(tenure.entering.len())).collect();
         if setting.raises {
             self.confirm(now, wire, setting.sent_at, setting.lease);
@@ -165,10 +142,7 @@ impl Engine {
 
     /// Tells those who gave back one hold of several that the server's count says so.
     fn settle_count_reports(&mut self, wire: WireOwner) {
-        let reports = self
-            .tenures
-            .get_mut(&wire)
-            .map(|tenure| std::mem::take(&mut tenure.reports));
+        let reports = self.tenures.get_mut(&wire).map(|tenure| std::mem::take(&mut tenure.reports));
         for id in reports.into_iter().flatten() {
             self.settle_if_wanted(id, Settlement::Released(Ok(true)));
         }
@@ -182,13 +156,7 @@ impl Engine {
         let Some(tenure) = self.tenures.get_mut(&wire) else {
             return;
         };
-        tenure.holds.insert(
-            id,
-            Hold {
-                claimed: false,
-                watchdog: request.watchdog,
-            },
-        );
+        tenure.holds.insert(id, Hold { claimed: false, watchdog: request.watchdog });
         if let Some(most) = request.max_hold {
             tenure.ends_at = tenure.ends_at.min(now + most);
         }
@@ -212,10 +180,7 @@ impl Engine {
         let reports = std::mem::take(&mut tenure.reports);
         let entering: Vec<Id> = tenure.entering.iter().copied().collect();
         for id in reports {
-            let failure = ReleaseFailure {
-                free_within,
-                error: error.clone(),
-            };
+            let failure = ReleaseFailure { free_within, error: error.clone() };
             self.settle_if_wanted(id, Settlement::Released(Err(failure)));
         }
         for id in entering {

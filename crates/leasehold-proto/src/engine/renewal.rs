@@ -85,25 +85,13 @@ impl Engine {
             waiting.sent = true;
         }
         let lease = tenure.lease_now(now);
-        let ask = Ask {
-            name: &tenure.subject.name,
-            owner: wire,
-            lease,
-            count: 1,
-        };
+        let ask = Ask { name: &tenure.subject.name, owner: wire, lease, count: 1 };
         let call = tenure.subject.recipe.renew(&ask);
-        let timeout = self
-            .settings
-            .timeout
-            .min((tenure.lease.duration() / 3).max(RENEW_TIMEOUT_MIN));
+        let timeout = self.settings.timeout.min((tenure.lease.duration() / 3).max(RENEW_TIMEOUT_MIN));
         let call = self.run_within(call, Purpose::Renew(wire), timeout);
         self.timers.clear(Timer::Renew(wire));
         if let Some(tenure) = self.tenures.get_mut(&wire) {
-            tenure.renewing = Some(Renewing {
-                call,
-                sent_at: now,
-                lease,
-            });
+            tenure.renewing = Some(Renewing { call, sent_at: now, lease });
         }
     }
 
@@ -126,10 +114,7 @@ impl Engine {
         }
         let subject = tenure.subject.clone();
         let answer = result.and_then(|reply| {
-            subject
-                .recipe
-                .read_renew(&reply)
-                .ok_or_else(|| subject.malformed(Verb::Renew))
+            subject.recipe.read_renew(&reply).ok_or_else(|| subject.malformed(Verb::Renew))
         });
         match answer {
             Ok(Renewal::Renewed) => {
@@ -152,10 +137,7 @@ impl Engine {
         tenure.uncertain |= error.applied == Applied::Unknown;
         let remaining = tenure.remaining(now);
         for waiting in std::mem::take(&mut tenure.ensuring) {
-            let failure = EnsureFailure::Unconfirmed {
-                remaining,
-                error: error.clone(),
-            };
+            let failure = EnsureFailure::Unconfirmed { remaining, error: error.clone() };
             self.settle_if_wanted(waiting.id, Settlement::Ensured(Err(failure)));
         }
         self.plan_renewal(now, wire);
@@ -183,30 +165,14 @@ impl Engine {
 
     /// Renews now unless enough is left.
     pub(super) fn ensure(&mut self, now: Moment, id: Id, hold: Id, least: Duration) {
-        let outcome = match self
-            .holds
-            .get(&hold)
-            .copied()
-            .map(|wire| (wire, self.tenures.get_mut(&wire)))
-        {
-            Some((
-                _,
-                Some(Tenure {
-                    lost: Some(reason), ..
-                }),
-            )) => Err(EnsureFailure::Lost(*reason)),
+        let outcome = match self.holds.get(&hold).copied().map(|wire| (wire, self.tenures.get_mut(&wire))) {
+            Some((_, Some(Tenure { lost: Some(reason), .. }))) => Err(EnsureFailure::Lost(*reason)),
             Some((_, Some(tenure))) if tenure.remaining(now) >= least => Ok(()),
             Some((_, Some(tenure))) if tenure.lease_now(now).validity() <= least => {
-                Err(EnsureFailure::TooLong {
-                    most: tenure.lease_now(now).validity(),
-                })
+                Err(EnsureFailure::TooLong { most: tenure.lease_now(now).validity() })
             }
             Some((wire, Some(tenure))) => {
-                tenure.ensuring.push(Ensuring {
-                    id,
-                    least,
-                    sent: false,
-                });
+                tenure.ensuring.push(Ensuring { id, least, sent: false });
                 self.tickets.insert(id, Ticket::Pending);
                 return self.send_renewal(now, wire);
             }
@@ -221,9 +187,8 @@ impl Engine {
             return;
         };
         let remaining = tenure.remaining(now);
-        let (unsent, sent): (Vec<_>, Vec<_>) = std::mem::take(&mut tenure.ensuring)
-            .into_iter()
-            .partition(|waiting| !waiting.sent);
+        let (unsent, sent): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut tenure.ensuring).into_iter().partition(|waiting| !waiting.sent);
         let (enough, too_little): (Vec<_>, Vec<_>) =
             unsent.into_iter().partition(|waiting| waiting.least <= remaining);
         let again = !too_little.is_empty();

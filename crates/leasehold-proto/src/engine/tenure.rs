@@ -63,11 +63,7 @@ pub(super) struct Ensuring {
 impl Tenure {
     /// For how long it may be trusted.
     pub(super) fn remaining(&self, now: Moment) -> Duration {
-        if self.lost.is_some() {
-            Duration::ZERO
-        } else {
-            self.valid_until.since(now)
-        }
+        if self.lost.is_some() { Duration::ZERO } else { self.valid_until.since(now) }
     }
 
     /// Why it is lost when its validity passes.
@@ -80,9 +76,7 @@ impl Tenure {
     }
 
     pub(super) fn wanted(&self) -> u32 {
-        u32::try_from(self.holds.len() + self.entering.len())
-            .unwrap_or(u32::MAX)
-            .saturating_add(self.kept)
+        u32::try_from(self.holds.len() + self.entering.len()).unwrap_or(u32::MAX).saturating_add(self.kept)
     }
 
     fn is_unused(&self) -> bool {
@@ -108,13 +102,7 @@ impl Engine {
             subject: request.subject.clone(),
             owner: request.owner,
             lease: request.lease,
-            holds: BTreeMap::from([(
-                id,
-                Hold {
-                    claimed: false,
-                    watchdog: request.watchdog,
-                },
-            )]),
+            holds: BTreeMap::from([(id, Hold { claimed: false, watchdog: request.watchdog })]),
             entering: VecDeque::new(),
             kept: 0,
             on_server: Some(1),
@@ -134,8 +122,7 @@ impl Engine {
         self.timers.set(Timer::Expire(wire), tenure.valid_until);
         self.tenures.insert(wire, tenure);
         self.holds.insert(id, wire);
-        self.holders
-            .insert((request.subject.clone(), request.owner), wire);
+        self.holders.insert((request.subject.clone(), request.owner), wire);
         self.timers.clear(Timer::Ask(id));
         self.grant(now, id, wire);
         self.enter_from_line(now, &request, wire);
@@ -151,16 +138,11 @@ impl Engine {
             return self.reacquire(now, id);
         }
         self.tickets.remove(&id);
-        if let Some(hold) = self
-            .tenures
-            .get_mut(&wire)
-            .and_then(|tenure| tenure.holds.get_mut(&id))
-        {
+        if let Some(hold) = self.tenures.get_mut(&wire).and_then(|tenure| tenure.holds.get_mut(&id)) {
             hold.claimed = true;
         }
         self.plan_renewal(now, wire);
-        self.actions
-            .push(super::Action::Settle(id, Settlement::Acquired(Ok(wire))));
+        self.actions.push(super::Action::Settle(id, Settlement::Acquired(Ok(wire))));
     }
 
     /// Gives back one hold.
@@ -288,10 +270,8 @@ impl Engine {
             return;
         };
         if acquiring.request.wait == Wait::Once {
-            self.actions.push(super::Action::Settle(
-                id,
-                Settlement::Acquired(Err(AcquireFailure::Unclaimed)),
-            ));
+            self.actions
+                .push(super::Action::Settle(id, Settlement::Acquired(Err(AcquireFailure::Unclaimed))));
         } else {
             self.acquire(now, id, acquiring.request);
         }
@@ -300,10 +280,7 @@ impl Engine {
     /// For how long this client itself still holds the subject, by whatever owner.
     pub(super) fn held_here_for(&self, subject: &Subject, now: Moment) -> Option<Duration> {
         let first = (subject.clone(), Owner::from_number(0));
-        let held = self
-            .holders
-            .range(first..)
-            .take_while(|((held, _), _)| held == subject);
+        let held = self.holders.range(first..).take_while(|((held, _), _)| held == subject);
         held.filter_map(|(_, wire)| self.tenures.get(wire))
             .map(|tenure| tenure.remaining(now))
             .max()

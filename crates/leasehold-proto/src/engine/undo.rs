@@ -87,12 +87,7 @@ impl Engine {
         if now >= parting.gone_by {
             return self.end_parting(now, wire, None);
         }
-        let ask = Ask {
-            name: &parting.subject.name,
-            owner: wire,
-            lease: parting.lease,
-            count: 0,
-        };
+        let ask = Ask { name: &parting.subject.name, owner: wire, lease: parting.lease, count: 0 };
         let call = parting.subject.recipe.release(&ask);
         let call = self.run(call, Purpose::Part(wire));
         self.timers.clear(Timer::Part(wire));
@@ -118,10 +113,7 @@ impl Engine {
         let again = std::mem::take(&mut parting.again);
         let subject = parting.subject.clone();
         let answer = result.and_then(|reply| {
-            subject
-                .recipe
-                .read_release(&reply)
-                .ok_or_else(|| subject.malformed(Verb::Release))
+            subject.recipe.read_release(&reply).ok_or_else(|| subject.malformed(Verb::Release))
         });
         match answer {
             Ok(_) if again => self.part(now, wire),
@@ -180,10 +172,7 @@ impl Engine {
         if let Some(closing) = &mut self.closing {
             return closing.ids.push(id);
         }
-        self.closing = Some(Closing {
-            ids: vec![id],
-            released: 0,
-        });
+        self.closing = Some(Closing { ids: vec![id], released: 0 });
         let acquires: Vec<Id> = self
             .tickets
             .iter()
@@ -211,10 +200,7 @@ impl Engine {
         let Some(closing) = &mut self.closing else { return };
         let ids = std::mem::take(&mut closing.ids);
         let unconfirmed = u64::try_from(self.partings.len()).unwrap_or(u64::MAX);
-        let report = CloseReport {
-            released: closing.released,
-            unconfirmed,
-        };
+        let report = CloseReport { released: closing.released, unconfirmed };
         for id in ids {
             self.settle_if_wanted(id, Settlement::Closed(report.clone()));
         }
@@ -223,13 +209,7 @@ impl Engine {
 
 impl Parting {
     fn failure(&self, now: Moment) -> ReleaseFailure {
-        let error = self
-            .last_error
-            .clone()
-            .unwrap_or_else(|| self.subject.timed_out(Verb::Release));
-        ReleaseFailure {
-            free_within: self.gone_by.since(now),
-            error,
-        }
+        let error = self.last_error.clone().unwrap_or_else(|| self.subject.timed_out(Verb::Release));
+        ReleaseFailure { free_within: self.gone_by.since(now), error }
     }
 }

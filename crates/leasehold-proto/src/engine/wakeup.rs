@@ -61,9 +61,6 @@ impl Engine {
     }
 
     fn subjects_on(&self, channel: &Channel) -> Vec<Subject> {
-        self.channels
-            .get(channel)
-            .map(|listen| listen.subjects.iter().cloned().collect())
-            .unwrap_or_default()
+        self.channels.get(channel).map(|listen| listen.subjects.iter().cloned().collect()).unwrap_or_default()
     }
 }

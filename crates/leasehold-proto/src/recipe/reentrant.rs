@@ -13,10 +13,8 @@ use crate::script::Script;
 static ACQUIRE: Script = Script::new(Verb::Acquire, include_str!("../../scripts/reentrant/acquire.lua"));
 static RENEW: Script = Script::new(Verb::Renew, include_str!("../../scripts/reentrant/renew.lua"));
 static RELEASE: Script = Script::new(Verb::Release, include_str!("../../scripts/reentrant/release.lua"));
-static FORCE_RELEASE: Script = Script::new(
-    Verb::ForceRelease,
-    include_str!("../../scripts/reentrant/force_release.lua"),
-);
+static FORCE_RELEASE: Script =
+    Script::new(Verb::ForceRelease, include_str!("../../scripts/reentrant/force_release.lua"));
 static INSPECT: Script = Script::new(Verb::Inspect, include_str!("../../scripts/reentrant/inspect.lua"));
 
 /// All scripts of this recipe.
@@ -71,9 +69,7 @@ impl Recipe for Reentrant {
             Reply::Nil => Some(Answer::Granted),
             Reply::Int(-1) => Some(Answer::NoExpiry),
             Reply::Int(-2) => Some(Answer::Gone),
-            Reply::Int(ms) => Some(Answer::Refused {
-                remaining: Duration::from_millis(ms.try_into().ok()?),
-            }),
+            Reply::Int(ms) => Some(Answer::Refused { remaining: Duration::from_millis(ms.try_into().ok()?) }),
             _ => None,
         }
     }
@@ -151,10 +147,7 @@ pub fn read_inspect(reply: &Reply) -> Option<Inspection> {
         -1 => Some(Remaining::NoExpiry),
         ms => Some(Remaining::For(Duration::from_millis(ms.try_into().ok()?))),
     };
-    Some(Inspection {
-        remaining,
-        hold_count: (*count).try_into().ok()?,
-    })
+    Some(Inspection { remaining, hold_count: (*count).try_into().ok()? })
 }
 
 fn channel(name: &Name) -> Channel {
@@ -169,12 +162,7 @@ mod tests {
     fn every_acquire_reply_has_one_meaning() {
         let read = |reply| Reentrant.read_acquire(&reply);
         assert_eq!(read(Reply::Nil), Some(Answer::Granted));
-        assert_eq!(
-            read(Reply::Int(1500)),
-            Some(Answer::Refused {
-                remaining: Duration::from_millis(1500)
-            })
-        );
+        assert_eq!(read(Reply::Int(1500)), Some(Answer::Refused { remaining: Duration::from_millis(1500) }));
         assert_eq!(read(Reply::Int(-1)), Some(Answer::NoExpiry));
         assert_eq!(read(Reply::Int(-2)), Some(Answer::Gone));
         assert_eq!(read(Reply::Int(-3)), None);
@@ -184,20 +172,8 @@ mod tests {
     #[test]
     fn an_inspection_tells_free_from_unending() {
         let read = |pttl, count| read_inspect(&Reply::Array(vec![Reply::Int(pttl), Reply::Int(count)]));
-        assert_eq!(
-            read(-2, 0),
-            Some(Inspection {
-                remaining: None,
-                hold_count: 0
-            })
-        );
-        assert_eq!(
-            read(-1, 1),
-            Some(Inspection {
-                remaining: Some(Remaining::NoExpiry),
-                hold_count: 1
-            })
-        );
+        assert_eq!(read(-2, 0), Some(Inspection { remaining: None, hold_count: 0 }));
+        assert_eq!(read(-1, 1), Some(Inspection { remaining: Some(Remaining::NoExpiry), hold_count: 1 }));
         assert_eq!(read(5, -1), None);
     }
 }

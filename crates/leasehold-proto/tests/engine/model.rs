@@ -34,9 +34,7 @@ impl Model for LockModel {
 
     fn properties(&self) -> Vec<Property<Self>> {
         vec![
-            Property::always("M, L1, G5, D3: no rule is broken", |_, world: &World| {
-                world.broken.is_none()
-            }),
+            Property::always("M, L1, G5, D3: no rule is broken", |_, world: &World| world.broken.is_none()),
             Property::sometimes("both clients have held", |_, world: &World| {
                 world.clients.iter().all(|client| client.granted > 0)
             }),
@@ -61,28 +59,11 @@ const STATES_MAX: usize = 20_000_000;
 
 /// Explores every order of events, and says how far it went.
 fn check(name: &str, budget: Budget, wait: Wait, twin: Twin) -> Option<Vec<Move>> {
-    let model = LockModel {
-        budget,
-        lease: TICK * 2,
-        wait,
-        twin,
-    };
-    let checker = model
-        .checker()
-        .threads(2)
-        .target_state_count(STATES_MAX)
-        .spawn_bfs()
-        .join();
-    println!(
-        "{name}: {} states, {} of them different",
-        checker.state_count(),
-        checker.unique_state_count()
-    );
+    let model = LockModel { budget, lease: TICK * 2, wait, twin };
+    let checker = model.checker().threads(2).target_state_count(STATES_MAX).spawn_bfs().join();
+    println!("{name}: {} states, {} of them different", checker.state_count(), checker.unique_state_count());
     if twin == Twin::Sound {
-        assert!(
-            checker.state_count() < STATES_MAX,
-            "{name} was cut off before every order was tried"
-        );
+        assert!(checker.state_count() < STATES_MAX, "{name} was cut off before every order was tried");
         checker.assert_any_discovery("both clients have held");
     }
     let path = checker.discovery("M, L1, G5, D3: no rule is broken")?;
@@ -103,70 +84,30 @@ fn assert_found(name: &str, budget: Budget, twin: Twin) {
 
 #[test]
 fn at_most_one_holder_under_loss_and_repetition() {
-    assert_sound(
-        "loss",
-        Budget {
-            ticks: 2,
-            losses: 1,
-            repeats: 1,
-            ..QUIET
-        },
-        Wait::Forever,
-    );
+    assert_sound("loss", Budget { ticks: 2, losses: 1, repeats: 1, ..QUIET }, Wait::Forever);
 }
 
 #[test]
 fn at_most_one_holder_under_suspension_and_crash() {
-    assert_sound(
-        "suspension",
-        Budget {
-            ticks: 4,
-            pauses: 1,
-            crashes: 1,
-            ..QUIET
-        },
-        Wait::Forever,
-    );
+    assert_sound("suspension", Budget { ticks: 4, pauses: 1, crashes: 1, ..QUIET }, Wait::Forever);
 }
 
 #[test]
 fn at_most_one_holder_with_cancelled_futures_and_deadlines() {
     let wait = Wait::Until(leasehold_proto::Moment::default() + TICK + Duration::from_millis(50));
-    assert_sound(
-        "cancellation",
-        Budget {
-            ticks: 2,
-            cancels: 1,
-            losses: 1,
-            ..QUIET
-        },
-        wait,
-    );
+    assert_sound("cancellation", Budget { ticks: 2, cancels: 1, losses: 1, ..QUIET }, wait);
 }
 
 #[test]
 fn a_clock_that_stops_in_suspend_is_found_out() {
-    let budget = Budget {
-        ticks: 7,
-        pauses: 1,
-        ..QUIET
-    };
+    let budget = Budget { ticks: 7, pauses: 1, ..QUIET };
     assert_found("twin: clock stops in suspend", budget, Twin::ClockStopsInSuspend);
 }
 
 #[test]
 fn a_release_without_owner_check_is_found_out() {
-    let budget = Budget {
-        ticks: 4,
-        acquires: 2,
-        losses: 1,
-        ..QUIET
-    };
-    assert_found(
-        "twin: release ignores the owner",
-        budget,
-        Twin::ReleaseIgnoresOwner,
-    );
+    let budget = Budget { ticks: 4, acquires: 2, losses: 1, ..QUIET };
+    assert_found("twin: release ignores the owner", budget, Twin::ReleaseIgnoresOwner);
 }
 
 #[test]

@@ -37,9 +37,7 @@ fn come_to_rest(world: &mut World) {
     world.end_faults();
     for _ in 0..2_000 {
         let moves = world.moves();
-        let next = moves
-            .iter()
-            .find(|chosen| !matches!(chosen, Move::Tick | Move::Acquire(..)));
+        let next = moves.iter().find(|chosen| !matches!(chosen, Move::Tick | Move::Acquire(..)));
         match next.or_else(|| moves.iter().find(|chosen| matches!(chosen, Move::Acquire(..)))) {
             Some(chosen) => world.make(*chosen),
             None if world.is_at_rest() => return,
@@ -55,10 +53,7 @@ fn check(users: usize, wait: Wait, budget: Budget, choices: &[u16]) -> Result<()
     come_to_rest(&mut world);
     prop_assert_eq!(world.broken, None);
     for client in &world.clients {
-        prop_assert!(
-            client.users.iter().all(|user| *user == User::Idle),
-            "somebody waits for ever"
-        );
+        prop_assert!(client.users.iter().all(|user| *user == User::Idle), "somebody waits for ever");
     }
     prop_assert!(world.is_at_rest(), "a key or a call is left");
     Ok(())
@@ -101,11 +96,7 @@ fn the_walks_find_a_broken_server() {
     use proptest::test_runner::{Config, TestRunner};
     for twin in [Twin::ReleaseIgnoresOwner, Twin::AcquireOverwrites] {
         let mut runner = TestRunner::new_with_rng(
-            Config {
-                cases: 2_000,
-                failure_persistence: None,
-                ..Config::default()
-            },
+            Config { cases: 2_000, failure_persistence: None, ..Config::default() },
             proptest::test_runner::TestRng::deterministic_rng(proptest::test_runner::RngAlgorithm::ChaCha),
         );
         let found = runner.run(&prop::collection::vec(any::<u16>(), 0..600), |choices| {

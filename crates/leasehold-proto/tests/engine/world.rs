@@ -140,15 +140,9 @@ impl World {
         budget: Budget,
         twin: Twin,
     ) -> Self {
-        let settings = Settings {
-            timeout: TICK * 2,
-            poll_interval: TICK * 4,
-        };
+        let settings = Settings { timeout: TICK * 2, poll_interval: TICK * 4 };
         let client = |index: usize| Client {
-            engine: Engine::new(
-                ClientId::from_random([u8::try_from(index).unwrap(); 16]),
-                settings,
-            ),
+            engine: Engine::new(ClientId::from_random([u8::try_from(index).unwrap(); 16]), settings),
             users: vec![User::Idle; users],
             acquires_left: budget.acquires,
             last_id: 0,
@@ -180,18 +174,10 @@ impl World {
     pub(crate) fn moves(&self) -> Vec<Move> {
         let mut moves = Vec::new();
         if self.budget.terse {
-            let claims = self
-                .clients
-                .iter()
-                .enumerate()
-                .filter(|(_, client)| client.runs());
+            let claims = self.clients.iter().enumerate().filter(|(_, client)| client.runs());
             let mut claims = claims.flat_map(|(index, client)| {
                 let has_news = |user: &User| matches!(user, User::Waiting { news: true, .. });
-                client
-                    .users
-                    .iter()
-                    .position(has_news)
-                    .map(|user| Move::Claim(index, user))
+                client.users.iter().position(has_news).map(|user| Move::Claim(index, user))
             });
             if let Some(claim) = claims.next() {
                 return vec![claim];
@@ -226,11 +212,7 @@ impl World {
         if self.budget.repeats > 0 {
             moves.extend((0..self.ghosts.len()).map(Move::Repeat));
         }
-        let heard = self
-            .news
-            .iter()
-            .enumerate()
-            .filter(|(_, (client, _))| self.clients[*client].runs());
+        let heard = self.news.iter().enumerate().filter(|(_, (client, _))| self.clients[*client].runs());
         moves.extend(heard.map(|(index, _)| Move::Hear(index)));
         if self.budget.deletions > 0 && self.server.is_locked(self.now) {
             moves.push(Move::Delete);
@@ -276,9 +258,7 @@ impl World {
             }
             Move::Execute(transit) => self.execute(transit),
             Move::Answer(transit) => {
-                let Transit {
-                    client, id, reply, ..
-                } = self.transits.remove(transit);
+                let Transit { client, id, reply, .. } = self.transits.remove(transit);
                 self.step(client, Event::Replied(id, Ok(reply.unwrap())));
             }
             Move::Lose(transit) => self.lose(transit),
@@ -295,8 +275,7 @@ impl World {
                 self.budget.crashes -= 1;
                 self.clients[client].alive = false;
                 self.clients[client].users.fill(User::Idle);
-                self.transits
-                    .retain(|transit| transit.client != client || transit.reply.is_none());
+                self.transits.retain(|transit| transit.client != client || transit.reply.is_none());
                 self.news.retain(|(listener, _)| *listener != client);
             }
             Move::Suspend(client) => {
@@ -338,10 +317,7 @@ impl World {
             other => other,
         };
         let request = Request {
-            subject: Subject {
-                name: Name::new("x").unwrap(),
-                recipe: &Reentrant,
-            },
+            subject: Subject { name: Name::new("x").unwrap(), recipe: &Reentrant },
             owner: Owner::from_number(7),
             lease: self.lease,
             watchdog: true,
@@ -381,10 +357,7 @@ impl World {
         let reply = self.server.run(&call, self.now);
         if call.verb() == Verb::Release && reply == Reply::Int(1) {
             for (index, client) in self.clients.iter().enumerate() {
-                let events = client
-                    .channels
-                    .iter()
-                    .map(|channel| (index, Event::Message(channel.clone())));
+                let events = client.channels.iter().map(|channel| (index, Event::Message(channel.clone())));
                 self.news.extend(events.filter(|_| client.alive));
             }
         }
@@ -401,18 +374,8 @@ impl World {
     /// A request, or the reply to it, is lost: the client's call times out, now or when it runs again.
     fn lose(&mut self, transit: usize) {
         self.budget.losses -= 1;
-        let Transit {
-            client,
-            id,
-            call,
-            reply,
-        } = self.transits.remove(transit);
-        let error = StoreError::new(
-            StoreErrorKind::Timeout,
-            call.verb(),
-            call.subject(),
-            Applied::Unknown,
-        );
+        let Transit { client, id, call, reply } = self.transits.remove(transit);
+        let error = StoreError::new(StoreErrorKind::Timeout, call.verb(), call.subject(), Applied::Unknown);
         if reply.is_none() && self.budget.repeats > 0 {
             self.ghosts.push(call);
         }
@@ -425,15 +388,8 @@ impl World {
 
     /// From here on nothing fails any more, and time is no object.
     pub(crate) fn end_faults(&mut self) {
-        self.budget = Budget {
-            cancels: 0,
-            losses: 0,
-            repeats: 0,
-            crashes: 0,
-            pauses: 0,
-            deletions: 0,
-            ..self.budget
-        };
+        self.budget =
+            Budget { cancels: 0, losses: 0, repeats: 0, crashes: 0, pauses: 0, deletions: 0, ..self.budget };
         self.budget.ticks = u16::MAX;
         for index in 0..self.clients.len() {
             if self.clients[index].alive && self.clients[index].suspended {
@@ -447,10 +403,7 @@ impl World {
         let calls = self.transits.is_empty() && self.news.is_empty();
         calls
             && !self.server.is_locked(self.now)
-            && self
-                .clients
-                .iter()
-                .all(|client| client.users.iter().all(|user| *user == User::Idle))
+            && self.clients.iter().all(|client| client.users.iter().all(|user| *user == User::Idle))
     }
 
     /// What a client's clock says.
@@ -470,15 +423,8 @@ impl World {
                     if call.argument("remaining") == Some("0") {
                         released.push(call.argument("owner").unwrap().to_owned());
                     }
-                    let transit = Transit {
-                        client: index,
-                        id,
-                        call,
-                        reply: None,
-                    };
-                    let place = self
-                        .transits
-                        .partition_point(|other| (other.client, other.id) < (index, id));
+                    let transit = Transit { client: index, id, call, reply: None };
+                    let place = self.transits.partition_point(|other| (other.client, other.id) < (index, id));
                     self.transits.insert(place, transit);
                 }
                 Action::Listen(_) if self.budget.terse => {}
@@ -507,26 +453,18 @@ impl World {
         if call.verb() != Verb::Renew {
             return;
         }
-        if released
-            .iter()
-            .any(|owner| Some(owner.as_str()) == call.argument("owner"))
-        {
-            self.broken
-                .get_or_insert("D3: a renewal was sent after the release");
+        if released.iter().any(|owner| Some(owner.as_str()) == call.argument("owner")) {
+            self.broken.get_or_insert("D3: a renewal was sent after the release");
         }
         if claimed != call.argument("owner") {
-            self.broken
-                .get_or_insert("G5: a renewal was sent for a hold that nobody has claimed");
+            self.broken.get_or_insert("G5: a renewal was sent for a hold that nobody has claimed");
         }
     }
 
     /// The wire owner of what a client's users hold.
     fn claimed(&self, index: usize) -> Option<String> {
         let client = &self.clients[index];
-        client
-            .holds()
-            .find_map(|hold| client.engine.wire_owner(hold))
-            .map(|owner| owner.to_string())
+        client.holds().find_map(|hold| client.engine.wire_owner(hold)).map(|owner| owner.to_string())
     }
 
     fn check(&mut self) {
@@ -534,27 +472,20 @@ impl World {
             // Assumption A4 is broken: the holder whose key was deleted finds out at its next renewal (L6).
             return;
         }
-        let valid: Vec<usize> = (0..self.clients.len())
-            .filter(|index| self.is_valid(*index))
-            .collect();
+        let valid: Vec<usize> = (0..self.clients.len()).filter(|index| self.is_valid(*index)).collect();
         if valid.len() > 1 {
-            self.broken
-                .get_or_insert("L1: two holders are valid at one moment");
+            self.broken.get_or_insert("L1: two holders are valid at one moment");
         }
         let kept = |index: &usize| self.server.is_held_by(self.claimed(*index).as_deref(), self.now);
         if !valid.iter().all(kept) {
-            self.broken
-                .get_or_insert("M: a hold is valid that the server does not keep");
+            self.broken.get_or_insert("M: a hold is valid that the server does not keep");
         }
     }
 
     /// Whether a client's users may act on their hold; a suspended process acts when it resumes, so it counts.
     pub(crate) fn is_valid(&self, index: usize) -> bool {
         let client = &self.clients[index];
-        client.alive
-            && client
-                .holds()
-                .any(|hold| client.engine.is_held(hold, self.clock(index)))
+        client.alive && client.holds().any(|hold| client.engine.is_held(hold, self.clock(index)))
     }
 }
 

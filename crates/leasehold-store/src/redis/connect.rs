@@ -33,9 +33,7 @@ pub struct ConnectOptions {
 
 impl Default for ConnectOptions {
     fn default() -> Self {
-        Self {
-            timeout: Duration::from_secs(5),
-        }
+        Self { timeout: Duration::from_secs(5) }
     }
 }
 
@@ -61,9 +59,7 @@ pub(super) struct Opened {
 pub(super) async fn open(url: &ServerUrl, options: ConnectOptions) -> Result<Opened, Failure> {
     let mut dialled = false;
     let attempt = async {
-        let socket = dial(&url.address, options.timeout)
-            .await
-            .map_err(Failure::unreachable)?;
+        let socket = dial(&url.address, options.timeout).await.map_err(Failure::unreachable)?;
         dialled = true;
         greet(socket, url).await.map_err(Failure::of_connect)
     };
@@ -77,12 +73,7 @@ pub(super) async fn open(url: &ServerUrl, options: ConnectOptions) -> Result<Ope
 async fn greet(mut socket: Socket, url: &ServerUrl) -> Result<Opened, Failure> {
     let mut asked = Vec::new();
     if let Some(login) = &url.credentials {
-        asked.extend(
-            redis::cmd("AUTH")
-                .arg(&login.user)
-                .arg(&login.password)
-                .get_packed_command(),
-        );
+        asked.extend(redis::cmd("AUTH").arg(&login.user).arg(&login.password).get_packed_command());
     }
     if url.db != 0 {
         asked.extend(redis::cmd("SELECT").arg(url.db).get_packed_command());
@@ -105,11 +96,7 @@ async fn greet(mut socket: Socket, url: &ServerUrl) -> Result<Opened, Failure> {
         Value::ServerError(error) => read_excuse(refusal(&error).of_connect())?,
         _ => return Err(malformed()),
     };
-    Ok(Opened {
-        socket,
-        reader,
-        greeting,
-    })
+    Ok(Opened { socket, reader, greeting })
 }
 
 /// An error reply to PING that comes from a Redis that has let us in.
@@ -131,12 +118,10 @@ pub(super) struct Reader(Decoder<AnySendSyncPartialState, PointerOffset<[u8]>>);
 
 impl Reader {
     pub(super) async fn next(&mut self, source: &mut (impl AsyncRead + Unpin)) -> Result<Value, Failure> {
-        redis::parse_redis_value_async(&mut self.0, source)
-            .await
-            .map_err(|error| match error.kind() {
-                // The parser's own text repeats what was read, which may be what we sent.
-                ErrorKind::Parse => malformed(),
-                _ => Failure::new(StoreErrorKind::ConnectionLost, Applied::Unknown),
-            })
+        redis::parse_redis_value_async(&mut self.0, source).await.map_err(|error| match error.kind() {
+            // The parser's own text repeats what was read, which may be what we sent.
+            ErrorKind::Parse => malformed(),
+            _ => Failure::new(StoreErrorKind::ConnectionLost, Applied::Unknown),
+        })
     }
 }

@@ -47,35 +47,15 @@ const CODES: [(&str, Kind, Applied); 20] = [
 const TEXTS: [(&str, Kind, Applied); 13] = [
     ("max number of clients reached", Kind::TooManyClients, No),
     ("invalid password", Kind::AuthenticationFailed, No),
-    (
-        "AUTH <password> called without any password configured",
-        Kind::AuthenticationFailed,
-        No,
-    ),
-    (
-        "Client sent AUTH, but no password is set",
-        Kind::AuthenticationFailed,
-        No,
-    ),
+    ("AUTH <password> called without any password configured", Kind::AuthenticationFailed, No),
+    ("Client sent AUTH, but no password is set", Kind::AuthenticationFailed, No),
     ("DB index is out of range", Kind::Server, No),
     ("invalid DB index", Kind::Server, No),
     // In a script, so the writes before it stay.
-    (
-        "The user executing the script can't run this command",
-        Kind::PermissionDenied,
-        Unknown,
-    ),
-    (
-        "The user executing the script can't access at least one of the keys",
-        Kind::PermissionDenied,
-        Unknown,
-    ),
+    ("The user executing the script can't run this command", Kind::PermissionDenied, Unknown),
+    ("The user executing the script can't access at least one of the keys", Kind::PermissionDenied, Unknown),
     ("ACL failure in script", Kind::PermissionDenied, Unknown),
-    (
-        "Script attempted to access a non local key",
-        Kind::WrongNode,
-        Unknown,
-    ),
+    ("Script attempted to access a non local key", Kind::WrongNode, Unknown),
     ("Attempted to access a non local key", Kind::WrongNode, Unknown),
     ("hash value is not an integer", Kind::WrongType, Unknown),
     ("increment or decrement would overflow", Kind::WrongType, Unknown),
@@ -100,29 +80,19 @@ enum Cause {
 
 impl Failure {
     pub(super) const fn new(kind: Kind, applied: Applied) -> Self {
-        Self {
-            kind,
-            applied,
-            cause: None,
-        }
+        Self { kind, applied, cause: None }
     }
 
     /// No connection was made.
     pub(super) fn unreachable(error: io::Error) -> Self {
-        Self {
-            cause: Some(Cause::Io(Arc::new(error))),
-            ..Self::new(Kind::Unreachable, No)
-        }
+        Self { cause: Some(Cause::Io(Arc::new(error))), ..Self::new(Kind::Unreachable, No) }
     }
 
     /// The server answered with an error.
     pub(super) fn said(text: &str) -> Self {
         let (kind, applied) = classify(text);
         let text = text.chars().take(TEXT_MAX).collect();
-        Self {
-            cause: Some(Cause::Said(text)),
-            ..Self::new(kind, applied)
-        }
+        Self { cause: Some(Cause::Said(text)), ..Self::new(kind, applied) }
     }
 
     /// The same failure as one of a connect, where no script was sent. What the server said is left out unless it is
@@ -185,11 +155,7 @@ mod tests {
             Kind::Busy,
             No,
         ),
-        (
-            "LOADING Redis is loading the dataset in memory",
-            Kind::Loading,
-            No,
-        ),
+        ("LOADING Redis is loading the dataset in memory", Kind::Loading, No),
         (
             "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
             Kind::MasterDown,
@@ -205,11 +171,7 @@ mod tests {
             Kind::NoReplicas,
             No,
         ),
-        (
-            "OOM command not allowed when used memory > 'maxmemory'. script: c0ffee",
-            Kind::OutOfMemory,
-            No,
-        ),
+        ("OOM command not allowed when used memory > 'maxmemory'. script: c0ffee", Kind::OutOfMemory, No),
         (
             "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist",
             Kind::Misconfigured,
@@ -219,42 +181,22 @@ mod tests {
         ("CLUSTERDOWN Hash slot not served", Kind::ClusterDown, No),
         ("MOVED 866 127.0.0.1:7001", Kind::WrongNode, No),
         ("ASK 866 127.0.0.1:7001", Kind::WrongNode, No),
-        (
-            "TRYAGAIN Multiple keys request during rehashing of slot",
-            Kind::TryAgain,
-            No,
-        ),
-        (
-            "CROSSSLOT Keys in request don't hash to the same slot",
-            Kind::WrongNode,
-            No,
-        ),
-        (
-            "NOPERM this user has no permissions to run the 'evalsha' command",
-            Kind::PermissionDenied,
-            No,
-        ),
+        ("TRYAGAIN Multiple keys request during rehashing of slot", Kind::TryAgain, No),
+        ("CROSSSLOT Keys in request don't hash to the same slot", Kind::WrongNode, No),
+        ("NOPERM this user has no permissions to run the 'evalsha' command", Kind::PermissionDenied, No),
         (
             "DENIED Redis is running in protected mode because protected mode is enabled",
             Kind::AuthenticationFailed,
             No,
         ),
         ("NOAUTH Authentication required.", Kind::AuthenticationFailed, No),
-        (
-            "WRONGPASS invalid username-password pair or user is disabled.",
-            Kind::AuthenticationFailed,
-            No,
-        ),
+        ("WRONGPASS invalid username-password pair or user is disabled.", Kind::AuthenticationFailed, No),
         (
             "WRONGTYPE Operation against a key holding the wrong kind of value script: c0ffee",
             Kind::WrongType,
             Unknown,
         ),
-        (
-            "LOCKERR acquire: lease_ms and count must be whole and positive",
-            Kind::Server,
-            No,
-        ),
+        ("LOCKERR acquire: lease_ms and count must be whole and positive", Kind::Server, No),
         ("ERR max number of clients reached", Kind::TooManyClients, No),
         (
             "ERR AUTH <password> called without any password configured for the default user. Are you sure",
@@ -288,31 +230,15 @@ mod tests {
             Kind::WrongNode,
             Unknown,
         ),
-        (
-            "ERR hash value is not an integer script: c0ffee, on @user_script:1.",
-            Kind::WrongType,
-            Unknown,
-        ),
-        (
-            "ERR increment or decrement would overflow script: c0ffee",
-            Kind::WrongType,
-            Unknown,
-        ),
-        (
-            "ERR invalid expire time in 'pexpire' command script: c0ffee",
-            Kind::Server,
-            Unknown,
-        ),
+        ("ERR hash value is not an integer script: c0ffee, on @user_script:1.", Kind::WrongType, Unknown),
+        ("ERR increment or decrement would overflow script: c0ffee", Kind::WrongType, Unknown),
+        ("ERR invalid expire time in 'pexpire' command script: c0ffee", Kind::Server, Unknown),
         (
             "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)",
             Kind::Server,
             Unknown,
         ),
-        (
-            "ERR WAIT cannot be used with replica instances. Please also note",
-            Kind::Server,
-            Unknown,
-        ),
+        ("ERR WAIT cannot be used with replica instances. Please also note", Kind::Server, Unknown),
         ("ERR", Kind::Server, Unknown),
         ("", Kind::Server, Unknown),
     ];
@@ -326,22 +252,14 @@ mod tests {
 
     #[test]
     fn a_code_is_a_whole_word() {
-        assert_eq!(
-            classify("BUSYKEY Target key name already exists."),
-            (Kind::Server, Unknown)
-        );
-        assert_eq!(
-            classify("BUSYGROUP Consumer Group name already exists"),
-            (Kind::Server, Unknown)
-        );
+        assert_eq!(classify("BUSYKEY Target key name already exists."), (Kind::Server, Unknown));
+        assert_eq!(classify("BUSYGROUP Consumer Group name already exists"), (Kind::Server, Unknown));
     }
 
     #[test]
     fn what_a_server_says_while_connecting_is_kept_only_if_known() {
         let unknown = "ERR unknown command 'AUTH', with args beginning with: 'hunter2' ";
-        let error = Failure::said(unknown)
-            .of_connect()
-            .during(Verb::Connect, "".into());
+        let error = Failure::said(unknown).of_connect().during(Verb::Connect, "".into());
         assert_eq!((error.kind, error.applied), (Kind::Server, No));
         assert!(error.source().is_none());
         let known = Failure::said("ERR DB index is out of range").of_connect();
@@ -353,10 +271,7 @@ mod tests {
         let failure = Failure::said(&format!("ERR \x1b[31m{}", "x".repeat(10_000)));
         let error = failure.during(Verb::Acquire, "k".into());
         let source = error.source().unwrap().to_string();
-        assert!(
-            source.starts_with("the server said \"ERR \\u{1b}[31mxxx"),
-            "{source}"
-        );
+        assert!(source.starts_with("the server said \"ERR \\u{1b}[31mxxx"), "{source}");
         assert!(source.len() < TEXT_MAX + 50);
     }
 

@@ -51,9 +51,9 @@ fn read_value(value: Value) -> Result<Reply, Failure> {
         Value::BulkString(bytes) => Ok(Reply::Text(bytes)),
         Value::SimpleString(text) => Ok(Reply::Text(text.into_bytes())),
         Value::Okay => Ok(Reply::Text(b"OK".to_vec())),
-        Value::Array(values) => Ok(Reply::Array(
-            values.into_iter().map(read_value).collect::<Result<_, _>>()?,
-        )),
+        Value::Array(values) => {
+            Ok(Reply::Array(values.into_iter().map(read_value).collect::<Result<_, _>>()?))
+        }
         Value::ServerError(error) => Err(refusal(&error)),
         _ => Err(malformed()),
     }

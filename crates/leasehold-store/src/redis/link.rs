@@ -53,11 +53,7 @@ impl Link {
         let (connection, driver) = MultiplexedConnection::new_with_config(&handshake, opened.socket, config)
             .await
             .map_err(|_| Failure::new(StoreErrorKind::ConnectionLost, Applied::No))?;
-        Ok(Self {
-            connection,
-            driver: spawn(driver),
-            sent: Mutex::default(),
-        })
+        Ok(Self { connection, driver: spawn(driver), sent: Mutex::default() })
     }
 
     /// Whether it still has a stream to write to, as far as is known here.
@@ -77,20 +73,13 @@ impl Link {
         if let Poll::Ready(outcome) = answer.poll_unpin(&mut Context::from_waker(Waker::noop())) {
             answer = ready(outcome).boxed();
         }
-        Carried {
-            link: Arc::clone(self),
-            answer,
-        }
+        Carried { link: Arc::clone(self), answer }
     }
 
     async fn execute(self: Arc<Self>, call: Call) -> Outcome {
         // A script's text goes out with its first call on this connection, and its hash with the others. So a server
         // that restarted costs no extra round trip, and no call is sent a second time, behind ones that came later.
-        let first = self
-            .sent
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(call.script().sha1());
+        let first = self.sent.lock().unwrap_or_else(PoisonError::into_inner).insert(call.script().sha1());
         if !first {
             let answer = self.send(evalsha(&call)).await;
             if !is_unknown_script(&answer) {

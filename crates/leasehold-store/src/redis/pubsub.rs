@@ -32,11 +32,7 @@ const BACKOFF_MAX: Duration = Duration::from_secs(1);
 /// What the task is told.
 pub(super) enum Order {
     /// Send what is heard on a channel to somebody, known by a number of its own.
-    Listen {
-        id: u64,
-        channel: Channel,
-        heard: UnboundedSender<Heard>,
-    },
+    Listen { id: u64, channel: Channel, heard: UnboundedSender<Heard> },
     /// Stop that.
     End { id: u64, channel: Channel },
 }
@@ -53,21 +49,13 @@ impl Listener {
     pub(super) fn start(url: ServerUrl, options: ConnectOptions) -> Self {
         let (orders, received) = unbounded_channel();
         let task = spawn(listen(url, options, received));
-        Self {
-            orders,
-            next_id: AtomicU64::new(0),
-            _task: task,
-        }
+        Self { orders, next_id: AtomicU64::new(0), _task: task }
     }
 
     pub(super) fn subscribe(&self, channel: Channel, heard: UnboundedSender<Heard>) -> Subscription {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         // Sending fails only when the runtime, and the task with it, has gone: then there is nothing to hear.
-        let _ = self.orders.send(Order::Listen {
-            id,
-            channel: channel.clone(),
-            heard,
-        });
+        let _ = self.orders.send(Order::Listen { id, channel: channel.clone(), heard });
         let orders = self.orders.clone();
         Subscription::new(move || {
             let _ = orders.send(Order::End { id, channel });

@@ -90,10 +90,7 @@ mod tests {
         // The name has an IPv6 and an IPv4 address on most machines; only one of them listens.
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let localhost = Address::Tcp {
-            host: "localhost".into(),
-            port,
-        };
+        let localhost = Address::Tcp { host: "localhost".into(), port };
         assert!(dial(&localhost, Duration::from_secs(20)).await.is_ok());
         drop(listener);
         let refused = dial(&localhost, Duration::from_secs(20)).await.map(drop);

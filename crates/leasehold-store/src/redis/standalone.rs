@@ -51,15 +51,8 @@ impl Redis {
         let mut opened = open(url, options).await.map_err(failed)?;
         mem::replace(&mut opened.greeting, Ok(())).map_err(failed)?;
         let link = Link::over(opened).await.map_err(failed)?;
-        let lane = Lane {
-            url: url.clone(),
-            options,
-            state: Mutex::new(State::Live(Arc::new(link))),
-        };
-        Ok(Self {
-            lane: Arc::new(lane),
-            listener: Listener::start(url.clone(), options),
-        })
+        let lane = Lane { url: url.clone(), options, state: Mutex::new(State::Live(Arc::new(link))) };
+        Ok(Self { lane: Arc::new(lane), listener: Listener::start(url.clone(), options) })
     }
 }
 
@@ -71,11 +64,7 @@ impl Store for Redis {
     ) -> impl Future<Output = Result<Reply, StoreError>> + Send + 'static {
         let lane = Arc::clone(&self.lane);
         let (verb, key) = (call.verb(), call.subject());
-        async move {
-            lane.run(call, timeout)
-                .await
-                .map_err(|failure| failure.during(verb, key))
-        }
+        async move { lane.run(call, timeout).await.map_err(|failure| failure.during(verb, key)) }
     }
 
     fn subscribe(&self, channel: Channel, heard: UnboundedSender<Heard>) -> Subscription {
@@ -162,10 +151,7 @@ impl Lane {
             State::Connecting { attempt, .. } if !attempt.has_ended() => {}
             State::Idle | State::Live(_) | State::Connecting { .. } => {
                 let attempt = spawn(Arc::clone(self).connect());
-                *state = State::Connecting {
-                    attempt,
-                    line: Vec::new(),
-                };
+                *state = State::Connecting { attempt, line: Vec::new() };
             }
         }
         let (turn, in_line) = oneshot::channel();

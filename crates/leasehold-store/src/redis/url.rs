@@ -125,10 +125,7 @@ impl fmt::Display for Encoded<'_> {
 
 impl fmt::Display for ServerUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let user = self
-            .credentials
-            .as_ref()
-            .map(|login| Encoded(login.user.as_deref().unwrap_or_default()));
+        let user = self.credentials.as_ref().map(|login| Encoded(login.user.as_deref().unwrap_or_default()));
         match &self.address {
             Address::Tcp { host, port } => {
                 f.write_str("redis://")?;
@@ -140,11 +137,7 @@ impl fmt::Display for ServerUrl {
                 } else {
                     write!(f, "{host}:{port}")?;
                 }
-                if self.db == 0 {
-                    Ok(())
-                } else {
-                    write!(f, "/{}", self.db)
-                }
+                if self.db == 0 { Ok(()) } else { write!(f, "/{}", self.db) }
             }
             Address::Unix { path } => {
                 write!(f, "unix://{}?db={}", Encoded(&path.to_string_lossy()), self.db)?;
@@ -175,17 +168,12 @@ mod tests {
 
     fn tcp(text: &str) -> (String, u16, Option<Credentials>, u32) {
         let url = ServerUrl::parse(text).unwrap();
-        let Address::Tcp { host, port } = url.address else {
-            panic!("{text} is tcp")
-        };
+        let Address::Tcp { host, port } = url.address else { panic!("{text} is tcp") };
         (host, port, url.credentials, url.db)
     }
 
     fn login(user: Option<&str>, password: &str) -> Option<Credentials> {
-        Some(Credentials {
-            user: user.map(Into::into),
-            password: password.into(),
-        })
+        Some(Credentials { user: user.map(Into::into), password: password.into() })
     }
 
     #[test]
@@ -200,10 +188,7 @@ mod tests {
     #[test]
     fn user_and_password_are_decoded() {
         assert_eq!(tcp("redis://:word@h").2, login(None, "word"));
-        assert_eq!(
-            tcp("redis://app:w%3Ao%2Fr%40d@h").2,
-            login(Some("app"), "w:o/r@d")
-        );
+        assert_eq!(tcp("redis://app:w%3Ao%2Fr%40d@h").2, login(Some("app"), "w:o/r@d"));
         assert_eq!(tcp("redis://a%40b:p:q@r@h:1").2, login(Some("a@b"), "p:q@r"));
     }
 
@@ -220,25 +205,10 @@ mod tests {
             ("", UrlError::NoScheme),
             ("localhost:6379", UrlError::NoScheme),
             ("hunter2 ://x", UrlError::NoScheme),
-            (
-                "http://h",
-                UrlError::UnknownScheme {
-                    scheme: "http".into(),
-                },
-            ),
+            ("http://h", UrlError::UnknownScheme { scheme: "http".into() }),
             ("rediss://h", UrlError::NotBuiltIn { scheme: "rediss" }),
-            (
-                "redis+sentinel://h",
-                UrlError::NotBuiltIn {
-                    scheme: "redis+sentinel",
-                },
-            ),
-            (
-                "redis+cluster://h",
-                UrlError::NotBuiltIn {
-                    scheme: "redis+cluster",
-                },
-            ),
+            ("redis+sentinel://h", UrlError::NotBuiltIn { scheme: "redis+sentinel" }),
+            ("redis+cluster://h", UrlError::NotBuiltIn { scheme: "redis+cluster" }),
             ("memory://", UrlError::NotBuiltIn { scheme: "memory" }),
             ("redis://", UrlError::NoHost),
             ("redis://:6379", UrlError::NoHost),
@@ -280,10 +250,7 @@ mod tests {
             ("redis://h", "redis://h:6379"),
             ("redis://:hunter2@[::1]/4", "redis://:***@[::1]:6379/4"),
             ("redis://a%0Ab:hunter2@h:1", "redis://a%0Ab:***@h:1"),
-            (
-                "unix:///s%0A?pass=hunter2&user=a",
-                "unix:///s%0A?db=0&user=a&pass=***",
-            ),
+            ("unix:///s%0A?pass=hunter2&user=a", "unix:///s%0A?db=0&user=a&pass=***"),
         ] {
             let url = ServerUrl::parse(text).unwrap();
             assert_eq!(url.to_string(), shown);

@@ -54,9 +54,7 @@ pub(crate) async fn connect_to(url: &str) -> Result<Redis, StoreError> {
 }
 
 pub(crate) async fn connect(server: &RedisServer) -> Redis {
-    connect_to(&server.url_with_password())
-        .await
-        .expect("the server takes us")
+    connect_to(&server.url_with_password()).await.expect("the server takes us")
 }
 
 /// Runs a call that is answered in time.

@@ -153,14 +153,8 @@ impl Shared {
     pub(super) fn add(&self, client: Arc<TcpStream>, server: Arc<TcpStream>) -> u64 {
         self.set(|rules| {
             rules.links_made += 1;
-            let link = Link {
-                client,
-                server,
-                threads: 3,
-                has_lost: [false; 2],
-                was_deafened: false,
-                is_cut: false,
-            };
+            let link =
+                Link { client, server, threads: 3, has_lost: [false; 2], was_deafened: false, is_cut: false };
             rules.links.insert(rules.links_made, link);
             rules.links_made
         })
@@ -222,10 +216,7 @@ mod tests {
         let mut rules = Rules::default();
         rules.order(3, Fate::Swallow);
         let fates: Vec<_> = (0..4).map(|_| count_down(&mut rules.nth_reply)).collect();
-        assert_eq!(
-            fates,
-            [Fate::Deliver, Fate::Deliver, Fate::Swallow, Fate::Deliver]
-        );
+        assert_eq!(fates, [Fate::Deliver, Fate::Deliver, Fate::Swallow, Fate::Deliver]);
     }
 
     #[test]

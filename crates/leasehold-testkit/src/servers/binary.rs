@@ -29,10 +29,7 @@ impl Binary {
         static FOUND: OnceLock<Binary> = OnceLock::new();
         FOUND.get_or_init(|| match env::var_os(SERVER_VARIABLE) {
             Some(named) => Self::at(Path::new(&named)).unwrap_or_else(|| {
-                panic!(
-                    "{SERVER_VARIABLE} names {}, which does not run: correct or unset it",
-                    named.display()
-                )
+                panic!("{SERVER_VARIABLE} names {}, which does not run: correct or unset it", named.display())
             }),
             None => ["redis-server", "valkey-server"]
                 .iter()
@@ -48,17 +45,9 @@ impl Binary {
     }
 
     fn at(path: &Path) -> Option<Self> {
-        let output = Command::new(path)
-            .arg("--version")
-            .stdin(Stdio::null())
-            .output()
-            .ok()?;
+        let output = Command::new(path).arg("--version").stdin(Stdio::null()).output().ok()?;
         let (is_valkey, major) = parse_version(&String::from_utf8_lossy(&output.stdout))?;
-        Some(Self {
-            path: path.to_owned(),
-            is_valkey,
-            major,
-        })
+        Some(Self { path: path.to_owned(), is_valkey, major })
     }
 
     /// The program to run.
@@ -73,21 +62,9 @@ impl Binary {
 
     /// The command line clients that may talk to this server, the likeliest first.
     pub(crate) fn cli_candidates(&self) -> Vec<OsString> {
-        let beside = |name: &str| {
-            self.path
-                .parent()
-                .map(|folder| folder.join(name).into_os_string())
-        };
-        let names = if self.is_valkey {
-            ["valkey-cli", "redis-cli"]
-        } else {
-            ["redis-cli", "valkey-cli"]
-        };
-        names
-            .iter()
-            .filter_map(|name| beside(name))
-            .chain(names.iter().map(OsString::from))
-            .collect()
+        let beside = |name: &str| self.path.parent().map(|folder| folder.join(name).into_os_string());
+        let names = if self.is_valkey { ["valkey-cli", "redis-cli"] } else { ["redis-cli", "valkey-cli"] };
+        names.iter().filter_map(|name| beside(name)).chain(names.iter().map(OsString::from)).collect()
     }
 }
 
@@ -104,14 +81,8 @@ mod tests {
 
     #[test]
     fn the_version_lines_of_both_servers_are_understood() {
-        assert_eq!(
-            parse_version("Redis server v=6.2.14 sha=00000000:0 bits=64"),
-            Some((false, 6))
-        );
-        assert_eq!(
-            parse_version("Valkey server v=8.1.0 sha=00000000:0 bits=64"),
-            Some((true, 8))
-        );
+        assert_eq!(parse_version("Redis server v=6.2.14 sha=00000000:0 bits=64"), Some((false, 6)));
+        assert_eq!(parse_version("Valkey server v=8.1.0 sha=00000000:0 bits=64"), Some((true, 8)));
         assert_eq!(parse_version("command not found"), None);
     }
 }

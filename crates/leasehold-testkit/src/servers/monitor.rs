@@ -48,12 +48,7 @@ impl Monitor {
                 }
             }
         });
-        Self {
-            seen,
-            marks: Mutex::new((marks, 0)),
-            socket,
-            reader: Some(reader),
-        }
+        Self { seen, marks: Mutex::new((marks, 0)), socket, reader: Some(reader) }
     }
 
     fn connect(server: &RedisServer) -> io::Result<(Wire, TcpStream, Wire)> {
@@ -78,20 +73,13 @@ impl Monitor {
         let mut marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
         marks.1 += 1;
         let marker = format!("{MARKER}{}", marks.1);
-        marks
-            .0
-            .ask(&["ECHO", &marker])
-            .expect("the server answers while it is monitored");
+        marks.0.ask(&["ECHO", &marker]).expect("the server answers while it is monitored");
         let end = format!("\"{marker}\"");
         let seen = || self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         eventually(ANSWER_WITHIN, "the monitor to catch up", || {
             seen().iter().rev().any(|line| line.ends_with(&end))
         });
-        seen()
-            .iter()
-            .filter(|line| !line.contains(MARKER))
-            .cloned()
-            .collect()
+        seen().iter().filter(|line| !line.contains(MARKER)).cloned().collect()
     }
 
     /// The commands that clients sent so far, word by word, without those that scripts called: `["evalsha", ...]`.
@@ -103,10 +91,7 @@ impl Monitor {
     #[must_use]
     #[track_caller]
     pub fn commands(&self) -> Vec<Vec<String>> {
-        self.lines()
-            .iter()
-            .filter_map(|line| parse_command(line))
-            .collect()
+        self.lines().iter().filter_map(|line| parse_command(line)).collect()
     }
 }
 

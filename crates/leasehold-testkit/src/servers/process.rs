@@ -57,10 +57,7 @@ impl Settings {
 
     /// The value of `--requirepass`.
     pub(crate) fn password(&self) -> Option<&str> {
-        let name = self
-            .arguments
-            .iter()
-            .position(|argument| argument == "--requirepass")?;
+        let name = self.arguments.iter().position(|argument| argument == "--requirepass")?;
         self.arguments.get(name + 1).map(String::as_str)
     }
 
@@ -70,24 +67,12 @@ impl Settings {
 
     fn command(&self, port: u16, binary: &Binary) -> Command {
         let mut command = Command::new(binary.path());
-        command.args([
-            "--port",
-            &port.to_string(),
-            "--bind",
-            "127.0.0.1",
-            "--daemonize",
-            "no",
-        ]);
-        command
-            .args(["--save", "", "--appendonly", "no", "--logfile", LOG, "--dir"])
-            .arg(&self.folder);
+        command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--daemonize", "no"]);
+        command.args(["--save", "", "--appendonly", "no", "--logfile", LOG, "--dir"]).arg(&self.folder);
         if binary.guards_debug() {
             command.args(["--enable-debug-command", "local"]);
         }
-        command
-            .args(&self.arguments)
-            .current_dir(&self.folder)
-            .stdin(Stdio::null());
+        command.args(&self.arguments).current_dir(&self.folder).stdin(Stdio::null());
         command
     }
 }
@@ -118,10 +103,7 @@ impl Process {
             .spawn()
             .unwrap_or_else(|error| panic!("cannot run {}: {error}", binary.path().display()));
         let watcher = Watcher::start(child.id(), &settings.folder);
-        let mut process = Self {
-            child,
-            watcher: Some(watcher),
-        };
+        let mut process = Self { child, watcher: Some(watcher) };
         process.wait_until_ready(settings, port)?;
         Ok(process)
     }
@@ -164,11 +146,7 @@ impl Process {
         if exited && is_port_taken(&log) {
             return Err(StartError::PortTaken);
         }
-        let story = if exited {
-            "ended at once"
-        } else {
-            "did not answer in time"
-        };
+        let story = if exited { "ended at once" } else { "did not answer in time" };
         let program = Binary::find().path().display();
         Err(StartError::Failed(format!(
             "{program} with {:?} on port {port} {story}; its log:\n{log}",
@@ -205,10 +183,7 @@ mod tests {
 
     #[test]
     fn the_password_is_read_from_the_arguments() {
-        assert_eq!(
-            Settings::new(&["--requirepass", "secret"]).password(),
-            Some("secret")
-        );
+        assert_eq!(Settings::new(&["--requirepass", "secret"]).password(), Some("secret"));
         assert_eq!(Settings::new(&["--maxmemory", "2mb"]).password(), None);
     }
 

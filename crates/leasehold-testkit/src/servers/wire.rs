@@ -21,9 +21,7 @@ impl Wire {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(timeout))?;
         stream.set_write_timeout(Some(timeout))?;
-        let mut wire = Self {
-            stream: BufReader::new(stream),
-        };
+        let mut wire = Self { stream: BufReader::new(stream) };
         if let Some(password) = password {
             wire.ask(&["AUTH", password])?;
         }
@@ -46,9 +44,7 @@ impl Wire {
         if self.stream.read_until(b'\n', &mut line)? == 0 {
             return Err(ErrorKind::UnexpectedEof.into());
         }
-        Ok(String::from_utf8_lossy(&line)
-            .trim_end_matches(['\r', '\n'])
-            .to_owned())
+        Ok(String::from_utf8_lossy(&line).trim_end_matches(['\r', '\n']).to_owned())
     }
 
     /// A second handle of the socket, to end a blocked read from elsewhere.

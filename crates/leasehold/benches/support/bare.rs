@@ -15,14 +15,9 @@ const LEASE: Duration = Duration::from_secs(30);
 pub(crate) async fn connect(url: &str) -> MultiplexedConnection {
     let info = url.into_connection_info().unwrap();
     let info = info.set_tcp_settings(TcpSettings::default().set_nodelay(true));
-    let config = AsyncConnectionConfig::new()
-        .set_response_timeout(None)
-        .set_pipeline_buffer_size(1 << 16);
+    let config = AsyncConnectionConfig::new().set_response_timeout(None).set_pipeline_buffer_size(1 << 16);
     let client = redis::Client::open(info).unwrap();
-    let mut connection = client
-        .get_multiplexed_async_connection_with_config(&config)
-        .await
-        .unwrap();
+    let mut connection = client.get_multiplexed_async_connection_with_config(&config).await.unwrap();
     for script in SCRIPTS {
         let load = redis::cmd("SCRIPT").arg("LOAD").arg(script.source()).to_owned();
         load.exec_async(&mut connection).await.unwrap();
@@ -46,11 +41,7 @@ impl BareLock {
             lease: Lease::new(LEASE).unwrap(),
             count,
         };
-        Self {
-            acquire: Reentrant.acquire(&ask(1)),
-            release: Reentrant.release(&ask(0)),
-            connection,
-        }
+        Self { acquire: Reentrant.acquire(&ask(1)), release: Reentrant.release(&ask(0)), connection }
     }
 
     /// The two round trips of a lock.

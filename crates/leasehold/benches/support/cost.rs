@@ -62,8 +62,6 @@ fn cpu(schedstat: &str) -> Option<u64> {
 }
 
 fn sleeps(status: &str) -> Option<u64> {
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?;
     line.trim().parse().ok()
 }

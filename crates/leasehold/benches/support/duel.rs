@@ -116,12 +116,8 @@ impl Record {
 }
 
 fn ratio(ours: &Record, other: &Record) -> String {
-    let ratios: Vec<f64> = ours
-        .spacing
-        .iter()
-        .zip(&other.spacing)
-        .map(|(ours, other)| ours / other)
-        .collect();
+    let ratios: Vec<f64> =
+        ours.spacing.iter().zip(&other.spacing).map(|(ours, other)| ours / other).collect();
     let least = ratios.iter().copied().fold(f64::INFINITY, f64::min);
     let most = ratios.iter().copied().fold(0.0, f64::max);
     format!("{:.2} ({least:.2}..{most:.2})", median(&ratios))
@@ -136,11 +132,7 @@ fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let middle = sorted.len() / 2;
-    if sorted.len() % 2 == 1 {
-        sorted[middle]
-    } else {
-        f64::midpoint(sorted[middle - 1], sorted[middle])
-    }
+    if sorted.len() % 2 == 1 { sorted[middle] } else { f64::midpoint(sorted[middle - 1], sorted[middle]) }
 }
 
 fn nanos(span: Duration) -> f64 {

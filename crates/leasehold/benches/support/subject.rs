@@ -28,13 +28,8 @@ pub(crate) enum Subject {
 }
 
 /// All of them, the library first.
-pub(crate) const SUBJECTS: [Subject; 5] = [
-    Subject::Leasehold,
-    Subject::BareTwo,
-    Subject::BareTwoApart,
-    Subject::BareOne,
-    Subject::BarePings,
-];
+pub(crate) const SUBJECTS: [Subject; 5] =
+    [Subject::Leasehold, Subject::BareTwo, Subject::BareTwoApart, Subject::BareOne, Subject::BarePings];
 
 impl Subject {
     pub(crate) const fn name(self) -> &'static str {
@@ -61,11 +56,7 @@ pub(crate) struct World {
 impl World {
     pub(crate) fn start() -> Self {
         let server = RedisServer::start();
-        let runtime = Builder::new_multi_thread()
-            .worker_threads(2)
-            .enable_all()
-            .build()
-            .unwrap();
+        let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let url = server.url();
         Self {
             client: runtime.block_on(Client::connect(&url)).unwrap(),

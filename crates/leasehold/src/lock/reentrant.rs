@@ -95,18 +95,8 @@ impl IntoName for &String {
 
 impl Lock {
     pub(crate) fn new(handle: &Arc<Handle>, name: Result<Name, NameError>) -> Self {
-        let terms = Terms {
-            lease: WATCHDOG_LEASE,
-            watchdog: true,
-            max_renewals: None,
-            max_hold: None,
-        };
-        Self {
-            handle: Arc::clone(handle),
-            name,
-            owner: None,
-            terms,
-        }
+        let terms = Terms { lease: WATCHDOG_LEASE, watchdog: true, max_renewals: None, max_hold: None };
+        Self { handle: Arc::clone(handle), name, owner: None, terms }
     }
 
     /// The same lock with a fixed lease, from 3 ms to 365 days, and no watchdog: the hold ends by itself after it.
@@ -228,13 +218,9 @@ impl Lock {
         F: AsyncFnOnce(&Guard) -> T,
     {
         let guard = self.lock().await?;
-        let value = while_held(&guard, body(&guard))
-            .await
-            .map_err(|reason| RunError::Lost { reason })?;
+        let value = while_held(&guard, body(&guard)).await.map_err(|reason| RunError::Lost { reason })?;
         match guard.release().await {
-            Ok(Released::NotHeld) => Err(RunError::Lost {
-                reason: LostReason::Deleted,
-            }),
+            Ok(Released::NotHeld) => Err(RunError::Lost { reason: LostReason::Deleted }),
             Ok(Released::Released) | Err(_) => Ok(value),
         }
     }
@@ -248,8 +234,7 @@ impl Lock {
     /// # Cancel safety
     /// Dropping the future does not take back what was sent.
     pub async fn force_unlock(&self) -> Result<bool, InspectError> {
-        self.look(reentrant::force_release, reentrant::read_force_release)
-            .await
+        self.look(reentrant::force_release, reentrant::read_force_release).await
     }
 
     /// Whether anybody holds the lock.
@@ -330,10 +315,8 @@ impl Lock {
 
     async fn inspect(&self, owner: Option<Owner>) -> Result<Inspection, InspectError> {
         let call = |name: &Name| {
-            let wire = owner.and_then(|owner| {
-                self.handle
-                    .read(|engine, _| engine.wire_owner_of(&subject(name), owner))
-            });
+            let wire = owner
+                .and_then(|owner| self.handle.read(|engine, _| engine.wire_owner_of(&subject(name), owner)));
             reentrant::inspect(name, wire)
         };
         self.look(call, reentrant::read_inspect).await
@@ -360,10 +343,7 @@ impl fmt::Debug for Lock {
 }
 
 fn subject(name: &Name) -> Subject {
-    Subject {
-        name: name.clone(),
-        recipe: &Reentrant,
-    }
+    Subject { name: name.clone(), recipe: &Reentrant }
 }
 
 /// Runs a body for as long as the hold may be trusted. A body that ends at the very moment of the loss has lost.

@@ -3,10 +3,7 @@
 //! Invariant: nothing here looks at the server through the library; what a test concludes, the server has said.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
-#![allow(
-    clippy::disallowed_methods,
-    reason = "test code: real servers are waited for in real time"
-)]
+#![allow(clippy::disallowed_methods, reason = "test code: real servers are waited for in real time")]
 
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
@@ -103,9 +100,7 @@ pub(crate) fn fields(server: &RedisServer, name: &str) -> BTreeMap<String, Strin
     let printed = server.cli(&["HGETALL", name]);
     let lines: Vec<&str> = printed.lines().filter(|line| !line.is_empty()).collect();
     let pairs = lines.chunks(2);
-    pairs
-        .map(|pair| (pair[0].to_owned(), pair[1].to_owned()))
-        .collect()
+    pairs.map(|pair| (pair[0].to_owned(), pair[1].to_owned())).collect()
 }
 
 /// The hold count of a lock that is held by one owner.
@@ -152,10 +147,7 @@ pub(crate) fn listeners(server: &RedisServer, name: &str) -> u64 {
 /// How many scripts the server was asked to run.
 pub(crate) fn scripts_run(server: &RedisServer) -> u64 {
     let stats = server.commandstats();
-    ["eval", "evalsha"]
-        .iter()
-        .filter_map(|name| stats.get(*name))
-        .sum()
+    ["eval", "evalsha"].iter().filter_map(|name| stats.get(*name)).sum()
 }
 
 /// Takes a lock the way Redisson does, from another process's point of view.

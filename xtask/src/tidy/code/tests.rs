@@ -5,10 +5,7 @@ use super::*;
 /// The lines in which a rule finds something.
 fn lines(rule: fn(&Source) -> Vec<String>, path: &str, source: &str) -> Vec<usize> {
     let findings = rule(&Source::new(path, source));
-    findings
-        .iter()
-        .map(|finding| finding.split(':').nth(1).unwrap().parse().unwrap())
-        .collect()
+    findings.iter().map(|finding| finding.split(':').nth(1).unwrap().parse().unwrap()).collect()
 }
 
 const LOCK: &str = "crates/leasehold/src/lock.rs";
@@ -48,20 +45,14 @@ fn lua_is_found_in_strings() {
 #[test]
 fn unfinished_work_is_found_everywhere() {
     let source = "todo!()\nlet x = \"dbg!\";\nmy_dbg!(x);\n#[ignore = \"slow\"]\n";
-    assert_eq!(
-        lines(unfinished, "crates/leasehold/tests/lock.rs", source),
-        [1, 4]
-    );
+    assert_eq!(lines(unfinished, "crates/leasehold/tests/lock.rs", source), [1, 4]);
 }
 
 #[test]
 fn sleeps_are_found_in_tests() {
     let source = "std::thread::sleep(d);\nsleep(d).await;\nclock.sleep(d);\nfn sleep() {}\ncli(\"sleep(1)\");\n\
                   asleep(d);\ntime::sleep_until(then).await;\n";
-    assert_eq!(
-        lines(fixed_sleeps, "crates/leasehold/tests/lock.rs", source),
-        [1, 2, 7]
-    );
+    assert_eq!(lines(fixed_sleeps, "crates/leasehold/tests/lock.rs", source), [1, 2, 7]);
     assert!(lines(fixed_sleeps, "crates/leasehold-testkit/src/wait.rs", source).is_empty());
 }
 

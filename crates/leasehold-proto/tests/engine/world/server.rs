@@ -30,9 +30,7 @@ impl Server {
     }
 
     pub(crate) fn is_held_by(&self, owner: Option<&str>, now: Moment) -> bool {
-        self.hold
-            .as_ref()
-            .is_some_and(|hold| hold.expires_at > now && Some(hold.owner.as_str()) == owner)
+        self.hold.as_ref().is_some_and(|hold| hold.expires_at > now && Some(hold.owner.as_str()) == owner)
     }
 
     pub(crate) fn delete(&mut self) {
@@ -51,22 +49,14 @@ impl Server {
                 let count = u32::try_from(number("count")).unwrap();
                 let overwrites = self.twin == Twin::AcquireOverwrites;
                 if mine || overwrites || (count == 1 && self.hold.is_none()) {
-                    self.hold = Some(Hold {
-                        owner,
-                        count,
-                        expires_at,
-                    });
+                    self.hold = Some(Hold { owner, count, expires_at });
                     return Reply::Nil;
                 }
-                self.hold
-                    .as_ref()
-                    .map_or(Reply::Int(-2), |hold| remaining(hold, now))
+                self.hold.as_ref().map_or(Reply::Int(-2), |hold| remaining(hold, now))
             }
             Verb::Renew => match &mut self.hold {
                 Some(hold) if mine => {
-                    hold.expires_at = hold
-                        .expires_at
-                        .max(now + Duration::from_millis(number("lease_ms")));
+                    hold.expires_at = hold.expires_at.max(now + Duration::from_millis(number("lease_ms")));
                     Reply::Int(1)
                 }
                 Some(_) => Reply::Int(-1),

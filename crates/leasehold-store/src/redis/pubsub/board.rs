@@ -58,11 +58,7 @@ impl Board {
             entry.listeners.push((id, heard));
             return None;
         }
-        let entry = Entry {
-            ask: id,
-            confirmed: false,
-            listeners: vec![(id, heard)],
-        };
+        let entry = Entry { ask: id, confirmed: false, listeners: vec![(id, heard)] };
         self.0.insert(channel.clone(), entry);
         Some(Change::Join(Ask { channel, id }))
     }
@@ -81,10 +77,7 @@ impl Board {
     pub(super) fn start_over(&mut self) -> Vec<Ask> {
         let ask = |(channel, entry): (&Channel, &mut Entry)| {
             entry.confirmed = false;
-            Ask {
-                channel: channel.clone(),
-                id: entry.ask,
-            }
+            Ask { channel: channel.clone(), id: entry.ask }
         };
         self.0.iter_mut().map(ask).collect()
     }
@@ -124,19 +117,12 @@ mod tests {
 
     fn listen(board: &mut Board, id: u64) -> (Option<Change>, UnboundedReceiver<Heard>) {
         let (heard, news) = unbounded_channel();
-        let change = board.apply(Order::Listen {
-            id,
-            channel: Channel::new("c"),
-            heard,
-        });
+        let change = board.apply(Order::Listen { id, channel: Channel::new("c"), heard });
         (change, news)
     }
 
     fn end(board: &mut Board, id: u64) -> Option<Change> {
-        board.apply(Order::End {
-            id,
-            channel: Channel::new("c"),
-        })
+        board.apply(Order::End { id, channel: Channel::new("c") })
     }
 
     fn listening() -> Heard {
@@ -146,9 +132,7 @@ mod tests {
     #[test]
     fn one_channel_is_joined_once_and_left_by_the_last() {
         let mut board = Board::default();
-        let (Some(Change::Join(ask)), mut first) = listen(&mut board, 1) else {
-            panic!("joins")
-        };
+        let (Some(Change::Join(ask)), mut first) = listen(&mut board, 1) else { panic!("joins") };
         board.confirm(&ask);
         let (change, mut second) = listen(&mut board, 2);
         assert_eq!(change, None);
@@ -156,10 +140,7 @@ mod tests {
         board.deliver("other", b"1");
         for news in [&mut first, &mut second] {
             assert_eq!(news.try_recv().unwrap(), listening());
-            assert_eq!(
-                news.try_recv().unwrap(),
-                Heard::Message(Channel::new("c"), b"0".to_vec())
-            );
+            assert_eq!(news.try_recv().unwrap(), Heard::Message(Channel::new("c"), b"0".to_vec()));
             assert!(news.try_recv().is_err());
         }
         assert_eq!(end(&mut board, 1), None);
@@ -189,13 +170,9 @@ mod tests {
     #[test]
     fn a_late_confirmation_is_not_taken_for_that_of_a_channel_joined_again() {
         let mut board = Board::default();
-        let (Some(Change::Join(old)), _) = listen(&mut board, 1) else {
-            panic!("joins")
-        };
+        let (Some(Change::Join(old)), _) = listen(&mut board, 1) else { panic!("joins") };
         end(&mut board, 1);
-        let (Some(Change::Join(new)), mut news) = listen(&mut board, 2) else {
-            panic!("joins")
-        };
+        let (Some(Change::Join(new)), mut news) = listen(&mut board, 2) else { panic!("joins") };
         assert!(!board.wants(&old) && board.wants(&new));
         board.confirm(&old);
         assert!(news.try_recv().is_err());

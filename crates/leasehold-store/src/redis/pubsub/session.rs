@@ -65,13 +65,8 @@ pub(super) struct Session<'a> {
 /// Serves the board on a connection until that breaks. Says whether it confirmed anything.
 pub(super) async fn serve(opened: Opened, board: &mut Board, orders: &mut UnboundedReceiver<Order>) -> bool {
     let (incoming, outgoing) = split(opened.socket);
-    let mut session = Session {
-        board,
-        outgoing,
-        questions: VecDeque::new(),
-        refused: Vec::new(),
-        was_useful: false,
-    };
+    let mut session =
+        Session { board, outgoing, questions: VecDeque::new(), refused: Vec::new(), was_useful: false };
     let events = stream::select(
         replies(opened.reader, incoming).map(Event::Reply),
         stream::poll_fn(|cx| orders.poll_recv(cx)).map(Event::Order),
@@ -128,16 +123,9 @@ impl Session<'_> {
             return Err(Failure::new(StoreErrorKind::Timeout, Applied::Unknown));
         }
         let refused = mem::take(&mut self.refused);
-        let again: Vec<_> = refused
-            .into_iter()
-            .filter(|ask| self.board.wants(ask))
-            .map(Question::Join)
-            .collect();
-        if again.is_empty() {
-            self.ask([Question::Ping]).await
-        } else {
-            self.ask(again).await
-        }
+        let again: Vec<_> =
+            refused.into_iter().filter(|ask| self.board.wants(ask)).map(Question::Join).collect();
+        if again.is_empty() { self.ask([Question::Ping]).await } else { self.ask(again).await }
     }
 
     /// Sends questions, each as a command of its own with one channel.
@@ -145,12 +133,10 @@ impl Session<'_> {
         let mut bytes = Vec::new();
         for question in questions {
             let command = match &question {
-                Question::Join(ask) => redis::cmd("SUBSCRIBE")
-                    .arg(ask.channel.as_str())
-                    .get_packed_command(),
-                Question::Leave(channel) => redis::cmd("UNSUBSCRIBE")
-                    .arg(channel.as_str())
-                    .get_packed_command(),
+                Question::Join(ask) => redis::cmd("SUBSCRIBE").arg(ask.channel.as_str()).get_packed_command(),
+                Question::Leave(channel) => {
+                    redis::cmd("UNSUBSCRIBE").arg(channel.as_str()).get_packed_command()
+                }
                 Question::Ping => redis::cmd("PING").get_packed_command(),
             };
             bytes.extend(command);
@@ -237,24 +223,14 @@ mod tests {
     /// Runs a session against what `script` does as the server; says whether the session was useful.
     async fn session(script: impl AsyncFnOnce(&mut Server, UnboundedSender<Order>)) -> (bool, Vec<Heard>) {
         let (here, there) = duplex(1024);
-        let opened = Opened {
-            socket: Box::pin(here),
-            reader: Reader::default(),
-            greeting: Ok(()),
-        };
+        let opened = Opened { socket: Box::pin(here), reader: Reader::default(), greeting: Ok(()) };
         let (orders, mut received) = unbounded_channel();
         let (heard, mut news) = unbounded_channel();
         let mut board = Board::default();
-        board.apply(Order::Listen {
-            id: 1,
-            channel: Channel::new("c"),
-            heard,
-        });
+        board.apply(Order::Listen { id: 1, channel: Channel::new("c"), heard });
         let mut server = Server(there);
-        let (was_useful, ()) = tokio::join!(
-            serve(opened, &mut board, &mut received),
-            script(&mut server, orders.clone())
-        );
+        let (was_useful, ()) =
+            tokio::join!(serve(opened, &mut board, &mut received), script(&mut server, orders.clone()));
         drop(board);
         let mut all = Vec::new();
         while let Some(one) = news.recv().await {
@@ -294,9 +270,7 @@ mod tests {
     async fn a_refused_channel_is_asked_for_again_on_the_same_connection() {
         let (was_useful, heard) = session(async |server, _orders| {
             server.is_told(SUBSCRIBE).await;
-            server
-                .says("-NOPERM this user has no permissions to access one of the channels\r\n")
-                .await;
+            server.says("-NOPERM this user has no permissions to access one of the channels\r\n").await;
             server.is_told(SUBSCRIBE).await;
             server.says("-BUSY Redis is busy running a script.\r\n").await;
             server.is_told(SUBSCRIBE).await;
@@ -310,12 +284,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_session_ends_when_the_server_wants_a_password_or_talks_nonsense() {
-        for nonsense in [
-            "-NOAUTH Authentication required.\r\n",
-            ":1\r\n",
-            "HTTP/1.1 400\r\n",
-            "*0\r\n",
-        ] {
+        for nonsense in ["-NOAUTH Authentication required.\r\n", ":1\r\n", "HTTP/1.1 400\r\n", "*0\r\n"] {
             let (was_useful, heard) = session(async |server, _orders| {
                 server.is_told(SUBSCRIBE).await;
                 server.says(nonsense).await;
@@ -331,12 +300,7 @@ mod tests {
         session(async |server, orders| {
             server.is_told(SUBSCRIBE).await;
             server.says(SUBSCRIBED).await;
-            orders
-                .send(Order::End {
-                    id: 1,
-                    channel: Channel::new("c"),
-                })
-                .unwrap();
+            orders.send(Order::End { id: 1, channel: Channel::new("c") }).unwrap();
             server.is_told("*2\r\n$11\r\nUNSUBSCRIBE\r\n$1\r\nc\r\n").await;
             server.says("*3\r\n$11\r\nunsubscribe\r\n$1\r\nc\r\n:0\r\n").await;
             server.is_told(PING).await;

@@ -28,9 +28,7 @@ fn refuse(scheme: &str) -> UrlError {
     // What stands before `://` may also be a password that was pasted in the wrong place.
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
     if scheme.starts_with(|c: char| c.is_ascii_alphabetic()) && scheme.chars().all(allowed) {
-        UrlError::UnknownScheme {
-            scheme: scheme.into(),
-        }
+        UrlError::UnknownScheme { scheme: scheme.into() }
     } else {
         UrlError::NoScheme
     }
@@ -50,11 +48,7 @@ fn tcp(rest: &str) -> Result<ServerUrl, UrlError> {
         None | Some("") => 0,
         Some(db) => read_db(db)?,
     };
-    Ok(ServerUrl {
-        address: Address::Tcp { host, port },
-        credentials,
-        db,
-    })
+    Ok(ServerUrl { address: Address::Tcp { host, port }, credentials, db })
 }
 
 fn read_login(login: &str) -> Result<Option<Credentials>, UrlError> {
@@ -109,11 +103,7 @@ fn read_db(db: &str) -> Result<u32, UrlError> {
 
 /// A number of digits only: `u32::from_str` would take a sign too.
 fn read_number(digits: &str) -> Option<u32> {
-    if digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        digits.parse().ok()
-    } else {
-        None
-    }
+    if digits.bytes().all(|byte| byte.is_ascii_digit()) { digits.parse().ok() } else { None }
 }
 
 fn unix(rest: &str) -> Result<ServerUrl, UrlError> {
@@ -130,14 +120,8 @@ fn unix(rest: &str) -> Result<ServerUrl, UrlError> {
             _ => return Err(UrlError::UnknownParameter),
         }
     }
-    let address = Address::Unix {
-        path: decode(path)?.into(),
-    };
-    Ok(ServerUrl {
-        address,
-        credentials: credentials(user, password)?,
-        db,
-    })
+    let address = Address::Unix { path: decode(path)?.into() };
+    Ok(ServerUrl { address, credentials: credentials(user, password)?, db })
 }
 
 fn decode(text: &str) -> Result<String, UrlError> {

@@ -16,11 +16,7 @@ fn the_commands_own_code_is_handed_on() {
     for code in [0, 1, 2, 79, 255] {
         let ended = outcome(&mut run_script(&server, &[], &format!("exit {code}")));
         assert_eq!(ended.code(), code, "{ended:?}");
-        assert_eq!(
-            (ended.out.as_str(), ended.err.as_str()),
-            ("", ""),
-            "exit {code} is silent"
-        );
+        assert_eq!((ended.out.as_str(), ended.err.as_str()), ("", ""), "exit {code} is silent");
         assert!(!is_locked(&server));
     }
 }
@@ -30,11 +26,7 @@ fn a_death_by_signal_is_128_and_its_number() {
     let server = RedisServer::start();
     // 34 is a real-time signal, of which few libraries know.
     for signal in [1, 2, 9, 11, 15, 34] {
-        let ended = outcome(&mut run_script(
-            &server,
-            &[],
-            &format!("ulimit -c 0; kill -{signal} $$"),
-        ));
+        let ended = outcome(&mut run_script(&server, &[], &format!("ulimit -c 0; kill -{signal} $$")));
         assert_eq!(ended.code(), 128 + signal, "{ended:?}");
     }
     assert!(!is_locked(&server));
@@ -45,16 +37,10 @@ fn a_command_that_cannot_run_is_127_or_126_and_the_lock_is_free() {
     let server = RedisServer::start();
     let folder = Folder::new();
     folder.touch("data");
-    for (command, code) in [
-        ("no-such-command-here", 127),
-        (folder.at("missing").as_str(), 127),
-    ] {
+    for (command, code) in [("no-such-command-here", 127), (folder.at("missing").as_str(), 127)] {
         let ended = outcome(&mut run(&server, &[], &[command]));
         assert_eq!(ended.code(), code, "{ended:?}");
-        assert!(
-            ended.err.contains(&format!("cannot run {command:?}")),
-            "{ended:?}"
-        );
+        assert!(ended.err.contains(&format!("cannot run {command:?}")), "{ended:?}");
         assert!(!is_locked(&server));
     }
     let ended = outcome(&mut run(&server, &[], &[&folder.at("data")]));
@@ -91,43 +77,18 @@ fn wrong_arguments_are_64_and_run_nothing() {
     ];
     for arguments in cases {
         let ended = outcome(leasehold().env("LEASEHOLD_URL", server.url()).args(*arguments));
-        assert_eq!(
-            (ended.code(), ended.out.as_str()),
-            (64, ""),
-            "{arguments:?}: {ended:?}"
-        );
+        assert_eq!((ended.code(), ended.out.as_str()), (64, ""), "{arguments:?}: {ended:?}");
         assert!(!ended.err.is_empty(), "{arguments:?} says what is wrong");
     }
     for name in ["", "a\u{1b}[2Jb", "a\nb", "a{b}", "redisson_lock_queue:x", &long] {
-        let ended = outcome(
-            leasehold()
-                .env("LEASEHOLD_URL", server.url())
-                .arg("run")
-                .arg(name)
-                .args(touch),
-        );
+        let ended = outcome(leasehold().env("LEASEHOLD_URL", server.url()).arg("run").arg(name).args(touch));
         assert_eq!(ended.code(), 64, "{name:?}: {ended:?}");
-        assert!(
-            ended.err.contains("the name") && ended.err.lines().count() == 1,
-            "{ended:?}"
-        );
-        assert!(
-            !ended.err.contains('\u{1b}'),
-            "control characters reach no terminal: {ended:?}"
-        );
+        assert!(ended.err.contains("the name") && ended.err.lines().count() == 1, "{ended:?}");
+        assert!(!ended.err.contains('\u{1b}'), "control characters reach no terminal: {ended:?}");
     }
-    let ended = outcome(
-        leasehold()
-            .arg("run")
-            .arg(std::ffi::OsStr::from_bytes(b"a\xff"))
-            .args(touch),
-    );
+    let ended = outcome(leasehold().arg("run").arg(std::ffi::OsStr::from_bytes(b"a\xff")).args(touch));
     assert_eq!(ended.code(), 64, "{ended:?}");
-    let ended = outcome(
-        leasehold()
-            .args(["run", "--lease", "\u{1b}[2J", NAME])
-            .args(touch),
-    );
+    let ended = outcome(leasehold().args(["run", "--lease", "\u{1b}[2J", NAME]).args(touch));
     assert!(ended.code() == 64 && !ended.err.contains('\u{1b}'), "{ended:?}");
     assert!(!folder.has("ran"));
     assert_eq!(server.cli(&["DBSIZE"]), "0");
@@ -135,31 +96,17 @@ fn wrong_arguments_are_64_and_run_nothing() {
 
 #[test]
 fn help_and_version_are_no_failures() {
-    for arguments in [
-        &["--help"][..],
-        &["--version"],
-        &["run", "--help"],
-        &["help", "run"],
-    ] {
+    for arguments in [&["--help"][..], &["--version"], &["run", "--help"], &["help", "run"]] {
         let ended = outcome(leasehold().env("LEASEHOLD_URL", CANARY).args(arguments));
         assert_eq!((ended.code(), ended.err.as_str()), (0, ""), "{arguments:?}");
-        assert!(
-            ended.out.contains("easehold") && !ended.out.contains(CANARY),
-            "{arguments:?}"
-        );
-        assert!(
-            !ended.out.contains("__"),
-            "hidden verbs stay hidden: {arguments:?}"
-        );
+        assert!(ended.out.contains("easehold") && !ended.out.contains(CANARY), "{arguments:?}");
+        assert!(!ended.out.contains("__"), "hidden verbs stay hidden: {arguments:?}");
     }
     let help = outcome(leasehold().args(["run", "--help"])).out;
     let widest = help.lines().max_by_key(|line| line.len()).unwrap();
     assert!(widest.len() <= 120, "too wide to read: {widest}");
     for code in ["64", "69", "71", "79", "126", "127", "128+N"] {
-        assert!(
-            help.lines().any(|line| line.trim_start().starts_with(code)),
-            "{code} is explained"
-        );
+        assert!(help.lines().any(|line| line.trim_start().starts_with(code)), "{code} is explained");
     }
 }
 
@@ -188,6 +135,11 @@ fn an_address_that_cannot_be_used_is_64_and_tells_no_secret() {
             assert!(!format!("{ended:?}").contains(CANARY), "{url:?}: {ended:?}");
         }
     }
+    // In the wrong place it is a wrong argument, and said to be one.
+    let stray = format!("redis://me:{CANARY}@127.0.0.1");
+    let ended = outcome(leasehold().args(["run", NAME, &stray, "--", "touch", &folder.at("ran")]));
+    assert_eq!(ended.code(), 64, "{ended:?}");
+    assert!(ended.err.contains("redis://***@127.0.0.1") && !ended.err.contains(CANARY), "{ended:?}");
     assert!(!folder.has("ran"));
 }
 
@@ -197,11 +149,7 @@ fn a_server_that_cannot_be_used_is_69_and_runs_nothing() {
     let (ran, silent) = (folder.at("ran"), TcpListener::bind("127.0.0.1:0").unwrap());
     let closed = nobody_listens();
     let no_redis = format!("redis://{}", silent.local_addr().unwrap());
-    for url in [
-        closed.as_str(),
-        &no_redis,
-        &format!("unix://{}", folder.at("no.sock")),
-    ] {
+    for url in [closed.as_str(), &no_redis, &format!("unix://{}", folder.at("no.sock"))] {
         let ended = outcome(leasehold().args(["run", "--url", url, NAME, "--", "touch", &ran]));
         assert_eq!(ended.code(), 69, "{url}: {ended:?}");
         assert!(ended.err.starts_with("leasehold: no connection to "), "{ended:?}");
@@ -215,17 +163,10 @@ fn a_wrong_password_is_69_and_is_told_nobody() {
     let folder = Folder::new();
     let (ran, address) = (folder.at("ran"), format!("127.0.0.1:{}", server.port()));
     let wrong = format!("redis://:{CANARY}@{address}");
-    for url in [
-        wrong.as_str(),
-        &format!("redis://{address}"),
-        &format!("redis://me:{CANARY}@{address}"),
-    ] {
+    for url in [wrong.as_str(), &format!("redis://{address}"), &format!("redis://me:{CANARY}@{address}")] {
         let in_argument = outcome(leasehold().args(["run", "-v", "--url", url, NAME, "--", "touch", &ran]));
-        let in_variable = outcome(
-            leasehold()
-                .env("LEASEHOLD_URL", url)
-                .args(["run", "-v", NAME, "--", "touch", &ran]),
-        );
+        let in_variable =
+            outcome(leasehold().env("LEASEHOLD_URL", url).args(["run", "-v", NAME, "--", "touch", &ran]));
         for ended in [in_argument, in_variable] {
             assert_eq!(ended.code(), 69, "{ended:?}");
             assert!(!format!("{ended:?}").contains(CANARY), "{ended:?}");
@@ -242,11 +183,7 @@ fn a_password_in_an_argument_is_warned_about_once_and_works() {
     assert_eq!(ended.code(), 0, "{ended:?}");
     assert_eq!(ended.err.matches("password").count(), 1, "{ended:?}");
     assert!(!ended.err.contains(CANARY), "{ended:?}");
-    let ended = outcome(
-        leasehold()
-            .env("LEASEHOLD_URL", &url)
-            .args(["run", "-v", NAME, "--", "true"]),
-    );
+    let ended = outcome(leasehold().env("LEASEHOLD_URL", &url).args(["run", "-v", NAME, "--", "true"]));
     assert_eq!(ended.code(), 0, "{ended:?}");
     assert!(!ended.err.contains("password"), "{ended:?}");
 }
@@ -255,9 +192,7 @@ fn a_password_in_an_argument_is_warned_about_once_and_works() {
 fn the_argument_for_the_server_wins_over_the_variable() {
     let server = RedisServer::start();
     let mut program = leasehold();
-    program
-        .env("LEASEHOLD_URL", nobody_listens())
-        .args(["run", "--url", &server.url(), NAME, "--", "true"]);
+    program.env("LEASEHOLD_URL", nobody_listens()).args(["run", "--url", &server.url(), NAME, "--", "true"]);
     assert_eq!(outcome(&mut program).code(), 0);
 }
 
@@ -295,10 +230,7 @@ fn a_stderr_that_is_gone_changes_nothing() {
     let mut program = leasehold();
     program.env("LEASEHOLD_URL", server.url());
     let mut shell = std::process::Command::new("sh");
-    shell
-        .args(["-c", "\"$0\" run -v \"$1\" -- sh -c 'exit 6' 2>&-"])
-        .arg(program.get_program())
-        .arg(NAME);
+    shell.args(["-c", "\"$0\" run -v \"$1\" -- sh -c 'exit 6' 2>&-"]).arg(program.get_program()).arg(NAME);
     shell.env("LEASEHOLD_URL", server.url());
     assert_eq!(Running::start(&mut shell).outcome().code(), 6);
 }

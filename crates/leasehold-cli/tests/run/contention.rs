@@ -38,11 +38,7 @@ fn who_does_not_wait_gives_up_at_once_and_runs_nothing() {
     ] {
         let ended = outcome(&mut run(&server, options, &["touch", &ran]));
         assert_eq!(ended.code(), code, "{options:?}: {ended:?}");
-        assert_eq!(
-            (ended.out.as_str(), ended.err.as_str()),
-            ("", ""),
-            "as silent as flock: {options:?}"
-        );
+        assert_eq!((ended.out.as_str(), ended.err.as_str()), ("", ""), "as silent as flock: {options:?}");
     }
     let ended = outcome(&mut run(&server, &["-n", "-v"], &["touch", &ran]));
     assert!(ended.err.contains("was not obtained"), "{ended:?}");
@@ -55,18 +51,13 @@ fn who_waits_for_some_time_gives_up_after_it() {
     let server = RedisServer::start();
     let folder = Folder::new();
     occupy(&server);
-    for (options, least) in [
-        (&["--wait", "300ms"][..], 300),
-        (&["-w", "0.25"], 250),
-        (&["--timeout=0.2", "-E", "1"], 200),
-    ] {
+    for (options, least) in
+        [(&["--wait", "300ms"][..], 300), (&["-w", "0.25"], 250), (&["--timeout=0.2", "-E", "1"], 200)]
+    {
         let begun = Instant::now();
         let ended = outcome(&mut run(&server, options, &["touch", &folder.at("ran")]));
         assert_eq!(ended.code(), 1, "{options:?}: {ended:?}");
-        assert!(
-            begun.elapsed() >= Duration::from_millis(least),
-            "{options:?} did not wait"
-        );
+        assert!(begun.elapsed() >= Duration::from_millis(least), "{options:?} did not wait");
     }
     assert!(!folder.has("ran"));
 }
@@ -76,10 +67,7 @@ fn who_waits_gets_the_lock_when_it_is_released() {
     let server = RedisServer::start();
     let folder = Folder::new();
     let log = folder.at("log");
-    let first = format!(
-        "echo first >>{log}; echo begun; {}; echo end >>{log}",
-        folder.wait_for("go")
-    );
+    let first = format!("echo first >>{log}; echo begun; {}; echo end >>{log}", folder.wait_for("go"));
     let first = Running::start(&mut run_script(&server, &[], &first));
     first.until_it_says("begun");
     let waiting: Vec<Running> = [&[][..], &["--wait", "1h"], &["--wait", "30"]]
@@ -99,10 +87,7 @@ fn who_waits_gets_the_lock_when_it_is_released() {
         let ended = waiter.outcome();
         assert_eq!(ended.code(), 0, "{ended:?}");
     }
-    assert_eq!(
-        fs::read_to_string(folder.path("log")).unwrap(),
-        "first\nend\nnext\nnext\nnext\n"
-    );
+    assert_eq!(fs::read_to_string(folder.path("log")).unwrap(), "first\nend\nnext\nnext\nnext\n");
 }
 
 #[test]
@@ -111,9 +96,8 @@ fn sections_of_many_wrappers_never_overlap() {
     let folder = Folder::new();
     // `mkdir` fails when another section is between it and `rmdir`.
     let section = format!("mkdir {0} && rmdir {0}", folder.at("inside"));
-    let running: Vec<Running> = (0..12)
-        .map(|_| Running::start(&mut run_script(&server, &["--wait", "1m"], &section)))
-        .collect();
+    let running: Vec<Running> =
+        (0..12).map(|_| Running::start(&mut run_script(&server, &["--wait", "1m"], &section))).collect();
     for wrapper in running {
         let ended = wrapper.outcome();
         assert_eq!(ended.code(), 0, "{ended:?}");
@@ -137,11 +121,7 @@ fn the_lock_is_renewed_while_the_command_runs() {
 #[test]
 fn a_killed_wrapper_frees_the_lock_within_its_lease() {
     let server = RedisServer::start();
-    let running = Running::start(&mut run_script(
-        &server,
-        &["--lease", "1s"],
-        "echo begun; sleep 1000",
-    ));
+    let running = Running::start(&mut run_script(&server, &["--lease", "1s"], "echo begun; sleep 1000"));
     running.until_it_says("begun");
     running.signal(Signal::SIGKILL);
     let ended = outcome(&mut run(&server, &["--wait", "10s"], &["true"]));

@@ -21,10 +21,7 @@ fn the_command_knows_the_lock_and_its_owner() {
     let field = server.cli(&["HKEYS", NAME]);
     folder.touch("go");
     let ended = running.outcome();
-    assert!(
-        ended.out.contains(&format!("name={NAME}\nowner={field}\n")),
-        "{field:?} in {ended:?}"
-    );
+    assert!(ended.out.contains(&format!("name={NAME}\nowner={field}\n")), "{field:?} in {ended:?}");
     assert!(field.contains(':'), "{field:?} is an owner");
 }
 
@@ -32,11 +29,7 @@ fn the_command_knows_the_lock_and_its_owner() {
 fn arguments_arrive_as_they_are_without_a_shell() {
     let server = RedisServer::start();
     let arguments = ["a b", "$HOME", "*", "", "-n", "--", "'quoted\"", "`id`", "\\"];
-    let ended = outcome(&mut run(
-        &server,
-        &[],
-        &[&["printf", "<%s>"], &arguments[..]].concat(),
-    ));
+    let ended = outcome(&mut run(&server, &[], &[&["printf", "<%s>"], &arguments[..]].concat()));
     let expected: String = arguments.iter().map(|argument| format!("<{argument}>")).collect();
     assert_eq!(ended.out, expected);
 }
@@ -48,22 +41,15 @@ fn stdin_is_inherited() {
     std::fs::write(folder.path("input"), "line 1\nline 2\n").unwrap();
     let mut program = run(&server, &[], &["cat"]);
     let ended = outcome(program.stdin(File::open(folder.path("input")).unwrap()));
-    assert_eq!(
-        (ended.code(), ended.out.as_str()),
-        (0, "line 1\nline 2\n"),
-        "{ended:?}"
-    );
+    assert_eq!((ended.code(), ended.out.as_str()), (0, "line 1\nline 2\n"), "{ended:?}");
 }
 
 #[test]
 fn the_command_leads_a_process_group_of_its_own() {
     let server = RedisServer::start();
     // The fifth field is the process group; the reader of the file is a child of the shell, in the same group.
-    let ended = outcome(&mut run_script(
-        &server,
-        &[],
-        "echo shell=$$; echo group=$(cut -d' ' -f5 /proc/$$/stat)",
-    ));
+    let ended =
+        outcome(&mut run_script(&server, &[], "echo shell=$$; echo group=$(cut -d' ' -f5 /proc/$$/stat)"));
     assert_eq!(number(&ended.out, "group"), number(&ended.out, "shell"));
     assert_ne!(number(&ended.out, "group"), getpgrp().as_raw());
 }
@@ -72,9 +58,7 @@ fn the_command_leads_a_process_group_of_its_own() {
 fn alone_and_wrapped(server: &RedisServer, before: &str, report: &str) -> (Outcome, Outcome) {
     let ended = |in_front: &str| {
         let mut shell = Command::new("sh");
-        shell
-            .args(["-c", &format!("{before}; exec {in_front} {report}")])
-            .env("LEASEHOLD_URL", server.url());
+        shell.args(["-c", &format!("{before}; exec {in_front} {report}")]).env("LEASEHOLD_URL", server.url());
         outcome(&mut shell)
     };
     let wrapper = leasehold().get_program().to_str().unwrap().to_owned();
@@ -96,12 +80,7 @@ fn no_descriptor_of_the_wrapper_leaks_into_the_command() {
     let server = RedisServer::start();
     for before in ["exec </dev/null", "exec 7</dev/null"] {
         let (alone, wrapped) = alone_and_wrapped(&server, before, "ls /proc/self/fd");
-        assert!(
-            ["0", "1", "2"]
-                .iter()
-                .all(|fd| alone.out.lines().any(|line| line == *fd)),
-            "{alone:?}"
-        );
+        assert!(["0", "1", "2"].iter().all(|fd| alone.out.lines().any(|line| line == *fd)), "{alone:?}");
         assert_eq!(wrapped.out, alone.out, "after {before}");
     }
 }

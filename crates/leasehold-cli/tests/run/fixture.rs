@@ -88,9 +88,7 @@ impl Running {
     /// Waits until it, or its command, has written this.
     #[track_caller]
     pub(crate) fn until_it_says(&self, text: &str) {
-        eventually(LIMIT, &format!("{text:?}"), || {
-            self.out().contains(text) || self.err().contains(text)
-        });
+        eventually(LIMIT, &format!("{text:?}"), || self.out().contains(text) || self.err().contains(text));
     }
 
     /// Waits for its end.
@@ -101,11 +99,7 @@ impl Running {
             status = self.process.try_wait().unwrap();
             status.is_some()
         });
-        Outcome {
-            status: status.unwrap(),
-            out: self.out(),
-            err: self.err(),
-        }
+        Outcome { status: status.unwrap(), out: self.out(), err: self.err() }
     }
 }
 
@@ -188,11 +182,8 @@ pub(crate) fn is_alive(pid: i32) -> bool {
 /// The number behind `label=` in the text.
 #[track_caller]
 pub(crate) fn number(text: &str, label: &str) -> i32 {
-    let line = text
-        .lines()
-        .find_map(|line| line.trim().strip_prefix(&format!("{label}=")));
-    line.and_then(|number| number.trim().parse().ok())
-        .unwrap_or_else(|| panic!("no {label}= in {text:?}"))
+    let line = text.lines().find_map(|line| line.trim().strip_prefix(&format!("{label}=")));
+    line.and_then(|number| number.trim().parse().ok()).unwrap_or_else(|| panic!("no {label}= in {text:?}"))
 }
 
 /// A server program that is not there: the port was free a moment ago.

@@ -24,11 +24,13 @@ fn with_argument(text: &str) -> Vec<i32> {
 /// The children of a process.
 fn children(pid: Pid) -> Vec<i32> {
     let path = format!("/proc/{pid}/task/{pid}/children");
-    fs::read_to_string(path)
-        .unwrap_or_default()
-        .split_whitespace()
-        .map(|pid| pid.parse().unwrap())
-        .collect()
+    fs::read_to_string(path).unwrap_or_default().split_whitespace().map(|pid| pid.parse().unwrap()).collect()
+}
+
+/// The wrapper's child that is not the command.
+fn watcher_of(running: &Running, command: i32) -> Pid {
+    let children = children(running.pid());
+    Pid::from_raw(children.into_iter().find(|&pid| pid != command).unwrap())
 }
 
 #[test]
@@ -92,32 +94,42 @@ fn grandchildren_die_by_the_watcher_when_the_command_is_long_gone() {
     eventually(LIMIT, "the end of what was left", || !is_alive(left));
 }
 
+/// A script whose first process and its child, which nothing but SIGKILL ends, say their ids.
+const FAMILY: &str = "trap '' TERM HUP INT; \
+    (echo child=$(exec sh -c 'echo $PPID'); echo begun; while :; do sleep 0.01; done) & \
+    echo pid=$$; wait";
+
 #[test]
 fn the_watcher_does_not_heed_the_signals_that_stop_a_service() {
     let server = RedisServer::start();
-    let running = Running::start(&mut run_script(
-        &server,
-        &[],
-        "echo pid=$$; echo begun; exec sleep 1000",
-    ));
+    let running = Running::start(&mut run_script(&server, &[], FAMILY));
     running.until_it_says("begun");
-    let command = number(&running.out(), "pid");
-    let watcher = children(running.pid())
-        .into_iter()
-        .find(|&pid| pid != command)
-        .unwrap();
-    for signal in [
-        Signal::SIGTERM,
-        Signal::SIGINT,
-        Signal::SIGHUP,
-        Signal::SIGQUIT,
-        Signal::SIGUSR1,
-    ] {
-        kill(Pid::from_raw(watcher), signal).unwrap();
+    running.until_it_says("pid=");
+    let (command, child) = (number(&running.out(), "pid"), number(&running.out(), "child"));
+    let watcher = watcher_of(&running, command);
+    let environment = fs::read_to_string(format!("/proc/{watcher}/environ")).unwrap();
+    assert!(!environment.contains("LEASEHOLD_URL"), "no secrets where nobody needs them");
+    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGUSR1] {
+        kill(watcher, signal).unwrap();
     }
     running.signal(Signal::SIGKILL);
+    for pid in [command, child, watcher.as_raw()] {
+        eventually(LIMIT, &format!("the end of {pid}"), || !is_alive(pid));
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn the_command_itself_dies_with_its_wrapper_even_without_a_watcher() {
+    let server = RedisServer::start();
+    let running = Running::start(&mut run_script(&server, &[], FAMILY));
+    running.until_it_says("begun");
+    running.until_it_says("pid=");
+    let (command, child) = (number(&running.out(), "pid"), number(&running.out(), "child"));
+    kill(watcher_of(&running, command), Signal::SIGKILL).unwrap();
+    running.signal(Signal::SIGKILL);
     eventually(LIMIT, "the end of the command", || !is_alive(command));
-    eventually(LIMIT, "the end of the watcher", || !is_alive(watcher));
+    kill(Pid::from_raw(child), Signal::SIGKILL).unwrap();
 }
 
 #[test]
@@ -128,18 +140,13 @@ fn whenever_the_wrapper_is_killed_nothing_is_left() {
     // From the first instruction to the running command: every step of the start is hit by some of the delays.
     for step in 0..60 {
         let script = format!(": {marker}; while :; do sleep 0.01; done");
-        let running = Running::start(&mut run(
-            &server,
-            &["--wait", "10s", "--lease", "50ms"],
-            &["sh", "-c", &script],
-        ));
+        let running =
+            Running::start(&mut run(&server, &["--wait", "10s", "--lease", "50ms"], &["sh", "-c", &script]));
         let (begun, delay) = (Instant::now(), Duration::from_micros(500 * step));
         eventually(LIMIT, "the moment to strike", || begun.elapsed() >= delay);
         running.signal(Signal::SIGKILL);
     }
-    eventually(LIMIT, "the end of everything", || {
-        with_argument(&marker).is_empty()
-    });
+    eventually(LIMIT, "the end of everything", || with_argument(&marker).is_empty());
 }
 
 #[test]

@@ -27,12 +27,7 @@ fn a_deleted_lock_ends_the_command_with_term_and_79() {
     let ended = running.outcome();
     assert_eq!(ended.code(), 79, "{ended:?}");
     assert!(ended.out.contains("cleaned up"), "{ended:?}");
-    assert!(
-        ended
-            .err
-            .contains("the lock was lost: the lock was deleted on the server"),
-        "{ended:?}"
-    );
+    assert!(ended.err.contains("the lock was lost: the lock was deleted on the server"), "{ended:?}");
 }
 
 #[test]
@@ -58,11 +53,7 @@ fn a_command_deaf_to_term_is_killed_after_the_grace() {
     delete(&server);
     let ended = running.outcome();
     assert_eq!(ended.code(), 79, "{ended:?}");
-    assert!(
-        deleted.elapsed() >= Duration::from_secs(2),
-        "the grace was given: {:?}",
-        deleted.elapsed()
-    );
+    assert!(deleted.elapsed() >= Duration::from_secs(2), "the grace was given: {:?}", deleted.elapsed());
     assert!(ended.err.contains("the grace is over"), "{ended:?}");
     assert!(!is_alive(pid));
 }
@@ -74,11 +65,7 @@ fn the_rest_of_the_group_has_the_grace_too_and_does_not_outlive_it() {
     let script = "(trap '' TERM; echo deaf=$(exec sh -c 'echo $PPID'); while :; do sleep 0.01; done) & \
                   (trap 'echo cleaned up; exit' TERM; echo tidy=1; while :; do sleep 0.01; done) & \
                   while :; do sleep 0.01; done";
-    let running = Running::start(&mut run_script(
-        &server,
-        &["--lease", SHORT, "--grace", "2s"],
-        script,
-    ));
+    let running = Running::start(&mut run_script(&server, &["--lease", SHORT, "--grace", "2s"], script));
     running.until_it_says("deaf=");
     running.until_it_says("tidy=");
     delete(&server);
@@ -93,11 +80,7 @@ fn the_rest_of_the_group_has_the_grace_too_and_does_not_outlive_it() {
 fn on_lost_kill_gives_no_time() {
     let server = RedisServer::start();
     let script = format!("trap 'echo cleaned up; exit 0' TERM; {WORK}");
-    let running = begun(
-        &server,
-        &["--lease", SHORT, "--on-lost", "kill", "--grace", "1h"],
-        &script,
-    );
+    let running = begun(&server, &["--lease", SHORT, "--on-lost", "kill", "--grace", "1h"], &script);
     delete(&server);
     let ended = running.outcome();
     assert_eq!(ended.code(), 79, "{ended:?}");
@@ -129,12 +112,7 @@ fn a_loss_that_nobody_noticed_in_time_is_79_as_well() {
         folder.touch("go");
         let ended = running.outcome();
         assert_eq!(ended.code(), code, "{ended:?}");
-        assert!(
-            ended
-                .err
-                .contains("the lock was lost before the command ended with 3"),
-            "{ended:?}"
-        );
+        assert!(ended.err.contains("the lock was lost before the command ended with 3"), "{ended:?}");
     }
 }
 
@@ -144,10 +122,7 @@ fn max_hold_ends_the_command_and_frees_the_lock() {
     let running = begun(&server, &["--max-hold", "2s"], WORK);
     let ended = running.outcome();
     assert_eq!(ended.code(), 79, "{ended:?}");
-    assert!(
-        ended.err.contains("the lock was lost: --max-hold is over"),
-        "{ended:?}"
-    );
+    assert!(ended.err.contains("the lock was lost: --max-hold is over"), "{ended:?}");
     eventually(Duration::from_secs(5), "a free lock", || !is_locked(&server));
 }
 
@@ -166,9 +141,7 @@ fn a_frozen_server_ends_the_command_when_the_lease_is_over() {
     let pid = number(&running.out(), "pid");
     server.freeze();
     running.until_it_says("the lock was lost: no renewal was confirmed");
-    eventually(LIMIT, "the end of the command while the server is frozen", || {
-        !is_alive(pid)
-    });
+    eventually(LIMIT, "the end of the command while the server is frozen", || !is_alive(pid));
     server.thaw();
     assert_eq!(running.outcome().code(), 79);
 }
@@ -183,8 +156,5 @@ fn a_release_that_nobody_confirms_is_warned_about_and_the_code_is_the_commands()
     folder.touch("go");
     let ended = running.outcome();
     assert_eq!(ended.code(), 3, "{ended:?}");
-    assert!(
-        ended.err.contains("is not confirmed; it is free in "),
-        "{ended:?}"
-    );
+    assert!(ended.err.contains("is not confirmed; it is free in "), "{ended:?}");
 }

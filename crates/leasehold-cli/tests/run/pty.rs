@@ -28,22 +28,10 @@ impl Session {
         let pair = openpty(None, None).unwrap();
         let side = || pair.slave.try_clone().unwrap();
         let mut setsid = Command::new("setsid");
-        setsid
-            .args(["--ctty", "--wait"])
-            .args(shell)
-            .envs(environment.iter().copied());
+        setsid.args(["--ctty", "--wait"]).args(shell).envs(environment.iter().copied());
         setsid.env("PS1", "$ ").env_remove("ENV");
-        let process = setsid
-            .stdin(side())
-            .stdout(side())
-            .stderr(side())
-            .spawn()
-            .unwrap();
-        Self {
-            keyboard: File::from(pair.master),
-            screen: String::new(),
-            process,
-        }
+        let process = setsid.stdin(side()).stdout(side()).stderr(side()).spawn().unwrap();
+        Self { keyboard: File::from(pair.master), screen: String::new(), process }
     }
 
     pub(crate) fn press(&mut self, keys: &str) {

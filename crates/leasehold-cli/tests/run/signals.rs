@@ -2,13 +2,14 @@
 
 use std::fs;
 
+use leasehold_testkit::proxy::Proxy;
 use leasehold_testkit::servers::RedisServer;
 use leasehold_testkit::wait::eventually;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::fixture::{
-    Folder, LIMIT, NAME, Running, delete, is_alive, is_locked, leasehold, number, occupy, run, run_script,
+    Folder, LIMIT, NAME, Running, delete, is_locked, leasehold, number, occupy, run, run_script,
     until_it_is_renewed,
 };
 
@@ -39,11 +40,7 @@ fn signals_reach_the_command() {
         running.until_it_says("begun");
         running.signal(signal);
         let ended = running.outcome();
-        assert_eq!(
-            (ended.code(), ended.out.contains(&format!("got {name}"))),
-            (9, true),
-            "{ended:?}"
-        );
+        assert_eq!((ended.code(), ended.out.contains(&format!("got {name}"))), (9, true), "{ended:?}");
         assert!(!is_locked(&server));
     }
 }
@@ -58,12 +55,7 @@ fn signals_reach_everybody_in_the_commands_group() {
     running.until_it_says("begun");
     running.signal(Signal::SIGTERM);
     let ended = running.outcome();
-    assert!(
-        ["inner", "trapped", "outer"]
-            .iter()
-            .all(|word| ended.out.contains(word)),
-        "{ended:?}"
-    );
+    assert!(["inner", "trapped", "outer"].iter().all(|word| ended.out.contains(word)), "{ended:?}");
     assert_eq!(ended.code(), 0, "{ended:?}");
 }
 
@@ -112,14 +104,32 @@ fn a_signal_while_the_server_is_frozen_ends_the_wait() {
 }
 
 #[test]
+fn a_signal_with_a_grant_on_its_way_gives_the_grant_back() {
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.port());
+    occupy(&server);
+    let mut program = run(&server, &["-v", "--lease", "1h"], &["true"]);
+    let running = Running::start(program.env("LEASEHOLD_URL", proxy.url()));
+    running.until_it_says("waiting for the lock");
+    eventually(LIMIT, "a waiter that listens", || server.cli(&["PUBSUB", "CHANNELS"]).contains(NAME));
+    proxy.hold_replies(true);
+    delete(&server);
+    eventually(LIMIT, "a grant that nobody knows of", || is_locked(&server));
+    running.signal(Signal::SIGTERM);
+    running.until_it_says("while waiting for the lock");
+    proxy.hold_replies(false);
+    let ended = running.outcome();
+    assert_eq!(ended.code(), 143, "{ended:?}");
+    assert!(!is_locked(&server), "the wrapper has seen to it before it ended");
+}
+
+#[test]
 fn a_signal_that_the_caller_ignores_is_ignored() {
     let server = RedisServer::start();
     let folder = Folder::new();
     let wrapper = leasehold().get_program().to_str().unwrap().to_owned();
-    let script = format!(
-        "trap '' HUP; exec {wrapper} run {NAME} -- sh -c 'echo begun; {}'",
-        folder.wait_for("go")
-    );
+    let script =
+        format!("trap '' HUP; exec {wrapper} run {NAME} -- sh -c 'echo begun; {}'", folder.wait_for("go"));
     let mut shell = std::process::Command::new("sh");
     let running = Running::start(shell.args(["-c", &script]).env("LEASEHOLD_URL", server.url()));
     running.until_it_says("begun");
@@ -131,10 +141,10 @@ fn a_signal_that_the_caller_ignores_is_ignored() {
 #[test]
 fn a_command_stopped_without_a_terminal_keeps_its_lock_and_goes_on_when_told() {
     let server = RedisServer::start();
-    let folder = Folder::new();
-    let script = format!("echo pid=$$; echo begun; {}", folder.wait_for("go"));
+    // A shell about to start a program may be deaf to stops (vfork); one that waits is not.
+    let script = "trap 'echo woken; exit 7' USR1; echo pid=$$; sleep 60 & echo begun; wait";
     for stop in [Signal::SIGSTOP, Signal::SIGTSTP] {
-        let running = Running::start(&mut run_script(&server, &["--lease", "3s"], &script));
+        let running = Running::start(&mut run_script(&server, &["--lease", "3s"], script));
         running.until_it_says("begun");
         let pid = number(&running.out(), "pid");
         match stop {
@@ -146,10 +156,8 @@ fn a_command_stopped_without_a_terminal_keeps_its_lock_and_goes_on_when_told() {
         assert_ne!(state(running.pid().as_raw()), 'T');
         running.signal(Signal::SIGCONT);
         eventually(LIMIT, "a command that goes on", || state(pid) != 'T');
-        folder.touch("go");
+        running.signal(Signal::SIGUSR1);
         let ended = running.outcome();
-        assert_eq!(ended.code(), 0, "{ended:?}");
-        fs::remove_file(folder.path("go")).unwrap();
-        assert!(!is_alive(pid));
+        assert_eq!((ended.code(), ended.out.contains("woken")), (7, true), "{ended:?}");
     }
 }

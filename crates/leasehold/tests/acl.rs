@@ -29,9 +29,10 @@ async fn the_documented_user_can_do_everything_and_no_more() {
     outer.ensure(Duration::from_secs(20)).await.unwrap();
     assert_eq!(lock.hold_count(&owner).await.unwrap(), 2);
     assert_eq!(inner.release().await.unwrap(), Released::Released);
-    let waiter = tokio::spawn(async move { other.lock("app:orders").lock().await });
-    assert_eq!(outer.release().await.unwrap(), Released::Released);
-    let guard = waiter.await.unwrap().unwrap();
+    let wanted = other.lock("app:orders");
+    let (guard, released) = tokio::join!(wanted.lock(), outer.release());
+    assert_eq!(released.unwrap(), Released::Released);
+    let guard = guard.unwrap();
     assert!(lock.force_unlock().await.unwrap());
     assert_eq!(guard.release().await.unwrap(), Released::NotHeld);
 

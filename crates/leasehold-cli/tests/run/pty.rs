@@ -3,11 +3,13 @@
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::process::{Child, Command};
 
 use leasehold_testkit::wait::eventually;
+use nix::fcntl::OFlag;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::pty::openpty;
+use nix::pty::{PtyMaster, grantpt, posix_openpt, ptsname_r, unlockpt};
 
 use crate::fixture::LIMIT;
 
@@ -17,7 +19,7 @@ pub(crate) const CTRL_Z: &str = "\x1a";
 
 /// A session on a terminal of its own.
 pub(crate) struct Session {
-    keyboard: File,
+    keyboard: PtyMaster,
     screen: String,
     process: Child,
 }
@@ -25,13 +27,18 @@ pub(crate) struct Session {
 impl Session {
     /// Runs a shell, interactive or with a script, as the leader of a session on a new terminal.
     pub(crate) fn start(shell: &[&str], environment: &[(&str, &str)]) -> Self {
-        let pair = openpty(None, None).unwrap();
-        let side = || pair.slave.try_clone().unwrap();
+        // Inherited by nobody: the terminal hangs up when this session is dropped.
+        let keyboard = posix_openpt(OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC).unwrap();
+        grantpt(&keyboard).and_then(|()| unlockpt(&keyboard)).unwrap();
+        let path = ptsname_r(&keyboard).unwrap();
+        let without_adopting = OFlag::O_NOCTTY.bits();
+        let side =
+            || File::options().read(true).write(true).custom_flags(without_adopting).open(&path).unwrap();
         let mut setsid = Command::new("setsid");
         setsid.args(["--ctty", "--wait"]).args(shell).envs(environment.iter().copied());
         setsid.env("PS1", "$ ").env_remove("ENV");
         let process = setsid.stdin(side()).stdout(side()).stderr(side()).spawn().unwrap();
-        Self { keyboard: File::from(pair.master), screen: String::new(), process }
+        Self { keyboard, screen: String::new(), process }
     }
 
     pub(crate) fn press(&mut self, keys: &str) {

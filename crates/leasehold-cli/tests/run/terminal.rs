@@ -194,3 +194,21 @@ fn messages_reach_a_terminal_that_stops_background_writers() {
     session.press("\n");
     session.until("code=0");
 }
+
+#[test]
+fn a_terminal_that_hangs_up_ends_the_command_and_frees_the_lock() {
+    for suspended in [false, true] {
+        let server = RedisServer::start();
+        let mut session = interactive(&server);
+        session.press("$LH run --lease 1h the:lock -- sh -c 'echo be''gun; exec cat'\n");
+        session.until("begun");
+        if suspended {
+            session.press(CTRL_Z);
+            session.until("suspended");
+            session.until("$ ");
+        }
+        assert!(is_locked(&server));
+        drop(session);
+        eventually(LIMIT, "a free lock", || !is_locked(&server));
+    }
+}

@@ -23,6 +23,7 @@ use nix::unistd::getpid;
 use crate::child::{Change, Child, Ending};
 use crate::clock::{Instant, after, now, reached};
 use crate::duration;
+use crate::exit;
 use crate::report::Report;
 use crate::signals::Signals;
 use crate::terminal::{Terminal, under_job_control};
@@ -107,14 +108,15 @@ impl<H: Hold> Supervisor<'_, H> {
         Ok(Finished { ending, lost })
     }
 
-    /// The lock was lost while the command was being prepared. Nothing of it has run, and nothing will.
+    /// The lock was lost while the command was being prepared. Nothing of it has run, and nothing will, whatever
+    /// `--on-lost` says; so the code is not that of a killed command either.
     async fn never_started(mut self) -> io::Result<Finished> {
         self.send(Signal::SIGKILL);
         let message = "the lock was lost before the command was started; it was not run";
         self.report.warn(format_args!("{message}"));
         loop {
-            if let Change::Ended(ending) = self.child.change().await? {
-                return Ok(Finished { ending, lost: true });
+            if let Change::Ended(_) = self.child.change().await? {
+                return Ok(Finished { ending: Ending::Code(exit::LOST), lost: true });
             }
         }
     }
@@ -366,7 +368,7 @@ mod tests {
             let child = started(&format!("touch {}", trace.display())).await;
             supervisor(child, &hold, &mut signals, OnLost::Ignore).run().await.unwrap()
         });
-        assert_eq!(finished, Finished { ending: Ending::Signal(9), lost: true });
+        assert_eq!(finished, Finished { ending: Ending::Code(exit::LOST), lost: true });
         assert!(!trace.exists());
     }
 

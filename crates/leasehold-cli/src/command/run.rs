@@ -6,6 +6,7 @@
 
 use std::env;
 use std::process;
+use std::time::Duration;
 
 use anyhow::{Context, Error};
 use leasehold::{AcquireError, Client, ConnectError, Guard, LostReason, Name, ReleaseError, Released};
@@ -112,7 +113,8 @@ async fn supervised(
     signals: &mut Signals,
     report: Report,
 ) -> Result<Finished, Failure> {
-    let system = |error| Failure::system(Error::new(error).context("the command could not be started"));
+    let system =
+        |error| Failure::system(Error::new(error).context("the command could not be started or watched"));
     signals.add_job_control().map_err(system)?;
     let mut watcher =
         helper(watcher::VERB).and_then(|mut program| Watcher::start(&mut program)).map_err(system)?;
@@ -125,9 +127,10 @@ async fn supervised(
         let _ = child.signal(Signal::SIGKILL);
         return Err(system(error));
     }
+    let held = Held { guard, has_bound: arguments.max_hold.is_some() };
     let supervisor = Supervisor {
         child,
-        hold: guard,
+        hold: &held,
         signals,
         terminal: Terminal::open(),
         on_lost: arguments.on_lost,
@@ -193,19 +196,26 @@ fn not_acquired(name: &str, error: AcquireError) -> Failure {
     }
 }
 
-impl Hold for Guard {
+/// The guard, in the supervisor's words.
+#[derive(Debug)]
+struct Held<'a> {
+    guard: &'a Guard,
+    has_bound: bool,
+}
+
+impl Hold for Held<'_> {
     fn is_held(&self) -> bool {
-        self.is_held()
+        self.guard.is_held()
     }
 
-    fn remaining(&self) -> std::time::Duration {
-        self.remaining()
+    fn remaining(&self) -> Duration {
+        self.guard.remaining()
     }
 
     async fn lost(&self) -> String {
-        match self.lost().await {
-            // The watchdog runs as long as it may, so only its bound can have ended the lease.
-            LostReason::Expired => "--max-hold is over".to_owned(),
+        match self.guard.lost().await {
+            // Its bound ends the lease, and so does a wrapper that was stopped for too long.
+            reason @ LostReason::Expired if self.has_bound => format!("{reason}, or --max-hold is over"),
             reason => reason.to_string(),
         }
     }

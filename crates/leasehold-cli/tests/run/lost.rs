@@ -122,7 +122,7 @@ fn max_hold_ends_the_command_and_frees_the_lock() {
     let running = begun(&server, &["--max-hold", "2s"], WORK);
     let ended = running.outcome();
     assert_eq!(ended.code(), 79, "{ended:?}");
-    assert!(ended.err.contains("the lock was lost: --max-hold is over"), "{ended:?}");
+    assert!(ended.err.contains("the lock was lost: the lease ran out, or --max-hold is over"), "{ended:?}");
     eventually(Duration::from_secs(5), "a free lock", || !is_locked(&server));
 }
 

@@ -130,7 +130,8 @@ fn a_lock_lost_while_both_are_stopped_ends_the_command_at_fg() {
     eventually(LIMIT, "the end of the lease", || !is_locked(&server));
     session.press("fg; echo code''=$?\n");
     let seen = session.until("code=79");
-    assert!(seen.contains("the lock was lost") && seen.contains("cleaned"), "{seen:?}");
+    assert!(!seen.contains("--max-hold"), "the reason is a true one: {seen:?}");
+    assert!(seen.contains("the lock was lost: ") && seen.contains("cleaned"), "{seen:?}");
 }
 
 #[test]

@@ -55,3 +55,8 @@ pub use leasehold_proto::{
     StoreErrorKind, Verb, WireOwner,
 };
 pub use lock::{IntoName, Lock};
+
+/// The examples of the README, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -9,13 +9,13 @@
 //! Each [`step`](Engine::step) first fires every timer that is due and then takes its event, so what has passed by
 //! the clock has passed for every event that follows. The parts:
 //!
-//! - a *ticket* ([`ticket`]) is one acquire until its caller has claimed the outcome;
-//! - a *line* ([`queue`]) is the FIFO of local waiters of one name; only its head asks the store;
-//! - a *tenure* ([`tenure`]) is the time in which this client holds a name on the server, over the holds of one owner,
-//!   who may take it again ([`reentry`]);
-//! - [`renewal`] keeps tenures alive and ends them by the clock;
-//! - [`wakeup`] keeps one subscription per name;
-//! - a *parting* ([`undo`]) takes a wire owner off the server: a release, or an undo that nobody waits for.
+//! - a *ticket* (`ticket`) is one acquire until its caller has claimed the outcome;
+//! - a *line* (`queue`) is the FIFO of local waiters of one name; only its head asks the store;
+//! - a *tenure* (`tenure`) is the time in which this client holds a name on the server, over the holds of one owner,
+//!   who may take it again (`reentry`);
+//! - `renewal` keeps tenures alive and ends them by the clock;
+//! - `wakeup` keeps one subscription per name;
+//! - a *parting* (`undo`) takes a wire owner off the server: a release, or an undo that nobody waits for.
 
 mod queue;
 mod reentry;

@@ -14,16 +14,19 @@ use crate::script::Script;
 pub struct Call {
     script: &'static Script,
     keys: Vec<Arc<str>>,
-    args: Vec<Arc<str>>,
+    args: Vec<String>,
 }
 
 impl Call {
     /// Begins a call; give every key and argument that the script's header declares, in any order.
     #[must_use]
     pub fn of(script: &'static Script) -> Self {
-        let empty: Arc<str> = Arc::from("");
         let header = script.header();
-        Self { script, keys: vec![empty.clone(); header.keys.len()], args: vec![empty; header.args.len()] }
+        Self {
+            script,
+            keys: vec![Arc::from(""); header.keys.len()],
+            args: vec![String::new(); header.args.len()],
+        }
     }
 
     /// Gives the key of this name.
@@ -46,7 +49,7 @@ impl Call {
     #[track_caller]
     pub fn arg(mut self, name: &str, value: impl fmt::Display) -> Self {
         let slot = self.script.header().args.iter().position(|declared| *declared == name);
-        self.args[slot.expect("the script declares this argument")] = value.to_string().into();
+        self.args[slot.expect("the script declares this argument")] = value.to_string();
         self
     }
 
@@ -70,7 +73,7 @@ impl Call {
 
     /// ARGV.
     #[must_use]
-    pub fn args(&self) -> &[Arc<str>] {
+    pub fn args(&self) -> &[String] {
         &self.args
     }
 

@@ -58,7 +58,7 @@ impl Recipe for Reentrant {
 
     fn acquire(&self, ask: &Ask<'_>) -> Call {
         Call::of(&ACQUIRE)
-            .key("lock", ask.name.as_str())
+            .key("lock", ask.name)
             .arg("lease_ms", ask.lease.as_millis())
             .arg("owner", ask.owner)
             .arg("count", ask.count)
@@ -75,10 +75,7 @@ impl Recipe for Reentrant {
     }
 
     fn renew(&self, ask: &Ask<'_>) -> Call {
-        Call::of(&RENEW)
-            .key("lock", ask.name.as_str())
-            .arg("lease_ms", ask.lease.as_millis())
-            .arg("owner", ask.owner)
+        Call::of(&RENEW).key("lock", ask.name).arg("lease_ms", ask.lease.as_millis()).arg("owner", ask.owner)
     }
 
     fn read_renew(&self, reply: &Reply) -> Option<Renewal> {
@@ -92,7 +89,7 @@ impl Recipe for Reentrant {
 
     fn release(&self, ask: &Ask<'_>) -> Call {
         Call::of(&RELEASE)
-            .key("lock", ask.name.as_str())
+            .key("lock", ask.name)
             .arg("owner", ask.owner)
             .arg("remaining", ask.count)
             .arg("publish", PUBLISH)
@@ -113,7 +110,7 @@ impl Recipe for Reentrant {
 #[must_use]
 pub fn force_release(name: &Name) -> Call {
     Call::of(&FORCE_RELEASE)
-        .key("lock", name.as_str())
+        .key("lock", name)
         .arg("publish", PUBLISH)
         .arg("channel", channel(name))
         .arg("message", RELEASED)
@@ -132,7 +129,7 @@ pub fn read_force_release(reply: &Reply) -> Option<bool> {
 #[must_use]
 pub fn inspect(name: &Name, owner: Option<crate::owner::WireOwner>) -> Call {
     let owner = owner.map(|owner| owner.to_string()).unwrap_or_default();
-    Call::of(&INSPECT).key("lock", name.as_str()).arg("owner", owner)
+    Call::of(&INSPECT).key("lock", name).arg("owner", owner)
 }
 
 /// What an inspection's reply means.

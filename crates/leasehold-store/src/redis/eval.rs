@@ -21,8 +21,11 @@ pub(super) fn eval(call: &Call) -> Cmd {
 fn command(name: &str, script: &str, call: &Call) -> Cmd {
     let mut command = redis::cmd(name);
     command.arg(script).arg(call.keys().len());
-    for input in call.keys().iter().chain(call.args()) {
-        command.arg(&**input);
+    for key in call.keys() {
+        command.arg(&**key);
+    }
+    for argument in call.args() {
+        command.arg(argument);
     }
     command
 }

@@ -214,11 +214,12 @@ async fn a_body_runs_under_the_lock_and_returns_its_value() {
 
 #[tokio::test]
 async fn a_unix_socket_serves_as_well() {
-    let folder = std::env::temp_dir().join(format!("leasehold-socket-{}", std::process::id()));
-    let path = folder.to_str().unwrap();
+    let socket = std::env::temp_dir().join(format!("leasehold-socket-{}", std::process::id()));
+    let path = socket.to_str().unwrap();
     let server = RedisServer::with(&["--unixsocket", path]);
     let client = Client::connect(&format!("unix://{path}")).await.unwrap();
     let guard = client.lock("job").lock().await.unwrap();
     assert_eq!(count(&server, "job"), 1);
     guard.release().await.unwrap();
+    std::fs::remove_file(&socket).unwrap();
 }

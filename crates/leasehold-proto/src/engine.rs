@@ -168,7 +168,7 @@ pub enum Action {
 pub enum LostReason {
     /// The lease ran out: it was fixed, or the watchdog had reached its bound.
     Expired,
-    /// Somebody else holds the lock.
+    /// Somebody else holds the lock, or has put something else under its name.
     TakenOver,
     /// The key was gone from the server: forced free, deleted, flushed, or lost with the server's memory.
     Deleted,

@@ -240,7 +240,7 @@ async fn a_server_without_memory_refuses_acquires_and_still_takes_releases() {
 }
 
 #[tokio::test]
-async fn a_server_that_cannot_persist_refuses() {
+async fn a_server_with_too_few_replicas_refuses() {
     let server = RedisServer::with(&["--min-replicas-to-write", "1"]);
     let builder = Client::builder().timeout(ms(300));
     let client = connect_with(builder, &server.url()).await;

@@ -141,6 +141,23 @@ async fn another_holder_resolves_lost_as_taken_over() {
 }
 
 #[tokio::test]
+async fn a_key_replaced_by_one_of_another_type_is_taken_over_and_left_alone() {
+    let server = RedisServer::start();
+    let client = connect(&server).await;
+    let watched = client.lock("watched").watchdog(ms(600)).lock().await.unwrap();
+    let released = client.lock("released").lock().await.unwrap();
+    for name in ["watched", "released"] {
+        tell(&server, &["SET", name, "precious"]);
+    }
+    assert_eq!(soon("the loss", watched.lost()).await, LostReason::TakenOver);
+    assert_eq!(soon("the release", released.release()).await.unwrap(), Released::NotHeld);
+    drop(watched);
+    soon("the end", client.close()).await;
+    assert_eq!(server.cli(&["GET", "watched"]), "precious");
+    assert_eq!(server.cli(&["GET", "released"]), "precious");
+}
+
+#[tokio::test]
 async fn a_closed_client_resolves_lost_as_closed() {
     let server = RedisServer::start();
     let client = connect(&server).await;

@@ -18,7 +18,7 @@ use crate::backoff;
 use crate::call::Reply;
 use crate::lease::Lease;
 use crate::moment::Moment;
-use crate::outcome::{Applied, StoreError, Verb};
+use crate::outcome::{Applied, StoreError, StoreErrorKind, Verb};
 use crate::owner::WireOwner;
 use crate::recipe::{Answer, Ask};
 
@@ -118,6 +118,9 @@ impl Engine {
             Ok(Answer::Granted) => self.count_stands(now, wire, setting),
             Ok(Answer::Refused { .. }) => self.lose(now, wire, LostReason::TakenOver),
             Ok(Answer::Gone | Answer::NoExpiry) => self.lose(now, wire, LostReason::Deleted),
+            Err(error) if error.kind == StoreErrorKind::WrongType => {
+                self.lose(now, wire, LostReason::TakenOver);
+            }
             Err(error) => self.count_failed(now, wire, error),
         }
     }

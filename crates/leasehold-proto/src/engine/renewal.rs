@@ -13,7 +13,7 @@ use crate::backoff;
 use crate::call::Reply;
 use crate::lease::{LEASE_MIN, Lease};
 use crate::moment::Moment;
-use crate::outcome::{Applied, StoreError, Verb};
+use crate::outcome::{Applied, StoreError, StoreErrorKind, Verb};
 use crate::owner::WireOwner;
 use crate::recipe::{Ask, Renewal};
 
@@ -125,6 +125,9 @@ impl Engine {
             }
             Ok(Renewal::Gone) => self.lose(now, wire, LostReason::Deleted),
             Ok(Renewal::TakenOver) => self.lose(now, wire, LostReason::TakenOver),
+            Err(error) if error.kind == StoreErrorKind::WrongType => {
+                self.lose(now, wire, LostReason::TakenOver);
+            }
             Err(error) => self.renewal_failed(now, wire, &error),
         }
     }

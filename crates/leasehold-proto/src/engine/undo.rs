@@ -10,7 +10,7 @@ use crate::backoff;
 use crate::call::Reply;
 use crate::lease::Lease;
 use crate::moment::Moment;
-use crate::outcome::{Applied, StoreError, Verb};
+use crate::outcome::{Applied, StoreError, StoreErrorKind, Verb};
 use crate::owner::WireOwner;
 use crate::recipe::Ask;
 
@@ -119,6 +119,11 @@ impl Engine {
             Ok(_) if again => self.part(now, wire),
             Ok(held) => {
                 let held = held || parting.doubtful;
+                self.end_parting(now, wire, Some(held));
+            }
+            // The key is something else's now.
+            Err(error) if error.kind == StoreErrorKind::WrongType => {
+                let held = parting.doubtful;
                 self.end_parting(now, wire, Some(held));
             }
             Err(error) => {

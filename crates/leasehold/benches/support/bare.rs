@@ -59,8 +59,11 @@ impl BareLock {
 async fn run(connection: &mut MultiplexedConnection, call: &Call) -> Value {
     let mut command = redis::cmd("EVALSHA");
     command.arg(call.script().sha1()).arg(call.keys().len());
-    for input in call.keys().iter().chain(call.args()) {
-        command.arg(&**input);
+    for key in call.keys() {
+        command.arg(&**key);
+    }
+    for argument in call.args() {
+        command.arg(argument);
     }
     command.query_async(connection).await.unwrap()
 }

@@ -26,7 +26,8 @@ const CHANNEL: &str = "redisson_lock__channel:{lk}";
 fn run(server: &RedisServer, call: &Call) -> String {
     let keys = call.keys().len().to_string();
     let mut command = vec!["EVAL", call.script().source(), &keys];
-    command.extend(call.keys().iter().chain(call.args()).map(|input| &**input));
+    command.extend(call.keys().iter().map(|key| &**key));
+    command.extend(call.args().iter().map(String::as_str));
     server.cli(&command)
 }
 

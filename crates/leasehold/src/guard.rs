@@ -9,7 +9,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use leasehold_proto::engine::{Event, Id, LostReason, Settlement};
-use leasehold_proto::{Name, WireOwner};
+use leasehold_proto::{Engine, Name, WireOwner};
 
 use crate::error::{EnsureError, ReleaseError};
 use crate::shared::Handle;
@@ -83,11 +83,13 @@ impl Guard {
     /// # }
     /// ```
     pub async fn lost(&self) -> LostReason {
+        let watch = Watch { guard: self, listener: self.handle.next_id() };
         poll_fn(|cx| {
             if self.handle.check_process().is_err() {
                 return Poll::Ready(LostReason::Closed);
             }
-            match self.handle.read_as(self.hold, cx.waker(), |engine, now| engine.lost(self.hold, now)) {
+            let look = |engine: &Engine, now| engine.lost(self.hold, now);
+            match self.handle.read_as(self.hold, watch.listener, cx.waker(), look) {
                 Some(reason) => Poll::Ready(reason),
                 None => Poll::Pending,
             }
@@ -151,6 +153,20 @@ impl Guard {
     #[must_use]
     pub const fn wire_owner(&self) -> WireOwner {
         self.wire_owner
+    }
+}
+
+/// One who waits for the loss; a guard that is held for long may have any number of them, one after the other.
+struct Watch<'a> {
+    guard: &'a Guard,
+    listener: Id,
+}
+
+impl Drop for Watch<'_> {
+    fn drop(&mut self) {
+        if self.guard.handle.check_process().is_ok() {
+            self.guard.handle.forget_listener(self.guard.hold, self.listener);
+        }
     }
 }
 

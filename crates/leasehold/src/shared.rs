@@ -10,7 +10,7 @@
 //! meanwhile is seen without a ring. Its alarm is only ever moved to an earlier time: most timers are put off or cleared
 //! before they are due, and an alarm that rings for nothing once in a while costs less than setting it anew each time.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
@@ -40,7 +40,8 @@ pub(crate) struct Shared {
 struct State {
     engine: Engine,
     orders: Vec<Order>,
-    wakers: HashMap<Id, Vec<Waker>>,
+    /// By what there may be news for, and by who waits for it.
+    wakers: BTreeMap<(Id, Id), Waker>,
     /// What the driver sleeps for; not later than the engine's next timer.
     alarm: Moment,
     /// Whether the driver will take its orders without being rung.
@@ -54,7 +55,7 @@ pub(crate) struct Forked;
 impl Shared {
     pub(crate) fn new(engine: Engine, clock: impl Fn() -> Moment + Send + Sync + 'static) -> Self {
         let state =
-            State { engine, orders: Vec::new(), wakers: HashMap::new(), alarm: Moment::NEVER, awake: false };
+            State { engine, orders: Vec::new(), wakers: BTreeMap::new(), alarm: Moment::NEVER, awake: false };
         Self {
             state: Mutex::new(state),
             bell: Notify::new(),
@@ -112,11 +113,11 @@ impl Shared {
         state.step(now, Event::Claim(id), &mut news);
         let settled = news.settled.take();
         if settled.is_some() {
-            news.idle = state.wakers.remove(&id);
+            news.idle = state.take_wakers(id);
         } else if news.look_again {
             news.wakers.push(waker.clone());
         } else {
-            state.register(id, waker);
+            news.idle.extend(state.register(id, id, waker));
         }
         self.leave(state, news);
         settled
@@ -142,15 +143,30 @@ impl Shared {
     }
 
     /// Reads the engine, and registers who is to be woken when there is news for this id.
-    pub(crate) fn read_as<T>(&self, id: Id, waker: &Waker, look: impl FnOnce(&Engine, Moment) -> T) -> T {
+    pub(crate) fn read_as<T>(
+        &self,
+        id: Id,
+        listener: Id,
+        waker: &Waker,
+        look: impl FnOnce(&Engine, Moment) -> T,
+    ) -> T {
         let mut state = self.lock();
-        state.register(id, waker);
-        look(&state.engine, self.now())
+        let known = state.register(id, listener, waker);
+        let seen = look(&state.engine, self.now());
+        drop(state);
+        drop(known);
+        seen
+    }
+
+    /// One of those who wait for news of this id does so no more.
+    pub(crate) fn forget_listener(&self, id: Id, listener: Id) {
+        let waker = self.lock().wakers.remove(&(id, listener));
+        drop(waker);
     }
 
     /// Nobody waits for news of this id any more.
     pub(crate) fn forget(&self, id: Id) {
-        let wakers = self.lock().wakers.remove(&id);
+        let wakers = self.lock().take_wakers(id);
         drop(wakers);
     }
 
@@ -199,7 +215,7 @@ struct News {
     asker: Option<Id>,
     look_again: bool,
     /// Need not be woken any more; only kept until the lock is free, since dropping a waker runs foreign code.
-    idle: Option<Vec<Waker>>,
+    idle: Vec<Waker>,
 }
 
 impl State {
@@ -209,18 +225,27 @@ impl State {
         }
     }
 
-    fn register(&mut self, id: Id, waker: &Waker) {
-        let wakers = self.wakers.entry(id).or_default();
-        if !wakers.iter().any(|known| known.will_wake(waker)) {
-            wakers.push(waker.clone());
+    /// Remembers whom to wake, in place of the one that is returned.
+    fn register(&mut self, id: Id, listener: Id, waker: &Waker) -> Option<Waker> {
+        match self.wakers.get(&(id, listener)) {
+            Some(known) if known.will_wake(waker) => None,
+            _ => self.wakers.insert((id, listener), waker.clone()),
         }
+    }
+
+    fn take_wakers(&mut self, id: Id) -> Vec<Waker> {
+        let mut taken = Vec::new();
+        while let Some((&key, _)) = self.wakers.range((id, Id(0))..=(id, Id(u64::MAX))).next() {
+            taken.extend(self.wakers.remove(&key));
+        }
+        taken
     }
 
     fn take(&mut self, action: Action, news: &mut News) {
         match action {
             Action::Wake(id) => {
                 news.look_again |= news.asker == Some(id);
-                news.wakers.extend(self.wakers.remove(&id).into_iter().flatten());
+                news.wakers.extend(self.take_wakers(id));
             }
             Action::Settle(_, settlement) => news.settled = Some(settlement),
             order => self.orders.push(Order::Act(order)),

@@ -374,6 +374,31 @@ async fn a_connect_that_is_dropped_while_the_server_is_silent_hangs_up() {
     );
 }
 
+/// Counts who still knows of it.
+struct Knock;
+
+impl Wake for Knock {
+    fn wake(self: std::sync::Arc<Self>) {}
+}
+
+#[tokio::test]
+async fn a_wait_for_a_loss_that_is_given_up_is_forgotten_while_the_guard_lives() {
+    let server = RedisServer::start();
+    let guard = connect(&server).await.lock("job").lock().await.unwrap();
+    let knock = std::sync::Arc::new(Knock);
+    let waker = std::sync::Arc::clone(&knock).into();
+    let mut given_up = Box::pin(guard.lost());
+    let mut kept = Box::pin(guard.lost());
+    for waiting in [&mut given_up, &mut kept] {
+        assert!(waiting.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    }
+    drop(waker);
+    drop(given_up);
+    assert_eq!(std::sync::Arc::strong_count(&knock), 2, "the other one still waits");
+    drop(kept);
+    assert_eq!(std::sync::Arc::strong_count(&knock), 1, "the guard remembers a task that has gone");
+}
+
 #[tokio::test]
 async fn a_subscription_outlives_a_waiter_only_while_others_wait() {
     let server = RedisServer::start();

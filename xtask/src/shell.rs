@@ -42,21 +42,28 @@ pub(crate) fn output(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Whether a program can be run and succeeds, without a word of it.
-pub(crate) fn succeeds(program: &str, arguments: &[&str]) -> bool {
-    output(Command::new(program).args(arguments)).is_ok()
-}
-
 /// Something that was done, how it went, and how long it took.
 pub(crate) struct Part {
     name: &'static str,
     took: Duration,
-    outcome: Result<()>,
+    outcome: Result<Done>,
+}
+
+/// What became of work that did not fail.
+pub(crate) enum Done {
+    Fully,
+    /// Not at all, because of this.
+    Skipped(String),
 }
 
 impl Part {
     /// Does it now.
     pub(crate) fn of(name: &'static str, work: impl FnOnce() -> Result<()>) -> Self {
+        Self::if_possible(name, || work().map(|()| Done::Fully))
+    }
+
+    /// Does it now, if what it needs is there.
+    pub(crate) fn if_possible(name: &'static str, work: impl FnOnce() -> Result<Done>) -> Self {
         println!("\n== {name}");
         let started = Instant::now();
         let outcome = work();
@@ -74,7 +81,8 @@ pub(crate) fn summary(parts: &[Part]) -> Result<()> {
     println!();
     for Part { name, took, outcome } in parts {
         let (word, reason) = match outcome {
-            Ok(()) => ("ok", String::new()),
+            Ok(Done::Fully) => ("ok", String::new()),
+            Ok(Done::Skipped(reason)) => ("SKIPPED", format!(": {reason}")),
             Err(error) => ("FAILED", format!(": {error:#}")),
         };
         println!("{word:<8}{:>8.1} s  {name}{reason}", took.as_secs_f64());
@@ -106,5 +114,7 @@ mod tests {
         let parts = [Part::of("good", || Ok(())), Part::of("bad", || anyhow::bail!("broken"))];
         assert_eq!(summary(&parts).unwrap_err().to_string(), "failed: bad");
         assert!(summary(&parts[..1]).is_ok());
+        let skipped = Part::if_possible("skipped", || Ok(Done::Skipped("it needs a tool".to_owned())));
+        assert!(summary(&[skipped]).is_ok());
     }
 }

@@ -10,7 +10,7 @@ use crate::server::{self, Server};
 use crate::shell::{cargo, run as run_command};
 
 /// How long a server may take to answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// What runs when nothing else is said: long enough for the second one to be seen waiting.
 const WORK: &str = "echo \"  $LEASEHOLD_NAME is mine, as $LEASEHOLD_OWNER\"; sleep 2; echo '  done'";
 
@@ -49,7 +49,7 @@ impl Private {
             .spawn()
             .with_context(|| format!("cannot start {server}"))?;
         let started = Self { child, port };
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + ANSWER_WITHIN;
         while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
             if Instant::now() > deadline {
                 bail!("{server} does not answer on port {port}");

@@ -12,30 +12,34 @@ const EVERYTHING: [&str; 2] = ["--workspace", "--all-features"];
 /// Without arguments that is everything, doc tests included. Arguments go to `cargo test`, as in
 /// `cargo x test -p leasehold-proto -- lease`.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
+    if arguments.is_empty() {
+        return summary(&everything());
+    }
     let mut parts = vec![find_server()];
     if parts[0].passed() {
-        if arguments.is_empty() {
-            parts.extend(everything());
-        } else {
-            parts.push(Part::of("tests", || run_command(cargo(&chosen(arguments))?.args(arguments))));
-        }
+        parts.push(Part::of("tests", || run_command(cargo(&chosen(arguments))?.args(arguments))));
     }
     summary(&parts)
 }
 
 /// The server, as a part of a run.
-pub(crate) fn find_server() -> Part {
+fn find_server() -> Part {
     Part::of("server", || {
         println!("{}", server::ensure_installed()?);
         Ok(())
     })
 }
 
-/// All tests: compiled, run, and the examples in the documentation run.
+/// All tests: the server for them, compiled, run, and the examples in the documentation run.
+///
+/// This is the whole of `cargo x test` without arguments, and the test part of `cargo x verify`.
 pub(crate) fn everything() -> Vec<Part> {
     let test = |more: &[&str]| run_command(cargo(&["test", "--locked"])?.args(EVERYTHING).args(more));
-    let mut parts = vec![Part::of("compile tests", || test(&["--no-run"]))];
+    let mut parts = vec![find_server()];
     if parts[0].passed() {
+        parts.push(Part::of("compile tests", || test(&["--no-run"])));
+    }
+    if parts.iter().all(Part::passed) {
         // As `cargo test` chooses them, but without the doc tests, whose time is told apart.
         let targets = ["--lib", "--bins", "--tests", "--examples", "--no-fail-fast"];
         parts.push(Part::of("tests", || test(&targets)));

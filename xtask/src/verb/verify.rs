@@ -1,9 +1,14 @@
 //! `cargo x verify`: everything that must hold before a change is good. Changes nothing.
 
+use std::process::Command;
+
 use anyhow::Result;
 
 use super::{take_none, test, tidy};
-use crate::shell::{Part, cargo, output, run as run_command, summary};
+use crate::shell::{Done, Part, cargo, output, root, run as run_command, summary};
+
+/// The oldest Rust that builds this, as the workspace's manifest declares it.
+const OLDEST: &str = env!("CARGO_PKG_RUST_VERSION");
 
 /// Runs all checks, the quick ones first, and goes on after a failure so that one run shows everything.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
@@ -13,14 +18,11 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         Part::of("tidy", || tidy::run(&[])),
         Part::of("clippy", clippy),
     ];
-    let server = test::find_server();
-    let has_server = server.passed();
-    parts.push(server);
-    if has_server {
-        parts.extend(test::everything());
-    }
+    // What `cargo x test` runs, and nothing else.
+    parts.extend(test::everything());
     parts.push(Part::of("documentation", documentation));
-    parts.push(Part::of("dependencies", dependencies));
+    parts.push(Part::if_possible("oldest Rust", oldest_rust));
+    parts.push(Part::if_possible("dependencies", dependencies));
     summary(&parts)
 }
 
@@ -34,14 +36,48 @@ fn documentation() -> Result<()> {
     run_command(cargo(&everything)?.env("RUSTDOCFLAGS", "-D warnings"))
 }
 
+/// That the oldest Rust which the manifests declare builds everything, where it is installed.
+fn oldest_rust() -> Result<Done> {
+    let installed = output(Command::new("rustup").args(["toolchain", "list"])).unwrap_or_default();
+    let Some(toolchain) = toolchain_of(OLDEST, &installed) else {
+        let by_hand = format!("`rustup toolchain install {OLDEST} --profile minimal` brings it");
+        return Ok(Done::Skipped(format!("Rust {OLDEST} is not installed; {by_hand}")));
+    };
+    // As `cargo +toolchain check`; the cargo that runs us is not rustup's and does not know the plus.
+    let mut check = Command::new("rustup");
+    check.args(["run", toolchain, "cargo", "check", "--workspace", "--locked"]).current_dir(root()?);
+    run_command(&mut check)?;
+    Ok(Done::Fully)
+}
+
+/// The installed toolchain of this version, which may be called `1.88-host` or `1.88.0-host`.
+fn toolchain_of<'a>(version: &str, installed: &'a str) -> Option<&'a str> {
+    let names = installed.lines().filter_map(|line| line.split(' ').next());
+    names.into_iter().find(|name| name.strip_prefix(version).is_some_and(|rest| rest.starts_with(['-', '.'])))
+}
+
 /// Licences, advisories and sources of the dependencies, where the tool for it is installed.
-fn dependencies() -> Result<()> {
-    if output(&mut cargo(&["deny", "--version"])?).is_ok() {
-        return run_command(&mut cargo(&["deny", "--locked", "check"])?);
+fn dependencies() -> Result<Done> {
+    if output(&mut cargo(&["deny", "--version"])?).is_err() {
+        let reason = "cargo-deny is not installed, and building it takes longer than all else here; \
+                      `cargo install --locked cargo-deny` brings it";
+        return Ok(Done::Skipped(reason.to_owned()));
     }
-    println!(
-        "SKIPPED: cargo-deny is not installed, and building it takes longer than all else here; \
-         `cargo install --locked cargo-deny` brings it"
-    );
-    Ok(())
+    run_command(&mut cargo(&["deny", "--locked", "check"])?)?;
+    Ok(Done::Fully)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_toolchain_is_found_by_its_whole_version() {
+        let installed =
+            "stable-x86_64-unknown-linux-gnu (active, default)\n1.8.0-x\n1.880.0-x\n1.88.0-x (old)\n";
+        assert_eq!(toolchain_of("1.88", installed), Some("1.88.0-x"));
+        assert_eq!(toolchain_of("1.88", "1.88-x"), Some("1.88-x"));
+        assert_eq!(toolchain_of("1.88", "stable-x\n1.95.0-x"), None);
+        assert_eq!(toolchain_of("1.88", ""), None);
+    }
 }

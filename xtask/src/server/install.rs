@@ -1,0 +1,229 @@
+//! Installing a server with the system's package manager.
+//!
+//! Invariant: nothing is asked of the user, and nothing is installed without the right to; what cannot be done is an
+//! error that says what to do instead.
+//! Called by: [`ensure_installed`](super::ensure_installed).
+
+use std::process::{Command, Stdio};
+
+use anyhow::{Result, bail};
+
+use super::VARIABLE;
+use crate::shell;
+
+/// The programs of a machine; pretended in tests.
+pub(super) trait Machine {
+    /// What a program prints when it is run quietly and succeeds.
+    fn ask(&self, program: &str, arguments: &[&str]) -> Option<String>;
+    /// Runs a program, the first of the words, where its output can be seen.
+    fn run(&self, words: &[&str]) -> Result<()>;
+}
+
+/// The machine that this program runs on.
+pub(super) struct ThisMachine;
+
+impl Machine for ThisMachine {
+    fn ask(&self, program: &str, arguments: &[&str]) -> Option<String> {
+        shell::output(Command::new(program).args(arguments)).ok()
+    }
+
+    fn run(&self, words: &[&str]) -> Result<()> {
+        shell::run(Command::new(words[0]).args(&words[1..]).stdin(Stdio::null()))
+    }
+}
+
+/// A package manager and the packages that may bring a server, the likeliest first.
+struct Manager {
+    program: &'static str,
+    needs_root: bool,
+    refresh: &'static [&'static str],
+    install: &'static [&'static str],
+    packages: &'static [&'static str],
+}
+
+const MANAGERS: [Manager; 5] = [
+    Manager {
+        program: "apt-get",
+        needs_root: true,
+        refresh: &["update"],
+        install: &["install", "-y", "--no-install-recommends"],
+        packages: &["redis-server", "valkey-server"],
+    },
+    Manager {
+        program: "dnf",
+        needs_root: true,
+        refresh: &[],
+        install: &["install", "-y"],
+        packages: &["redis", "valkey"],
+    },
+    Manager {
+        program: "apk",
+        needs_root: true,
+        refresh: &["update"],
+        install: &["add"],
+        packages: &["redis", "valkey valkey-cli"],
+    },
+    Manager {
+        program: "pacman",
+        needs_root: true,
+        refresh: &[],
+        install: &["-Sy", "--noconfirm"],
+        packages: &["valkey", "redis"],
+    },
+    Manager {
+        program: "brew",
+        needs_root: false,
+        refresh: &[],
+        install: &["install"],
+        packages: &["redis", "valkey"],
+    },
+];
+
+/// Installs a server, trying one package after the other.
+pub(super) fn install(machine: &impl Machine) -> Result<()> {
+    let is_here = |manager: &&Manager| machine.ask(manager.program, &["--version"]).is_some();
+    let Some(manager) = MANAGERS.iter().find(is_here) else {
+        bail!(
+            "no known package manager here: install redis-server or valkey-server, or set {VARIABLE} to its path"
+        );
+    };
+    let by_hand = format!("{} {} {}", manager.program, manager.install.join(" "), manager.packages[0]);
+    let Some(prefix) = privilege(machine, manager.needs_root) else {
+        bail!(
+            "no server is installed, and installing one needs root: run `sudo {by_hand}`, or set {VARIABLE}"
+        );
+    };
+    if !manager.refresh.is_empty() {
+        // A list that is out of date may do; if it does not, the installation says so.
+        if let Err(error) = machine.run(&words(prefix, manager.program, manager.refresh)) {
+            println!("going on with the package lists that are here: {error:#}");
+        }
+    }
+    for package in manager.packages {
+        let arguments: Vec<_> = manager.install.iter().copied().chain(package.split(' ')).collect();
+        match machine.run(&words(prefix, manager.program, &arguments)) {
+            Ok(()) => return Ok(()),
+            Err(error) => println!("{error:#}"),
+        }
+    }
+    bail!("{} could not install a server: run `{by_hand}` to see why, or set {VARIABLE}", manager.program)
+}
+
+/// What to put before a command to run it as root: nothing, `sudo`, or it cannot be done without a password.
+fn privilege(machine: &impl Machine, needs_root: bool) -> Option<&'static [&'static str]> {
+    if !needs_root || machine.ask("id", &["-u"]).is_some_and(|id| id.trim() == "0") {
+        Some(&[])
+    } else if machine.ask("sudo", &["-n", "true"]).is_some() {
+        Some(&["sudo", "-n"])
+    } else {
+        None
+    }
+}
+
+/// The command line of a package manager.
+fn words<'a>(prefix: &[&'a str], program: &'a str, arguments: &[&'a str]) -> Vec<&'a str> {
+    // `env`, because sudo does not pass variables on; without it apt may stop and ask.
+    [prefix, &["env", "DEBIAN_FRONTEND=noninteractive", program], arguments].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use anyhow::ensure;
+
+    use super::*;
+
+    /// A machine with these programs and packages, that remembers what was run.
+    struct Pretended {
+        programs: &'static [&'static str],
+        user: &'static str,
+        packages: &'static [&'static str],
+        ran: RefCell<Vec<String>>,
+    }
+
+    impl Pretended {
+        fn new(
+            programs: &'static [&'static str],
+            user: &'static str,
+            packages: &'static [&'static str],
+        ) -> Self {
+            Self { programs, user, packages, ran: RefCell::default() }
+        }
+
+        fn refusal(&self) -> String {
+            install(self).unwrap_err().to_string()
+        }
+    }
+
+    impl Machine for Pretended {
+        fn ask(&self, program: &str, _arguments: &[&str]) -> Option<String> {
+            if program == "id" {
+                return Some(format!("{}\n", self.user));
+            }
+            self.programs.contains(&program).then(String::new)
+        }
+
+        fn run(&self, words: &[&str]) -> Result<()> {
+            self.ran.borrow_mut().push(words.join(" "));
+            let last = words[words.len() - 1];
+            ensure!(last == "update" || self.packages.contains(&last), "no package {last}");
+            Ok(())
+        }
+    }
+
+    const AS_ROOT: &str = "0";
+    const UPDATE: &str = "env DEBIAN_FRONTEND=noninteractive apt-get update";
+    const INSTALL: &str =
+        "env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends redis-server";
+
+    #[test]
+    fn the_first_package_is_installed_from_fresh_lists() {
+        let machine = Pretended::new(&["apt-get"], AS_ROOT, &["redis-server", "valkey-server"]);
+        install(&machine).unwrap();
+        assert_eq!(*machine.ran.borrow(), [UPDATE, INSTALL]);
+    }
+
+    #[test]
+    fn where_the_first_package_is_missing_the_next_one_is_installed() {
+        let machine = Pretended::new(&["apt-get"], AS_ROOT, &["valkey-server"]);
+        install(&machine).unwrap();
+        assert_eq!(*machine.ran.borrow(), [UPDATE, INSTALL, &INSTALL.replace("redis", "valkey")]);
+    }
+
+    #[test]
+    fn without_any_package_the_error_says_how_to_see_why() {
+        let error = Pretended::new(&["apt-get"], AS_ROOT, &[]).refusal();
+        assert!(error.contains("`apt-get install -y --no-install-recommends redis-server`"), "{error}");
+    }
+
+    #[test]
+    fn without_a_package_manager_the_error_says_what_to_install() {
+        let machine = Pretended::new(&["sudo"], AS_ROOT, &["redis-server"]);
+        let error = machine.refusal();
+        assert!(
+            error.contains("install redis-server or valkey-server") && error.contains(VARIABLE),
+            "{error}"
+        );
+        assert!(machine.ran.borrow().is_empty());
+    }
+
+    #[test]
+    fn without_root_and_sudo_nothing_is_run_and_the_error_says_what_to_run() {
+        let machine = Pretended::new(&["apt-get"], "1000", &["redis-server"]);
+        let error = machine.refusal();
+        let by_hand = "run `sudo apt-get install -y --no-install-recommends redis-server`";
+        assert!(error.contains(by_hand) && error.contains(VARIABLE), "{error}");
+        assert!(machine.ran.borrow().is_empty());
+    }
+
+    #[test]
+    fn what_needs_root_is_run_by_sudo_and_what_does_not_is_run_as_oneself() {
+        let machine = Pretended::new(&["apt-get", "sudo"], "1000", &["redis-server"]);
+        install(&machine).unwrap();
+        assert_eq!(machine.ran.borrow()[1], format!("sudo -n {INSTALL}"));
+        let machine = Pretended::new(&["brew"], "1000", &["redis"]);
+        install(&machine).unwrap();
+        assert_eq!(*machine.ran.borrow(), ["env DEBIAN_FRONTEND=noninteractive brew install redis"]);
+    }
+}

@@ -32,6 +32,10 @@ pub struct ClientBuilder {
 }
 
 impl Client {
+    pub(crate) const fn new(handle: Arc<Handle>) -> Self {
+        Self { handle }
+    }
+
     /// Connects to `redis://[user:password@]host[:port][/db]` or `unix:///path/to.sock`.
     ///
     /// # Errors
@@ -120,8 +124,7 @@ impl ClientBuilder {
                 return Err(ConnectError::TooShort { setting, given });
             }
         }
-        let handle = connect(url, self.settings).await?;
-        Ok(Client { handle })
+        Ok(Client::new(connect(url, self.settings).await?))
     }
 }
 

@@ -1,10 +1,12 @@
 //! From a URL to a running client.
 //!
-//! Invariant: this is the only file that names a back end.
+//! Invariant: this is the only file that names a back end. A client whose driver has ended, by a panic too, is closed.
 //! Called by: the client's builder.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
+use futures_util::FutureExt;
 use leasehold_proto::engine::Settings;
 use leasehold_proto::{ClientId, Engine};
 pub use leasehold_store::redis::UrlError;
@@ -58,7 +60,10 @@ where
             Ok((store, alarm)) => {
                 // The handle travels in the answer: when nobody takes it, it is dropped, and that ends the client.
                 drop(tell.send(Ok(Handle::new(Arc::clone(&driven)))));
-                drive(driven, store, alarm, settings.timeout).await;
+                let driving = drive(Arc::clone(&driven), store, alarm, settings.timeout);
+                // A panic was reported by its hook; what matters here is that nobody waits for a driver that is gone.
+                drop(AssertUnwindSafe(driving).catch_unwind().await);
+                driven.end();
             }
             Err(error) => drop(tell.send(Err(error))),
         }
@@ -67,5 +72,65 @@ where
     match told.await {
         Ok(result) => result,
         Err(_) => Err(ConnectError::Thread(std::io::Error::other("the client's thread ended early"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+    use std::time::Duration;
+
+    use futures_util::future::join3;
+    use leasehold_proto::engine::LostReason;
+    use leasehold_proto::{Call, Channel, Reply, StoreError, Verb};
+    use leasehold_store::{Heard, Subscription};
+    use tokio::sync::mpsc::UnboundedSender;
+
+    use super::*;
+    use crate::client::Client;
+    use crate::error::{AcquireError, InspectError};
+
+    const SOON: Duration = Duration::from_secs(20);
+
+    /// Answers nothing, except that it grants `held` and panics at a look.
+    struct Panicking;
+
+    impl Store for Panicking {
+        fn run(
+            &self,
+            call: Call,
+            _timeout: Duration,
+        ) -> impl Future<Output = Result<Reply, StoreError>> + Send + 'static {
+            let (verb, key) = (call.verb(), call.subject());
+            async move {
+                assert_ne!(verb, Verb::Inspect, "a test's store panics");
+                if verb == Verb::Acquire && &*key == "held" { Ok(Reply::Nil) } else { pending().await }
+            }
+        }
+
+        fn subscribe(&self, _channel: Channel, _heard: UnboundedSender<Heard>) -> Subscription {
+            Subscription::new(|| {})
+        }
+    }
+
+    #[tokio::test]
+    #[expect(clippy::disallowed_methods, reason = "a test that fails instead of hanging")]
+    async fn a_driver_that_panics_closes_the_client_and_leaves_nobody_waiting() {
+        let started = start(&TokioRuntime, Settings::default(), String::new(), async || Ok(Panicking)).await;
+        let client = Client::new(started.unwrap());
+        let guard = client.lock("held").lock().await.unwrap();
+        let asking = client.lock("silent");
+        let all = join3(guard.lost(), asking.lock(), asking.is_locked());
+        let (lost, asked, looked) = tokio::time::timeout(SOON, all).await.expect("nobody waits for ever");
+        assert_eq!(lost, LostReason::Closed);
+        assert_eq!(asked.unwrap_err(), AcquireError::Closed);
+        assert_eq!(looked, Err(InspectError::Closed));
+
+        // And nobody who comes later.
+        assert!(!guard.is_held());
+        assert_eq!(asking.try_lock().await.unwrap_err(), AcquireError::Closed);
+        assert_eq!(asking.is_locked().await, Err(InspectError::Closed));
+        assert!(guard.release().await.is_ok_and(|released| released == crate::Released::NotHeld));
+        client.close().await;
     }
 }

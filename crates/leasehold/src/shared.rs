@@ -9,14 +9,17 @@
 //! or brings an event itself, until it takes its orders, which it does before it sleeps again; so what is added
 //! meanwhile is seen without a ring. Its alarm is only ever moved to an earlier time: most timers are put off or cleared
 //! before they are due, and an alarm that rings for nothing once in a while costs less than setting it anew each time.
+//!
+//! When the driver has ended, in whichever way, nothing waits for it: the client is closed, and every call is answered
+//! on the spot with [`StoreErrorKind::Closed`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
-use leasehold_proto::engine::{Action, Event, Id, Settlement};
-use leasehold_proto::{Call, Engine, Moment, Reply, StoreError};
+use leasehold_proto::engine::{Action, CallId, Event, Id, Settlement};
+use leasehold_proto::{Applied, Call, Engine, Moment, Reply, StoreError, StoreErrorKind};
 use tokio::sync::{Notify, oneshot};
 
 /// Something for the driver to carry out.
@@ -40,6 +43,10 @@ pub(crate) struct Shared {
 struct State {
     engine: Engine,
     orders: Vec<Order>,
+    /// What the driver has taken and not answered, each with what is said of it if the driver ends.
+    calls: HashMap<CallId, StoreError>,
+    /// Whether there is no driver any more.
+    ended: bool,
     /// By what there may be news for, and by who waits for it.
     wakers: BTreeMap<(Id, Id), Waker>,
     /// What the driver sleeps for; not later than the engine's next timer.
@@ -54,8 +61,15 @@ pub(crate) struct Forked;
 
 impl Shared {
     pub(crate) fn new(engine: Engine, clock: impl Fn() -> Moment + Send + Sync + 'static) -> Self {
-        let state =
-            State { engine, orders: Vec::new(), wakers: BTreeMap::new(), alarm: Moment::NEVER, awake: false };
+        let state = State {
+            engine,
+            orders: Vec::new(),
+            calls: HashMap::new(),
+            ended: false,
+            wakers: BTreeMap::new(),
+            alarm: Moment::NEVER,
+            awake: false,
+        };
         Self {
             state: Mutex::new(state),
             bell: Notify::new(),
@@ -97,6 +111,9 @@ impl Shared {
             // The alarm has rung; the next one is set when the orders are taken.
             state.alarm = Moment::NEVER;
         }
+        if let Event::Replied(call, _) = &event {
+            state.calls.remove(call);
+        }
         state.step(self.now(), event, &mut news);
         self.leave(state, news);
     }
@@ -130,6 +147,7 @@ impl Shared {
         let ring = wanted && !state.awake;
         state.awake |= ring;
         drop(state);
+        drop((news.idle, news.refused));
         if ring {
             self.bell.notify_one();
         }
@@ -192,7 +210,36 @@ impl Shared {
         }
         state.alarm = state.alarm.min(state.engine.next_timer());
         state.awake = false;
-        Some((std::mem::take(&mut state.orders), state.alarm))
+        let orders = std::mem::take(&mut state.orders);
+        for order in &orders {
+            if let Order::Act(Action::Run(id, call, _)) = order {
+                state.calls.insert(*id, gone(call, Applied::Unknown));
+            }
+        }
+        Some((orders, state.alarm))
+    }
+
+    /// The driver has ended, because the client has or by a panic: closes the client, and settles all that waits.
+    pub(crate) fn end(&self) {
+        let mut state = self.lock();
+        let mut news = News::default();
+        let now = self.now();
+        state.ended = true;
+        let close = self.next_id();
+        state.step(now, Event::Close(close), &mut news);
+        state.step(now, Event::Cancel(close), &mut news);
+        for (call, error) in std::mem::take(&mut state.calls) {
+            state.step(now, Event::Replied(call, Err(error)), &mut news);
+        }
+        // What waits for its next attempt, a fraction of a second away, has it now: nobody brings timers any more.
+        while !state.engine.is_finished() && state.engine.next_timer() < Moment::NEVER {
+            let due = state.engine.next_timer();
+            state.step(due, Event::Tick, &mut news);
+        }
+        for (_, waker) in std::mem::take(&mut state.wakers) {
+            news.wakers.push(waker);
+        }
+        self.leave(state, news);
     }
 
     /// For the driver: completes when there may be new orders or an earlier timer.
@@ -216,12 +263,29 @@ struct News {
     look_again: bool,
     /// Need not be woken any more; only kept until the lock is free, since dropping a waker runs foreign code.
     idle: Vec<Waker>,
+    /// Orders without a driver; dropped outside the lock too, since that wakes who asked.
+    refused: Vec<Order>,
 }
 
 impl State {
     fn step(&mut self, now: Moment, event: Event, news: &mut News) {
         for action in self.engine.step(now, event) {
             self.take(action, news);
+        }
+        if self.ended {
+            self.refuse_orders(now, news);
+        }
+    }
+
+    /// In the place of a driver that has ended: no call is sent, and nothing is listened to.
+    fn refuse_orders(&mut self, now: Moment, news: &mut News) {
+        while let Some(order) = self.orders.pop() {
+            if let Order::Act(Action::Run(id, call, _)) = &order {
+                for action in self.engine.step(now, Event::Replied(*id, Err(gone(call, Applied::No)))) {
+                    self.take(action, news);
+                }
+            }
+            news.refused.push(order);
         }
     }
 
@@ -251,6 +315,11 @@ impl State {
             order => self.orders.push(Order::Act(order)),
         }
     }
+}
+
+/// What became of a call whose driver has ended.
+fn gone(call: &Call, applied: Applied) -> StoreError {
+    StoreError::new(StoreErrorKind::Closed, call.verb(), call.subject(), applied)
 }
 
 /// What users hold of a client, directly or through locks, guards and futures. When the last one is dropped the client

@@ -205,7 +205,8 @@ impl Shared {
     /// For the driver, before it sleeps: what to do now, and until when to sleep; `None` when the client has ended.
     pub(crate) fn take_orders(&self) -> Option<(Vec<Order>, Moment)> {
         let mut state = self.lock();
-        if state.engine.is_finished() && state.orders.is_empty() {
+        // What else is left ends with the driver: nothing would wake it once more.
+        if state.engine.is_finished() && !state.orders.iter().any(|order| matches!(order, Order::Look(..))) {
             return None;
         }
         state.alarm = state.alarm.min(state.engine.next_timer());

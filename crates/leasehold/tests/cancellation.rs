@@ -14,8 +14,8 @@ use leasehold_testkit::servers::RedisServer;
 
 mod support;
 use support::{
-    SOON, channel, connect, connect_through, eventually, hold_by_hand, is_free, keys, listeners, ms,
-    poll_hastily, poll_times, scripts_run, server_and_proxy, soon, tell,
+    SOON, channel, connect, connect_through, connect_with, eventually, hold_by_hand, is_free, keys,
+    listeners, ms, poll_hastily, poll_times, scripts_run, server_and_proxy, soon, tell,
 };
 
 /// How long the clients here wait for an answer.
@@ -372,6 +372,22 @@ async fn a_connect_that_is_dropped_while_the_server_is_silent_hangs_up() {
         matches!(outcome, Ok(_) | Err(std::io::ErrorKind::ConnectionReset)),
         "the connection stays open: {outcome:?}"
     );
+}
+
+#[tokio::test]
+async fn the_last_waiter_of_a_client_takes_its_thread_and_connections_along() {
+    let (server, proxy) = server_and_proxy();
+    hold_by_hand(&server, "job", Duration::from_secs(600));
+    // No timer is due while the test runs.
+    let patient = Client::builder().timeout(Duration::from_secs(600)).poll_interval(Duration::from_secs(600));
+    for _ in 0..10 {
+        let lock = connect_with(patient.clone(), &proxy.url()).await.lock("job");
+        let asked = scripts_run(&server);
+        let waiting = tokio::spawn(async move { lock.lock().await.map(drop) });
+        eventually("its second question, as a listener", || scripts_run(&server) >= asked + 2).await;
+        waiting.abort();
+        eventually("the end of the client", || proxy.connections() == 0).await;
+    }
 }
 
 /// Counts who still knows of it.

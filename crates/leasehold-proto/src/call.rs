@@ -36,8 +36,8 @@ impl Call {
     #[must_use]
     #[track_caller]
     pub fn key(mut self, name: &str, value: impl Into<Arc<str>>) -> Self {
-        let slot = self.script.header().keys.iter().position(|declared| *declared == name);
-        self.keys[slot.expect("the script declares this key")] = value.into();
+        let place = self.script.header().keys.iter().position(|declared| *declared == name);
+        self.keys[place.expect("the script declares this key")] = value.into();
         self
     }
 
@@ -48,8 +48,8 @@ impl Call {
     #[must_use]
     #[track_caller]
     pub fn arg(mut self, name: &str, value: impl fmt::Display) -> Self {
-        let slot = self.script.header().args.iter().position(|declared| *declared == name);
-        self.args[slot.expect("the script declares this argument")] = value.to_string();
+        let place = self.script.header().args.iter().position(|declared| *declared == name);
+        self.args[place.expect("the script declares this argument")] = value.to_string();
         self
     }
 
@@ -80,8 +80,8 @@ impl Call {
     /// The argument of this name, if the script has one: for stores that answer without Lua.
     #[must_use]
     pub fn argument(&self, name: &str) -> Option<&str> {
-        let slot = self.script.header().args.iter().position(|declared| *declared == name)?;
-        Some(&self.args[slot])
+        let place = self.script.header().args.iter().position(|declared| *declared == name)?;
+        Some(&self.args[place])
     }
 
     /// The key that the call is about: the first one.

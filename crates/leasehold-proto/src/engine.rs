@@ -332,7 +332,7 @@ impl Engine {
             Timer::Count(wire) => self.set_count(now, wire),
             Timer::Part(wire) => self.part(now, wire),
             Timer::Report(wire) => self.report_overdue(now, wire),
-            Timer::Close => self.report_close(),
+            Timer::Close => self.close_overdue(now),
         }
     }
 

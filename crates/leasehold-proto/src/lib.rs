@@ -1,7 +1,9 @@
 //! The pure heart of leasehold: names, owners, leases, scripts, recipes and the engine that decides.
 //!
-//! Nothing here does I/O, reads a clock or draws a random number: time and random bytes are passed in.
 //! Users depend on the crate `leasehold`; this one is for stores, simulators and model checkers.
+//!
+//! Invariant: nothing here does I/O, reads a clock or draws a random number: time and random bytes are passed in.
+//! Called by: `leasehold-store`, and `leasehold`, whose driver steps the engine.
 
 pub mod backoff;
 pub mod call;

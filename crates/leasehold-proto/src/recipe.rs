@@ -22,7 +22,7 @@ pub struct Ask<'a> {
     pub owner: WireOwner,
     /// The lease to set.
     pub lease: Lease,
-    /// The hold count that is to stand on the server afterwards.
+    /// The hold count that is to stand on the server afterwards; see the calls for what 0 means.
     pub count: u32,
 }
 
@@ -34,13 +34,13 @@ pub trait Recipe: fmt::Debug + Send + Sync {
     /// Where a waiter listens; `None` when the primitive has no wake-ups and its waiters only poll.
     fn channel(&self, name: &Name) -> Option<Channel>;
 
-    /// Sets the hold count to `ask.count`: 1 takes a free lock, more re-enters a hold that exists.
+    /// Takes a free lock, with a hold count of one.
     fn acquire(&self, ask: &Ask<'_>) -> Call;
 
     /// What an acquire's reply means; `None` when the script cannot have given it.
     fn read_acquire(&self, reply: &Reply) -> Option<Answer>;
 
-    /// Extends the lease.
+    /// Renews the lease of a hold that exists, and sets its count unless `ask.count` is 0: a re-entry.
     fn renew(&self, ask: &Ask<'_>) -> Call;
 
     /// What a renewal's reply means.
@@ -56,15 +56,13 @@ pub trait Recipe: fmt::Debug + Send + Sync {
 /// What an acquire answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// It is ours, with the count that was asked for.
+    /// It is ours.
     Granted,
     /// Somebody else holds it, for so long unless renewed.
     Refused {
         /// PTTL.
         remaining: Duration,
     },
-    /// A re-entry found the hold gone and the lock free.
-    Gone,
     /// The key has no expiry, which no protocol of the family leaves behind: it would block for ever.
     NoExpiry,
 }

@@ -62,12 +62,12 @@ impl Header {
         let mut header = Self::default();
         for line in source.lines().map_while(|line| line.strip_prefix("-- ")) {
             let mut words = line.split_whitespace();
-            let (Some(slot), Some(name)) = (words.next(), words.next()) else {
+            let (Some(place), Some(name)) = (words.next(), words.next()) else {
                 continue;
             };
-            if slot.starts_with("KEYS[") {
+            if place.starts_with("KEYS[") {
                 header.keys.push(name);
-            } else if slot.starts_with("ARGV[") {
+            } else if place.starts_with("ARGV[") {
                 header.args.push(name);
             }
         }

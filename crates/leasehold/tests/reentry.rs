@@ -66,7 +66,7 @@ async fn each_re_entry_and_each_partial_release_is_one_command() {
     let outer = lock.lock().await.unwrap();
     let monitor = Monitor::start(&server);
     lock.lock().await.unwrap().release().await.unwrap();
-    assert_eq!(sent(&monitor), [Ok(Verb::Acquire), Ok(Verb::Release)]);
+    assert_eq!(sent(&monitor), [Ok(Verb::Renew), Ok(Verb::Release)]);
     outer.release().await.unwrap();
 }
 

@@ -56,12 +56,17 @@ impl Asked {
         Ask { name: &self.name, owner: self.owner, lease: self.lease, count }
     }
 
-    fn acquire(&self, server: &RedisServer, count: u32) -> String {
-        run(server, &Reentrant.acquire(&self.ask(count)))
+    fn acquire(&self, server: &RedisServer) -> String {
+        run(server, &Reentrant.acquire(&self.ask(1)))
+    }
+
+    /// A re-entry: a renewal that sets the count.
+    fn enter(&self, server: &RedisServer, count: u32) -> String {
+        run(server, &Reentrant.renew(&self.ask(count)))
     }
 
     fn renew(&self, server: &RedisServer) -> String {
-        run(server, &Reentrant.renew(&self.ask(1)))
+        run(server, &Reentrant.renew(&self.ask(0)))
     }
 
     fn release(&self, server: &RedisServer, left: u32) -> String {
@@ -80,14 +85,14 @@ fn the_plain_vector_of_the_protocol_page_holds() {
     let (one, two) = (Asked::by(1), Asked::by(2));
     let mut heard = Subscriber::start(&server, CHANNEL);
 
-    assert_eq!(one.acquire(&server, 1), "");
+    assert_eq!(one.acquire(&server), "");
     assert_eq!(fields(&server, "lk"), held_by(1, 1));
     assert!((29_000..=30_000).contains(&pttl(&server, "lk")));
 
-    let refused: i64 = two.acquire(&server, 1).parse().unwrap();
+    let refused: i64 = two.acquire(&server).parse().unwrap();
     assert!((29_000..=30_000).contains(&refused), "a refusal is the time to live");
 
-    assert_eq!(one.acquire(&server, 2), "");
+    assert_eq!(one.enter(&server, 2), "1");
     assert_eq!(fields(&server, "lk"), held_by(1, 2));
 
     assert_eq!(one.release(&server, 1), "0");
@@ -110,23 +115,47 @@ fn the_plain_vector_of_the_protocol_page_holds() {
 fn an_acquire_run_twice_equals_one() {
     let server = RedisServer::start();
     let one = Asked::by(1);
-    for count in [1, 2, 5] {
+    for _ in 0..2 {
+        assert_eq!(one.acquire(&server), "");
+        assert_eq!(fields(&server, "lk"), held_by(1, 1));
+        assert!((29_000..=30_000).contains(&pttl(&server, "lk")));
+    }
+}
+
+#[test]
+fn a_re_entry_run_twice_equals_one() {
+    let server = RedisServer::start();
+    let one = Asked::by(1);
+    one.acquire(&server);
+    for count in [2, 5] {
         for _ in 0..2 {
-            assert_eq!(one.acquire(&server, count), "");
+            assert_eq!(one.enter(&server, count), "1");
             assert_eq!(fields(&server, "lk"), held_by(1, count));
-            assert!((29_000..=30_000).contains(&pttl(&server, "lk")));
         }
     }
 }
 
 #[test]
+fn neither_an_acquire_nor_a_re_entry_shortens_what_the_server_keeps() {
+    let server = RedisServer::start();
+    let (long, mut short) = (Asked::by(1), Asked::by(1));
+    short.lease = Lease::new(Duration::from_secs(1)).unwrap();
+    long.acquire(&server);
+    assert_eq!(short.enter(&server, 2), "1");
+    assert!(pttl(&server, "lk") > 20_000);
+    assert_eq!(short.acquire(&server), "");
+    assert!(pttl(&server, "lk") > 20_000);
+}
+
+#[test]
 fn a_re_entry_of_a_hold_that_is_gone_takes_nothing() {
     let server = RedisServer::start();
-    assert_eq!(Asked::by(1).acquire(&server, 2), "-2");
-    assert!(is_free(&server, "lk"));
-    assert_eq!(Asked::by(2).acquire(&server, 1), "");
-    let refused: i64 = Asked::by(1).acquire(&server, 2).parse().unwrap();
-    assert!(refused > 0);
+    for count in [1, 2] {
+        assert_eq!(Asked::by(1).enter(&server, count), "0");
+        assert!(is_free(&server, "lk"));
+    }
+    assert_eq!(Asked::by(2).acquire(&server), "");
+    assert_eq!(Asked::by(1).enter(&server, 1), "-1");
     assert_eq!(fields(&server, "lk"), held_by(2, 1));
 }
 
@@ -134,7 +163,7 @@ fn a_re_entry_of_a_hold_that_is_gone_takes_nothing() {
 fn a_renewal_run_twice_equals_one_and_never_shortens() {
     let server = RedisServer::start();
     let one = Asked::by(1);
-    one.acquire(&server, 1);
+    one.acquire(&server);
     tell(&server, &["PEXPIRE", "lk", "1000"]);
     for _ in 0..2 {
         assert_eq!(one.renew(&server), "1");
@@ -151,7 +180,7 @@ fn a_renewal_by_another_or_of_nothing_changes_nothing() {
     let server = RedisServer::start();
     assert_eq!(Asked::by(1).renew(&server), "0");
     assert!(is_free(&server, "lk"));
-    Asked::by(2).acquire(&server, 1);
+    Asked::by(2).acquire(&server);
     tell(&server, &["PEXPIRE", "lk", "5000"]);
     assert_eq!(Asked::by(1).renew(&server), "-1");
     assert!(pttl(&server, "lk") <= 5000);
@@ -162,15 +191,15 @@ fn a_renewal_by_another_or_of_nothing_changes_nothing() {
 fn a_late_duplicate_of_anything_leaves_a_newer_owner_alone() {
     let server = RedisServer::start();
     let (old, new) = (Asked::by(1), Asked::by(2));
-    old.acquire(&server, 1);
+    old.acquire(&server);
     old.release(&server, 0);
-    new.acquire(&server, 1);
+    new.acquire(&server);
     tell(&server, &["PEXPIRE", "lk", "5000"]);
     let mut heard = Subscriber::start(&server, CHANNEL);
     assert_eq!(old.release(&server, 0), "");
     assert_eq!(old.release(&server, 1), "");
     assert_eq!(old.renew(&server), "-1");
-    assert!(old.acquire(&server, 1).parse::<i64>().unwrap() > 0);
+    assert!(old.acquire(&server).parse::<i64>().unwrap() > 0);
     assert_eq!(fields(&server, "lk"), held_by(2, 1));
     assert!(pttl(&server, "lk") <= 5000);
     tell(&server, &["PUBLISH", CHANNEL, "marker"]);
@@ -181,24 +210,21 @@ fn a_late_duplicate_of_anything_leaves_a_newer_owner_alone() {
 fn arguments_that_cannot_be_are_refused_before_the_first_write() {
     let server = RedisServer::start();
     let one = Asked::by(1);
-    let acquire = Reentrant.acquire(&one.ask(1));
-    let script = acquire.script().source();
     let field = one.owner.to_string();
-    for (lease, count) in [
-        ("0", "1"),
-        ("-1", "1"),
-        ("1.5", "1"),
-        ("9223372036854775807", "1"),
-        ("", "1"),
-        ("nan", "1"),
-        ("inf", "1"),
-        ("30000", "0"),
-        ("30000", ""),
-        ("30000", "-1"),
-    ] {
-        let answer = server.cli(&["EVAL", script, "1", "lk", lease, &field, count]);
-        assert!(answer.contains("LOCKERR"), "{lease} {count}: {answer}");
-        assert!(is_free(&server, "lk"), "an immortal lock after {lease} {count}");
+    let (acquire, renew) = (Reentrant.acquire(&one.ask(1)), Reentrant.renew(&one.ask(1)));
+    let (acquire, renew) = (acquire.script().source(), renew.script().source());
+    for lease in ["0", "-1", "1.5", "9223372036854775807", "", "nan", "inf"] {
+        for script in [acquire, renew] {
+            let answer = server.cli(&["EVAL", script, "1", "lk", lease, &field, "1"]);
+            assert!(answer.contains("LOCKERR"), "{lease}: {answer}");
+            assert!(is_free(&server, "lk"), "an immortal lock after {lease}");
+        }
+    }
+    one.acquire(&server);
+    for count in ["", "-1", "1.5", "nan"] {
+        let answer = server.cli(&["EVAL", renew, "1", "lk", "30000", &field, count]);
+        assert!(answer.contains("LOCKERR"), "{count}: {answer}");
+        assert_eq!(fields(&server, "lk"), held_by(1, 1));
     }
 }
 
@@ -206,8 +232,8 @@ fn arguments_that_cannot_be_are_refused_before_the_first_write() {
 fn a_force_release_tells_the_waiters_whatever_the_count() {
     let server = RedisServer::start();
     let one = Asked::by(1);
-    one.acquire(&server, 1);
-    one.acquire(&server, 7);
+    one.acquire(&server);
+    one.enter(&server, 7);
     let mut heard = Subscriber::start(&server, CHANNEL);
     assert_eq!(run(&server, &force_release(&one.name)), "1");
     assert_eq!(heard.message(), "0");
@@ -219,8 +245,8 @@ fn an_inspection_changes_nothing() {
     let server = RedisServer::start();
     let one = Asked::by(1);
     assert_eq!(run(&server, &inspect(&one.name, None)), "-2\n0");
-    one.acquire(&server, 1);
-    one.acquire(&server, 3);
+    one.acquire(&server);
+    one.enter(&server, 3);
     let seen = run(&server, &inspect(&one.name, Some(one.owner)));
     assert!(seen.ends_with("\n3"), "{seen}");
     assert!(run(&server, &inspect(&one.name, Some(owner(2)))).ends_with("\n0"));

@@ -1,7 +1,9 @@
 //! The line of local waiters of one name, and the questions that its head asks the store.
 //!
-//! Invariant: of the waiters in a line only the head asks, with at most one question on its way. A waiter sleeps only
-//! after it has asked while it was already listening, and never longer than the polling interval.
+//! Invariant: of the waiters in a line only the head asks, with at most one question on its way. Unless this client
+//! itself holds the name, it sleeps only after it has asked; once it listens it asks again, and never sleeps longer than
+//! the polling interval.
+//! Called by: the engine's step.
 //!
 //! # How it works
 //! Ask; when refused listen, and ask again once the subscription stands, since a wake-up from before is lost; then
@@ -12,6 +14,7 @@ use std::time::Duration;
 
 use super::ticket::{AcquireFailure, Acquiring, Settlement, Stage, Ticket};
 use super::timer::Timer;
+use super::undo::Cause;
 use super::{CallId, Engine, Id, Purpose, Request, Subject, Wait};
 use crate::backoff;
 use crate::call::Reply;
@@ -164,7 +167,6 @@ impl Engine {
         match answer {
             Ok(Answer::Granted) => self.granted(now, &question),
             Ok(Answer::Refused { remaining }) => self.refused(now, &question, remaining),
-            Ok(Answer::Gone) => self.refused(now, &question, Duration::ZERO),
             Ok(Answer::NoExpiry) => self.fail(now, question.id, AcquireFailure::NoExpiry),
             Err(error) => self.unanswered(now, &question, error),
         }
@@ -172,14 +174,13 @@ impl Engine {
 
     /// Nobody waits for it any more: what it may have taken is given back.
     fn answered_nobody(&mut self, now: Moment, question: &Question, answer: &Result<Answer, StoreError>) {
-        let taken = match answer {
-            Ok(Answer::Granted) => true,
-            Ok(_) => question.doubtful,
-            Err(error) => question.doubtful || error.applied == Applied::Unknown,
+        let cause = match answer {
+            Ok(Answer::Granted) => Cause::UnseenGrant,
+            Err(error) if error.applied == Applied::Unknown => Cause::UnknownAcquire,
+            Ok(_) | Err(_) if question.doubtful => Cause::UnknownAcquire,
+            Ok(_) | Err(_) => return,
         };
-        if taken {
-            self.begin_parting(now, question.wire, &question.subject, question.lease);
-        }
+        self.begin_parting(now, question.wire, &question.subject, question.lease, cause);
     }
 
     fn granted(&mut self, now: Moment, question: &Question) {
@@ -188,7 +189,7 @@ impl Engine {
             return;
         }
         // Nothing is left to trust. The owner is burnt; the next question has another.
-        self.begin_parting(now, question.wire, &question.subject, question.lease);
+        self.begin_parting(now, question.wire, &question.subject, question.lease, Cause::UnseenGrant);
         let took = now.since(question.sent_at);
         if let Some(asking) = self.asking(question.id) {
             asking.wire = None;
@@ -212,9 +213,7 @@ impl Engine {
         if again {
             return self.ask(now, question.id);
         }
-        // A hold that has ended by the time we hear of it, and a `Gone`, are asked about at once, but not in a spin.
-        let pause = if remaining.is_zero() { Duration::from_millis(1) } else { remaining };
-        self.sleep(now, question.id, pause);
+        self.sleep(now, question.id, remaining);
     }
 
     fn unanswered(&mut self, now: Moment, question: &Question, error: StoreError) {
@@ -234,21 +233,18 @@ impl Engine {
         }
     }
 
-    /// Asks again after a pause, or gives up when the store has failed for a whole timeout.
+    /// Asks again after a pause, or gives up when that has gone on for a whole timeout.
     fn ask_later(&mut self, now: Moment, question: &Question) {
         let (timeout, once) = (self.settings.timeout, self.is_once(question.id));
-        let Some(asking) = self.asking(question.id) else {
-            return;
-        };
+        let Some(asking) = self.asking(question.id) else { return };
         let since = *asking.failing_since.get_or_insert(question.sent_at);
         asking.failures += 1;
         let pause = backoff::after_failures(asking.failures - 1, question.wire.seed());
-        if once {
-            self.fail_with_verdict(now, question.id);
-        } else if now.since(since) >= timeout {
-            self.fail_line(now, question.id, &question.subject);
-        } else {
-            self.timers.set(Timer::Ask(question.id), now + pause);
+        let store_failed = matches!(asking.last, Some(Last::Failed(_)));
+        match once || now.since(since) >= timeout {
+            false => self.timers.set(Timer::Ask(question.id), now + pause),
+            true if store_failed && !once => self.fail_line(now, &question.subject),
+            true => self.fail_with_verdict(now, question.id),
         }
     }
 
@@ -258,13 +254,14 @@ impl Engine {
     }
 
     /// The store has failed for a whole timeout: those behind the head need not find that out one after the other.
-    fn fail_line(&mut self, now: Moment, head: Id, subject: &Subject) {
-        let others: Vec<Id> =
-            self.lines.get(subject).into_iter().flatten().copied().filter(|id| *id != head).collect();
-        for id in others {
-            self.fail_with_verdict(now, id);
+    fn fail_line(&mut self, now: Moment, subject: &Subject) {
+        let line = self.lines.get(subject).cloned().unwrap_or_default();
+        let verdicts: Vec<AcquireFailure> = line.iter().map(|id| self.verdict(now, *id)).collect();
+        self.lines.remove(subject);
+        self.unlisten(subject);
+        for (id, verdict) in line.into_iter().zip(verdicts) {
+            self.fail(now, id, verdict);
         }
-        self.fail_with_verdict(now, head);
     }
 
     /// How a waiting acquire ends if it ends now. One that has not asked yet knows what the head of its line knows.
@@ -278,8 +275,8 @@ impl Engine {
         }
         let head = self.lines.get(&request.subject).and_then(|line| line.front());
         match head.and_then(|head| self.waiting(*head)) {
+            Some((_, Asking { last: Some(Last::TooLate(_)), .. })) | None => AcquireFailure::Contended,
             Some((_, head)) => head.verdict(now, request).not_applied(),
-            None => AcquireFailure::Contended,
         }
     }
 
@@ -299,11 +296,16 @@ impl Engine {
     /// Takes a waiter out of its line, undoes what it may have taken, and lets the next one ask.
     pub(super) fn leave_line(&mut self, now: Moment, id: Id, request: &Request, asking: &Asking) {
         self.timers.clear(Timer::Ask(id));
-        // A question on its way settles the undo when it is answered.
-        if let (Some(wire), Some(_), None) = (asking.wire, asking.unknown_until, asking.call) {
-            self.begin_parting(now, wire, &request.subject, request.first_lease());
-        }
+        self.undo_asked(now, request, asking);
         self.step_out(now, id, &request.subject);
+    }
+
+    /// Takes back what a waiter's earlier questions may have taken. A question on its way does that when it is answered.
+    pub(super) fn undo_asked(&mut self, now: Moment, request: &Request, asking: &Asking) {
+        if let (Some(wire), Some(_), None) = (asking.wire, asking.unknown_until, asking.call) {
+            let lease = request.first_lease();
+            self.begin_parting(now, wire, &request.subject, lease, Cause::UnknownAcquire);
+        }
     }
 
     /// Takes an id out of a line; when it was the head the next one asks.

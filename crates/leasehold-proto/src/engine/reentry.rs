@@ -1,17 +1,18 @@
 //! Re-entry: an owner that takes again what it holds, and gives back one hold of several.
 //!
 //! Invariant: the hold count on the server is set to an absolute value, by at most one call at a time, and never
-//! touched once the tenure is lost.
+//! touched once the tenure is lost. It never takes a lock: a re-entry is a renewal that sets the count.
+//! Called by: the queue, for acquires of an owner that holds already; the tenure, for releases.
 //!
 //! # How it works
 //! An acquire by the owner of a tenure *enters* it: the wanted count goes up and, when the server has confirmed it, the
 //! hold is granted. Each release of one hold of several takes the wanted count down. `set_count` compares what is wanted
 //! with what stands there, so that any mixture of the two comes out right.
 
-use std::time::Duration;
+use std::collections::VecDeque;
 
-use super::tenure::Hold;
-use super::ticket::{AcquireFailure, ReleaseFailure, Settlement, Stage, Ticket};
+use super::tenure::{Hold, Tenure};
+use super::ticket::{AcquireFailure, Settlement, Stage, Ticket};
 use super::timer::Timer;
 use super::{CallId, Engine, Id, LostReason, Purpose, Request, Subject, Wait};
 use crate::backoff;
@@ -20,15 +21,15 @@ use crate::lease::Lease;
 use crate::moment::Moment;
 use crate::outcome::{Applied, StoreError, StoreErrorKind, Verb};
 use crate::owner::WireOwner;
-use crate::recipe::{Answer, Ask};
+use crate::recipe::{Ask, Renewal};
 
 /// A count on its way to the server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Setting {
     call: CallId,
     count: u32,
-    /// It was sent as an acquire, which sets the lease anew, and not as a partial release, which keeps it.
-    raises: bool,
+    /// The re-entries that it is for. Without any it is a partial release, which keeps the lease.
+    carries: Vec<Id>,
     lease: Lease,
     sent_at: Moment,
 }
@@ -41,6 +42,12 @@ impl Engine {
             let same_owner = matches!(self.tickets.get(&id), Some(Ticket::Acquire(waiting))
                 if waiting.request.owner == granted.owner && matches!(waiting.stage, Stage::Waiting(_)));
             if same_owner {
+                if let Some(Ticket::Acquire(waiting)) = self.tickets.get(&id)
+                    && let Stage::Waiting(asking) = &waiting.stage
+                {
+                    let (request, asking) = (waiting.request.clone(), asking.clone());
+                    self.undo_asked(now, &request, &asking);
+                }
                 self.timers.clear(Timer::Ask(id));
                 self.enter(now, id, wire);
                 self.step_out(now, id, &granted.subject);
@@ -76,19 +83,28 @@ impl Engine {
         if tenure.setting.is_some() || tenure.lost.is_some() {
             return;
         }
-        if tenure.on_server == Some(wanted) {
+        let carries: Vec<Id> = tenure.entering.iter().copied().collect();
+        if carries.is_empty() && tenure.on_server == Some(wanted) {
             return self.settle_count_reports(wire);
         }
-        let raises = !tenure.entering.is_empty();
-        let lease = tenure.lease_now(now);
+        let lease = tenure.lease_to_enter(now, self.most_entering(&carries, now));
         let ask = Ask { name: &tenure.subject.name, owner: wire, lease, count: wanted };
         let recipe = tenure.subject.recipe;
-        let call = if raises { recipe.acquire(&ask) } else { recipe.release(&ask) };
+        let call = if carries.is_empty() { recipe.release(&ask) } else { recipe.renew(&ask) };
         let call = self.run(call, Purpose::Count(wire));
         self.timers.clear(Timer::Count(wire));
         if let Some(tenure) = self.tenures.get_mut(&wire) {
-            tenure.setting = Some(Setting { call, count: wanted, raises, lease, sent_at: now });
+            tenure.setting = Some(Setting { call, count: wanted, carries, lease, sent_at: now });
         }
+    }
+
+    /// When the most generous of these re-entries would end.
+    fn most_entering(&self, entering: &[Id], now: Moment) -> Moment {
+        let ends = entering.iter().filter_map(|id| match self.tickets.get(id) {
+            Some(Ticket::Acquire(acquiring)) => Some(Hold::new(&acquiring.request, now).ends_at),
+            _ => None,
+        });
+        ends.max().unwrap_or_default()
     }
 
     /// The server's answer to a new count.
@@ -109,19 +125,18 @@ impl Engine {
             return;
         }
         let subject = tenure.subject.clone();
-        let answer = if setting.raises {
-            result.and_then(|reply| subject.read(&reply))
-        } else {
-            result.and_then(|reply| subject.read_lowered(&reply))
+        let answer = match setting.carries.is_empty() {
+            true => result.and_then(|reply| subject.read_lowered(&reply)),
+            false => result.and_then(|reply| subject.read_renewed(&reply)),
         };
         match answer {
-            Ok(Answer::Granted) => self.count_stands(now, wire, setting),
-            Ok(Answer::Refused { .. }) => self.lose(now, wire, LostReason::TakenOver),
-            Ok(Answer::Gone | Answer::NoExpiry) => self.lose(now, wire, LostReason::Deleted),
+            Ok(Renewal::Renewed) => self.count_stands(now, wire, setting),
+            Ok(Renewal::TakenOver) => self.lose(now, wire, LostReason::TakenOver),
+            Ok(Renewal::Gone) => self.lose(now, wire, LostReason::Deleted),
             Err(error) if error.kind == StoreErrorKind::WrongType => {
                 self.lose(now, wire, LostReason::TakenOver);
             }
-            Err(error) => self.count_failed(now, wire, error),
+            Err(error) => self.count_failed(now, wire, &setting, error),
         }
     }
 
@@ -131,10 +146,11 @@ impl Engine {
         };
         tenure.on_server = Some(setting.count);
         tenure.failures = 0;
-        let free = setting.count.saturating_sub(tenure.kept);
-        let free = usize::try_from(free).unwrap_or(usize::MAX).saturating_sub(tenure.holds.len());
-        let entered: Vec<Id> = tenure.entering.drain(..free.min(tenure.entering.len())).collect();
-        if setting.raises {
+        tenure.last_error = None;
+        let (entered, entering) = tenure.entering.drain(..).partition(|id| setting.carries.contains(id));
+        tenure.entering = entering;
+        let entered: VecDeque<Id> = entered;
+        if !setting.carries.is_empty() {
             self.confirm(now, wire, setting.sent_at, setting.lease);
         }
         for id in entered {
@@ -159,16 +175,13 @@ impl Engine {
         let Some(tenure) = self.tenures.get_mut(&wire) else {
             return;
         };
-        tenure.holds.insert(id, Hold { claimed: false, watchdog: request.watchdog });
-        if let Some(most) = request.max_hold {
-            tenure.ends_at = tenure.ends_at.min(now + most);
-        }
+        tenure.holds.insert(id, Hold::new(request, now));
         self.holds.insert(id, wire);
         self.grant(now, id, wire);
     }
 
     /// A count was not confirmed. Those who asked once, or for a whole timeout, are told; the rest is tried again.
-    fn count_failed(&mut self, now: Moment, wire: WireOwner, error: StoreError) {
+    fn count_failed(&mut self, now: Moment, wire: WireOwner, setting: &Setting, error: StoreError) {
         let timeout = self.settings.timeout;
         let Some(tenure) = self.tenures.get_mut(&wire) else {
             return;
@@ -178,42 +191,39 @@ impl Engine {
             tenure.uncertain = true;
             tenure.on_server = None;
         }
-        let pause = backoff::after_failures(tenure.failures - 1, wire.seed());
-        let free_within = tenure.lease.gone_by(now).since(now);
-        let reports = std::mem::take(&mut tenure.reports);
-        let entering: Vec<Id> = tenure.entering.iter().copied().collect();
-        for id in reports {
-            let failure = ReleaseFailure { free_within, error: error.clone() };
-            self.settle_if_wanted(id, Settlement::Released(Err(failure)));
-        }
-        for id in entering {
-            let Some(Ticket::Acquire(acquiring)) = self.tickets.get(&id) else {
-                continue;
-            };
-            let Stage::Entering { since, .. } = acquiring.stage else {
-                continue;
-            };
+        let (transient, pause) =
+            (error.kind.is_transient(), backoff::after_failures(tenure.failures - 1, wire.seed()));
+        tenure.last_error = Some(error);
+        // A hold that was given back is given back, whatever the server counts; the others keep the lock.
+        self.settle_count_reports(wire);
+        for id in &setting.carries {
+            let Some(Ticket::Acquire(acquiring)) = self.tickets.get(id) else { continue };
+            let Stage::Entering { since, .. } = acquiring.stage else { continue };
             let over = acquiring.request.wait == Wait::Once || now.since(since) >= timeout;
-            if over || !error.kind.is_transient() {
-                self.fail(now, id, AcquireFailure::of(&error, free_within));
+            if over || !transient {
+                let verdict = self.entering_verdict(now, *id, wire);
+                self.fail(now, *id, verdict);
             }
         }
-        if self.tenures.contains_key(&wire) {
+        if self.tenures.get(&wire).is_some_and(|tenure| tenure.setting.is_none()) {
             self.timers.set(Timer::Count(wire), now + pause);
         }
     }
 
     /// How a re-entry ends whose wait is over: the lock is its owner's, so it is the store that has not answered.
-    pub(super) fn entering_verdict(&self, now: Moment, wire: WireOwner) -> AcquireFailure {
+    pub(super) fn entering_verdict(&self, now: Moment, id: Id, wire: WireOwner) -> AcquireFailure {
         let Some(tenure) = self.tenures.get(&wire) else {
             return AcquireFailure::Contended;
         };
-        match tenure.lost {
-            Some(reason) => AcquireFailure::Lost(reason),
-            None => AcquireFailure::Unknown {
-                free_within: tenure.lease.gone_by(now).since(now),
-                error: tenure.subject.timed_out(Verb::Acquire),
-            },
+        if let Some(reason) = tenure.lost {
+            return AcquireFailure::Lost(reason);
+        }
+        let under_way = tenure.setting.as_ref().is_some_and(|setting| setting.carries.contains(&id));
+        let error = tenure.last_error.clone().unwrap_or_else(|| tenure.subject.timed_out(Verb::Acquire));
+        if under_way || tenure.on_server.is_none() {
+            AcquireFailure::Unknown { free_within: tenure.lease.gone_by(now).since(now), error }
+        } else {
+            AcquireFailure::Failed(error.not_applied())
         }
     }
 
@@ -226,22 +236,25 @@ impl Engine {
     }
 }
 
-impl AcquireFailure {
-    fn of(error: &StoreError, free_within: Duration) -> Self {
-        let error = error.clone();
-        match error.applied {
-            Applied::No => Self::Failed(error),
-            Applied::Unknown => Self::Unknown { free_within, error },
-        }
+impl Tenure {
+    /// The lease to ask for when holds join that end at `entering_end` at the latest.
+    fn lease_to_enter(&self, now: Moment, entering_end: Moment) -> Lease {
+        let ends = self.holds.values().map(|hold| hold.ends_at);
+        self.lease.min(Lease::clamped(ends.fold(entering_end, Moment::max).since(now)))
     }
 }
 
 impl Subject {
-    /// What the release of one hold of several means, in the words of an acquire.
-    fn read_lowered(&self, reply: &Reply) -> Result<Answer, StoreError> {
+    /// What a re-entry's reply means.
+    pub(super) fn read_renewed(&self, reply: &Reply) -> Result<Renewal, StoreError> {
+        self.recipe.read_renew(reply).ok_or_else(|| self.malformed(Verb::Renew))
+    }
+
+    /// What the release of one hold of several means, in the words of a renewal.
+    fn read_lowered(&self, reply: &Reply) -> Result<Renewal, StoreError> {
         match self.recipe.read_release(reply) {
-            Some(true) => Ok(Answer::Granted),
-            Some(false) => Ok(Answer::Gone),
+            Some(true) => Ok(Renewal::Renewed),
+            Some(false) => Ok(Renewal::Gone),
             None => Err(self.malformed(Verb::Release)),
         }
     }

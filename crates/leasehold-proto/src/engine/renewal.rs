@@ -2,10 +2,11 @@
 //!
 //! Invariant: one renewal stream per tenure, only while a claimed hold wants it; no error ends it before the lease
 //! does (promises, rules 6 and 7), and an unanswered renewal never extends the validity.
+//! Called by: the engine's step, for timers, answers and `ensure`; whatever changes the holds of a tenure.
 
 use std::time::Duration;
 
-use super::tenure::{Ensuring, Tenure};
+use super::tenure::{Ensuring, Hold, Tenure};
 use super::ticket::{EnsureFailure, Settlement, Ticket};
 use super::timer::Timer;
 use super::{CallId, Engine, Id, LostReason, Purpose};
@@ -13,7 +14,7 @@ use crate::backoff;
 use crate::call::Reply;
 use crate::lease::{LEASE_MIN, Lease};
 use crate::moment::Moment;
-use crate::outcome::{Applied, StoreError, StoreErrorKind, Verb};
+use crate::outcome::{Applied, StoreError, StoreErrorKind};
 use crate::owner::WireOwner;
 use crate::recipe::{Ask, Renewal};
 
@@ -26,19 +27,17 @@ const RENEW_TIMEOUT_MIN: Duration = Duration::from_millis(50);
 impl Tenure {
     /// The lease to ask for now: no longer than the hold's own bound allows.
     pub(super) fn lease_now(&self, now: Moment) -> Lease {
-        self.lease.min(Lease::clamped(self.ends_at.since(now)))
+        self.lease.min(Lease::clamped(self.ends_at().since(now)))
     }
 
     /// Whether the watchdog has to keep it.
     fn is_watched(&self) -> bool {
-        self.lost.is_none()
-            && self.renewals_left != Some(0)
-            && self.holds.values().any(|hold| hold.claimed && hold.watchdog)
+        self.lost.is_none() && self.holds.values().any(Hold::is_watched)
     }
 
     /// Whether a renewal could still give it more time.
     fn can_grow(&self, now: Moment) -> bool {
-        self.ends_at.since(now) >= LEASE_MIN && self.lease_now(now).valid_until(now) > self.valid_until
+        self.ends_at().since(now) >= LEASE_MIN && self.lease_now(now).valid_until(now) > self.valid_until
     }
 }
 
@@ -85,7 +84,7 @@ impl Engine {
             waiting.sent = true;
         }
         let lease = tenure.lease_now(now);
-        let ask = Ask { name: &tenure.subject.name, owner: wire, lease, count: 1 };
+        let ask = Ask { name: &tenure.subject.name, owner: wire, lease, count: 0 };
         let call = tenure.subject.recipe.renew(&ask);
         let timeout = self.settings.timeout.min((tenure.lease.duration() / 3).max(RENEW_TIMEOUT_MIN));
         let call = self.run_within(call, Purpose::Renew(wire), timeout);
@@ -113,13 +112,13 @@ impl Engine {
             return;
         }
         let subject = tenure.subject.clone();
-        let answer = result.and_then(|reply| {
-            subject.recipe.read_renew(&reply).ok_or_else(|| subject.malformed(Verb::Renew))
-        });
+        let answer = result.and_then(|reply| subject.read_renewed(&reply));
         match answer {
             Ok(Renewal::Renewed) => {
                 tenure.renew_failures = 0;
-                tenure.renewals_left = tenure.renewals_left.map(|left| left.saturating_sub(1));
+                for hold in tenure.holds.values_mut() {
+                    hold.renewals_left = hold.renewals_left.map(|left| left.saturating_sub(1));
+                }
                 self.confirm(now, wire, sent.sent_at, sent.lease);
                 self.ensured(now, wire);
             }
@@ -153,6 +152,7 @@ impl Engine {
         };
         tenure.confirmed_at = tenure.confirmed_at.max(sent_at);
         tenure.valid_until = tenure.valid_until.max(lease.valid_until(sent_at));
+        tenure.expires_at = tenure.expires_at.max(sent_at + lease.duration());
         self.timers.set(Timer::Expire(wire), tenure.valid_until);
         self.plan_renewal(now, wire);
     }
@@ -176,7 +176,7 @@ impl Engine {
             }
             Some((wire, Some(tenure))) => {
                 tenure.ensuring.push(Ensuring { id, least, sent: false });
-                self.tickets.insert(id, Ticket::Pending);
+                self.tickets.insert(id, Ticket::Ensuring(wire));
                 return self.send_renewal(now, wire);
             }
             _ => Err(EnsureFailure::Lost(LostReason::Closed)),
@@ -210,8 +210,8 @@ impl Engine {
     }
 
     /// A ticket that waited for a renewal was given up.
-    pub(super) fn stop_ensuring(&mut self, id: Id) {
-        for tenure in self.tenures.values_mut() {
+    pub(super) fn stop_ensuring(&mut self, id: Id, wire: WireOwner) {
+        if let Some(tenure) = self.tenures.get_mut(&wire) {
             tenure.ensuring.retain(|waiting| waiting.id != id);
         }
     }

@@ -2,6 +2,7 @@
 //!
 //! Invariant: a lost tenure is never revived: nothing renews it, and re-entering it fails. The last hold's release ends
 //! the tenure here before anything is sent, so no renewal can follow a release.
+//! Called by: the engine's step, for releases; the queue, when a question is granted.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -10,9 +11,11 @@ use super::reentry::Setting;
 use super::renewal::Renewing;
 use super::ticket::{AcquireFailure, EnsureFailure, Settlement, Ticket};
 use super::timer::Timer;
-use super::{Engine, Id, LostReason, Subject, Wait};
-use crate::lease::Lease;
+use super::undo::Cause;
+use super::{Engine, Id, LostReason, Request, Subject, Wait};
+use crate::lease::{LEASE_MIN, Lease};
 use crate::moment::Moment;
+use crate::outcome::StoreError;
 use crate::owner::{Owner, WireOwner};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -29,14 +32,15 @@ pub(super) struct Tenure {
     pub(super) on_server: Option<u32>,
     pub(super) setting: Option<Setting>,
     pub(super) failures: u32,
+    /// Why the count is not confirmed yet.
+    pub(super) last_error: Option<StoreError>,
     /// Releases of one hold of several, which wait for the count to be confirmed.
     pub(super) reports: Vec<Id>,
     /// When the last confirmed acquire or renewal was sent.
     pub(super) confirmed_at: Moment,
     pub(super) valid_until: Moment,
-    /// The end that the hold's own bound sets.
-    pub(super) ends_at: Moment,
-    pub(super) renewals_left: Option<u32>,
+    /// When the key ends by the last confirmation, by the earliest reckoning: no drift is taken off.
+    pub(super) expires_at: Moment,
     pub(super) renewing: Option<Renewing>,
     pub(super) renew_failures: u32,
     /// Those who want more validity now.
@@ -46,10 +50,32 @@ pub(super) struct Tenure {
     pub(super) lost: Option<LostReason>,
 }
 
+/// One hold, with its own terms; a tenure goes by the most generous of its holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Hold {
     pub(super) claimed: bool,
     pub(super) watchdog: bool,
+    /// When it ends at the latest.
+    pub(super) ends_at: Moment,
+    /// How often the watchdog may still renew it.
+    pub(super) renewals_left: Option<u32>,
+}
+
+impl Hold {
+    /// A hold that begins at `from`, not yet claimed.
+    pub(super) fn new(request: &Request, from: Moment) -> Self {
+        Self {
+            claimed: false,
+            watchdog: request.watchdog,
+            ends_at: request.max_hold.map_or(Moment::NEVER, |most| from + most),
+            renewals_left: request.max_renewals,
+        }
+    }
+
+    /// Whether the watchdog has to keep it.
+    pub(super) fn is_watched(&self) -> bool {
+        self.claimed && self.watchdog && self.renewals_left != Some(0)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -66,13 +92,19 @@ impl Tenure {
         if self.lost.is_some() { Duration::ZERO } else { self.valid_until.since(now) }
     }
 
-    /// Why it is lost when its validity passes.
+    /// Why it is lost when its validity passes: renewals failed to come, or none was due any more.
     pub(super) fn reason_by_the_clock(&self) -> LostReason {
-        if self.renewing.is_some() || self.renew_failures > 0 {
+        let could_grow = |hold: &Hold| hold.ends_at.since(self.expires_at) >= LEASE_MIN;
+        if self.holds.values().any(|hold| hold.is_watched() && could_grow(hold)) {
             LostReason::Unreachable
         } else {
             LostReason::Expired
         }
+    }
+
+    /// When the last of its holds ends at the latest.
+    pub(super) fn ends_at(&self) -> Moment {
+        self.holds.values().map(|hold| hold.ends_at).max().unwrap_or(Moment::NEVER)
     }
 
     pub(super) fn wanted(&self) -> u32 {
@@ -102,17 +134,17 @@ impl Engine {
             subject: request.subject.clone(),
             owner: request.owner,
             lease: request.lease,
-            holds: BTreeMap::from([(id, Hold { claimed: false, watchdog: request.watchdog })]),
+            holds: BTreeMap::from([(id, Hold::new(&request, sent_at))]),
             entering: VecDeque::new(),
             kept: 0,
             on_server: Some(1),
             setting: None,
             failures: 0,
+            last_error: None,
             reports: Vec::new(),
             confirmed_at: sent_at,
             valid_until: lease.valid_until(sent_at),
-            ends_at: request.max_hold.map_or(Moment::NEVER, |most| sent_at + most),
-            renewals_left: request.max_renewals,
+            expires_at: sent_at + lease.duration(),
             renewing: None,
             renew_failures: 0,
             ensuring: Vec::new(),
@@ -191,7 +223,7 @@ impl Engine {
     /// The last hold is gone: renewal stops here, and only then the release is sent.
     fn end_tenure(&mut self, now: Moment, wire: WireOwner, report: Option<Id>) {
         if let Some(tenure) = self.forget(wire) {
-            self.begin_parting(now, wire, &tenure.subject, tenure.lease);
+            self.begin_parting(now, wire, &tenure.subject, tenure.lease, Cause::Release);
             for id in tenure.reports.into_iter().chain(report) {
                 self.report_parting(wire, id);
             }
@@ -246,7 +278,7 @@ impl Engine {
             self.timers.clear(timer);
         }
         if doubtful || reason == LostReason::Closed {
-            self.begin_parting(now, wire, &subject, lease);
+            self.begin_parting(now, wire, &subject, lease, Cause::Release);
         }
         for id in entering {
             self.fail(now, id, AcquireFailure::Lost(reason));

@@ -21,7 +21,9 @@ const UNCLAIMED_MAX: Duration = Duration::from_secs(5);
 pub(super) enum Ticket {
     /// An acquire.
     Acquire(Box<Acquiring>),
-    /// A release, renewal or close whose outcome is not known yet.
+    /// A renewal on demand, of this wire owner's hold.
+    Ensuring(WireOwner),
+    /// A release or close whose outcome is not known yet.
     Pending,
     /// The outcome, not yet claimed.
     Settled(Settlement),
@@ -142,7 +144,7 @@ impl Engine {
                 Stage::Forfeited => self.reacquire(now, id),
                 Stage::Waiting(_) | Stage::Entering { .. } => {}
             },
-            Some(Ticket::Pending) | None => {}
+            Some(Ticket::Ensuring(_) | Ticket::Pending) | None => {}
         }
     }
 
@@ -150,8 +152,8 @@ impl Engine {
     pub(super) fn cancel(&mut self, now: Moment, id: Id) {
         match self.tickets.remove(&id) {
             Some(Ticket::Acquire(acquiring)) => self.leave(now, id, *acquiring),
-            Some(Ticket::Pending) => self.stop_ensuring(id),
-            Some(Ticket::Settled(_)) | None => {}
+            Some(Ticket::Ensuring(wire)) => self.stop_ensuring(id, wire),
+            Some(Ticket::Pending | Ticket::Settled(_)) | None => {}
         }
     }
 
@@ -162,7 +164,7 @@ impl Engine {
         };
         let failure = match &acquiring.stage {
             Stage::Waiting(_) => self.verdict(now, id),
-            Stage::Entering { wire, .. } => self.entering_verdict(now, *wire),
+            Stage::Entering { wire, .. } => self.entering_verdict(now, id, *wire),
             Stage::Forfeited => AcquireFailure::Unclaimed,
             // It was granted in time; the claim is bounded by a timer of its own.
             Stage::Granted(_) => return,

@@ -1,7 +1,11 @@
 //! Partings: taking a wire owner off the server, as a release that somebody waits for or as an undo that nobody does.
 //!
 //! Invariant: a wire owner that parts is burnt: it is not in any tenure, nothing renews it, it is never used again. A
-//! parting is tried until it is answered, or until the key has run out by itself.
+//! parting is tried until it is answered, or until the key has run out by itself. The undo of an acquire with an unknown
+//! outcome has no such end: a server that was frozen for longer than the lease may still run that acquire.
+//! Called by: the other parts of the engine, when a hold or an acquire ends.
+
+use std::time::Duration;
 
 use super::ticket::{AcquireFailure, CloseReport, ReleaseFailure, Settlement, Ticket};
 use super::timer::Timer;
@@ -14,12 +18,18 @@ use crate::outcome::{Applied, StoreError, StoreErrorKind, Verb};
 use crate::owner::WireOwner;
 use crate::recipe::Ask;
 
+/// The pause between attempts that are not expected to succeed soon.
+const SLOW: Duration = Duration::from_secs(2);
+/// For how long a closed client goes on trying to release what it held.
+const AFTER_CLOSE: Duration = Duration::from_secs(30);
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Parting {
     subject: Subject,
     lease: Lease,
     /// When the key is gone even if no release ever arrives.
     gone_by: Moment,
+    cause: Cause,
     call: Option<CallId>,
     failures: u32,
     /// An earlier attempt may have been applied, so "not held" may be its doing.
@@ -30,11 +40,25 @@ pub(super) struct Parting {
     reports: Vec<Id>,
 }
 
+/// Why a wire owner parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Cause {
+    /// A hold ends.
+    Release,
+    /// A grant that came too late, or that nobody claimed or waited for.
+    UnseenGrant,
+    /// An acquire that may or may not have run, and may still run: only an answer ends its undo.
+    UnknownAcquire,
+}
+
 /// A client that is about to end.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Closing {
     ids: Vec<Id>,
     released: u64,
+    unconfirmed: u64,
+    /// The report is out, and what is left has had its last chance.
+    told: bool,
 }
 
 impl Closing {
@@ -46,16 +70,27 @@ impl Closing {
 
 impl Engine {
     /// Takes a wire owner off the server, starting now.
-    pub(super) fn begin_parting(&mut self, now: Moment, wire: WireOwner, subject: &Subject, lease: Lease) {
+    pub(super) fn begin_parting(
+        &mut self,
+        now: Moment,
+        wire: WireOwner,
+        subject: &Subject,
+        lease: Lease,
+        cause: Cause,
+    ) {
         let gone_by = lease.gone_by(now);
         if let Some(parting) = self.partings.get_mut(&wire) {
             parting.gone_by = parting.gone_by.max(gone_by);
+            if cause == Cause::UnknownAcquire {
+                parting.cause = cause;
+            }
             parting.again = parting.call.is_some();
         } else {
             let parting = Parting {
                 subject: subject.clone(),
                 lease,
                 gone_by,
+                cause,
                 call: None,
                 failures: 0,
                 doubtful: false,
@@ -84,7 +119,7 @@ impl Engine {
         if parting.call.is_some() {
             return;
         }
-        if now >= parting.gone_by {
+        if now >= parting.gone_by && parting.cause != Cause::UnknownAcquire {
             return self.end_parting(now, wire, None);
         }
         let ask = Ask { name: &parting.subject.name, owner: wire, lease: parting.lease, count: 0 };
@@ -126,18 +161,24 @@ impl Engine {
                 let held = parting.doubtful;
                 self.end_parting(now, wire, Some(held));
             }
-            Err(error) => {
-                parting.failures += 1;
-                parting.doubtful |= error.applied == Applied::Unknown;
-                let pause = backoff::after_failures(parting.failures - 1, wire.seed());
-                let final_answer = !error.kind.is_transient();
-                parting.last_error = Some(error);
-                if final_answer {
-                    self.end_parting(now, wire, None);
-                } else {
-                    self.timers.set(Timer::Part(wire), now + pause);
-                }
-            }
+            Err(error) => self.not_parted(now, wire, error),
+        }
+    }
+
+    /// An attempt failed. Those who wait are told at once of what does not pass by itself; the attempts go on.
+    fn not_parted(&mut self, now: Moment, wire: WireOwner, error: StoreError) {
+        let Some(parting) = self.partings.get_mut(&wire) else { return };
+        parting.failures += 1;
+        parting.doubtful |= error.applied == Applied::Unknown;
+        let passes = error.kind.is_transient();
+        let mut pause = backoff::after_failures(parting.failures - 1, wire.seed());
+        if !passes || now >= parting.gone_by {
+            pause = pause.max(SLOW);
+        }
+        parting.last_error = Some(error);
+        self.timers.set(Timer::Part(wire), now + pause);
+        if !passes {
+            self.report_overdue(now, wire);
         }
     }
 
@@ -164,8 +205,11 @@ impl Engine {
         for id in parting.reports {
             self.settle_if_wanted(id, Settlement::Released(outcome.clone()));
         }
-        if let (Some(closing), Some(_)) = (&mut self.closing, held) {
-            closing.released += 1;
+        if let Some(closing) = self.closing.as_mut().filter(|_| parting.cause == Cause::Release) {
+            match held {
+                Some(_) => closing.released += 1,
+                None => closing.unconfirmed += 1,
+            }
         }
         self.ask_unless_held_here(now, &parting.subject);
     }
@@ -177,7 +221,7 @@ impl Engine {
         if let Some(closing) = &mut self.closing {
             return closing.ids.push(id);
         }
-        self.closing = Some(Closing { ids: vec![id], released: 0 });
+        self.closing = Some(Closing { ids: vec![id], released: 0, unconfirmed: 0, told: false });
         let acquires: Vec<Id> = self
             .tickets
             .iter()
@@ -201,13 +245,27 @@ impl Engine {
     }
 
     /// Tells the closer what is known.
-    pub(super) fn report_close(&mut self) {
+    fn report_close(&mut self) {
         let Some(closing) = &mut self.closing else { return };
         let ids = std::mem::take(&mut closing.ids);
-        let unconfirmed = u64::try_from(self.partings.len()).unwrap_or(u64::MAX);
+        let open = self.partings.values().filter(|parting| parting.cause == Cause::Release).count();
+        let unconfirmed = closing.unconfirmed + u64::try_from(open).unwrap_or(u64::MAX);
         let report = CloseReport { released: closing.released, unconfirmed };
         for id in ids {
             self.settle_if_wanted(id, Settlement::Closed(report.clone()));
+        }
+    }
+
+    /// Closing has taken a timeout: the closer is told. After some more time what is left is left to its lease, so that
+    /// a client whose server is gone ends too.
+    pub(super) fn close_overdue(&mut self, now: Moment) {
+        self.report_close();
+        let Some(closing) = &mut self.closing else { return };
+        if std::mem::replace(&mut closing.told, true) {
+            self.partings.clear();
+            self.calls.clear();
+        } else {
+            self.timers.set(Timer::Close, now + AFTER_CLOSE);
         }
     }
 }

@@ -61,21 +61,23 @@ impl Recipe for Reentrant {
             .key("lock", ask.name)
             .arg("lease_ms", ask.lease.as_millis())
             .arg("owner", ask.owner)
-            .arg("count", ask.count)
     }
 
     fn read_acquire(&self, reply: &Reply) -> Option<Answer> {
         match *reply {
             Reply::Nil => Some(Answer::Granted),
             Reply::Int(-1) => Some(Answer::NoExpiry),
-            Reply::Int(-2) => Some(Answer::Gone),
             Reply::Int(ms) => Some(Answer::Refused { remaining: Duration::from_millis(ms.try_into().ok()?) }),
             _ => None,
         }
     }
 
     fn renew(&self, ask: &Ask<'_>) -> Call {
-        Call::of(&RENEW).key("lock", ask.name).arg("lease_ms", ask.lease.as_millis()).arg("owner", ask.owner)
+        Call::of(&RENEW)
+            .key("lock", ask.name)
+            .arg("lease_ms", ask.lease.as_millis())
+            .arg("owner", ask.owner)
+            .arg("count", ask.count)
     }
 
     fn read_renew(&self, reply: &Reply) -> Option<Renewal> {
@@ -161,8 +163,7 @@ mod tests {
         assert_eq!(read(Reply::Nil), Some(Answer::Granted));
         assert_eq!(read(Reply::Int(1500)), Some(Answer::Refused { remaining: Duration::from_millis(1500) }));
         assert_eq!(read(Reply::Int(-1)), Some(Answer::NoExpiry));
-        assert_eq!(read(Reply::Int(-2)), Some(Answer::Gone));
-        assert_eq!(read(Reply::Int(-3)), None);
+        assert_eq!(read(Reply::Int(-2)), None);
         assert_eq!(read(Reply::Text(b"OK".to_vec())), None);
     }
 

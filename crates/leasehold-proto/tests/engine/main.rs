@@ -4,4 +4,5 @@
 
 mod model;
 mod properties;
+mod scenarios;
 mod world;

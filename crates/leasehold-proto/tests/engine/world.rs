@@ -35,6 +35,12 @@ pub(crate) struct Budget {
     pub(crate) losses: u8,
     /// Requests that are executed once more, at any later time: a lost one, or one that was answered long ago.
     pub(crate) repeats: u8,
+    /// Requests that the server refuses without running them.
+    pub(crate) refusals: u8,
+    /// Guards given up without a release.
+    pub(crate) keeps: u8,
+    /// Whether acquires differ in their terms: lease, bound on the hold, bound on the renewals, no watchdog.
+    pub(crate) varied: bool,
     /// Processes killed.
     pub(crate) crashes: u8,
     /// Processes suspended and resumed.
@@ -70,6 +76,8 @@ pub(crate) enum Move {
     Execute(usize),
     Answer(usize),
     Lose(usize),
+    Refuse(usize),
+    Keep(usize, usize),
     Repeat(usize),
     Hear(usize),
     Crash(usize),
@@ -208,6 +216,9 @@ impl World {
             if self.budget.losses > 0 {
                 moves.push(Move::Lose(index));
             }
+            if self.budget.refusals > 0 && transit.reply.is_none() {
+                moves.push(Move::Refuse(index));
+            }
         }
         if self.budget.repeats > 0 {
             moves.extend((0..self.ghosts.len()).map(Move::Repeat));
@@ -233,7 +244,12 @@ impl World {
                         moves.push(Move::Cancel(index, user));
                     }
                 }
-                User::Holding(_) => moves.push(Move::Release(index, user)),
+                User::Holding(_) => {
+                    moves.push(Move::Release(index, user));
+                    if self.budget.keeps > 0 {
+                        moves.push(Move::Keep(index, user));
+                    }
+                }
             }
         }
     }
@@ -256,12 +272,26 @@ impl World {
                     *self.user(client, user) = User::Idle;
                 }
             }
+            Move::Keep(client, user) => {
+                self.budget.keeps -= 1;
+                if let User::Holding(hold) = *self.user(client, user) {
+                    self.step(client, Event::Keep(hold));
+                    *self.user(client, user) = User::Idle;
+                }
+            }
             Move::Execute(transit) => self.execute(transit),
             Move::Answer(transit) => {
                 let Transit { client, id, reply, .. } = self.transits.remove(transit);
                 self.step(client, Event::Replied(id, Ok(reply.unwrap())));
             }
-            Move::Lose(transit) => self.lose(transit),
+            Move::Lose(transit) => {
+                self.budget.losses -= 1;
+                self.fail(transit, StoreErrorKind::Timeout, Applied::Unknown);
+            }
+            Move::Refuse(transit) => {
+                self.budget.refusals -= 1;
+                self.fail(transit, StoreErrorKind::Unreachable, Applied::No);
+            }
             Move::Repeat(ghost) => {
                 self.budget.repeats -= 1;
                 let call = self.ghosts.remove(ghost);
@@ -325,6 +355,7 @@ impl World {
             max_hold: None,
             wait,
         };
+        let request = if self.budget.varied { varied(request, id) } else { request };
         self.step(index, Event::Acquire(id, request));
     }
 
@@ -371,12 +402,11 @@ impl World {
         }
     }
 
-    /// A request, or the reply to it, is lost: the client's call times out, now or when it runs again.
-    fn lose(&mut self, transit: usize) {
-        self.budget.losses -= 1;
+    /// A request, or the reply to it, is lost or refused: the client hears of it, now or when it runs again.
+    fn fail(&mut self, transit: usize, kind: StoreErrorKind, applied: Applied) {
         let Transit { client, id, call, reply } = self.transits.remove(transit);
-        let error = StoreError::new(StoreErrorKind::Timeout, call.verb(), call.subject(), Applied::Unknown);
-        if reply.is_none() && self.budget.repeats > 0 {
+        let error = StoreError::new(kind, call.verb(), call.subject(), applied);
+        if applied == Applied::Unknown && reply.is_none() && self.budget.repeats > 0 {
             self.ghosts.push(call);
         }
         if self.clients[client].runs() {
@@ -388,8 +418,17 @@ impl World {
 
     /// From here on nothing fails any more, and time is no object.
     pub(crate) fn end_faults(&mut self) {
-        self.budget =
-            Budget { cancels: 0, losses: 0, repeats: 0, crashes: 0, pauses: 0, deletions: 0, ..self.budget };
+        self.budget = Budget {
+            cancels: 0,
+            losses: 0,
+            repeats: 0,
+            crashes: 0,
+            pauses: 0,
+            deletions: 0,
+            refusals: 0,
+            keeps: 0,
+            ..self.budget
+        };
         self.budget.ticks = u16::MAX;
         for index in 0..self.clients.len() {
             if self.clients[index].alive && self.clients[index].suspended {
@@ -450,8 +489,8 @@ impl World {
 
     /// G5, D3: what is renewed is claimed, held, and not given back.
     fn check_renewal(&mut self, call: &Call, claimed: Option<&str>, released: &[String]) {
-        if call.verb() != Verb::Renew {
-            return;
+        if call.argument("count") != Some("0") {
+            return; // Not a renewal; a re-entry renews too, but sets a count.
         }
         if released.iter().any(|owner| Some(owner.as_str()) == call.argument("owner")) {
             self.broken.get_or_insert("D3: a renewal was sent after the release");
@@ -486,6 +525,18 @@ impl World {
     pub(crate) fn is_valid(&self, index: usize) -> bool {
         let client = &self.clients[index];
         client.alive && client.holds().any(|hold| client.engine.is_held(hold, self.clock(index)))
+    }
+}
+
+/// The same request on other terms, which follow from its id.
+fn varied(request: Request, id: Id) -> Request {
+    let longer = Lease::clamped(request.lease.duration() * 2);
+    match id.0 % 5 {
+        0 => Request { watchdog: false, ..request },
+        1 => Request { max_hold: Some(TICK * 2), ..request },
+        2 => Request { max_renewals: Some(1), ..request },
+        3 => Request { lease: longer, max_hold: Some(TICK * 5), ..request },
+        _ => request,
     }
 }
 

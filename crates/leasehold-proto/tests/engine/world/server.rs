@@ -46,17 +46,20 @@ impl Server {
         match call.verb() {
             Verb::Acquire => {
                 let expires_at = now + Duration::from_millis(number("lease_ms"));
-                let count = u32::try_from(number("count")).unwrap();
                 let overwrites = self.twin == Twin::AcquireOverwrites;
-                if mine || overwrites || (count == 1 && self.hold.is_none()) {
-                    self.hold = Some(Hold { owner, count, expires_at });
-                    return Reply::Nil;
+                match &mut self.hold {
+                    Some(hold) if mine => hold.expires_at = hold.expires_at.max(expires_at),
+                    Some(hold) if !overwrites => return remaining(hold, now),
+                    _ => self.hold = Some(Hold { owner, count: 1, expires_at }),
                 }
-                self.hold.as_ref().map_or(Reply::Int(-2), |hold| remaining(hold, now))
+                Reply::Nil
             }
             Verb::Renew => match &mut self.hold {
                 Some(hold) if mine => {
                     hold.expires_at = hold.expires_at.max(now + Duration::from_millis(number("lease_ms")));
+                    if number("count") > 0 {
+                        hold.count = u32::try_from(number("count")).unwrap();
+                    }
                     Reply::Int(1)
                 }
                 Some(_) => Reply::Int(-1),

@@ -1,0 +1,271 @@
+//! Orders of events in which a wrong engine tells a falsehood or forgets somebody, one by one.
+
+use std::time::Duration;
+
+use leasehold_proto::engine::{
+    AcquireFailure, Action, CallId, CloseReport, EnsureFailure, Event, Id, LostReason, Request, Settings,
+    Settlement, Subject, Wait,
+};
+use leasehold_proto::recipe::reentrant::Reentrant;
+use leasehold_proto::{
+    Applied, Call, ClientId, Engine, Lease, Moment, Name, Owner, Reply, StoreError, StoreErrorKind, Verb,
+};
+
+/// An engine, and the calls that it has sent.
+struct Desk {
+    engine: Engine,
+    sent: Vec<(CallId, Call)>,
+}
+
+impl Desk {
+    fn new() -> Self {
+        let engine = Engine::new(ClientId::from_random([1; 16]), Settings::default());
+        Self { engine, sent: Vec::new() }
+    }
+
+    /// Brings an event, and returns the outcome that it told.
+    fn step(&mut self, at: u64, event: Event) -> Option<Settlement> {
+        let mut settled = None;
+        for action in self.engine.step(ms(at), event) {
+            match action {
+                Action::Run(id, call, _) => self.sent.push((id, call)),
+                Action::Settle(_, settlement) => settled = Some(settlement),
+                Action::Listen(_) | Action::Unlisten(_) | Action::Wake(_) => {}
+            }
+        }
+        settled
+    }
+
+    /// Answers the oldest call that has no answer yet.
+    fn answer(&mut self, at: u64, result: Result<Reply, StoreError>) -> Call {
+        let (id, call) = self.sent.remove(0);
+        self.step(at, Event::Replied(id, result));
+        call
+    }
+
+    /// An acquire that is granted and claimed at once.
+    fn hold(&mut self, at: u64, id: u64, request: Request) -> Call {
+        self.step(at, Event::Acquire(Id(id), request));
+        let reply = match self.sent[0].1.verb() {
+            Verb::Acquire => Reply::Nil,
+            _ => Reply::Int(1),
+        };
+        let call = self.answer(at + 1, Ok(reply));
+        let claimed = self.step(at + 1, Event::Claim(Id(id)));
+        assert!(matches!(claimed, Some(Settlement::Acquired(Ok(_)))), "{claimed:?}");
+        call
+    }
+
+    fn claim(&mut self, at: u64, id: u64) -> Option<Settlement> {
+        self.step(at, Event::Claim(Id(id)))
+    }
+
+    fn release(&mut self, at: u64, hold: u64, report: u64) {
+        self.step(at, Event::Release { hold: Id(hold), report: Some(Id(report)) });
+    }
+}
+
+fn ms(at: u64) -> Moment {
+    Moment::from_millis(1_000_000 + at)
+}
+
+fn request(owner: u64, lease_ms: u64) -> Request {
+    Request {
+        subject: Subject { name: Name::new("x").unwrap(), recipe: &Reentrant },
+        owner: Owner::from_number(owner),
+        lease: Lease::new(Duration::from_millis(lease_ms)).unwrap(),
+        watchdog: true,
+        max_renewals: None,
+        max_hold: None,
+        wait: Wait::Forever,
+    }
+}
+
+fn bounded(request: Request, most_ms: u64) -> Request {
+    Request { max_hold: Some(Duration::from_millis(most_ms)), ..request }
+}
+
+fn refused(kind: StoreErrorKind) -> Result<Reply, StoreError> {
+    Err(StoreError::new(kind, Verb::Acquire, "x".into(), Applied::No))
+}
+
+#[test]
+fn a_bounded_re_entry_takes_nothing_from_the_outer_hold() {
+    let mut desk = Desk::new();
+    desk.hold(0, 1, request(1, 3_000));
+    desk.hold(10, 2, bounded(request(1, 3_000), 1_000));
+    desk.release(20, 2, 9);
+    desk.answer(21, Ok(Reply::Int(0)));
+    desk.step(1_100, Event::Tick);
+    let renewal = desk.answer(1_101, Ok(Reply::Int(1)));
+    assert_eq!((renewal.verb(), renewal.argument("lease_ms")), (Verb::Renew, Some("3000")));
+    assert!(desk.engine.is_held(Id(1), ms(3_500)));
+}
+
+#[test]
+fn the_most_generous_hold_decides_about_the_lease_of_a_re_entry() {
+    let mut desk = Desk::new();
+    desk.hold(0, 1, request(1, 30_000));
+    let entered = desk.hold(2, 2, bounded(request(1, 30_000), 1_000));
+    assert_eq!(entered.argument("lease_ms"), Some("30000"));
+    let again = desk.hold(500, 3, request(1, 30_000));
+    assert_eq!((again.verb(), again.argument("lease_ms")), (Verb::Renew, Some("30000")));
+}
+
+#[test]
+fn a_re_entry_that_was_refused_is_asked_again_also_when_the_outer_hold_has_gone() {
+    let mut desk = Desk::new();
+    desk.hold(0, 1, request(1, 30_000));
+    desk.step(2, Event::Acquire(Id(2), request(1, 30_000)));
+    desk.answer(3, refused(StoreErrorKind::Unreachable));
+    desk.release(4, 1, 9);
+    let entered = desk.answer(5, Ok(Reply::Int(1)));
+    assert_eq!(
+        (entered.verb(), entered.argument("count")),
+        (Verb::Renew, Some("1")),
+        "never a fresh acquire"
+    );
+    assert!(matches!(desk.claim(6, 2), Some(Settlement::Acquired(Ok(_)))));
+    assert!(matches!(desk.claim(6, 9), Some(Settlement::Released(Ok(true)))));
+}
+
+#[test]
+fn a_lease_that_is_too_short_is_nobody_elses_trouble() {
+    let mut desk = Desk::new();
+    desk.step(0, Event::Acquire(Id(1), request(1, 3)));
+    desk.step(0, Event::Acquire(Id(2), request(2, 30_000)));
+    let mut now = 0;
+    while desk.claim(now, 1).is_none() {
+        now += 5;
+        // Each answer takes 5 ms, which is more than the lease of the first waiter.
+        for _ in 0..desk.sent.len() {
+            let reply = if desk.sent[0].1.verb() == Verb::Release { Reply::Int(1) } else { Reply::Nil };
+            desk.answer(now, Ok(reply));
+        }
+        desk.step(now, Event::Tick);
+        assert!(now < 20_000, "the first waiter is never told");
+    }
+    while !desk.sent.is_empty() {
+        let reply = if desk.sent[0].1.verb() == Verb::Release { Reply::Int(1) } else { Reply::Nil };
+        desk.answer(now + 1, Ok(reply));
+    }
+    let told = desk.claim(now + 2, 2);
+    assert!(matches!(told, Some(Settlement::Acquired(Ok(_)))), "{told:?}");
+}
+
+#[test]
+fn a_close_says_what_it_could_not_release() {
+    let mut desk = Desk::new();
+    desk.hold(0, 1, request(1, 30_000));
+    desk.hold(
+        0,
+        2,
+        Request {
+            subject: Subject { name: Name::new("y").unwrap(), recipe: &Reentrant },
+            ..request(2, 30_000)
+        },
+    );
+    desk.step(2, Event::Close(Id(5)));
+    desk.answer(3, Ok(Reply::Int(1)));
+    desk.answer(3, refused(StoreErrorKind::Misconfigured));
+    assert_eq!(desk.claim(4, 5), None, "it goes on being tried");
+    desk.step(3_010, Event::Tick);
+    let Some(Settlement::Closed(CloseReport { released, unconfirmed, .. })) = desk.claim(3_011, 5) else {
+        panic!("nobody was told");
+    };
+    assert_eq!((released, unconfirmed), (1, 1));
+}
+
+#[test]
+fn a_release_goes_on_being_tried_whatever_the_server_says() {
+    let mut desk = Desk::new();
+    desk.hold(0, 1, request(1, 30_000));
+    desk.release(2, 1, 9);
+    desk.answer(3, refused(StoreErrorKind::PermissionDenied));
+    assert!(matches!(desk.claim(4, 9), Some(Settlement::Released(Err(_)))), "who waits is told at once");
+    desk.step(5_000, Event::Tick);
+    assert_eq!(desk.answer(5_001, Ok(Reply::Int(1))).verb(), Verb::Release);
+}
+
+#[test]
+fn the_undo_of_an_unknown_acquire_outlives_the_lease() {
+    let mut desk = Desk::new();
+    desk.step(0, Event::Acquire(Id(1), Request { wait: Wait::Once, ..request(1, 500) }));
+    let unknown =
+        || Err(StoreError::new(StoreErrorKind::Timeout, Verb::Acquire, "x".into(), Applied::Unknown));
+    desk.answer(100, unknown());
+    for at in [1_000, 5_000, 20_000] {
+        desk.step(at, Event::Tick);
+        assert_eq!(desk.answer(at + 1, unknown()).verb(), Verb::Release, "at {at} ms");
+    }
+    desk.step(30_000, Event::Tick);
+    desk.answer(30_001, Ok(Reply::Int(1)));
+    assert_eq!(desk.engine.next_timer(), Moment::NEVER, "an answer ends it");
+}
+
+#[test]
+fn the_reason_of_a_loss_does_not_change() {
+    let mut desk = Desk::new();
+    desk.hold(0, 1, request(1, 30_000));
+    assert_eq!(
+        desk.engine.lost(Id(1), ms(100_000)),
+        Some(LostReason::Unreachable),
+        "before the engine has seen it"
+    );
+    desk.step(100_000, Event::Tick);
+    assert_eq!(desk.engine.lost(Id(1), ms(100_000)), Some(LostReason::Unreachable));
+}
+
+#[test]
+fn a_fixed_lease_that_ends_has_expired_whatever_else_failed() {
+    let mut desk = Desk::new();
+    desk.hold(0, 1, Request { watchdog: false, ..request(1, 3_000) });
+    desk.step(500, Event::Ensure { id: Id(3), hold: Id(1), least: Duration::from_millis(2_800) });
+    desk.answer(501, refused(StoreErrorKind::Busy));
+    assert!(matches!(desk.claim(502, 3), Some(Settlement::Ensured(Err(EnsureFailure::Unconfirmed { .. })))));
+    desk.step(5_000, Event::Tick);
+    assert_eq!(desk.engine.lost(Id(1), ms(5_000)), Some(LostReason::Expired));
+}
+
+#[test]
+fn one_hold_of_several_is_given_back_whatever_the_server_counts() {
+    let mut desk = Desk::new();
+    desk.hold(0, 1, request(1, 30_000));
+    desk.hold(2, 2, request(1, 30_000));
+    desk.release(4, 2, 9);
+    desk.answer(5, refused(StoreErrorKind::Unreachable));
+    assert!(matches!(desk.claim(6, 9), Some(Settlement::Released(Ok(true)))));
+    assert!(desk.engine.is_held(Id(1), ms(7)));
+    desk.step(600, Event::Tick);
+    assert_eq!(desk.answer(601, Ok(Reply::Int(0))).argument("remaining"), Some("1"), "the count follows");
+}
+
+#[test]
+fn a_re_entry_whose_every_attempt_was_refused_is_certainly_not_held() {
+    let mut desk = Desk::new();
+    desk.hold(0, 1, request(1, 30_000));
+    desk.step(2, Event::Acquire(Id(2), Request { wait: Wait::Until(ms(5)), ..request(1, 30_000) }));
+    desk.answer(3, refused(StoreErrorKind::Unreachable));
+    desk.step(5, Event::Tick);
+    match desk.claim(5, 2) {
+        Some(Settlement::Acquired(Err(AcquireFailure::Failed(error)))) => {
+            assert_eq!((error.kind, error.applied), (StoreErrorKind::Unreachable, Applied::No));
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn each_hold_has_its_own_number_of_renewals() {
+    let mut desk = Desk::new();
+    desk.hold(0, 1, Request { max_renewals: Some(0), ..request(1, 3_000) });
+    desk.step(1_100, Event::Tick);
+    assert!(desk.sent.is_empty(), "a hold that may not be renewed is not");
+    desk.hold(1_200, 2, Request { max_renewals: Some(1), ..request(1, 3_000) });
+    desk.step(2_300, Event::Tick);
+    assert_eq!(desk.answer(2_301, Ok(Reply::Int(1))).verb(), Verb::Renew);
+    desk.step(3_500, Event::Tick);
+    assert!(desk.sent.is_empty(), "once is once");
+    desk.step(10_000, Event::Tick);
+    assert_eq!(desk.engine.lost(Id(1), ms(10_000)), Some(LostReason::Expired));
+}

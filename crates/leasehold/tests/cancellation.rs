@@ -334,9 +334,13 @@ async fn a_connect_that_is_dropped_when_it_has_succeeded_unseen_hangs_up() {
     let server = RedisServer::start();
     let woken = std::sync::Arc::new(Woken::default());
     let waker = woken.clone().into();
-    let url = server.url();
+    // The answer waits until the first poll is over.
+    let proxy = Proxy::start(server.port());
+    proxy.hold_replies(true);
+    let url = proxy.url();
     let mut connecting = Box::pin(Client::connect(&url));
     assert!(connecting.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    proxy.hold_replies(false);
     eventually("the connect to succeed", || woken.0.load(Ordering::SeqCst)).await;
     // Two connections: its own, and the one that asks.
     assert_eq!(server.cli(&["CLIENT", "LIST"]).lines().count(), 2);

@@ -1,4 +1,7 @@
 //! The verbs, one file each.
+//!
+//! Invariant: a verb takes the arguments behind its name, and fails by returning an error.
+//! Called by: `main`, through its list.
 
 pub(crate) mod bench;
 pub(crate) mod demo;

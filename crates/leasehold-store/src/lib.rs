@@ -1,6 +1,9 @@
 //! Where leasehold's scripts run: the [`Store`] and [`Runtime`] traits and their implementations.
 //!
 //! Users depend on the crate `leasehold`; this one is for back ends and simulators.
+//!
+//! Invariant: a call runs at most once, or is told to be unknown; whether to ask again is decided above.
+//! Called by: `leasehold`: its driver through the traits, its `connect.rs` by the back end's name.
 
 #[cfg(feature = "redis")]
 pub mod redis;

@@ -11,8 +11,8 @@ const SPLIT_AT: usize = 500;
 const USUAL: usize = 260;
 
 /// All rules that make an error.
-pub(super) const RULES: [fn(&Source) -> Vec<String>; 7] =
-    [back_ends, clocks, observers, lua, unfinished, fixed_sleeps, too_long];
+pub(super) const RULES: [fn(&Source) -> Vec<String>; 9] =
+    [back_ends, clocks, observers, lua, unfinished, fixed_sleeps, too_long, words, headers];
 
 /// Floors, absence 2.
 fn back_ends(source: &Source) -> Vec<String> {
@@ -98,6 +98,53 @@ fn too_long(source: &Source) -> Vec<String> {
         return Vec::new();
     }
     vec![format!("{}: {length} lines of code, split it ({SPLIT_AT} at most)", source.path)]
+}
+
+/// Words for which the house has another; those that mean nothing else anywhere.
+fn words(source: &Source) -> Vec<String> {
+    const FORBIDDEN: [(&str, &str); 5] = [
+        ("patience", "wait"),
+        ("heartbeat", "watchdog or renew"),
+        ("ttl", "lease or remaining"),
+        ("gc", "undo"),
+        ("rollback", "undo"),
+    ];
+    let hits = source.all_code().flat_map(|(number, line)| {
+        let parts = line.split(|letter: char| !letter.is_alphanumeric()).flat_map(humps);
+        let found =
+            parts.filter_map(|part| FORBIDDEN.iter().find(|(word, _)| part.eq_ignore_ascii_case(word)));
+        found.map(move |words| (number, words))
+    });
+    hits.map(|(line, (word, ours))| {
+        source.finding(line, &format!("the house does not say {word}, but {ours}"))
+    })
+    .collect()
+}
+
+/// The parts of a name in camel case, `Lease` and `Ttl` of `LeaseTtl`.
+fn humps(name: &str) -> impl Iterator<Item = &str> {
+    let begins =
+        |at: usize| name[at..].starts_with(char::is_uppercase) && name[..at].ends_with(char::is_lowercase);
+    let mut starts: Vec<usize> =
+        name.char_indices().map(|(at, _)| at).filter(|&at| at == 0 || begins(at)).collect();
+    starts.push(name.len());
+    let ends: Vec<usize> = starts.iter().skip(1).copied().collect();
+    starts.into_iter().zip(ends).map(|(from, to)| &name[from..to])
+}
+
+/// A module of these crates says first what it is, what always holds, and who calls it.
+fn headers(source: &Source) -> Vec<String> {
+    const LINES: [&str; 3] = ["//! ", "//! Invariant: ", "//! Called by: "];
+    const CRATES: [&str; 1] = ["leasehold-store"];
+    if !CRATES.iter().any(|name| source.path.starts_with(&format!("crates/{name}/src/"))) {
+        return Vec::new();
+    }
+    let lacks = |start: &&str| !source.header().any(|line| line.starts_with(*start));
+    LINES
+        .iter()
+        .filter(|start| lacks(start))
+        .map(|start| source.finding(1, &format!("no line begins with `{}`", start.trim_end())))
+        .collect()
 }
 
 /// A note about a file that is longer than most.

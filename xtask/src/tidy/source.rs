@@ -18,6 +18,7 @@ pub(super) struct Source {
     pub(super) path: String,
     code: String,
     text: String,
+    header: String,
     tests_from: usize,
 }
 
@@ -26,12 +27,19 @@ impl Source {
         let kinds = classify(source);
         let code = only(Kind::Code, source, &kinds);
         let tests_from = if is_test_file(path) { 0 } else { unit_tests_line(&code) };
-        Self { path: path.to_owned(), code, text: only(Kind::Text, source, &kinds), tests_from }
+        let header = source.lines().take_while(|line| line.starts_with("//!"));
+        let header = header.flat_map(|line| [line, "\n"]).collect();
+        Self { path: path.to_owned(), code, text: only(Kind::Text, source, &kinds), header, tests_from }
     }
 
     /// Whether its code before the unit tests is code of a library.
     pub(super) fn is_library(&self) -> bool {
         LIBRARIES.iter().any(|name| self.path.starts_with(&format!("crates/{name}/src/")))
+    }
+
+    /// The lines of the comment that the file begins with.
+    pub(super) fn header(&self) -> impl Iterator<Item = &str> {
+        self.header.lines()
     }
 
     /// The code without comments, texts and unit tests, by numbered lines.

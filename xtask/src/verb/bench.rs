@@ -1,4 +1,7 @@
 //! `cargo x bench`: the benchmarks of the library.
+//!
+//! Invariant: benchmarks run against the server that the tests use.
+//! Called by: `main`.
 
 use anyhow::Result;
 

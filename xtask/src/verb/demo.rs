@@ -1,4 +1,7 @@
 //! `cargo x demo`: the main job from nothing, a program that runs under a lock.
+//!
+//! Invariant: the server is the demo's own, on loopback, and is stopped when the demo returns.
+//! Called by: `main`.
 
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};

@@ -1,4 +1,7 @@
 //! `cargo x fix`: what can be repaired without thinking.
+//!
+//! Invariant: only what a tool is certain of is changed, and nothing is committed.
+//! Called by: `main`.
 
 use anyhow::Result;
 

@@ -1,4 +1,7 @@
 //! `cargo x servers`: what the tests could run against.
+//!
+//! Invariant: installs nothing.
+//! Called by: `main`.
 
 use anyhow::Result;
 

@@ -1,4 +1,7 @@
 //! `cargo x test`: all tests, against a real server.
+//!
+//! Invariant: without arguments nothing is left out, and a server that is missing is installed or is an error.
+//! Called by: `main`; `verify` for its test part.
 
 use anyhow::Result;
 

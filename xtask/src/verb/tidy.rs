@@ -1,4 +1,7 @@
 //! `cargo x tidy`: the rules of the house that no compiler knows.
+//!
+//! Invariant: reads the checkout and changes nothing.
+//! Called by: `main`; `verify`.
 
 use anyhow::{Result, ensure};
 

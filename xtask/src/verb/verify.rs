@@ -1,4 +1,7 @@
-//! `cargo x verify`: everything that must hold before a change is good. Changes nothing.
+//! `cargo x verify`: everything that must hold before a change is good.
+//!
+//! Invariant: changes no file of the checkout; what cannot be checked here is said aloud.
+//! Called by: `main`; `.ci/run`.
 
 use std::process::Command;
 

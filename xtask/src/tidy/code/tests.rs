@@ -1,4 +1,7 @@
 //! Each rule with what it must find and what it must leave alone.
+//!
+//! Invariant: the path of an example decides which rules look at it.
+//! Called by: `cargo test`.
 
 use super::*;
 
@@ -9,6 +12,7 @@ fn lines(rule: fn(&Source) -> Vec<String>, path: &str, source: &str) -> Vec<usiz
 }
 
 const LOCK: &str = "crates/leasehold/src/lock.rs";
+const STORE: &str = "crates/leasehold-store/src/store.rs";
 
 #[test]
 fn back_ends_are_found_in_paths_and_imports() {
@@ -54,6 +58,22 @@ fn sleeps_are_found_in_tests() {
                   asleep(d);\ntime::sleep_until(then).await;\n";
     assert_eq!(lines(fixed_sleeps, "crates/leasehold/tests/lock.rs", source), [1, 2, 7]);
     assert!(lines(fixed_sleeps, "crates/leasehold-testkit/src/wait.rs", source).is_empty());
+}
+
+#[test]
+fn forbidden_words_are_found_as_parts_of_names() {
+    let source = "let patience = 1;\nfn key_ttl() {}\nstruct GcTask;\nconst TTL: u8 = 1;\npttl();\n// rollback\n\
+                  let x = \"ttl\";\nenum LeaseTtl {}\n";
+    assert_eq!(lines(words, LOCK, source), [1, 2, 3, 4, 8]);
+}
+
+#[test]
+fn headers_of_libraries_say_what_holds_and_who_calls() {
+    let whole = "//! A lock.\n//!\n//! Invariant: one holder.\n//! Called by: users.\n\nfn a() {}\n";
+    assert!(lines(headers, STORE, whole).is_empty());
+    assert_eq!(lines(headers, STORE, "//! A lock.\n\n//! Invariant: too late.\n").len(), 2);
+    assert_eq!(lines(headers, STORE, "fn a() {}\n").len(), 3);
+    assert!(lines(headers, "crates/leasehold/tests/lock.rs", "fn a() {}\n").is_empty());
 }
 
 #[test]

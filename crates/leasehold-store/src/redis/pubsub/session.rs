@@ -87,10 +87,10 @@ impl Session<'_> {
         let mut events = pin!(events);
         let everything = self.board.start_over();
         self.ask(everything.into_iter().map(Question::Join)).await?;
-        let mut patience = pin!(pause(self.patience()));
+        let mut silence = pin!(pause(self.longest_silence()));
         loop {
             let outstanding = self.questions.len();
-            match select(events.next(), patience.as_mut()).await {
+            match select(events.next(), silence.as_mut()).await {
                 Either::Left((Some(Event::Reply(reply)), _)) => self.take(read(reply?)?)?,
                 Either::Left((Some(Event::Order(order)), _)) => match self.board.apply(order) {
                     Some(Change::Join(ask)) => self.ask([Question::Join(ask)]).await?,
@@ -103,12 +103,13 @@ impl Session<'_> {
             // The clock starts anew with the first question and with every answer; messages do not touch it.
             let now_outstanding = self.questions.len();
             if now_outstanding < outstanding || (outstanding == 0 && now_outstanding > 0) {
-                patience.set(pause(self.patience()));
+                silence.set(pause(self.longest_silence()));
             }
         }
     }
 
-    fn patience(&self) -> Duration {
+    /// How long nothing may come before something has to be done.
+    fn longest_silence(&self) -> Duration {
         if !self.questions.is_empty() {
             ANSWER_WITHIN
         } else if !self.refused.is_empty() {

@@ -1,6 +1,7 @@
 //! The entry point: one client per process and server.
 //!
 //! Invariant: whatever a client holds is released when it is closed or when its last user is gone.
+//! Called by: users.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use leasehold_proto::engine::{CloseReport, Event, Settings, Settlement};
 use crate::connect::connect;
 use crate::error::ConnectError;
 use crate::lock::{IntoName, Lock};
-use crate::shared::Handle;
+use crate::shared::{Forked, Handle};
 use crate::ticket::Ticket;
 
 /// A client of one server: two connections and one thread for all its locks. Cheap to clone.
@@ -84,12 +85,10 @@ impl Client {
     /// # Cancel safety
     /// The client is closed from the first poll on; dropping the future only gives up the report.
     pub async fn close(&self) -> CloseReport {
-        if self.handle.check_process().is_err() {
-            return CloseReport::default();
-        }
         match Ticket::new(&self.handle, Event::Close).await {
-            Settlement::Closed(report) => report,
-            other => unreachable!("a close settled as {other:?}"),
+            Ok(Settlement::Closed(report)) => report,
+            Err(Forked) => CloseReport::default(),
+            Ok(other) => unreachable!("a close settled as {other:?}"),
         }
     }
 }
@@ -130,6 +129,6 @@ impl ClientBuilder {
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Client({})", self.handle.read(|engine, _| engine.client()))
+        write!(f, "Client({})", self.handle.client())
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Invariant: every error says which is true: the lock was not acquired; it is unknown and free again by then; or it
 //! was held and is lost, because. A lock that somebody else holds is no error where not getting it is an answer.
+//! Called by: everything that users call.
 
 use std::io;
 use std::time::Duration;
@@ -10,6 +11,7 @@ use leasehold_proto::engine::{AcquireFailure, EnsureFailure, LostReason, Release
 use leasehold_proto::{LEASE_MIN, LeaseError, NameError, StoreError};
 
 pub use crate::connect::UrlError;
+use crate::shared::Forked;
 
 /// Why a client could not be made. Nothing is left behind.
 #[derive(Debug, thiserror::Error)]
@@ -217,6 +219,30 @@ impl AcquireError {
             AcquireFailure::Unclaimed => Self::Unclaimed,
             AcquireFailure::Closed => Self::Closed,
         })
+    }
+}
+
+impl From<Forked> for AcquireError {
+    fn from(Forked: Forked) -> Self {
+        Self::Forked
+    }
+}
+
+impl From<Forked> for ReleaseError {
+    fn from(Forked: Forked) -> Self {
+        Self::Forked
+    }
+}
+
+impl From<Forked> for EnsureError {
+    fn from(Forked: Forked) -> Self {
+        Self::Forked
+    }
+}
+
+impl From<Forked> for InspectError {
+    fn from(Forked: Forked) -> Self {
+        Self::Forked
     }
 }
 

@@ -12,7 +12,7 @@ use leasehold_proto::engine::{Event, Id, LostReason, Settlement};
 use leasehold_proto::{Engine, Name, WireOwner};
 
 use crate::error::{EnsureError, ReleaseError};
-use crate::shared::Handle;
+use crate::shared::{Forked, Handle};
 use crate::ticket::Ticket;
 
 /// A hold of a lock, released when dropped.
@@ -54,16 +54,13 @@ impl Guard {
     /// Whether the hold may be trusted now, by the clock. Costs no round trip.
     #[must_use]
     pub fn is_held(&self) -> bool {
-        self.handle.check_process().is_ok() && self.handle.read(|engine, now| engine.is_held(self.hold, now))
+        self.handle.read(|engine, now| engine.is_held(self.hold, now)).unwrap_or(false)
     }
 
     /// For how long the hold may be trusted unless it is renewed; zero when it is lost. Costs no round trip.
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        match self.handle.check_process() {
-            Ok(()) => self.handle.read(|engine, now| engine.remaining(self.hold, now)),
-            Err(_) => Duration::ZERO,
-        }
+        self.handle.read(|engine, now| engine.remaining(self.hold, now)).unwrap_or(Duration::ZERO)
     }
 
     /// Completes when the hold is lost, and says why. By the local clock alone: no server has to answer for it.
@@ -85,13 +82,11 @@ impl Guard {
     pub async fn lost(&self) -> LostReason {
         let watch = Watch { guard: self, listener: self.handle.next_id() };
         poll_fn(|cx| {
-            if self.handle.check_process().is_err() {
-                return Poll::Ready(LostReason::Closed);
-            }
             let look = |engine: &Engine, now| engine.lost(self.hold, now);
             match self.handle.read_as(self.hold, watch.listener, cx.waker(), look) {
-                Some(reason) => Poll::Ready(reason),
-                None => Poll::Pending,
+                Ok(Some(reason)) => Poll::Ready(reason),
+                Ok(None) => Poll::Pending,
+                Err(Forked) => Poll::Ready(LostReason::Closed),
             }
         })
         .await
@@ -106,9 +101,8 @@ impl Guard {
     /// # Cancel safety
     /// Dropping the future leaves the hold as it is; a renewal that was sent may still extend it.
     pub async fn ensure(&self, least: Duration) -> Result<(), EnsureError> {
-        self.handle.check_process().map_err(|_| EnsureError::Forked)?;
         let hold = self.hold;
-        match Ticket::new(&self.handle, |id| Event::Ensure { id, hold, least }).await {
+        match Ticket::new(&self.handle, |id| Event::Ensure { id, hold, least }).await? {
             Settlement::Ensured(outcome) => Ok(outcome?),
             other => unreachable!("an ensure settled as {other:?}"),
         }
@@ -123,11 +117,10 @@ impl Guard {
     /// # Cancel safety
     /// Dropping the future does not cancel the release, it only gives up the report.
     pub async fn release(mut self) -> Result<Released, ReleaseError> {
-        self.handle.check_process().map_err(|_| ReleaseError::Forked)?;
         let hold = self.hold;
         let ticket = Ticket::new(&self.handle, |id| Event::Release { hold, report: Some(id) });
         self.spent = true;
-        match ticket.await {
+        match ticket.await? {
             Settlement::Released(Ok(true)) => Ok(Released::Released),
             Settlement::Released(Ok(false)) => Ok(Released::NotHeld),
             Settlement::Released(Err(failure)) => Err(failure.into()),
@@ -137,10 +130,7 @@ impl Guard {
 
     /// Gives the guard up without a release: renewal stops, and the lock is free when the present lease has run out.
     pub fn keep(mut self) {
-        if self.handle.check_process().is_ok() {
-            self.spent = true;
-            self.handle.step(Event::Keep(self.hold));
-        }
+        self.spent = self.handle.step(Event::Keep(self.hold)).is_ok();
     }
 
     /// The name of the lock.
@@ -164,20 +154,18 @@ struct Watch<'a> {
 
 impl Drop for Watch<'_> {
     fn drop(&mut self) {
-        if self.guard.handle.check_process().is_ok() {
-            self.guard.handle.forget_listener(self.guard.hold, self.listener);
-        }
+        // In a forked process there is nobody to forget.
+        let _ = self.guard.handle.forget_listener(self.guard.hold, self.listener);
     }
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        if self.handle.check_process().is_ok() {
-            if !self.spent {
-                self.handle.step(Event::Release { hold: self.hold, report: None });
-            }
-            self.handle.forget(self.hold);
+        // In a forked process the hold is the parent's.
+        if !self.spent {
+            let _ = self.handle.step(Event::Release { hold: self.hold, report: None });
         }
+        let _ = self.handle.forget(self.hold);
     }
 }
 

@@ -1,4 +1,7 @@
 //! The locks.
+//!
+//! Invariant: one file for each kind; none uses another.
+//! Called by: the client, which makes them; users.
 
 mod reentrant;
 

@@ -1,7 +1,8 @@
 //! The engine behind its one short lock, stepped by whoever brings an event.
 //!
 //! Invariant: the lock is held for a step and nothing else; wakers are woken and the driver is rung outside it. The
-//! clock is read inside it, so the engine never sees time go back.
+//! clock is read inside it, so the engine never sees time go back. What a user can call refuses a forked process before
+//! it takes the lock.
 //! Called by: tickets and guards, inline on the user's thread; the driver.
 //!
 //! # How it works
@@ -14,12 +15,14 @@
 //! on the spot with [`StoreErrorKind::Closed`].
 
 use std::collections::{BTreeMap, HashMap};
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::Waker;
+use std::task::{Poll, Waker};
 
 use leasehold_proto::engine::{Action, CallId, Event, Id, Settlement};
-use leasehold_proto::{Applied, Call, Engine, Moment, Reply, StoreError, StoreErrorKind};
+use leasehold_proto::{Applied, Call, ClientId, Engine, Moment, Reply, StoreError, StoreErrorKind};
 use tokio::sync::{Notify, oneshot};
 
 /// Something for the driver to carry out.
@@ -37,7 +40,9 @@ pub(crate) struct Shared {
     bell: Notify,
     last_id: AtomicU64,
     clock: Box<dyn Fn() -> Moment + Send + Sync>,
+    /// The process that made the client; in another one nothing of it may be touched.
     process: u32,
+    client: ClientId,
 }
 
 struct State {
@@ -56,11 +61,17 @@ struct State {
 }
 
 /// The caller's process is not the one that made the client.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Forked;
 
 impl Shared {
-    pub(crate) fn new(engine: Engine, clock: impl Fn() -> Moment + Send + Sync + 'static) -> Self {
+    /// A client of this process.
+    pub(crate) fn new(
+        engine: Engine,
+        process: u32,
+        clock: impl Fn() -> Moment + Send + Sync + 'static,
+    ) -> Self {
+        let client = engine.client();
         let state = State {
             engine,
             orders: Vec::new(),
@@ -75,7 +86,8 @@ impl Shared {
             bell: Notify::new(),
             last_id: AtomicU64::new(0),
             clock: Box::new(clock),
-            process: std::process::id(),
+            process,
+            client,
         }
     }
 
@@ -83,6 +95,16 @@ impl Shared {
     /// may be taken for ever.
     pub(crate) fn check_process(&self) -> Result<(), Forked> {
         if std::process::id() == self.process { Ok(()) } else { Err(Forked) }
+    }
+
+    /// The lock, for what users call.
+    fn enter(&self) -> Result<MutexGuard<'_, State>, Forked> {
+        self.check_process()?;
+        Ok(self.lock())
+    }
+
+    pub(crate) const fn client(&self) -> ClientId {
+        self.client
     }
 
     /// A number for a new ticket.
@@ -95,11 +117,12 @@ impl Shared {
     }
 
     /// Brings an event.
-    pub(crate) fn step(&self, event: Event) {
-        let mut state = self.lock();
+    pub(crate) fn step(&self, event: Event) -> Result<(), Forked> {
+        let mut state = self.enter()?;
         let mut news = News::default();
         state.step(self.now(), event, &mut news);
         self.leave(state, news);
+        Ok(())
     }
 
     /// For the driver: brings an event.
@@ -120,8 +143,13 @@ impl Shared {
 
     /// Brings a ticket's event if it has not been brought, and takes the outcome if it is there. If not, registers who
     /// is to be woken.
-    pub(crate) fn claim(&self, id: Id, first: Option<Event>, waker: &Waker) -> Option<Settlement> {
-        let mut state = self.lock();
+    pub(crate) fn claim(
+        &self,
+        id: Id,
+        first: Option<Event>,
+        waker: &Waker,
+    ) -> Result<Option<Settlement>, Forked> {
+        let mut state = self.enter()?;
         let mut news = News { asker: Some(id), ..News::default() };
         let now = self.now();
         if let Some(event) = first {
@@ -137,7 +165,7 @@ impl Shared {
             news.idle.extend(state.register(id, id, waker));
         }
         self.leave(state, news);
-        settled
+        Ok(settled)
     }
 
     /// Ends a change of the state: says what it has for others, outside the lock.
@@ -155,9 +183,9 @@ impl Shared {
     }
 
     /// Reads the engine.
-    pub(crate) fn read<T>(&self, look: impl FnOnce(&Engine, Moment) -> T) -> T {
-        let state = self.lock();
-        look(&state.engine, self.now())
+    pub(crate) fn read<T>(&self, look: impl FnOnce(&Engine, Moment) -> T) -> Result<T, Forked> {
+        let state = self.enter()?;
+        Ok(look(&state.engine, self.now()))
     }
 
     /// Reads the engine, and registers who is to be woken when there is news for this id.
@@ -167,39 +195,45 @@ impl Shared {
         listener: Id,
         waker: &Waker,
         look: impl FnOnce(&Engine, Moment) -> T,
-    ) -> T {
-        let mut state = self.lock();
+    ) -> Result<T, Forked> {
+        let mut state = self.enter()?;
         let known = state.register(id, listener, waker);
         let seen = look(&state.engine, self.now());
         drop(state);
         drop(known);
-        seen
+        Ok(seen)
     }
 
     /// One of those who wait for news of this id does so no more.
-    pub(crate) fn forget_listener(&self, id: Id, listener: Id) {
-        let waker = self.lock().wakers.remove(&(id, listener));
+    pub(crate) fn forget_listener(&self, id: Id, listener: Id) -> Result<(), Forked> {
+        let waker = self.enter()?.wakers.remove(&(id, listener));
         drop(waker);
+        Ok(())
     }
 
     /// Nobody waits for news of this id any more.
-    pub(crate) fn forget(&self, id: Id) {
-        let wakers = self.lock().take_wakers(id);
+    pub(crate) fn forget(&self, id: Id) -> Result<(), Forked> {
+        let wakers = self.enter()?.take_wakers(id);
         drop(wakers);
+        Ok(())
     }
 
     /// Asks the server something that the engine has no part in.
-    pub(crate) async fn look(&self, call: Call) -> Option<Result<Reply, StoreError>> {
-        let (tell, told) = oneshot::channel();
+    pub(crate) async fn look(&self, call: Call) -> Result<Option<Result<Reply, StoreError>>, Forked> {
+        let (tell, mut told) = oneshot::channel();
         {
-            let mut state = self.lock();
+            let mut state = self.enter()?;
             if state.engine.is_closed() {
-                return None;
+                return Ok(None);
             }
             state.orders.push(Order::Look(call, tell));
             self.leave(state, News::default());
         }
-        told.await.ok()
+        poll_fn(|cx| match self.check_process() {
+            Ok(()) => Pin::new(&mut told).poll(cx).map(|answer| Ok(answer.ok())),
+            Err(forked) => Poll::Ready(Err(forked)),
+        })
+        .await
     }
 
     /// For the driver, before it sleeps: what to do now, and until when to sleep; `None` when the client has ended.
@@ -343,10 +377,11 @@ impl std::ops::Deref for Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        if self.0.check_process().is_ok() {
-            let id = self.0.next_id();
-            self.0.step(Event::Close(id));
-            self.0.step(Event::Cancel(id));
-        }
+        let id = self.0.next_id();
+        // In a forked process what is held is the parent's.
+        let _ = self.0.step(Event::Close(id)).and_then(|()| self.0.step(Event::Cancel(id)));
     }
 }
+
+#[cfg(test)]
+mod tests;

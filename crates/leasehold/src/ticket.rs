@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 
 use leasehold_proto::engine::{Event, Id, Settlement};
 
-use crate::shared::Handle;
+use crate::shared::{Forked, Handle};
 
 /// Waits for the outcome of the event that it brings.
 pub(crate) struct Ticket {
@@ -40,28 +40,32 @@ impl Ticket {
 }
 
 impl Future for Ticket {
-    type Output = Settlement;
+    type Output = Result<Settlement, Forked>;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Settlement> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let first = match std::mem::replace(&mut self.stage, Stage::Waiting) {
             Stage::New(event) => Some(event),
             Stage::Waiting | Stage::Done => None,
         };
         match self.handle.claim(self.id, first, cx.waker()) {
-            Some(settlement) => {
+            Ok(None) => Poll::Pending,
+            Ok(Some(settlement)) => {
                 self.stage = Stage::Done;
-                Poll::Ready(settlement)
+                Poll::Ready(Ok(settlement))
             }
-            None => Poll::Pending,
+            Err(forked) => {
+                self.stage = Stage::Done;
+                Poll::Ready(Err(forked))
+            }
         }
     }
 }
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        if matches!(self.stage, Stage::Waiting) && self.handle.check_process().is_ok() {
-            self.handle.step(Event::Cancel(self.id));
-            self.handle.forget(self.id);
+        if matches!(self.stage, Stage::Waiting) {
+            // In a forked process it is the parent's to give up.
+            let _ = self.handle.step(Event::Cancel(self.id)).and_then(|()| self.handle.forget(self.id));
         }
     }
 }

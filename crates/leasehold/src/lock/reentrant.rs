@@ -1,6 +1,7 @@
 //! The reentrant lock: Redisson's `RLock`.
 //!
 //! Invariant: a [`Lock`] is a name and terms, nothing more; what is held is known by guards and decided by the engine.
+//! Called by: the client, which makes locks; users.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -9,6 +10,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use leasehold_proto::engine::{Event, Id, LostReason, Request, Settlement, Subject, Wait};
 use leasehold_proto::recipe::reentrant::{self, Inspection, Reentrant, Remaining};
 use leasehold_proto::{
@@ -219,8 +221,9 @@ impl Lock {
     {
         let guard = self.lock().await?;
         let value = while_held(&guard, body(&guard)).await.map_err(|reason| RunError::Lost { reason })?;
+        let lost = guard.lost().now_or_never();
         match guard.release().await {
-            Ok(Released::NotHeld) => Err(RunError::Lost { reason: LostReason::Deleted }),
+            Ok(Released::NotHeld) => Err(RunError::Lost { reason: lost.unwrap_or(LostReason::Deleted) }),
             Ok(Released::Released) | Err(_) => Ok(value),
         }
     }
@@ -234,7 +237,8 @@ impl Lock {
     /// # Cancel safety
     /// Dropping the future does not take back what was sent.
     pub async fn force_unlock(&self) -> Result<bool, InspectError> {
-        self.look(reentrant::force_release, reentrant::read_force_release).await
+        let name = self.name.as_ref().map_err(Clone::clone)?;
+        self.look(reentrant::force_release(name), reentrant::read_force_release).await
     }
 
     /// Whether anybody holds the lock.
@@ -286,12 +290,11 @@ impl Lock {
     }
 
     async fn acquire(&self, wait: impl FnOnce(&Handle) -> Wait) -> Result<Option<Guard>, AcquireError> {
-        self.handle.check_process().map_err(|_| AcquireError::Forked)?;
         let name = self.name.clone()?;
         let request = self.request(&name, wait(&self.handle))?;
         let ticket = Ticket::new(&self.handle, |id: Id| Event::Acquire(id, request));
         let hold = ticket.id();
-        match ticket.await {
+        match ticket.await? {
             Settlement::Acquired(Ok(owner)) => Ok(Some(Guard::new(&self.handle, hold, name, owner))),
             Settlement::Acquired(Err(failure)) => AcquireError::of(failure).map_or(Ok(None), Err),
             other => unreachable!("an acquire settled as {other:?}"),
@@ -314,23 +317,17 @@ impl Lock {
     }
 
     async fn inspect(&self, owner: Option<Owner>) -> Result<Inspection, InspectError> {
-        let call = |name: &Name| {
-            let wire = owner
-                .and_then(|owner| self.handle.read(|engine, _| engine.wire_owner_of(&subject(name), owner)));
-            reentrant::inspect(name, wire)
+        let name = self.name.as_ref().map_err(Clone::clone)?;
+        let wire = match owner {
+            Some(owner) => self.handle.read(|engine, _| engine.wire_owner_of(&subject(name), owner))?,
+            None => None,
         };
-        self.look(call, reentrant::read_inspect).await
+        self.look(reentrant::inspect(name, wire), reentrant::read_inspect).await
     }
 
-    async fn look<T>(
-        &self,
-        call: impl FnOnce(&Name) -> Call,
-        read: impl FnOnce(&Reply) -> Option<T>,
-    ) -> Result<T, InspectError> {
-        self.handle.check_process().map_err(|_| InspectError::Forked)?;
-        let call = call(self.name.as_ref().map_err(Clone::clone)?);
+    async fn look<T>(&self, call: Call, read: impl FnOnce(&Reply) -> Option<T>) -> Result<T, InspectError> {
         let (verb, key) = (call.verb(), call.subject());
-        let reply = self.handle.look(call).await.ok_or(InspectError::Closed)??;
+        let reply = self.handle.look(call).await?.ok_or(InspectError::Closed)??;
         read(&reply)
             .ok_or_else(|| StoreError::new(StoreErrorKind::Malformed, verb, key, Applied::Unknown).into())
     }

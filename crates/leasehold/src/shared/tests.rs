@@ -1,0 +1,69 @@
+//! A client that another process made, as a forked child has it.
+
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use leasehold_proto::engine::{CloseReport, Id, LostReason, Settings};
+use leasehold_proto::{ClientId, Engine, Moment, Name, Owner, WireOwner};
+
+use super::{Handle, Shared};
+use crate::client::Client;
+use crate::error::{AcquireError, EnsureError, InspectError, ReleaseError, RunError};
+use crate::guard::Guard;
+
+const SOON: Duration = Duration::from_secs(20);
+
+/// The output of a future that must not wait.
+fn at_once<T>(future: impl Future<Output = T>) -> T {
+    future.now_or_never().expect("a forked process is refused at the first poll")
+}
+
+fn walk(handle: &Arc<Handle>) {
+    let client = Client::new(Arc::clone(handle));
+    assert!(format!("{client:?}").starts_with("Client("));
+    assert_eq!(at_once(client.close()), CloseReport::default());
+
+    let lock = client.lock("job");
+    assert_eq!(at_once(lock.lock()).unwrap_err(), AcquireError::Forked);
+    assert_eq!(at_once(lock.try_lock()).unwrap_err(), AcquireError::Forked);
+    assert_eq!(at_once(lock.try_lock_for(SOON)).unwrap_err(), AcquireError::Forked);
+    let run = at_once(lock.run(async |_guard| unreachable!("the body does not run")));
+    assert_eq!(run, Err::<(), _>(RunError::Acquire(AcquireError::Forked)));
+    assert_eq!(at_once(lock.force_unlock()), Err(InspectError::Forked));
+    assert_eq!(at_once(lock.is_locked()), Err(InspectError::Forked));
+    assert_eq!(at_once(lock.remaining()), Err(InspectError::Forked));
+    assert_eq!(at_once(lock.is_held_by(&Owner::unique())), Err(InspectError::Forked));
+    assert_eq!(at_once(lock.hold_count(&Owner::unique())), Err(InspectError::Forked));
+
+    let guard = || {
+        let wire = WireOwner::new(handle.client(), 1);
+        Guard::new(handle, Id(1), Name::new("job").expect("it is a name"), wire)
+    };
+    let held = guard();
+    assert!(!held.is_held());
+    assert_eq!(held.remaining(), Duration::ZERO);
+    assert_eq!(at_once(held.lost()), LostReason::Closed);
+    assert_eq!(at_once(held.ensure(SOON)), Err(EnsureError::Forked));
+    assert_eq!(at_once(held.release()), Err(ReleaseError::Forked));
+    guard().keep();
+    drop(guard());
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "a test that fails instead of hanging")]
+fn a_client_of_another_process_refuses_everything_and_blocks_nobody() {
+    let engine = Engine::new(ClientId::from_random([7; 16]), Settings::default());
+    let shared = Arc::new(Shared::new(engine, std::process::id() + 1, Moment::default));
+    // As when the parent was inside a step when it forked.
+    let held = shared.lock();
+    let (tell, told) = mpsc::channel();
+    let handle = Handle::new(Arc::clone(&shared));
+    std::thread::spawn(move || {
+        walk(&handle);
+        drop(handle);
+        tell.send(()).expect("the test waits");
+    });
+    told.recv_timeout(SOON).expect("nothing fails and nothing waits for the lock");
+    drop(held);
+}

@@ -5,12 +5,12 @@
 
 use std::time::{Duration, Instant};
 
-use leasehold::{LostReason, Released, Verb};
+use leasehold::{AcquireError, LostReason, Released, Verb};
 use leasehold_testkit::servers::{Monitor, RedisServer};
 
 mod support;
 use support::{
-    connect, connect_through, eventually, is_free, ms, pttl, sent, server_and_proxy, soon, time_passes,
+    connect, connect_through, eventually, is_free, ms, pttl, sent, server_and_proxy, soon, tell, time_passes,
     times_sent,
 };
 
@@ -215,6 +215,19 @@ async fn a_server_that_is_away_for_less_than_a_lease_costs_no_lock() {
     time_passes(2 * lease).await;
     assert!(guard.is_held(), "{:?}", guard.lost().await);
     assert_eq!(guard.release().await, Ok(Released::Released));
+}
+
+#[tokio::test]
+async fn a_re_entry_that_fails_does_not_put_off_the_renewals_of_the_outer_hold() {
+    let server = RedisServer::start();
+    let client = connect(&server).await;
+    let lock = client.lock("job").owned_by(&client.owner());
+    let outer = lock.clone().watchdog(ms(600)).lock().await.unwrap();
+    support::tell(&server, &["CONFIG", "SET", "maxmemory", "1"]);
+    let inner = lock.watchdog(Duration::from_secs(60)).try_lock().await;
+    assert!(matches!(inner, Err(AcquireError::Store(_))), "{inner:?}");
+    time_passes(ms(1_500)).await;
+    assert!(outer.is_held(), "it was lost: {}", outer.lost().await);
 }
 
 #[tokio::test]

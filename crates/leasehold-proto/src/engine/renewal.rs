@@ -35,6 +35,16 @@ impl Tenure {
         self.lost.is_none() && self.holds.values().any(Hold::is_watched)
     }
 
+    /// The lease by which renewals are paced. One that a re-entry has asked for lends no time before it is confirmed.
+    fn pace(&self) -> Duration {
+        let confirmed = self.valid_until.since(self.confirmed_at);
+        if confirmed < self.lease_now(self.confirmed_at).validity() {
+            confirmed
+        } else {
+            self.lease.duration()
+        }
+    }
+
     /// Whether a renewal could still give it more time.
     fn can_grow(&self, now: Moment) -> bool {
         self.ends_at().since(now) >= LEASE_MIN && self.lease_now(now).valid_until(now) > self.valid_until
@@ -54,10 +64,10 @@ impl Engine {
             return self.timers.clear(Timer::Renew(wire));
         }
         let due = match tenure.renew_failures {
-            0 => tenure.confirmed_at + tenure.lease.duration() / 3,
+            0 => tenure.confirmed_at + tenure.pace() / 3,
             failures => {
                 let pause = backoff::after_failures(failures - 1, wire.seed());
-                now + pause.min(tenure.lease.duration() / 12).min(RETRY_MAX)
+                now + pause.min(tenure.pace() / 12).min(RETRY_MAX)
             }
         };
         self.timers.set(Timer::Renew(wire), due);
@@ -86,7 +96,7 @@ impl Engine {
         let lease = tenure.lease_now(now);
         let ask = Ask { name: &tenure.subject.name, owner: wire, lease, count: 0 };
         let call = tenure.subject.recipe.renew(&ask);
-        let timeout = self.settings.timeout.min((tenure.lease.duration() / 3).max(RENEW_TIMEOUT_MIN));
+        let timeout = self.settings.timeout.min((tenure.pace() / 3).max(RENEW_TIMEOUT_MIN));
         let call = self.run_within(call, Purpose::Renew(wire), timeout);
         self.timers.clear(Timer::Renew(wire));
         if let Some(tenure) = self.tenures.get_mut(&wire) {

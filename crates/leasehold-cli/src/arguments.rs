@@ -52,7 +52,7 @@ Exit codes:
     1  the lock was not obtained (-n, --wait); -E chooses another code
    64  wrong arguments, name or address
    69  the server cannot be reached or used; the command was not run
-   71  the system refused to start a process; the command was not run
+   71  the command could not be started or watched
    79  the lock was lost before the command ended (but see --on-lost ignore)
   126  the command cannot be executed
   127  the command was not found

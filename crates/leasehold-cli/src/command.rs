@@ -1,3 +1,6 @@
 //! The verbs of the command line, one file each.
+//!
+//! Invariant: each says by its exit code how it went.
+//! Called by: `main` of the library.
 
 pub(crate) mod run;

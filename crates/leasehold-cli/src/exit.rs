@@ -9,7 +9,7 @@ use anyhow::Error;
 pub(crate) const USAGE: u8 = 64;
 /// The server cannot be reached or used (`EX_UNAVAILABLE`).
 pub(crate) const UNAVAILABLE: u8 = 69;
-/// The system refused a process, a signal handler or the like (`EX_OSERR`).
+/// The command could not be started or watched: the system refused a process, a signal handler or the like (`EX_OSERR`).
 pub(crate) const SYSTEM: u8 = 71;
 /// The lock was lost while the command ran.
 pub(crate) const LOST: u8 = 79;

@@ -9,7 +9,8 @@
 //! from the terminal and there is a shell that can continue both. Continued, the command goes on only if the lock is
 //! still held.
 //!
-//! Invariant: the command neither starts nor goes on after a stop unless the lock is held (or `--on-lost ignore`).
+//! Invariant: the command neither starts nor goes on after a stop unless the lock is held (or `--on-lost ignore`). The one
+//! exception is the loss itself: `--on-lost term` continues a stopped command, so that it hears its SIGTERM.
 //! Called by: `run`.
 
 use std::future::Future;
@@ -161,7 +162,7 @@ impl<H: Hold> Supervisor<'_, H> {
     fn stopped(&mut self, signal: i32) {
         let wants_terminal = [Signal::SIGTTIN, Signal::SIGTTOU].iter().any(|&s| s as i32 == signal);
         if wants_terminal && self.terminal.give_on_request(self.child.group()) {
-            return self.child.go();
+            return self.go_on();
         }
         let from_terminal = wants_terminal || signal == Signal::SIGTSTP as i32 || self.terminal.is_given();
         if !self.terminal.exists() || !from_terminal {
@@ -171,7 +172,7 @@ impl<H: Hold> Supervisor<'_, H> {
             self.suspend();
         } else if !wants_terminal {
             // Nobody could ever continue it.
-            self.child.go();
+            self.go_on();
         }
     }
 
@@ -185,10 +186,15 @@ impl<H: Hold> Supervisor<'_, H> {
         let _ = kill(getpid(), Signal::SIGSTOP);
     }
 
-    /// We go on, and so does the command, with the terminal if it is ours to give. After a loss it is for
-    /// [`lose`](Self::lose) to say what becomes of it.
+    /// We go on, and so does the command, with the terminal if it is ours to give.
     fn resume(&mut self) {
         self.terminal.give(self.child.group());
+        self.go_on();
+    }
+
+    /// Continues a stopped command if the lock is held at this instant. After a loss, also one that the loop has not seen
+    /// yet, it is for [`lose`](Self::lose) to say what becomes of it.
+    fn go_on(&self) {
         if self.hold.is_held() || self.on_lost == OnLost::Ignore {
             self.child.go();
         }

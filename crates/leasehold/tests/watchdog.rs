@@ -10,7 +10,7 @@ use leasehold_testkit::servers::{Monitor, RedisServer};
 
 mod support;
 use support::{
-    connect, connect_through, eventually, is_free, ms, pttl, sent, server_and_proxy, soon, tell, time_passes,
+    connect, connect_through, eventually, is_free, ms, pttl, sent, server_and_proxy, soon, time_passes,
     times_sent,
 };
 

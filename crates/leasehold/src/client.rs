@@ -26,6 +26,16 @@ pub struct Client {
 }
 
 /// Settings of a client, before it connects.
+///
+/// # Examples
+/// ```no_run
+/// # use std::time::Duration;
+/// # async fn example() -> Result<(), leasehold::Error> {
+/// let builder = leasehold::Client::builder().timeout(Duration::from_secs(1));
+/// let client = builder.connect("redis://127.0.0.1:6379").await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
 #[must_use = "a builder does nothing until it connects"]
 pub struct ClientBuilder {
@@ -84,6 +94,20 @@ impl Client {
     ///
     /// # Cancel safety
     /// The client is closed from the first poll on; dropping the future only gives up the report.
+    ///
+    /// # Losing the lease
+    /// Guards of this client are lost at once, whether or not the server confirms. What it has not confirmed may stay
+    /// locked there until its lease ends; guards of other clients are not touched.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # async fn example(client: leasehold::Client) -> Result<(), leasehold::Error> {
+    /// let report = client.close().await;
+    /// println!("{} released, {} unconfirmed", report.released, report.unconfirmed);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn close(&self) -> CloseReport {
         match Ticket::new(&self.handle, Event::Close).await {
             Ok(Settlement::Closed(report)) => report,

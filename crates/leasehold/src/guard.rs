@@ -100,6 +100,16 @@ impl Guard {
     ///
     /// # Cancel safety
     /// Dropping the future leaves the hold as it is; a renewal that was sent may still extend it.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # async fn example(guard: leasehold::Guard) -> Result<(), leasehold::Error> {
+    /// guard.ensure(Duration::from_secs(5)).await?;
+    /// // ... what takes less than 5 s ...
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn ensure(&self, least: Duration) -> Result<(), EnsureError> {
         let hold = self.hold;
         match Ticket::new(&self.handle, |id| Event::Ensure { id, hold, least }).await? {
@@ -116,6 +126,18 @@ impl Guard {
     ///
     /// # Cancel safety
     /// Dropping the future does not cancel the release, it only gives up the report.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # async fn example(guard: leasehold::Guard) -> Result<(), leasehold::Error> {
+    /// match guard.release().await? {
+    ///     leasehold::Released::Released => {}
+    ///     leasehold::Released::NotHeld => println!("it was lost before"),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn release(mut self) -> Result<Released, ReleaseError> {
         let hold = self.hold;
         let ticket = Ticket::new(&self.handle, |id| Event::Release { hold, report: Some(id) });
@@ -129,6 +151,18 @@ impl Guard {
     }
 
     /// Gives the guard up without a release: renewal stops, and the lock is free when the present lease has run out.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # async fn example(client: leasehold::Client) -> Result<(), leasehold::Error> {
+    /// let lock = client.lock("daily-report").lease(Duration::from_secs(600));
+    /// if let Some(guard) = lock.try_lock().await? {
+    ///     guard.keep(); // nobody else makes it for ten minutes
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn keep(mut self) {
         self.spent = self.handle.step(Event::Keep(self.hold)).is_ok();
     }

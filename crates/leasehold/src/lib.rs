@@ -1,5 +1,8 @@
 //! Distributed locks over the Redis or Valkey that you already run, in the wire format of Redisson.
 //!
+//! Invariant: the public face is what this file and its public modules name.
+//! Called by: users.
+//!
 //! ```no_run
 //! # async fn example() -> Result<(), leasehold::Error> {
 //! let client = leasehold::Client::connect("redis://127.0.0.1:6379").await?;

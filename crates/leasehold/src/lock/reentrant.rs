@@ -105,6 +105,16 @@ impl Lock {
     ///
     /// For work whose length is known, and that must not outlive it. A lease that cannot be used is reported by the
     /// acquire.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # async fn example(client: leasehold::Client) -> Result<(), leasehold::Error> {
+    /// let report = client.lock("report").lease(Duration::from_secs(10));
+    /// let guard = report.lock().await?; // ends after 10 s, come what may
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn lease(mut self, lease: Duration) -> Self {
         (self.terms.lease, self.terms.watchdog) = (lease, false);
@@ -113,6 +123,16 @@ impl Lock {
 
     /// The same lock with another lease for the watchdog (default 30 s), from 3 ms to 365 days: how long others wait
     /// when this process dies. It is renewed every third.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # async fn example(client: leasehold::Client) -> Result<(), leasehold::Error> {
+    /// let lock = client.lock("order:42").watchdog(Duration::from_secs(5));
+    /// let guard = lock.lock().await?; // renewed for as long as it lives
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn watchdog(mut self, lease: Duration) -> Self {
         (self.terms.lease, self.terms.watchdog) = (lease, true);
@@ -121,6 +141,16 @@ impl Lock {
 
     /// The same lock with a bound on the hold, at least 3 ms: the watchdog stops so that the hold ends this long after
     /// the grant. Bounds what a guard that is never dropped can block.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # async fn example(client: leasehold::Client) -> Result<(), leasehold::Error> {
+    /// let lock = client.lock("order:42").max_hold(Duration::from_secs(3600));
+    /// let guard = lock.lock().await?; // lost after an hour
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub const fn max_hold(mut self, most: Duration) -> Self {
         self.terms.max_hold = Some(most);
@@ -136,6 +166,21 @@ impl Lock {
 
     /// The same lock on behalf of an owner: acquires with equal owners re-enter each other. Without it the owner is that
     /// of the enclosing [`owner::scope`](crate::owner::scope), and outside a scope every acquire has its own.
+    ///
+    /// An owner re-enters through one client. Its holds through another client exclude it, as anybody's do, and are not
+    /// seen by this client.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # async fn example(client: leasehold::Client) -> Result<(), leasehold::Error> {
+    /// let owner = client.owner();
+    /// let lock = client.lock("order:42").owned_by(&owner);
+    /// let outer = lock.lock().await?;
+    /// let inner = lock.lock().await?; // a second hold, granted at once
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub const fn owned_by(mut self, owner: &Owner) -> Self {
         self.owner = Some(*owner);
@@ -174,6 +219,18 @@ impl Lock {
     ///
     /// # Losing the lease
     /// See [`Guard`].
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # async fn example(client: leasehold::Client) -> Result<(), leasehold::Error> {
+    /// match client.lock("order:42").try_lock().await? {
+    ///     Some(guard) => drop(guard),
+    ///     None => println!("somebody else is at it"),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn try_lock(&self) -> Result<Option<Guard>, AcquireError> {
         self.acquire(|_| Wait::Once).await
     }
@@ -189,6 +246,18 @@ impl Lock {
     ///
     /// # Losing the lease
     /// See [`Guard`].
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # async fn example(client: leasehold::Client) -> Result<(), leasehold::Error> {
+    /// let wait = Duration::from_secs(10);
+    /// if let Some(guard) = client.lock("order:42").try_lock_for(wait).await? {
+    ///     guard.release().await?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn try_lock_for(&self, wait: Duration) -> Result<Option<Guard>, AcquireError> {
         if wait.is_zero() {
             return self.try_lock().await;
@@ -236,6 +305,19 @@ impl Lock {
     ///
     /// # Cancel safety
     /// Dropping the future does not take back what was sent.
+    ///
+    /// # Losing the lease
+    /// The holder's guards are not told at once: they find out at their next renewal, and one with a fixed lease, or that
+    /// is cut off, trusts its hold to the end of its lease. Until then a new holder may be valid beside it.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # async fn example(client: leasehold::Client) -> Result<(), leasehold::Error> {
+    /// let was_held = client.lock("order:42").force_unlock().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn force_unlock(&self) -> Result<bool, InspectError> {
         let name = self.name.as_ref().map_err(Clone::clone)?;
         self.look(reentrant::force_release(name), reentrant::read_force_release).await
@@ -274,6 +356,8 @@ impl Lock {
     ///
     /// # Cancel safety
     /// Cancel safe.
+    ///
+    /// Only holds through this client are seen: the same owner's through another one are somebody else's.
     pub async fn is_held_by(&self, owner: &Owner) -> Result<bool, InspectError> {
         Ok(self.hold_count(owner).await? > 0)
     }
@@ -285,6 +369,8 @@ impl Lock {
     ///
     /// # Cancel safety
     /// Cancel safe.
+    ///
+    /// Only holds through this client are seen: the same owner's through another one are somebody else's.
     pub async fn hold_count(&self, owner: &Owner) -> Result<u32, InspectError> {
         Ok(self.inspect(Some(*owner)).await?.hold_count)
     }

@@ -1,6 +1,7 @@
 //! A hold, as a value: while it lives, the lock is held or known to be lost.
 //!
 //! Invariant: a guard keeps no state of its own. It names a hold, and asks the engine, which goes by the clock.
+//! Called by: the locks, which make guards; users.
 
 use std::fmt;
 use std::future::poll_fn;

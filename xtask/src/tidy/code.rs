@@ -135,8 +135,9 @@ fn humps(name: &str) -> impl Iterator<Item = &str> {
 /// A module of these crates says first what it is, what always holds, and who calls it.
 fn headers(source: &Source) -> Vec<String> {
     const LINES: [&str; 3] = ["//! ", "//! Invariant: ", "//! Called by: "];
-    const CRATES: [&str; 1] = ["leasehold-store"];
-    if !CRATES.iter().any(|name| source.path.starts_with(&format!("crates/{name}/src/"))) {
+    const CRATES: [&str; 3] = ["leasehold-proto", "leasehold-store", "leasehold"];
+    let is_module = CRATES.iter().any(|name| source.path.starts_with(&format!("crates/{name}/src/")));
+    if !is_module || source.path.ends_with("/tests.rs") {
         return Vec::new();
     }
     let lacks = |start: &&str| !source.header().any(|line| line.starts_with(*start));

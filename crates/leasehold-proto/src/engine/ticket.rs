@@ -2,6 +2,7 @@
 //!
 //! Invariant: an outcome is told once. A grant becomes a hold only by its claim, and is not renewed before
 //! (promises, rule 6).
+//! Called by: the engine's step; the parts that settle what a ticket waits for.
 
 use std::time::Duration;
 

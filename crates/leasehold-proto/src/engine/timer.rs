@@ -1,6 +1,7 @@
 //! What the engine has to come back to, and when.
 //!
 //! Invariant: each timer is set at most once; setting it again moves it.
+//! Called by: the engine's step, which fires what is due; every part that has to come back to something.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,6 +1,7 @@
 //! Subscriptions: one per channel, for as long as somebody waits there.
 //!
 //! Invariant: a wake-up is a hint. It makes the head of a line ask; nothing is concluded from it.
+//! Called by: the engine's step, for messages; the queue, when a waiter goes to sleep or a line is empty.
 
 use std::collections::BTreeSet;
 

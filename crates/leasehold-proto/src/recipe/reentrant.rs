@@ -1,6 +1,7 @@
 //! The reentrant lock: Redisson's RLock on the wire (protocol, section 5).
 //!
 //! Invariant: a count is set, never incremented, so each script run twice equals it run once.
+//! Called by: the engine, as a `Recipe`; the public lock, to look and to force.
 
 use std::time::Duration;
 

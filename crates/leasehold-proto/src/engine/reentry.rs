@@ -61,15 +61,12 @@ impl Engine {
             return;
         };
         acquiring.stage = Stage::Entering { wire, since: now };
-        let lease = acquiring.request.lease;
         let Some(tenure) = self.tenures.get_mut(&wire) else {
             return;
         };
         if let Some(reason) = tenure.lost {
             return self.fail(now, id, AcquireFailure::Lost(reason));
         }
-        // A lease only grows: a shorter one would cut short what the outer hold was promised.
-        tenure.lease = tenure.lease.max(lease);
         tenure.entering.push_back(id);
         self.set_count(now, wire);
     }
@@ -87,24 +84,28 @@ impl Engine {
         if carries.is_empty() && tenure.on_server == Some(wanted) {
             return self.settle_count_reports(wire);
         }
-        let lease = tenure.lease_to_enter(now, self.most_entering(&carries, now));
+        let lease = self.lease_to_enter(tenure, &carries, now);
         let ask = Ask { name: &tenure.subject.name, owner: wire, lease, count: wanted };
         let recipe = tenure.subject.recipe;
         let call = if carries.is_empty() { recipe.release(&ask) } else { recipe.renew(&ask) };
         let call = self.run(call, Purpose::Count(wire));
         self.timers.clear(Timer::Count(wire));
         if let Some(tenure) = self.tenures.get_mut(&wire) {
+            tenure.longest = tenure.longest.max(lease);
             tenure.setting = Some(Setting { call, count: wanted, carries, lease, sent_at: now });
         }
     }
 
-    /// When the most generous of these re-entries would end.
-    fn most_entering(&self, entering: &[Id], now: Moment) -> Moment {
-        let ends = entering.iter().filter_map(|id| match self.tickets.get(id) {
-            Some(Ticket::Acquire(acquiring)) => Some(Hold::new(&acquiring.request, now).ends_at),
+    /// The lease to ask for when these join: by the most generous of the holds that would then be.
+    fn lease_to_enter(&self, tenure: &Tenure, entering: &[Id], now: Moment) -> Lease {
+        let joining = entering.iter().filter_map(|id| match self.tickets.get(id) {
+            Some(Ticket::Acquire(acquiring)) => Some(Hold::new(&acquiring.request, now)),
             _ => None,
         });
-        ends.max().unwrap_or_default()
+        let holds: Vec<Hold> = tenure.holds.values().copied().chain(joining).collect();
+        let lease = holds.iter().map(|hold| hold.lease).max().unwrap_or(tenure.longest);
+        let ends_at = holds.iter().map(|hold| hold.ends_at).max().unwrap_or(Moment::NEVER);
+        lease.min(Lease::clamped(ends_at.since(now)))
     }
 
     /// The server's answer to a new count.
@@ -221,7 +222,7 @@ impl Engine {
         let under_way = tenure.setting.as_ref().is_some_and(|setting| setting.carries.contains(&id));
         let error = tenure.last_error.clone().unwrap_or_else(|| tenure.subject.timed_out(Verb::Acquire));
         if under_way || tenure.on_server.is_none() {
-            AcquireFailure::Unknown { free_within: tenure.lease.gone_by(now).since(now), error }
+            AcquireFailure::Unknown { free_within: tenure.longest.gone_by(now).since(now), error }
         } else {
             AcquireFailure::Failed(error.not_applied())
         }
@@ -233,14 +234,6 @@ impl Engine {
             tenure.entering.retain(|waiting| *waiting != id);
         }
         self.after_fewer_holds(now, wire, None);
-    }
-}
-
-impl Tenure {
-    /// The lease to ask for when holds join that end at `entering_end` at the latest.
-    fn lease_to_enter(&self, now: Moment, entering_end: Moment) -> Lease {
-        let ends = self.holds.values().map(|hold| hold.ends_at);
-        self.lease.min(Lease::clamped(ends.fold(entering_end, Moment::max).since(now)))
     }
 }
 

@@ -20,34 +20,20 @@ use crate::recipe::{Ask, Renewal};
 
 /// The longest pause between two attempts to renew.
 const RETRY_MAX: Duration = Duration::from_secs(1);
-/// The shortest time that a renewal waits for its answer. Longer leases give it a third of theirs, so that a lost
+/// The shortest time that a renewal waits for its answer: when it is over the connection that all locks share is closed,
+/// which a server that merely stutters should not cause. Longer leases give a renewal a third of theirs, so that a lost
 /// reply leaves time for another attempt.
-const RENEW_TIMEOUT_MIN: Duration = Duration::from_millis(50);
+const RENEW_TIMEOUT_MIN: Duration = Duration::from_secs(1);
 
 impl Tenure {
     /// The lease to ask for now: no longer than the hold's own bound allows.
     pub(super) fn lease_now(&self, now: Moment) -> Lease {
-        self.lease.min(Lease::clamped(self.ends_at().since(now)))
+        self.lease().min(Lease::clamped(self.ends_at().since(now)))
     }
 
     /// Whether the watchdog has to keep it.
     fn is_watched(&self) -> bool {
         self.lost.is_none() && self.holds.values().any(Hold::is_watched)
-    }
-
-    /// The lease by which renewals are paced. One that a re-entry has asked for lends no time before it is confirmed.
-    fn pace(&self) -> Duration {
-        let confirmed = self.valid_until.since(self.confirmed_at);
-        if confirmed < self.lease_now(self.confirmed_at).validity() {
-            confirmed
-        } else {
-            self.lease.duration()
-        }
-    }
-
-    /// Whether a renewal could still give it more time.
-    fn can_grow(&self, now: Moment) -> bool {
-        self.ends_at().since(now) >= LEASE_MIN && self.lease_now(now).valid_until(now) > self.valid_until
     }
 }
 
@@ -64,10 +50,10 @@ impl Engine {
             return self.timers.clear(Timer::Renew(wire));
         }
         let due = match tenure.renew_failures {
-            0 => tenure.confirmed_at + tenure.pace() / 3,
+            0 => tenure.confirmed_at + tenure.lease().duration() / 3,
             failures => {
                 let pause = backoff::after_failures(failures - 1, wire.seed());
-                now + pause.min(tenure.pace() / 12).min(RETRY_MAX)
+                now + pause.min(tenure.lease().duration() / 12).min(RETRY_MAX)
             }
         };
         self.timers.set(Timer::Renew(wire), due);
@@ -78,7 +64,8 @@ impl Engine {
         let Some(tenure) = self.tenures.get(&wire) else {
             return;
         };
-        if tenure.is_watched() && tenure.can_grow(now) {
+        // Also when it gives no more time: it finds out whether the hold is still there.
+        if tenure.is_watched() && tenure.ends_at().since(now) >= LEASE_MIN {
             self.send_renewal(now, wire);
         }
     }
@@ -96,7 +83,7 @@ impl Engine {
         let lease = tenure.lease_now(now);
         let ask = Ask { name: &tenure.subject.name, owner: wire, lease, count: 0 };
         let call = tenure.subject.recipe.renew(&ask);
-        let timeout = self.settings.timeout.min((tenure.pace() / 3).max(RENEW_TIMEOUT_MIN));
+        let timeout = self.settings.timeout.min((tenure.lease().duration() / 3).max(RENEW_TIMEOUT_MIN));
         let call = self.run_within(call, Purpose::Renew(wire), timeout);
         self.timers.clear(Timer::Renew(wire));
         if let Some(tenure) = self.tenures.get_mut(&wire) {

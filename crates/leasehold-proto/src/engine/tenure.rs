@@ -22,7 +22,8 @@ use crate::owner::{Owner, WireOwner};
 pub(super) struct Tenure {
     pub(super) subject: Subject,
     pub(super) owner: Owner,
-    pub(super) lease: Lease,
+    /// The longest lease that any call has asked for: what the server may still keep when all else is unknown.
+    pub(super) longest: Lease,
     pub(super) holds: BTreeMap<Id, Hold>,
     /// Acquires that raise the count, granted in this order.
     pub(super) entering: VecDeque<Id>,
@@ -55,6 +56,7 @@ pub(super) struct Tenure {
 pub(super) struct Hold {
     pub(super) claimed: bool,
     pub(super) watchdog: bool,
+    pub(super) lease: Lease,
     /// When it ends at the latest.
     pub(super) ends_at: Moment,
     /// How often the watchdog may still renew it.
@@ -67,6 +69,7 @@ impl Hold {
         Self {
             claimed: false,
             watchdog: request.watchdog,
+            lease: request.lease,
             ends_at: request.max_hold.map_or(Moment::NEVER, |most| from + most),
             renewals_left: request.max_renewals,
         }
@@ -102,6 +105,11 @@ impl Tenure {
         }
     }
 
+    /// The lease that renewals ask for and are paced by.
+    pub(super) fn lease(&self) -> Lease {
+        self.holds.values().map(|hold| hold.lease).max().unwrap_or(self.longest)
+    }
+
     /// When the last of its holds ends at the latest.
     pub(super) fn ends_at(&self) -> Moment {
         self.holds.values().map(|hold| hold.ends_at).max().unwrap_or(Moment::NEVER)
@@ -133,7 +141,7 @@ impl Engine {
         let tenure = Tenure {
             subject: request.subject.clone(),
             owner: request.owner,
-            lease: request.lease,
+            longest: request.lease,
             holds: BTreeMap::from([(id, Hold::new(&request, sent_at))]),
             entering: VecDeque::new(),
             kept: 0,
@@ -223,7 +231,7 @@ impl Engine {
     /// The last hold is gone: renewal stops here, and only then the release is sent.
     fn end_tenure(&mut self, now: Moment, wire: WireOwner, report: Option<Id>) {
         if let Some(tenure) = self.forget(wire) {
-            self.begin_parting(now, wire, &tenure.subject, tenure.lease, Cause::Release);
+            self.begin_parting(now, wire, &tenure.subject, tenure.longest, Cause::Release);
             for id in tenure.reports.into_iter().chain(report) {
                 self.report_parting(wire, id);
             }
@@ -269,7 +277,7 @@ impl Engine {
         }
         tenure.lost = Some(reason);
         let doubtful = tenure.uncertain || tenure.setting.is_some() || tenure.renewing.is_some();
-        let (subject, lease) = (tenure.subject.clone(), tenure.lease);
+        let (subject, lease) = (tenure.subject.clone(), tenure.longest);
         let entering: Vec<Id> = tenure.entering.iter().copied().collect();
         let holds: Vec<Id> = tenure.holds.keys().copied().collect();
         let reports = std::mem::take(&mut tenure.reports);

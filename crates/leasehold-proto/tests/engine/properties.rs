@@ -63,7 +63,8 @@ fn check(users: usize, wait: Wait, budget: Budget, choices: &[u16]) -> Result<()
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
+    // What fails is printed, and belongs into `scenarios`, where it can be read.
+    #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn waiters_for_ever_are_served_and_nothing_is_left(choices in prop::collection::vec(any::<u16>(), 0..600)) {

@@ -269,3 +269,17 @@ fn each_hold_has_its_own_number_of_renewals() {
     desk.step(10_000, Event::Tick);
     assert_eq!(desk.engine.lost(Id(1), ms(10_000)), Some(LostReason::Expired));
 }
+
+#[test]
+fn a_longer_lease_goes_with_the_hold_that_asked_for_it() {
+    let mut desk = Desk::new();
+    desk.hold(0, 1, request(1, 3_000));
+    let entered = desk.hold(2, 2, request(1, 30_000));
+    assert_eq!(entered.argument("lease_ms"), Some("30000"));
+    desk.release(4, 2, 9);
+    desk.answer(5, Ok(Reply::Int(0)));
+    desk.step(1_100, Event::Tick);
+    desk.step(2_200, Event::Tick);
+    let renewal = desk.sent.iter().find(|(_, call)| call.verb() == Verb::Renew);
+    assert_eq!(renewal.map(|(_, call)| call.argument("lease_ms")), Some(Some("3000")));
+}

@@ -61,7 +61,8 @@ pub enum AcquireError {
     #[error("not acquired, nothing is locked")]
     Store(#[source] StoreError),
     /// The server may have run the script. If it did, it is undone as soon as the server answers, and the lease
-    /// bounds it in any case.
+    /// bounds it in any case. Only a server that stands still for longer may run it later yet, when it goes on; the undo
+    /// then follows at once.
     #[error("unknown whether acquired; free of this attempt again within {free_within:?}")]
     Unknown {
         /// By when, counted from the error, nothing of this attempt is left on the server.

@@ -323,7 +323,8 @@ impl Engine {
         }
     }
 
-    fn waiting(&self, id: Id) -> Option<(&Request, &Asking)> {
+    /// A ticket that stands in line, and what it knows of its questions.
+    pub(super) fn waiting(&self, id: Id) -> Option<(&Request, &Asking)> {
         let Some(Ticket::Acquire(acquiring)) = self.tickets.get(&id) else {
             return None;
         };

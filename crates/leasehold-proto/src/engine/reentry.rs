@@ -39,18 +39,11 @@ impl Engine {
     pub(super) fn enter_from_line(&mut self, now: Moment, granted: &Request, wire: WireOwner) {
         let line: Vec<Id> = self.lines.get(&granted.subject).into_iter().flatten().copied().collect();
         for id in line {
-            let same_owner = matches!(self.tickets.get(&id), Some(Ticket::Acquire(waiting))
-                if waiting.request.owner == granted.owner && matches!(waiting.stage, Stage::Waiting(_)));
-            if same_owner {
-                if let Some(Ticket::Acquire(waiting)) = self.tickets.get(&id)
-                    && let Stage::Waiting(asking) = &waiting.stage
-                {
-                    let (request, asking) = (waiting.request.clone(), asking.clone());
-                    self.undo_asked(now, &request, &asking);
-                }
-                self.timers.clear(Timer::Ask(id));
+            let Some((request, asking)) = self.waiting(id) else { continue };
+            if request.owner == granted.owner {
+                let (request, asking) = (request.clone(), asking.clone());
+                self.leave_line(now, id, &request, &asking);
                 self.enter(now, id, wire);
-                self.step_out(now, id, &granted.subject);
             }
         }
     }
@@ -127,16 +120,13 @@ impl Engine {
         }
         let subject = tenure.subject.clone();
         let answer = match setting.carries.is_empty() {
-            true => result.and_then(|reply| subject.read_lowered(&reply)),
-            false => result.and_then(|reply| subject.read_renewed(&reply)),
+            true => subject.read_lowered(result),
+            false => subject.read_renewed(result),
         };
         match answer {
             Ok(Renewal::Renewed) => self.count_stands(now, wire, setting),
             Ok(Renewal::TakenOver) => self.lose(now, wire, LostReason::TakenOver),
             Ok(Renewal::Gone) => self.lose(now, wire, LostReason::Deleted),
-            Err(error) if error.kind == StoreErrorKind::WrongType => {
-                self.lose(now, wire, LostReason::TakenOver);
-            }
             Err(error) => self.count_failed(now, wire, &setting, error),
         }
     }
@@ -238,17 +228,27 @@ impl Engine {
 }
 
 impl Subject {
-    /// What a re-entry's reply means.
-    pub(super) fn read_renewed(&self, reply: &Reply) -> Result<Renewal, StoreError> {
-        self.recipe.read_renew(reply).ok_or_else(|| self.malformed(Verb::Renew))
-    }
-
-    /// What the release of one hold of several means, in the words of a renewal.
-    fn read_lowered(&self, reply: &Reply) -> Result<Renewal, StoreError> {
-        match self.recipe.read_release(reply) {
-            Some(true) => Ok(Renewal::Renewed),
-            Some(false) => Ok(Renewal::Gone),
-            None => Err(self.malformed(Verb::Release)),
+    /// What the outcome of a renewal means, or of a re-entry, which is one.
+    pub(super) fn read_renewed(&self, outcome: Result<Reply, StoreError>) -> Result<Renewal, StoreError> {
+        match outcome.map(|reply| self.recipe.read_renew(&reply)) {
+            Ok(Some(renewal)) => Ok(renewal),
+            Ok(None) => Err(self.malformed(Verb::Renew)),
+            Err(error) => taken_over_or(error),
         }
     }
+
+    /// What the outcome of the release of one hold of several means, in the words of a renewal.
+    fn read_lowered(&self, outcome: Result<Reply, StoreError>) -> Result<Renewal, StoreError> {
+        match outcome.map(|reply| self.recipe.read_release(&reply)) {
+            Ok(Some(true)) => Ok(Renewal::Renewed),
+            Ok(Some(false)) => Ok(Renewal::Gone),
+            Ok(None) => Err(self.malformed(Verb::Release)),
+            Err(error) => taken_over_or(error),
+        }
+    }
+}
+
+/// A key of another type under a hold means that somebody has put something else there.
+fn taken_over_or(error: StoreError) -> Result<Renewal, StoreError> {
+    if error.kind == StoreErrorKind::WrongType { Ok(Renewal::TakenOver) } else { Err(error) }
 }

@@ -14,7 +14,7 @@ use crate::backoff;
 use crate::call::Reply;
 use crate::lease::{LEASE_MIN, Lease};
 use crate::moment::Moment;
-use crate::outcome::{Applied, StoreError, StoreErrorKind};
+use crate::outcome::{Applied, StoreError};
 use crate::owner::WireOwner;
 use crate::recipe::{Ask, Renewal};
 
@@ -109,8 +109,7 @@ impl Engine {
             return;
         }
         let subject = tenure.subject.clone();
-        let answer = result.and_then(|reply| subject.read_renewed(&reply));
-        match answer {
+        match subject.read_renewed(result) {
             Ok(Renewal::Renewed) => {
                 tenure.renew_failures = 0;
                 for hold in tenure.holds.values_mut() {
@@ -121,9 +120,6 @@ impl Engine {
             }
             Ok(Renewal::Gone) => self.lose(now, wire, LostReason::Deleted),
             Ok(Renewal::TakenOver) => self.lose(now, wire, LostReason::TakenOver),
-            Err(error) if error.kind == StoreErrorKind::WrongType => {
-                self.lose(now, wire, LostReason::TakenOver);
-            }
             Err(error) => self.renewal_failed(now, wire, &error),
         }
     }
@@ -135,10 +131,8 @@ impl Engine {
         tenure.renew_failures += 1;
         tenure.uncertain |= error.applied == Applied::Unknown;
         let remaining = tenure.remaining(now);
-        for waiting in std::mem::take(&mut tenure.ensuring) {
-            let failure = EnsureFailure::Unconfirmed { remaining, error: error.clone() };
-            self.settle_if_wanted(waiting.id, Settlement::Ensured(Err(failure)));
-        }
+        let ensuring = std::mem::take(&mut tenure.ensuring);
+        self.fail_ensuring(ensuring, &EnsureFailure::Unconfirmed { remaining, error: error.clone() });
         self.plan_renewal(now, wire);
     }
 
@@ -203,6 +197,13 @@ impl Engine {
         }
         if again {
             self.send_renewal(now, wire);
+        }
+    }
+
+    /// Tells those who wanted more validity why they do not get it.
+    pub(super) fn fail_ensuring(&mut self, ensuring: Vec<Ensuring>, failure: &EnsureFailure) {
+        for waiting in ensuring {
+            self.settle_if_wanted(waiting.id, Settlement::Ensured(Err(failure.clone())));
         }
     }
 

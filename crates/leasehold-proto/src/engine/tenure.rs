@@ -252,19 +252,22 @@ impl Engine {
 
     /// Takes a tenure out of the engine, and every timer of it.
     pub(super) fn forget(&mut self, wire: WireOwner) -> Option<Tenure> {
-        let tenure = self.tenures.remove(&wire)?;
-        for timer in [Timer::Expire(wire), Timer::Renew(wire), Timer::Count(wire)] {
-            self.timers.clear(timer);
-        }
+        let mut tenure = self.tenures.remove(&wire)?;
+        self.clear_timers(wire);
         let holder = (tenure.subject.clone(), tenure.owner);
         if self.holders.get(&holder) == Some(&wire) {
             self.holders.remove(&holder);
         }
-        for ensuring in &tenure.ensuring {
-            let failure = EnsureFailure::Lost(tenure.lost.unwrap_or(LostReason::Closed));
-            self.settle_if_wanted(ensuring.id, Settlement::Ensured(Err(failure)));
-        }
+        let failure = EnsureFailure::Lost(tenure.lost.unwrap_or(LostReason::Closed));
+        self.fail_ensuring(std::mem::take(&mut tenure.ensuring), &failure);
         Some(tenure)
+    }
+
+    /// Nothing of a tenure has to be come back to.
+    fn clear_timers(&mut self, wire: WireOwner) {
+        for timer in [Timer::Expire(wire), Timer::Renew(wire), Timer::Count(wire)] {
+            self.timers.clear(timer);
+        }
     }
 
     /// The tenure is over though holds are left: they are told, and nothing renews it any more.
@@ -282,9 +285,7 @@ impl Engine {
         let holds: Vec<Id> = tenure.holds.keys().copied().collect();
         let reports = std::mem::take(&mut tenure.reports);
         let ensuring = std::mem::take(&mut tenure.ensuring);
-        for timer in [Timer::Expire(wire), Timer::Renew(wire), Timer::Count(wire)] {
-            self.timers.clear(timer);
-        }
+        self.clear_timers(wire);
         if doubtful || reason == LostReason::Closed {
             self.begin_parting(now, wire, &subject, lease, Cause::Release);
         }
@@ -294,10 +295,7 @@ impl Engine {
         for id in reports {
             self.settle_if_wanted(id, Settlement::Released(Ok(false)));
         }
-        for waiting in ensuring {
-            let failure = EnsureFailure::Lost(reason);
-            self.settle_if_wanted(waiting.id, Settlement::Ensured(Err(failure)));
-        }
+        self.fail_ensuring(ensuring, &EnsureFailure::Lost(reason));
         for id in holds {
             self.wake(id);
         }

@@ -7,10 +7,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_proto::Owner;
 use leasehold_proto::engine::{CloseReport, Event, Settings, Settlement};
+use leasehold_proto::{Owner, StoreError};
+use leasehold_store::{Runtime, Store};
 
-use crate::connect::connect;
+use crate::connect::{connect, start};
 use crate::error::ConnectError;
 use crate::lock::{IntoName, Lock};
 use crate::shared::{Forked, Handle};
@@ -140,6 +141,35 @@ impl ClientBuilder {
     /// # Cancel safety
     /// Dropping the future ends the attempt; nothing is left behind.
     pub async fn connect(self, url: &str) -> Result<Client, ConnectError> {
+        self.check()?;
+        Ok(Client::new(connect(url, self.settings).await?))
+    }
+
+    /// Connects to a store of one's own, in a world of one's own: for back ends and simulators, which implement the
+    /// traits of `leasehold-store`. `open` is called where the runtime starts the driver; `server` names the store in
+    /// errors.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect), by what `open` says.
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends the attempt; nothing is left behind.
+    pub async fn connect_over<R, S, O>(
+        self,
+        runtime: &R,
+        server: &str,
+        open: O,
+    ) -> Result<Client, ConnectError>
+    where
+        R: Runtime + Clone,
+        S: Store,
+        O: AsyncFnOnce() -> Result<S, StoreError> + Send + 'static,
+    {
+        self.check()?;
+        Ok(Client::new(start(runtime, self.settings, server.to_owned(), open).await?))
+    }
+
+    fn check(&self) -> Result<(), ConnectError> {
         for (setting, given) in
             [("timeout", self.settings.timeout), ("poll interval", self.settings.poll_interval)]
         {
@@ -147,7 +177,7 @@ impl ClientBuilder {
                 return Err(ConnectError::TooShort { setting, given });
             }
         }
-        Ok(Client::new(connect(url, self.settings).await?))
+        Ok(())
     }
 }
 

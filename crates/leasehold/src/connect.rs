@@ -27,8 +27,8 @@ pub(crate) async fn connect(url: &str, settings: Settings) -> Result<Arc<Handle>
     start(&TokioRuntime, settings, server, async move || Redis::connect(&url, options).await).await
 }
 
-/// Starts a driver on a thread of its own, which opens the store there, and waits until it is open.
-async fn start<R, S, O>(
+/// Starts a driver where the runtime puts it, which opens the store there, and waits until it is open.
+pub(crate) async fn start<R, S, O>(
     runtime: &R,
     settings: Settings,
     server: String,
@@ -47,6 +47,7 @@ where
     let driver = move || async move {
         let opened = match alarms.alarm() {
             Ok(alarm) => tokio::select! {
+                biased;
                 opened = open() => match opened {
                     Ok(store) => Ok((store, alarm)),
                     Err(source) => Err(ConnectError::Store { server, source }),

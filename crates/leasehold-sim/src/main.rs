@@ -1,0 +1,2 @@
+//! The simulator's command.
+fn main() {}

@@ -7,6 +7,8 @@
 
 #[cfg(feature = "redis")]
 pub mod redis;
+#[cfg(any(feature = "redis", feature = "embedded"))]
+mod refusal;
 pub mod runtime;
 pub mod store;
 pub mod tokio_runtime;

@@ -1,0 +1,203 @@
+//! What a server's error texts mean, for whatever back end reads them.
+//!
+//! Invariant: a text means [`Applied::No`] only when the server cannot have executed the script, or refused its first
+//! write.
+//! Called by: the back ends, each where it reads replies.
+
+use leasehold_proto::{Applied, StoreErrorKind};
+
+/// The longest error text that is kept, in characters.
+const TEXT_MAX: usize = 300;
+
+use Applied::{No, Unknown};
+use StoreErrorKind as Kind;
+
+/// Error codes, the first word of the text. In a script, `WRONGTYPE` may come after other writes; the rest come before
+/// the script or instead of its first write.
+const CODES: [(&str, Kind, Applied); 20] = [
+    ("NOSCRIPT", Kind::Server, No),
+    ("BUSY", Kind::Busy, No),
+    ("LOADING", Kind::Loading, No),
+    ("MASTERDOWN", Kind::MasterDown, No),
+    ("READONLY", Kind::ReadOnly, No),
+    ("NOREPLICAS", Kind::NoReplicas, No),
+    ("OOM", Kind::OutOfMemory, No),
+    ("MISCONF", Kind::Misconfigured, No),
+    ("CLUSTERDOWN", Kind::ClusterDown, No),
+    ("MOVED", Kind::WrongNode, No),
+    ("ASK", Kind::WrongNode, No),
+    ("CROSSSLOT", Kind::WrongNode, No),
+    ("TRYAGAIN", Kind::TryAgain, No),
+    ("NOPERM", Kind::PermissionDenied, No),
+    // Protected mode: nobody may connect from elsewhere until the server has a password.
+    ("DENIED", Kind::AuthenticationFailed, No),
+    ("NOAUTH", Kind::AuthenticationFailed, No),
+    ("WRONGPASS", Kind::AuthenticationFailed, No),
+    ("WRONGTYPE", Kind::WrongType, Unknown),
+    // Our scripts' own check of their arguments, before the first write.
+    ("LOCKERR", Kind::Server, No),
+    ("NOTBUSY", Kind::Server, No),
+];
+
+/// Errors without a code of their own, by the beginning of what follows `ERR `.
+const TEXTS: [(&str, Kind, Applied); 13] = [
+    ("max number of clients reached", Kind::TooManyClients, No),
+    ("invalid password", Kind::AuthenticationFailed, No),
+    ("AUTH <password> called without any password configured", Kind::AuthenticationFailed, No),
+    ("Client sent AUTH, but no password is set", Kind::AuthenticationFailed, No),
+    ("DB index is out of range", Kind::Server, No),
+    ("invalid DB index", Kind::Server, No),
+    // In a script, so the writes before it stay.
+    ("The user executing the script can't run this command", Kind::PermissionDenied, Unknown),
+    ("The user executing the script can't access at least one of the keys", Kind::PermissionDenied, Unknown),
+    ("ACL failure in script", Kind::PermissionDenied, Unknown),
+    ("Script attempted to access a non local key", Kind::WrongNode, Unknown),
+    ("Attempted to access a non local key", Kind::WrongNode, Unknown),
+    ("hash value is not an integer", Kind::WrongType, Unknown),
+    ("increment or decrement would overflow", Kind::WrongType, Unknown),
+];
+
+/// What a server said, cut and escaped: the cause below an error.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("the server said {0:?}")]
+pub(crate) struct Said(String);
+
+impl Said {
+    pub(crate) fn new(text: &str) -> Self {
+        Self(text.chars().take(TEXT_MAX).collect())
+    }
+
+    #[cfg(feature = "redis")]
+    /// Whether it is in the table, and so known not to repeat what was sent.
+    pub(crate) fn is_known(&self) -> bool {
+        find(&self.0).is_some()
+    }
+}
+
+/// What an error text means, and whether the script may have run.
+pub(crate) fn classify(text: &str) -> (Kind, Applied) {
+    find(text).unwrap_or((Kind::Server, Unknown))
+}
+
+fn find(text: &str) -> Option<(Kind, Applied)> {
+    let (code, rest) = text.split_once(' ').unwrap_or((text, ""));
+    let row = match code {
+        "ERR" => TEXTS.iter().find(|(beginning, ..)| rest.starts_with(beginning)),
+        _ => CODES.iter().find(|(known, ..)| *known == code),
+    };
+    row.map(|&(_, kind, applied)| (kind, applied))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Texts of redis-server 7.0.15 unless another version is named.
+    const SAID: [(&str, Kind, Applied); 34] = [
+        ("NOSCRIPT No matching script. Please use EVAL.", Kind::Server, No),
+        (
+            "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
+            Kind::Busy,
+            No,
+        ),
+        ("LOADING Redis is loading the dataset in memory", Kind::Loading, No),
+        (
+            "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+            Kind::MasterDown,
+            No,
+        ),
+        (
+            "READONLY You can't write against a read only replica. script: c0ffee, on @user_script:1.",
+            Kind::ReadOnly,
+            No,
+        ),
+        (
+            "NOREPLICAS Not enough good replicas to write. script: c0ffee, on @user_script:1.",
+            Kind::NoReplicas,
+            No,
+        ),
+        ("OOM command not allowed when used memory > 'maxmemory'. script: c0ffee", Kind::OutOfMemory, No),
+        (
+            "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist",
+            Kind::Misconfigured,
+            No,
+        ),
+        ("CLUSTERDOWN The cluster is down", Kind::ClusterDown, No),
+        ("CLUSTERDOWN Hash slot not served", Kind::ClusterDown, No),
+        ("MOVED 866 127.0.0.1:7001", Kind::WrongNode, No),
+        ("ASK 866 127.0.0.1:7001", Kind::WrongNode, No),
+        ("TRYAGAIN Multiple keys request during rehashing of slot", Kind::TryAgain, No),
+        ("CROSSSLOT Keys in request don't hash to the same slot", Kind::WrongNode, No),
+        ("NOPERM this user has no permissions to run the 'evalsha' command", Kind::PermissionDenied, No),
+        (
+            "DENIED Redis is running in protected mode because protected mode is enabled",
+            Kind::AuthenticationFailed,
+            No,
+        ),
+        ("NOAUTH Authentication required.", Kind::AuthenticationFailed, No),
+        ("WRONGPASS invalid username-password pair or user is disabled.", Kind::AuthenticationFailed, No),
+        (
+            "WRONGTYPE Operation against a key holding the wrong kind of value script: c0ffee",
+            Kind::WrongType,
+            Unknown,
+        ),
+        ("LOCKERR acquire: lease_ms and count must be whole and positive", Kind::Server, No),
+        ("ERR max number of clients reached", Kind::TooManyClients, No),
+        (
+            "ERR AUTH <password> called without any password configured for the default user. Are you sure",
+            Kind::AuthenticationFailed,
+            No,
+        ),
+        (
+            "ERR The user executing the script can't run this command or subcommand script: c0ffee",
+            Kind::PermissionDenied,
+            Unknown,
+        ),
+        (
+            "ERR The user executing the script can't access at least one of the keys mentioned",
+            Kind::PermissionDenied,
+            Unknown,
+        ),
+        // Valkey 9.1.2.
+        (
+            "ERR Attempted to access a non local key in a cluster node script: on @user_script:3.",
+            Kind::WrongNode,
+            Unknown,
+        ),
+        // Redis 7.2 and later.
+        (
+            "ERR ACL failure in script: User lock has no permissions to run the 'set' command",
+            Kind::PermissionDenied,
+            Unknown,
+        ),
+        (
+            "ERR Script attempted to access a non local key in a cluster node script: c0ffee",
+            Kind::WrongNode,
+            Unknown,
+        ),
+        ("ERR hash value is not an integer script: c0ffee, on @user_script:1.", Kind::WrongType, Unknown),
+        ("ERR increment or decrement would overflow script: c0ffee", Kind::WrongType, Unknown),
+        ("ERR invalid expire time in 'pexpire' command script: c0ffee", Kind::Server, Unknown),
+        (
+            "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)",
+            Kind::Server,
+            Unknown,
+        ),
+        ("ERR WAIT cannot be used with replica instances. Please also note", Kind::Server, Unknown),
+        ("ERR", Kind::Server, Unknown),
+        ("", Kind::Server, Unknown),
+    ];
+
+    #[test]
+    fn every_text_of_the_table_has_its_kind_and_says_whether_it_applied() {
+        for (text, kind, applied) in SAID {
+            assert_eq!(classify(text), (kind, applied), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_code_is_a_whole_word() {
+        assert_eq!(classify("BUSYKEY Target key name already exists."), (Kind::Server, Unknown));
+        assert_eq!(classify("BUSYGROUP Consumer Group name already exists"), (Kind::Server, Unknown));
+    }
+}

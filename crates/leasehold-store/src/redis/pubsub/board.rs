@@ -3,7 +3,7 @@
 //! Invariant: a channel is on the board as long as somebody listens to it.
 //! Called by: the subscription task and its session.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use leasehold_proto::Channel;
 use tokio::sync::mpsc::UnboundedSender;
@@ -11,9 +11,9 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::Order;
 use crate::store::Heard;
 
-/// The listeners of all channels.
+/// The listeners of all channels, in the channels' order, so that what is sent depends on nothing else.
 #[derive(Default)]
-pub(super) struct Board(HashMap<Channel, Entry>);
+pub(super) struct Board(BTreeMap<Channel, Entry>);
 
 struct Entry {
     /// The first listener's number: a channel that was left and joined again has another one, so that a late

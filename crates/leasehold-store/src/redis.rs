@@ -7,7 +7,8 @@
 //! # How it works
 //! Two connections: commands travel on one (`link`, behind `standalone`, which replaces it when it broke), messages on
 //! the other (`pubsub`), because a connection that carries both can hand replies to the wrong caller. `connect` opens
-//! them. Every close is a reset, so that bytes which the server has not received are gone.
+//! them, over `socket`s or over what a simulator puts in their place ([`Dial`]). Every close is a reset, so that bytes
+//! which the server has not received are gone.
 
 mod connect;
 mod error;
@@ -19,5 +20,6 @@ mod standalone;
 mod url;
 
 pub use connect::ConnectOptions;
+pub use socket::{Dial, Socket};
 pub use standalone::Redis;
-pub use url::{ServerUrl, UrlError};
+pub use url::{Address, ServerUrl, UrlError};

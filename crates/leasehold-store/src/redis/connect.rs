@@ -8,6 +8,7 @@
 //! The handshake speaks on the bare stream, before any task owns it: an error that the server volunteers, such as its
 //! limit of clients, is then read as the answer to whatever was asked first, and not lost.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use combine::parser::combinator::AnySendSyncPartialState;
@@ -19,7 +20,7 @@ use tokio::io::{AsyncRead, AsyncWriteExt};
 
 use super::error::Failure;
 use super::eval::{malformed, refusal};
-use super::socket::{Socket, dial};
+use super::socket::{Dial, Socket};
 use super::url::ServerUrl;
 use crate::tokio_runtime::within;
 
@@ -46,6 +47,14 @@ impl ConnectOptions {
     }
 }
 
+/// Where the connections of a store go, and through what.
+#[derive(Debug)]
+pub(super) struct Server {
+    pub(super) url: ServerUrl,
+    pub(super) options: ConnectOptions,
+    pub(super) dialer: Arc<dyn Dial>,
+}
+
 /// A connection that is ready for commands.
 pub(super) struct Opened {
     pub(super) socket: Socket,
@@ -56,14 +65,16 @@ pub(super) struct Opened {
 }
 
 /// Opens a connection.
-pub(super) async fn open(url: &ServerUrl, options: ConnectOptions) -> Result<Opened, Failure> {
+pub(super) async fn open(server: &Server) -> Result<Opened, Failure> {
+    let limit = server.options.timeout;
     let mut dialled = false;
     let attempt = async {
-        let socket = dial(&url.address, options.timeout).await.map_err(Failure::unreachable)?;
+        let dial = server.dialer.dial(&server.url.address, limit);
+        let socket = dial.await.map_err(Failure::unreachable)?;
         dialled = true;
-        greet(socket, url).await.map_err(Failure::of_connect)
+        greet(socket, &server.url).await.map_err(Failure::of_connect)
     };
-    match within(options.timeout, attempt).await {
+    match within(limit, attempt).await {
         Some(outcome) => outcome,
         None if dialled => Err(Failure::new(StoreErrorKind::Timeout, Applied::No)),
         None => Err(Failure::unreachable(std::io::ErrorKind::TimedOut.into())),

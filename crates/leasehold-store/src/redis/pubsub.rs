@@ -12,6 +12,7 @@
 mod board;
 mod session;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -20,10 +21,9 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use self::board::Board;
 use self::session::serve;
-use super::connect::{ConnectOptions, open};
-use super::url::ServerUrl;
+use super::connect::{Server, open};
 use crate::store::{Heard, Subscription};
-use crate::tokio_runtime::{Task, jittered, pause, spawn};
+use crate::tokio_runtime::{Task, pause, spawn};
 
 /// The wait before the first attempt to connect again, and the longest.
 const BACKOFF: Duration = Duration::from_millis(20);
@@ -46,9 +46,9 @@ pub(super) struct Listener {
 
 impl Listener {
     /// Starts the task; it connects with the first subscription.
-    pub(super) fn start(url: ServerUrl, options: ConnectOptions) -> Self {
+    pub(super) fn start(server: Arc<Server>) -> Self {
         let (orders, received) = unbounded_channel();
-        let task = spawn(listen(url, options, received));
+        let task = spawn(listen(server, received));
         Self { orders, next_id: AtomicU64::new(0), _task: task }
     }
 
@@ -63,7 +63,7 @@ impl Listener {
     }
 }
 
-async fn listen(url: ServerUrl, options: ConnectOptions, mut orders: UnboundedReceiver<Order>) {
+async fn listen(server: Arc<Server>, mut orders: UnboundedReceiver<Order>) {
     let mut board = Board::default();
     let mut backoff = BACKOFF;
     loop {
@@ -71,12 +71,12 @@ async fn listen(url: ServerUrl, options: ConnectOptions, mut orders: UnboundedRe
             let Some(order) = orders.recv().await else { return };
             board.apply(order);
         }
-        if let Ok(opened) = open(&url, options).await
+        if let Ok(opened) = open(&server).await
             && serve(opened, &mut board, &mut orders).await
         {
             backoff = BACKOFF;
         }
-        pause(jittered(backoff)).await;
+        pause(server.dialer.jitter(backoff)).await;
         backoff = (backoff * 2).min(BACKOFF_MAX);
     }
 }

@@ -1,20 +1,23 @@
-//! The stream under a connection.
+//! The streams under a store's connections, and where they come from.
 //!
-//! Invariant: closing it is a reset: what the server's machine has not received by then is never delivered. (On a unix
-//! socket there is no such time between: what was written is received.)
-//! Called by: `connect`.
+//! Invariant: closing a real stream is a reset: what the server's machine has not received by then is never delivered.
+//! (On a unix socket there is no such time between: what was written is received.)
+//! Called by: `connect`, which dials; `pubsub`, for its pauses.
 
+use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::time::Duration;
 
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use redis::aio::AsyncStream;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpStream, UnixStream, lookup_host};
 
 use super::url::Address;
-use crate::tokio_runtime::within;
+use crate::tokio_runtime::{jittered, within};
 
 /// How long a connection is silent before the system asks whether the other side is still there.
 const KEEPALIVE_AFTER: Duration = Duration::from_secs(10);
@@ -26,11 +29,41 @@ const KEEPALIVE_RETRIES: u32 = 3;
 const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(15);
 
 /// A byte stream to a server.
-pub(super) type Socket = Pin<Box<dyn AsyncStream + Send>>;
+pub type Socket = Pin<Box<dyn AsyncStream + Send>>;
+
+/// What a Redis store needs of the world outside: streams to its server, and chance.
+///
+/// [`Redis::connect`](super::Redis::connect) uses the operating system's. Simulators and fuzzers bring their own, with
+/// which a run repeats itself: the store's only other source of what it does next is the clock of the tokio runtime
+/// that it runs on.
+pub trait Dial: fmt::Debug + Send + Sync + 'static {
+    /// Opens a stream. The caller gives up after `limit` by dropping the future.
+    ///
+    /// Dropping the stream must close it, and what was written and not delivered by then should be lost: a call whose
+    /// connection was closed must not come up again much later.
+    fn dial<'a>(&'a self, address: &'a Address, limit: Duration) -> BoxFuture<'a, io::Result<Socket>>;
+
+    /// Half of `span` to the whole of it, by chance, so that clients that failed together do not come back together.
+    fn jitter(&self, span: Duration) -> Duration;
+}
+
+/// The operating system's sockets and random numbers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RealSockets;
+
+impl Dial for RealSockets {
+    fn dial<'a>(&'a self, address: &'a Address, limit: Duration) -> BoxFuture<'a, io::Result<Socket>> {
+        dial(address, limit).boxed()
+    }
+
+    fn jitter(&self, span: Duration) -> Duration {
+        jittered(span)
+    }
+}
 
 /// Opens a stream. A host name is resolved anew each time and all its addresses are tried, each for an equal share of
 /// `limit`, so that one that swallows packets does not hide the others.
-pub(super) async fn dial(address: &Address, limit: Duration) -> io::Result<Socket> {
+async fn dial(address: &Address, limit: Duration) -> io::Result<Socket> {
     let (host, port) = match address {
         Address::Tcp { host, port } => (host.as_str(), *port),
         Address::Unix { path } => return Ok(Box::pin(UnixStream::connect(path).await?)),
@@ -68,9 +101,38 @@ fn configure(stream: &TcpStream) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use tokio::io::{AsyncWriteExt, duplex};
     use tokio::net::TcpListener;
 
+    use super::super::{ConnectOptions, Redis, ServerUrl};
     use super::*;
+
+    /// Streams on whose other end somebody has already said that he is there.
+    #[derive(Debug)]
+    struct Duplex;
+
+    impl Dial for Duplex {
+        fn dial<'a>(&'a self, _: &'a Address, _: Duration) -> BoxFuture<'a, io::Result<Socket>> {
+            async {
+                let (here, mut there) = duplex(64);
+                there.write_all(b"+PONG\r\n").await?;
+                Ok(Box::pin(here) as Socket)
+            }
+            .boxed()
+        }
+
+        fn jitter(&self, span: Duration) -> Duration {
+            span
+        }
+    }
+
+    #[tokio::test]
+    async fn a_store_connects_through_what_it_is_given() {
+        let url = ServerUrl::parse("redis://no-such-host.invalid").unwrap();
+        assert!(Redis::connect_through(&url, ConnectOptions::default(), Arc::new(Duplex)).await.is_ok());
+    }
 
     #[tokio::test]
     async fn a_stream_resets_on_close_and_notices_a_dead_peer() {

@@ -20,10 +20,11 @@ use leasehold_proto::{Applied, Call, Channel, Reply, StoreError, StoreErrorKind,
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 
-use super::connect::{ConnectOptions, open};
+use super::connect::{ConnectOptions, Server, open};
 use super::error::Failure;
 use super::link::{Carried, Link, Outcome};
 use super::pubsub::Listener;
+use super::socket::{Dial, RealSockets};
 use super::url::ServerUrl;
 use crate::store::{Heard, Store, Subscription};
 use crate::tokio_runtime::{Task, pause, spawn};
@@ -47,12 +48,25 @@ impl Redis {
     /// `Malformed` when it is no Redis, `AuthenticationFailed`, `TooManyClients`, `Loading` or another kind that the
     /// server's answer has. No error repeats the password.
     pub async fn connect(url: &ServerUrl, options: ConnectOptions) -> Result<Self, StoreError> {
+        Self::connect_through(url, options, Arc::new(RealSockets)).await
+    }
+
+    /// Connects over streams of one's own: for simulators and fuzzers.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect), by what the dialer and the other end of its streams do.
+    pub async fn connect_through(
+        url: &ServerUrl,
+        options: ConnectOptions,
+        dialer: Arc<dyn Dial>,
+    ) -> Result<Self, StoreError> {
         let failed = |failure: Failure| failure.during(Verb::Connect, Arc::from(""));
-        let mut opened = open(url, options).await.map_err(failed)?;
+        let server = Arc::new(Server { url: url.clone(), options, dialer });
+        let mut opened = open(&server).await.map_err(failed)?;
         mem::replace(&mut opened.greeting, Ok(())).map_err(failed)?;
         let link = Link::over(opened).await.map_err(failed)?;
-        let lane = Lane { url: url.clone(), options, state: Mutex::new(State::Live(Arc::new(link))) };
-        Ok(Self { lane: Arc::new(lane), listener: Listener::start(url.clone(), options) })
+        let lane = Lane { server: Arc::clone(&server), state: Mutex::new(State::Live(Arc::new(link))) };
+        Ok(Self { lane: Arc::new(lane), listener: Listener::start(server) })
     }
 }
 
@@ -80,14 +94,13 @@ impl Drop for Redis {
 
 impl std::fmt::Debug for Redis {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Redis({})", self.lane.url)
+        write!(f, "Redis({})", self.lane.server.url)
     }
 }
 
 /// Where commands travel.
 struct Lane {
-    url: ServerUrl,
-    options: ConnectOptions,
+    server: Arc<Server>,
     state: Mutex<State>,
 }
 
@@ -162,7 +175,7 @@ impl Lane {
     }
 
     async fn connect(self: Arc<Self>) {
-        let outcome = match open(&self.url, self.options).await {
+        let outcome = match open(&self.server).await {
             Ok(opened) => Link::over(opened).await,
             Err(failure) => Err(failure),
         };

@@ -29,10 +29,21 @@ pub struct ServerUrl {
     pub(super) db: u32,
 }
 
-#[derive(Clone, PartialEq, Eq)]
-pub(super) enum Address {
-    Tcp { host: String, port: u16 },
-    Unix { path: PathBuf },
+/// Where a server listens; what a [`Dial`](super::Dial) is given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// On a port of a host.
+    Tcp {
+        /// A name or an address; an IPv6 address without its brackets.
+        host: String,
+        /// From 1 on.
+        port: u16,
+    },
+    /// At a socket in the file system.
+    Unix {
+        /// Its absolute path.
+        path: PathBuf,
+    },
 }
 
 #[derive(Clone, PartialEq, Eq)]

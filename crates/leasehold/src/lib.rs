@@ -45,8 +45,11 @@ mod client;
 mod connect;
 mod driver;
 mod guard;
+#[cfg(all(test, shuttle))]
+mod interleavings;
 mod lock;
 mod shared;
+mod sync;
 mod ticket;
 
 pub use client::{Client, ClientBuilder};

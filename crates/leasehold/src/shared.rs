@@ -17,13 +17,15 @@
 use std::collections::{BTreeMap, HashMap};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use std::task::{Poll, Waker};
 
 use leasehold_proto::engine::{Action, CallId, Event, Id, Settlement};
 use leasehold_proto::{Applied, Call, ClientId, Engine, Moment, Reply, StoreError, StoreErrorKind};
 use tokio::sync::{Notify, oneshot};
+
+use crate::sync::{AtomicU64, Mutex, MutexGuard, gap};
 
 /// Something for the driver to carry out.
 pub(crate) enum Order {
@@ -175,9 +177,11 @@ impl Shared {
         let ring = wanted && !state.awake;
         state.awake |= ring;
         drop(state);
+        gap();
         drop((news.idle, news.refused));
         if ring {
             self.bell.notify_one();
+            gap();
         }
         news.wakers.into_iter().for_each(Waker::wake);
     }

@@ -1,0 +1,277 @@
+//! What the interleavings run in: a server that is a map, threads and chance of the scheduler's, a clock that is moved.
+//!
+//! Invariant: nothing here waits for real time or real threads, so one seed is one history. A lock of the standard
+//! library is never kept over a place where the scheduler may stop.
+//! Called by: the scenarios.
+
+use std::collections::BTreeMap;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::pin;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex as Cell, PoisonError};
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use leasehold_proto::{Call, Channel, Moment, Reply, StoreError, Verb};
+use leasehold_store::{Alarm, Heard, Runtime, Store, Subscription};
+use shuttle::future::block_on;
+use shuttle::rand::{Rng, thread_rng};
+use shuttle::sync::Mutex;
+use shuttle::sync::atomic::AtomicUsize;
+use shuttle::thread::{self, JoinHandle};
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::client::Client;
+use crate::sync::gap;
+
+/// What a lock has left as long as it is held: time does not pass on this server.
+const REMAINING_MS: i64 = 20_000;
+/// So long that no scenario sees a waiter ask again by itself.
+const POLL_INTERVAL: Duration = Duration::from_secs(600);
+
+/// One server, the clients' drivers, and the time.
+#[derive(Clone, Default)]
+pub(super) struct World {
+    keys: Arc<Mutex<Keys>>,
+    time: Arc<Cell<Time>>,
+    drivers: Arc<Cell<Vec<JoinHandle<()>>>>,
+    inside: Arc<AtomicUsize>,
+}
+
+/// What the server keeps.
+#[derive(Default)]
+struct Keys {
+    /// Who holds, and how often.
+    holds: BTreeMap<Arc<str>, (String, u32)>,
+    listeners: BTreeMap<u64, (Channel, UnboundedSender<Heard>)>,
+    last_listener: u64,
+    calls: usize,
+}
+
+#[derive(Default)]
+struct Time {
+    now: Moment,
+    /// Each driver's alarm: until when it sleeps, and whom it wakes.
+    alarms: Vec<Option<(Moment, Waker)>>,
+}
+
+impl World {
+    /// A client of this server, with a driver of its own.
+    pub(super) fn connect(&self) -> Client {
+        block_on(self.connecting()).expect("the server is always there")
+    }
+
+    /// The same, not yet polled.
+    pub(super) fn connecting(&self) -> impl Future<Output = Result<Client, crate::ConnectError>> + use<> {
+        let (world, store) = (self.clone(), self.clone());
+        let builder = Client::builder().poll_interval(POLL_INTERVAL);
+        async move { builder.connect_over(&world, "the server", async move || Ok(store)).await }
+    }
+
+    /// What only one may do at a time.
+    pub(super) fn work_alone(&self) {
+        assert_eq!(self.inside.fetch_add(1, Ordering::SeqCst), 0, "two hold the lock at one moment");
+        gap();
+        assert_eq!(self.inside.fetch_sub(1, Ordering::SeqCst), 1, "two hold the lock at one moment");
+    }
+
+    /// Lets time go on.
+    pub(super) fn pass(&self, span: Duration) {
+        gap();
+        let due: Vec<Waker> = {
+            let mut time = self.time();
+            time.now = time.now + span;
+            let now = time.now;
+            let due = time.alarms.iter_mut().filter_map(|alarm| alarm.take_if(|(at, _)| *at <= now));
+            due.map(|(_, waker)| waker).collect()
+        };
+        due.into_iter().for_each(Waker::wake);
+    }
+
+    /// How many calls the server has executed.
+    pub(super) fn calls(&self) -> usize {
+        self.keys().calls
+    }
+
+    /// After the last user: every driver ends by itself, and nothing is left on the server.
+    pub(super) fn check_that_all_is_over(&self) {
+        let drivers = std::mem::take(&mut *self.drivers.lock().unwrap_or_else(PoisonError::into_inner));
+        for driver in drivers {
+            driver.join().expect("a driver ends without a panic");
+        }
+        let keys = self.keys();
+        assert!(keys.holds.is_empty(), "left on the server: {:?}", keys.holds);
+        assert!(keys.listeners.is_empty(), "{} subscriptions are left", keys.listeners.len());
+    }
+
+    fn keys(&self) -> shuttle::sync::MutexGuard<'_, Keys> {
+        self.keys.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn time(&self) -> std::sync::MutexGuard<'_, Time> {
+        self.time.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Keys {
+    /// Executes a script.
+    fn execute(&mut self, call: &Call) -> Reply {
+        self.calls += 1;
+        let key = call.subject();
+        let owner = call.argument("owner").unwrap_or_default();
+        let number = |name| call.argument(name).and_then(|value| value.parse().ok()).unwrap_or(0);
+        let mine = self.holds.get(&key).is_some_and(|(holder, _)| holder == owner);
+        match (call.verb(), self.holds.get_mut(&key)) {
+            (Verb::Acquire, Some(_)) if !mine => Reply::Int(REMAINING_MS),
+            (Verb::Acquire, _) => {
+                self.holds.entry(key).or_insert((owner.to_owned(), 1));
+                Reply::Nil
+            }
+            (Verb::Renew, Some((_, count))) if mine => {
+                *count = if number("count") == 0 { *count } else { number("count") };
+                Reply::Int(1)
+            }
+            (Verb::Renew, held) => Reply::Int(if held.is_some() { -1 } else { 0 }),
+            (Verb::Release, Some((_, count))) if mine => {
+                *count = number("remaining");
+                let freed = *count == 0;
+                if freed {
+                    self.holds.remove(&key);
+                    self.tell(call);
+                }
+                Reply::Int(i64::from(freed))
+            }
+            (Verb::Release, _) => Reply::Nil,
+            (Verb::Inspect, held) => {
+                let (pttl, count) = held.map_or((-2, 0), |(_, count)| (REMAINING_MS, *count));
+                Reply::Array(vec![Reply::Int(pttl), Reply::Int(if mine { i64::from(count) } else { 0 })])
+            }
+            (other, _) => unreachable!("no scenario sends {other}"),
+        }
+    }
+
+    /// Publishes.
+    fn tell(&self, call: &Call) {
+        let channel = call.argument("channel").map(Channel::new);
+        for (listened, hear) in self.listeners.values() {
+            if Some(listened) == channel.as_ref() {
+                // A driver that has ended hears no more.
+                let _ = hear.send(Heard::Message(listened.clone(), Vec::new()));
+            }
+        }
+    }
+}
+
+impl Store for World {
+    fn run(
+        &self,
+        call: Call,
+        _timeout: Duration,
+    ) -> impl Future<Output = Result<Reply, StoreError>> + Send + 'static {
+        let world = self.clone();
+        async move {
+            let reply = world.keys().execute(&call);
+            // The reply is on its way for a while.
+            for _ in 0..thread_rng().gen_range(0..3) {
+                come_back().await;
+            }
+            Ok(reply)
+        }
+    }
+
+    fn subscribe(&self, channel: Channel, heard: UnboundedSender<Heard>) -> Subscription {
+        let id = {
+            let mut keys = self.keys();
+            keys.last_listener += 1;
+            let id = keys.last_listener;
+            keys.listeners.insert(id, (channel.clone(), heard.clone()));
+            id
+        };
+        // Whoever asked listens, or has ended.
+        let _ = heard.send(Heard::Listening(channel));
+        let world = self.clone();
+        Subscription::new(move || drop(world.keys().listeners.remove(&id)))
+    }
+}
+
+impl Runtime for World {
+    type Alarm = VirtualAlarm;
+
+    fn now(&self) -> Moment {
+        self.time().now
+    }
+
+    fn random(&self) -> [u8; 16] {
+        thread_rng().r#gen()
+    }
+
+    fn start<M, D>(&self, driver: M) -> io::Result<()>
+    where
+        M: FnOnce() -> D + Send + 'static,
+        D: Future<Output = ()> + 'static,
+    {
+        let driver = thread::spawn(move || block_on(driver()));
+        self.drivers.lock().unwrap_or_else(PoisonError::into_inner).push(driver);
+        Ok(())
+    }
+
+    fn alarm(&self) -> io::Result<VirtualAlarm> {
+        let mut time = self.time();
+        time.alarms.push(None);
+        Ok(VirtualAlarm { world: self.clone(), place: time.alarms.len() - 1 })
+    }
+}
+
+/// Rings when the world's time has come.
+pub(super) struct VirtualAlarm {
+    world: World,
+    place: usize,
+}
+
+impl Alarm for VirtualAlarm {
+    fn wait_until(&mut self, at: Moment) -> impl Future<Output = ()> {
+        poll_fn(move |cx| {
+            let mut time = self.world.time();
+            if at <= time.now {
+                return Poll::Ready(());
+            }
+            time.alarms[self.place] = Some((at, cx.waker().clone()));
+            Poll::Pending
+        })
+    }
+}
+
+/// Comes back to be polled once more.
+async fn come_back() {
+    let mut came = false;
+    poll_fn(|cx| {
+        if std::mem::replace(&mut came, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+/// Polls a future when it is woken, and drops it after so many polls, unless it has completed by then.
+pub(super) fn poll_and_drop<F: Future>(mut polls: u32, future: F) -> Option<F::Output> {
+    let mut future = pin!(future);
+    block_on(poll_fn(|cx| {
+        if polls == 0 {
+            return Poll::Ready(None);
+        }
+        polls -= 1;
+        match future.as_mut().poll(cx) {
+            Poll::Ready(output) => Poll::Ready(Some(output)),
+            Poll::Pending if polls == 0 => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        }
+    }))
+}
+
+/// A number below `end`, of the scheduler's choice.
+pub(super) fn any_below(end: u32) -> u32 {
+    thread_rng().gen_range(0..end)
+}

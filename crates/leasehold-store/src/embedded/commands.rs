@@ -1,0 +1,234 @@
+//! The commands: what they are called, how many arguments they take, and what does them.
+//!
+//! Invariant: a command that answers with an error has changed nothing.
+//! Called by: the database, for clients; the Lua side, for scripts.
+
+mod expiry;
+mod hashes;
+mod keys;
+mod lists;
+mod publishing;
+pub(super) mod scripting;
+mod server;
+mod strings;
+mod zset_ranges;
+mod zsets;
+
+use std::borrow::Cow;
+use std::sync::LazyLock;
+
+use super::condition::Condition;
+use super::database::Database;
+use super::frame::Frame;
+use super::machine::Machine;
+use super::number;
+
+/// The arguments of a command, its name first.
+pub(super) type Args<'a> = &'a [Vec<u8>];
+/// What a command answers.
+pub(super) type Answer = Result<Frame, Fault>;
+
+/// Why a command does nothing: the text of its error.
+#[derive(Debug)]
+pub(super) struct Fault(pub(super) Cow<'static, str>);
+
+impl Fault {
+    pub(super) const WRONG_TYPE: Self =
+        Self::new("WRONGTYPE Operation against a key holding the wrong kind of value");
+    pub(super) const SYNTAX: Self = Self::new("ERR syntax error");
+    pub(super) const NOT_AN_INTEGER: Self = Self::new("ERR value is not an integer or out of range");
+    pub(super) const NOT_A_FLOAT: Self = Self::new("ERR value is not a valid float");
+    pub(super) const OVERFLOW: Self = Self::new("ERR increment or decrement would overflow");
+
+    pub(super) const fn new(text: &'static str) -> Self {
+        Self(Cow::Borrowed(text))
+    }
+
+    pub(super) fn of(text: String) -> Self {
+        Self(Cow::Owned(text))
+    }
+
+    /// The fault of a command that was given too many or too few arguments.
+    pub(super) fn arity(name: &str) -> Self {
+        Self::of(format!("ERR wrong number of arguments for '{name}' command"))
+    }
+}
+
+/// What does a command.
+pub(super) enum Deed {
+    /// It works on data, for clients and for scripts.
+    Data(fn(&mut Machine, Args<'_>) -> Answer),
+    /// It works on scripts, and only for clients.
+    Script(fn(&mut Database, Args<'_>) -> Answer),
+    /// A connection does it, and no script may.
+    Connection,
+}
+
+/// A row of the table.
+pub(super) struct Command {
+    pub(super) name: &'static str,
+    /// How many words there are, the name included; when negative, how many at least.
+    arity: i8,
+    pub(super) traits: u8,
+    pub(super) deed: Deed,
+}
+
+/// It may change data.
+pub(super) const WRITE: u8 = 1;
+/// It is refused when memory is short.
+pub(super) const GROWS: u8 = 2;
+/// No script may call it.
+pub(super) const NO_SCRIPT: u8 = 4;
+/// A busy server answers it all the same.
+pub(super) const WHILE_BUSY: u8 = 8;
+/// A server that loads its data answers it all the same.
+pub(super) const WHILE_LOADING: u8 = 16;
+
+impl Command {
+    const fn data(
+        name: &'static str,
+        arity: i8,
+        traits: u8,
+        deed: fn(&mut Machine, Args<'_>) -> Answer,
+    ) -> Self {
+        Self { name, arity, traits, deed: Deed::Data(deed) }
+    }
+
+    pub(super) fn takes(&self, words: usize) -> bool {
+        let arity = usize::from(self.arity.unsigned_abs());
+        if self.arity < 0 { words >= arity } else { words == arity }
+    }
+
+    pub(super) const fn has(&self, quality: u8) -> bool {
+        self.traits & quality != 0
+    }
+}
+
+static TABLE: LazyLock<Vec<&'static Command>> = LazyLock::new(|| {
+    let groups: [&'static [Command]; 10] = [
+        keys::COMMANDS,
+        expiry::COMMANDS,
+        strings::COMMANDS,
+        hashes::COMMANDS,
+        lists::COMMANDS,
+        zsets::COMMANDS,
+        zset_ranges::COMMANDS,
+        publishing::COMMANDS,
+        scripting::COMMANDS,
+        server::COMMANDS,
+    ];
+    let mut table: Vec<_> = groups.into_iter().flatten().collect();
+    table.sort_by_key(|command| command.name);
+    table
+});
+
+/// The longest name of a command.
+const NAME_MAX: usize = 32;
+
+/// The command of this name, in any case.
+pub(super) fn find(name: &[u8]) -> Option<&'static Command> {
+    let mut lower = [0; NAME_MAX];
+    let lower = lower.get_mut(..name.len())?;
+    lower.copy_from_slice(name);
+    lower.make_ascii_lowercase();
+    let place = TABLE.binary_search_by(|command| command.name.as_bytes().cmp(lower)).ok()?;
+    Some(TABLE[place])
+}
+
+/// Does what a client asks.
+pub(super) fn dispatch(database: &mut Database, args: Args<'_>) -> Answer {
+    let Some(name) = args.first() else {
+        return Err(Fault::new("ERR Protocol error: empty command"));
+    };
+    let Some(command) = find(name) else {
+        return Err(unknown(args));
+    };
+    if !command.takes(args.len()) {
+        return Err(Fault::arity(command.name));
+    }
+    if let Some(fault) = refusal(&database.machine, command) {
+        return Err(fault);
+    }
+    match command.deed {
+        Deed::Data(deed) => deed(&mut database.machine, args),
+        Deed::Script(deed) => deed(database, args),
+        Deed::Connection => Err(Fault::of(format!("ERR {} needs a connection", command.name))),
+    }
+}
+
+fn refusal(machine: &Machine, command: &Command) -> Option<Fault> {
+    let condition = machine.condition?;
+    let refuses = match condition {
+        Condition::OutOfMemory => command.has(GROWS),
+        Condition::Busy => !command.has(WHILE_BUSY),
+        Condition::Loading => !command.has(WHILE_LOADING),
+        Condition::MasterDown => !command.has(WHILE_LOADING),
+        Condition::ReadOnly | Condition::NoReplicas | Condition::Misconfigured => command.has(WRITE),
+    };
+    refuses.then(|| Fault::new(condition.text()))
+}
+
+/// The fault of a command that does not exist; it repeats the beginning of the arguments.
+fn unknown(args: Args<'_>) -> Fault {
+    const SHOWN_MAX: usize = 128;
+    let mut shown = String::new();
+    for argument in &args[1..] {
+        if shown.len() >= SHOWN_MAX {
+            break;
+        }
+        let room = SHOWN_MAX - shown.len();
+        let argument = until_zero(argument);
+        shown += &format!("'{}' ", String::from_utf8_lossy(&argument[..argument.len().min(room)]));
+    }
+    let name = until_zero(&args[0]);
+    let name = String::from_utf8_lossy(&name[..name.len().min(SHOWN_MAX)]);
+    Fault::of(format!("ERR unknown command '{name}', with args beginning with: {shown}"))
+}
+
+/// The part that C prints.
+pub(super) fn until_zero(text: &[u8]) -> &[u8] {
+    text.split(|&byte| byte == 0).next().unwrap_or_default()
+}
+
+fn integer(text: &[u8]) -> Result<i64, Fault> {
+    number::integer(text).ok_or(Fault::NOT_AN_INTEGER)
+}
+
+fn double(text: &[u8]) -> Result<f64, Fault> {
+    number::double(text).ok_or(Fault::NOT_A_FLOAT)
+}
+
+fn count(number: usize) -> Frame {
+    Frame::Int(i64::try_from(number).unwrap_or(i64::MAX))
+}
+
+fn is(word: &[u8], expected: &str) -> bool {
+    word.eq_ignore_ascii_case(expected.as_bytes())
+}
+
+/// The elements from `start` to `stop`, both counted from the end when negative, as a range of indexes.
+fn slice(start: i64, stop: i64, length: usize) -> std::ops::Range<usize> {
+    let length = i64::try_from(length).unwrap_or(i64::MAX);
+    let from_end = |at: i64| if at < 0 { at.saturating_add(length) } else { at };
+    let start = from_end(start).max(0);
+    let stop = from_end(stop).min(length - 1);
+    if start > stop {
+        return 0..0;
+    }
+    usize::try_from(start).unwrap_or(0)..usize::try_from(stop + 1).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_is_found_by_its_name_in_any_case() {
+        for command in TABLE.iter() {
+            assert_eq!(command.name, command.name.to_lowercase());
+            let found = find(command.name.to_uppercase().as_bytes()).unwrap();
+            assert_eq!(found.name, command.name);
+        }
+        assert!(find(b"rename").is_none() && find(&[b'x'; 99]).is_none());
+    }
+}

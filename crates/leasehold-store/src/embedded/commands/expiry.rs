@@ -1,0 +1,124 @@
+//! Commands for the time that a key has left.
+//!
+//! Invariant: a time that has come already removes the key at once.
+//! Called by: the table of commands.
+
+use super::super::frame::Frame;
+use super::super::machine::Machine;
+use super::{Answer, Args, Command, Fault, WRITE, integer, is, until_zero};
+
+pub(super) const COMMANDS: &[Command] = &[
+    Command::data("persist", 2, WRITE, persist),
+    Command::data("expire", -3, WRITE, |machine, args| expire(machine, args, Unit::Seconds, Base::Now)),
+    Command::data("expireat", -3, WRITE, |machine, args| expire(machine, args, Unit::Seconds, Base::Zero)),
+    Command::data("pexpire", -3, WRITE, |machine, args| expire(machine, args, Unit::Millis, Base::Now)),
+    Command::data("pexpireat", -3, WRITE, |machine, args| expire(machine, args, Unit::Millis, Base::Zero)),
+    Command::data("ttl", 2, 0, |machine, args| remaining(machine, args, Unit::Seconds, Base::Now)),
+    Command::data("pttl", 2, 0, |machine, args| remaining(machine, args, Unit::Millis, Base::Now)),
+    Command::data("expiretime", 2, 0, |machine, args| remaining(machine, args, Unit::Seconds, Base::Zero)),
+    Command::data("pexpiretime", 2, 0, |machine, args| remaining(machine, args, Unit::Millis, Base::Zero)),
+];
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Unit {
+    Seconds,
+    Millis,
+}
+
+/// What a time is counted from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Base {
+    Now,
+    Zero,
+}
+
+fn persist(machine: &mut Machine, args: Args<'_>) -> Answer {
+    let taken = machine.keyspace.find(&args[1]).and_then(|item| item.expires_at_ms.take());
+    Ok(Frame::Int(taken.is_some().into()))
+}
+
+fn remaining(machine: &mut Machine, args: Args<'_>, unit: Unit, base: Base) -> Answer {
+    let now_ms = machine.keyspace.now_ms;
+    let Some(item) = machine.keyspace.find(&args[1]) else {
+        return Ok(Frame::Int(-2));
+    };
+    let Some(at) = item.expires_at_ms else {
+        return Ok(Frame::Int(-1));
+    };
+    let ms = if base == Base::Now { at.saturating_sub(now_ms) } else { at };
+    let answer = if unit == Unit::Seconds { ms.saturating_add(500) / 1000 } else { ms };
+    Ok(Frame::Int(i64::try_from(answer).unwrap_or(i64::MAX)))
+}
+
+/// The conditions under which a new time is set.
+#[derive(Default)]
+struct Only {
+    without: bool,
+    with: bool,
+    greater: bool,
+    less: bool,
+}
+
+impl Only {
+    fn read(words: Args<'_>) -> Result<Self, Fault> {
+        let mut only = Self::default();
+        for word in words {
+            let flag = match word {
+                word if is(word, "nx") => &mut only.without,
+                word if is(word, "xx") => &mut only.with,
+                word if is(word, "gt") => &mut only.greater,
+                word if is(word, "lt") => &mut only.less,
+                word => {
+                    let shown = String::from_utf8_lossy(until_zero(word)).into_owned();
+                    return Err(Fault::of(format!("ERR Unsupported option {shown}")));
+                }
+            };
+            *flag = true;
+        }
+        if only.without && (only.with || only.greater || only.less) {
+            return Err(Fault::new("ERR NX and XX, GT or LT options at the same time are not compatible"));
+        }
+        if only.greater && only.less {
+            return Err(Fault::new("ERR GT and LT options at the same time are not compatible"));
+        }
+        Ok(only)
+    }
+
+    fn allows(&self, present: Option<u64>, wanted: i64) -> bool {
+        let present = present.map(|at| i64::try_from(at).unwrap_or(i64::MAX));
+        !(self.without && present.is_some()
+            || self.with && present.is_none()
+            || self.greater && present.is_none_or(|present| wanted <= present)
+            || self.less && present.is_some_and(|present| wanted >= present))
+    }
+}
+
+fn expire(machine: &mut Machine, args: Args<'_>, unit: Unit, base: Base) -> Answer {
+    let only = Only::read(&args[3..])?;
+    let given = integer(&args[2])?;
+    let now_ms = i64::try_from(machine.keyspace.now_ms).unwrap_or(i64::MAX);
+    let factor = if unit == Unit::Seconds { 1000 } else { 1 };
+    let wanted = given
+        .checked_mul(factor)
+        .and_then(|ms| ms.checked_add(if base == Base::Now { now_ms } else { 0 }))
+        .ok_or_else(|| invalid_time(&args[0]))?;
+    let Some(item) = machine.keyspace.find(&args[1]) else {
+        return Ok(Frame::Int(0));
+    };
+    if !only.allows(item.expires_at_ms, wanted) {
+        return Ok(Frame::Int(0));
+    }
+    match u64::try_from(wanted) {
+        Ok(at) if wanted > now_ms => item.expires_at_ms = Some(at),
+        _ => {
+            machine.keyspace.remove(&args[1]);
+        }
+    }
+    Ok(Frame::Int(1))
+}
+
+/// The fault of a time that is out of range, for the command of this name.
+pub(super) fn invalid_time(name: &[u8]) -> Fault {
+    let name = String::from_utf8_lossy(name).to_lowercase();
+    Fault::of(format!("ERR invalid expire time in '{name}' command"))
+}

@@ -1,0 +1,131 @@
+//! Commands for lists.
+//!
+//! Invariant: a list that is emptied is removed.
+//! Called by: the table of commands.
+
+use std::collections::VecDeque;
+
+use super::super::frame::Frame;
+use super::super::machine::Machine;
+use super::{Answer, Args, Command, Fault, GROWS, WRITE, count, integer, slice};
+
+type List = VecDeque<Vec<u8>>;
+
+pub(super) const COMMANDS: &[Command] = &[
+    Command::data("rpush", -3, WRITE | GROWS, |machine, args| push(machine, args, End::Tail)),
+    Command::data("lpush", -3, WRITE | GROWS, |machine, args| push(machine, args, End::Head)),
+    Command::data("lpop", -2, WRITE, |machine, args| pop(machine, args, End::Head)),
+    Command::data("rpop", -2, WRITE, |machine, args| pop(machine, args, End::Tail)),
+    Command::data("llen", 2, 0, length),
+    Command::data("lindex", 3, 0, index),
+    Command::data("lrange", 4, 0, range),
+    Command::data("lrem", 4, WRITE, remove),
+];
+
+#[derive(Clone, Copy)]
+enum End {
+    Head,
+    Tail,
+}
+
+fn push(machine: &mut Machine, args: Args<'_>, end: End) -> Answer {
+    let list = machine.keyspace.make::<List>(&args[1])?;
+    for element in &args[2..] {
+        match end {
+            End::Head => list.push_front(element.clone()),
+            End::Tail => list.push_back(element.clone()),
+        }
+    }
+    Ok(count(list.len()))
+}
+
+fn pop(machine: &mut Machine, args: Args<'_>, end: End) -> Answer {
+    let wanted = match &args[2..] {
+        [] => None,
+        [wanted] => Some(positive(wanted)?),
+        _ => return Err(Fault::arity(&String::from_utf8_lossy(&args[0]).to_lowercase())),
+    };
+    let Some(list) = machine.keyspace.get::<List>(&args[1])? else {
+        return Ok(if wanted.is_some() { Frame::NilArray } else { Frame::Nil });
+    };
+    let mut take = || match end {
+        End::Head => list.pop_front(),
+        End::Tail => list.pop_back(),
+    };
+    let answer = match wanted {
+        None => take().map_or(Frame::Nil, Frame::Bulk),
+        Some(wanted) => {
+            let mut taken = Vec::new();
+            while taken.len() < wanted {
+                let Some(element) = take() else { break };
+                taken.push(Frame::Bulk(element));
+            }
+            Frame::Array(taken)
+        }
+    };
+    machine.keyspace.tidy(&args[1]);
+    Ok(answer)
+}
+
+fn positive(text: &[u8]) -> Result<usize, Fault> {
+    let fault = || Fault::new("ERR value is out of range, must be positive");
+    let number = super::super::number::integer(text).ok_or_else(fault)?;
+    usize::try_from(number).map_err(|_| fault())
+}
+
+fn length(machine: &mut Machine, args: Args<'_>) -> Answer {
+    Ok(count(machine.keyspace.get::<List>(&args[1])?.map_or(0, |list| list.len())))
+}
+
+fn index(machine: &mut Machine, args: Args<'_>) -> Answer {
+    let Some(list) = machine.keyspace.get::<List>(&args[1])? else {
+        return Ok(Frame::Nil);
+    };
+    let at = integer(&args[2])?;
+    let place = slice(at, at, list.len());
+    let in_bounds = if at < 0 { at.unsigned_abs() <= list.len() as u64 } else { true };
+    let found = if in_bounds && !place.is_empty() { list.get(place.start) } else { None };
+    Ok(found.map_or(Frame::Nil, |element| Frame::Bulk(element.clone())))
+}
+
+fn range(machine: &mut Machine, args: Args<'_>) -> Answer {
+    let (start, stop) = (integer(&args[2])?, integer(&args[3])?);
+    let Some(list) = machine.keyspace.get::<List>(&args[1])? else {
+        return Ok(Frame::Array(Vec::new()));
+    };
+    let found = list.range(slice(start, stop, list.len()));
+    Ok(Frame::Array(found.map(|element| Frame::Bulk(element.clone())).collect()))
+}
+
+fn remove(machine: &mut Machine, args: Args<'_>) -> Answer {
+    let wanted = integer(&args[2])?;
+    if wanted == i64::MIN {
+        return Err(Fault::of(format!(
+            "ERR value is out of range, value must between {} and {}",
+            -i64::MAX,
+            i64::MAX
+        )));
+    }
+    let Some(list) = machine.keyspace.get::<List>(&args[1])? else {
+        return Ok(Frame::Int(0));
+    };
+    let mut left = if wanted == 0 { u64::MAX } else { wanted.unsigned_abs() };
+    let mut removed = 0;
+    let mut keep = |element: &Vec<u8>| {
+        let goes = left > 0 && *element == args[3];
+        if goes {
+            left -= 1;
+            removed += 1;
+        }
+        !goes
+    };
+    if wanted < 0 {
+        let mut kept: List = std::mem::take(list).into_iter().rev().filter(|element| keep(element)).collect();
+        kept.make_contiguous().reverse();
+        *list = kept;
+    } else {
+        list.retain(|element| keep(element));
+    }
+    machine.keyspace.tidy(&args[1]);
+    Ok(count(removed))
+}

@@ -1,0 +1,110 @@
+//! Commands for the server itself, and for the connection as far as it has nothing to remember.
+//!
+//! Invariant: none changes data.
+//! Called by: the table of commands. A listener does more of them itself, for it knows its connections.
+
+use super::super::frame::Frame;
+use super::super::machine::Machine;
+use super::publishing::unknown_or_arity;
+use super::{Answer, Args, Command, Deed, Fault, NO_SCRIPT, WHILE_BUSY, WHILE_LOADING, is};
+
+const ALWAYS: u8 = WHILE_BUSY | WHILE_LOADING;
+
+const fn of_connection(name: &'static str, arity: i8) -> Command {
+    Command { name, arity, traits: NO_SCRIPT | ALWAYS, deed: Deed::Connection }
+}
+
+pub(super) const COMMANDS: &[Command] = &[
+    Command::data("ping", -1, 0, ping),
+    Command::data("echo", 2, WHILE_LOADING, |_, args| Ok(Frame::Bulk(args[1].clone()))),
+    Command::data("time", 1, WHILE_LOADING, time),
+    Command::data("select", 2, WHILE_LOADING, select),
+    Command::data("auth", -2, NO_SCRIPT | ALWAYS, auth),
+    Command::data("hello", -1, NO_SCRIPT | ALWAYS, hello),
+    Command::data("client", -2, NO_SCRIPT | ALWAYS, client),
+    of_connection("subscribe", -2),
+    of_connection("unsubscribe", -1),
+    of_connection("psubscribe", -2),
+    of_connection("punsubscribe", -1),
+    of_connection("ssubscribe", -2),
+    of_connection("sunsubscribe", -1),
+    of_connection("quit", -1),
+    of_connection("reset", 1),
+];
+
+fn ping(_: &mut Machine, args: Args<'_>) -> Answer {
+    match args {
+        [_] => Ok(Frame::Simple("PONG".to_owned())),
+        [_, text] => Ok(Frame::Bulk(text.clone())),
+        _ => Err(Fault::arity("ping")),
+    }
+}
+
+fn time(machine: &mut Machine, _: Args<'_>) -> Answer {
+    let now_ms = machine.keyspace.now_ms;
+    let parts = [now_ms / 1000, now_ms % 1000 * 1000];
+    Ok(Frame::Array(parts.iter().map(|part| Frame::bulk(part.to_string())).collect()))
+}
+
+/// There is one database, number zero.
+fn select(_: &mut Machine, args: Args<'_>) -> Answer {
+    match super::super::number::integer(&args[1]) {
+        Some(0) => Ok(Frame::ok()),
+        Some(index) if i32::try_from(index).is_ok() => Err(Fault::new("ERR DB index is out of range")),
+        Some(_) | None => Err(Fault::NOT_AN_INTEGER),
+    }
+}
+
+fn auth(_: &mut Machine, args: Args<'_>) -> Answer {
+    match args.len() {
+        2 => Err(Fault::new(
+            "ERR AUTH <password> called without any password configured for the default user. Are you sure your \
+             configuration is correct?",
+        )),
+        3 if args[1] == b"default" => Ok(Frame::ok()),
+        3 => Err(Fault::new("WRONGPASS invalid username-password pair or user is disabled.")),
+        _ => Err(Fault::SYNTAX),
+    }
+}
+
+fn hello(_: &mut Machine, args: Args<'_>) -> Answer {
+    if let Some(version) = args.get(1) {
+        match super::super::number::integer(version) {
+            Some(2) => {}
+            Some(_) => return Err(Fault::new("NOPROTO unsupported protocol version")),
+            None => return Err(Fault::new("ERR Protocol version is not an integer or out of range")),
+        }
+    }
+    let text = |text: &str| Frame::bulk(text);
+    Ok(Frame::Array(vec![
+        text("server"),
+        text("redis"),
+        text("version"),
+        text("7.0.15"),
+        text("proto"),
+        Frame::Int(2),
+        text("id"),
+        Frame::Int(1),
+        text("mode"),
+        text("standalone"),
+        text("role"),
+        text("master"),
+        text("modules"),
+        Frame::Array(Vec::new()),
+    ]))
+}
+
+/// What a connection is called is not kept here.
+fn client(_: &mut Machine, args: Args<'_>) -> Answer {
+    match &args[1..] {
+        [word, name] if is(word, "setname") => {
+            if name.iter().all(|byte| (b'!'..=b'~').contains(byte)) {
+                return Ok(Frame::ok());
+            }
+            Err(Fault::new("ERR Client names cannot contain spaces, newlines or special characters."))
+        }
+        [word] if is(word, "getname") => Ok(Frame::Nil),
+        [word] if is(word, "id") => Ok(Frame::Int(1)),
+        _ => Err(unknown_or_arity(args, &["setname", "getname", "id"])),
+    }
+}

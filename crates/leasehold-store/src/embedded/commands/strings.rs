@@ -1,0 +1,114 @@
+//! Commands for strings, and the counters in them.
+//!
+//! Invariant: a counter keeps the time that its key has left.
+//! Called by: the table of commands.
+
+use super::super::frame::Frame;
+use super::super::machine::Machine;
+use super::super::number;
+use super::super::value::Value;
+use super::expiry::invalid_time;
+use super::{Answer, Args, Command, Fault, GROWS, WRITE, integer, is};
+
+pub(super) const COMMANDS: &[Command] = &[
+    Command::data("get", 2, 0, |machine, args| get(machine, &args[1])),
+    Command::data("set", -3, WRITE | GROWS, set),
+    Command::data("setnx", 3, WRITE | GROWS, set_new),
+    Command::data("incr", 2, WRITE | GROWS, |machine, args| add(machine, &args[1], 1)),
+    Command::data("decr", 2, WRITE | GROWS, |machine, args| add(machine, &args[1], -1)),
+    Command::data("incrby", 3, WRITE | GROWS, |machine, args| add(machine, &args[1], integer(&args[2])?)),
+    Command::data("decrby", 3, WRITE | GROWS, subtract),
+];
+
+fn get(machine: &mut Machine, key: &[u8]) -> Answer {
+    let found = machine.keyspace.get::<Vec<u8>>(key)?;
+    Ok(found.map_or(Frame::Nil, |text| Frame::Bulk(text.clone())))
+}
+
+fn set_new(machine: &mut Machine, args: Args<'_>) -> Answer {
+    if machine.keyspace.find(&args[1]).is_some() {
+        return Ok(Frame::Int(0));
+    }
+    machine.keyspace.set(&args[1], Value::String(args[2].clone()), None);
+    Ok(Frame::Int(1))
+}
+
+fn subtract(machine: &mut Machine, args: Args<'_>) -> Answer {
+    let by = integer(&args[2])?.checked_neg().ok_or(Fault::new("ERR decrement would overflow"))?;
+    add(machine, &args[1], by)
+}
+
+fn add(machine: &mut Machine, key: &[u8], by: i64) -> Answer {
+    let Some(text) = machine.keyspace.get::<Vec<u8>>(key)? else {
+        machine.keyspace.set(key, Value::String(by.to_string().into_bytes()), None);
+        return Ok(Frame::Int(by));
+    };
+    let before = number::integer(text).ok_or(Fault::NOT_AN_INTEGER)?;
+    let after = before.checked_add(by).ok_or(Fault::OVERFLOW)?;
+    *text = after.to_string().into_bytes();
+    Ok(Frame::Int(after))
+}
+
+/// The options of SET.
+#[derive(Default)]
+struct Options<'a> {
+    new: bool,
+    present: bool,
+    answer_old: bool,
+    keep_time: bool,
+    /// The option's name and its value.
+    time: Option<(&'static str, &'a [u8])>,
+}
+
+impl<'a> Options<'a> {
+    fn read(words: &'a [Vec<u8>]) -> Result<Self, Fault> {
+        let mut options = Self::default();
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            let time = ["ex", "px", "exat", "pxat"].into_iter().find(|name| is(word, name));
+            let untimed = options.time.is_none() && !options.keep_time;
+            if is(word, "nx") && !options.present {
+                options.new = true;
+            } else if is(word, "xx") && !options.new {
+                options.present = true;
+            } else if is(word, "get") {
+                options.answer_old = true;
+            } else if is(word, "keepttl") && options.time.is_none() {
+                options.keep_time = true;
+            } else if let (Some(name), true, Some(value)) = (time, untimed, words.next()) {
+                options.time = Some((name, value));
+            } else {
+                return Err(Fault::SYNTAX);
+            }
+        }
+        Ok(options)
+    }
+
+    fn expires_at_ms(&self, now_ms: u64) -> Result<Option<u64>, Fault> {
+        let Some((name, value)) = self.time else {
+            return Ok(None);
+        };
+        let invalid = || invalid_time(b"set");
+        let given = integer(value)?;
+        if given <= 0 {
+            return Err(invalid());
+        }
+        let factor = if name.starts_with('p') { 1 } else { 1000 };
+        let base = if name.ends_with("at") { 0 } else { i64::try_from(now_ms).unwrap_or(i64::MAX) };
+        let at = given.checked_mul(factor).and_then(|ms| ms.checked_add(base)).ok_or_else(invalid)?;
+        Ok(u64::try_from(at).ok())
+    }
+}
+
+fn set(machine: &mut Machine, args: Args<'_>) -> Answer {
+    let options = Options::read(&args[3..])?;
+    let expires_at_ms = options.expires_at_ms(machine.keyspace.now_ms)?;
+    let old = if options.answer_old { Some(get(machine, &args[1])?) } else { None };
+    let present = machine.keyspace.find(&args[1]);
+    if (options.new && present.is_some()) || (options.present && present.is_none()) {
+        return Ok(old.unwrap_or(Frame::Nil));
+    }
+    let kept = present.and_then(|item| item.expires_at_ms).filter(|_| options.keep_time);
+    machine.keyspace.set(&args[1], Value::String(args[2].clone()), expires_at_ms.or(kept));
+    Ok(old.unwrap_or_else(Frame::ok))
+}

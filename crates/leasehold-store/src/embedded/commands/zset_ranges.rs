@@ -1,0 +1,146 @@
+//! Commands for parts of sorted sets.
+//!
+//! Invariant: options are read before bounds, and bounds before the key is looked at, as Redis does.
+//! Called by: the table of commands.
+
+use super::super::frame::Frame;
+use super::super::machine::Machine;
+use super::super::number::{lenient_double, text_of};
+use super::super::value::SortedSet;
+use super::{Answer, Args, Command, Fault, WRITE, count, integer, is, slice};
+
+pub(super) const COMMANDS: &[Command] = &[
+    Command::data("zcount", 4, 0, count_between),
+    Command::data("zrange", -4, 0, |machine, args| range(machine, args, Options::default(), true)),
+    Command::data("zrevrange", -4, 0, |machine, args| {
+        range(machine, args, Options { reverse: true, ..Options::default() }, false)
+    }),
+    Command::data("zrangebyscore", -4, 0, |machine, args| {
+        range(machine, args, Options { by_score: true, ..Options::default() }, false)
+    }),
+    Command::data("zrevrangebyscore", -4, 0, |machine, args| {
+        range(machine, args, Options { by_score: true, reverse: true, ..Options::default() }, false)
+    }),
+    Command::data("zremrangebyscore", 4, WRITE, remove_between),
+];
+
+/// Scores from one to another.
+struct Bounds {
+    low: f64,
+    high: f64,
+    above_low: bool,
+    below_high: bool,
+}
+
+impl Bounds {
+    fn read(low: &[u8], high: &[u8]) -> Result<Self, Fault> {
+        let one = |text: &[u8]| {
+            let (number, exclusive) = match text.strip_prefix(b"(") {
+                Some(number) => (number, true),
+                None => (text, false),
+            };
+            let value = lenient_double(number).ok_or(Fault::new("ERR min or max is not a float"))?;
+            Ok((value, exclusive))
+        };
+        let ((low, above_low), (high, below_high)) = (one(low)?, one(high)?);
+        Ok(Self { low, high, above_low, below_high })
+    }
+
+    fn contain(&self, score: f64) -> bool {
+        let above = if self.above_low { score > self.low } else { score >= self.low };
+        let below = if self.below_high { score < self.high } else { score <= self.high };
+        above && below
+    }
+}
+
+fn count_between(machine: &mut Machine, args: Args<'_>) -> Answer {
+    let bounds = Bounds::read(&args[2], &args[3])?;
+    let set = machine.keyspace.get::<SortedSet>(&args[1])?;
+    Ok(count(set.map_or(0, |set| set.iter().filter(|(_, score)| bounds.contain(*score)).count())))
+}
+
+fn remove_between(machine: &mut Machine, args: Args<'_>) -> Answer {
+    let bounds = Bounds::read(&args[2], &args[3])?;
+    let Some(set) = machine.keyspace.get::<SortedSet>(&args[1])? else {
+        return Ok(Frame::Int(0));
+    };
+    let inside = set.iter().filter(|(_, score)| bounds.contain(*score));
+    let members: Vec<Vec<u8>> = inside.map(|(member, _)| member.to_vec()).collect();
+    for member in &members {
+        set.remove(member);
+    }
+    machine.keyspace.tidy(&args[1]);
+    Ok(count(members.len()))
+}
+
+#[derive(Clone, Copy, Default)]
+struct Options {
+    with_scores: bool,
+    by_score: bool,
+    reverse: bool,
+    limit: Option<(i64, i64)>,
+}
+
+impl Options {
+    /// Reads the words after the bounds; `open` when BYSCORE and REV may be among them.
+    fn read(mut self, words: Args<'_>, open: bool) -> Result<Self, Fault> {
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            if is(word, "withscores") {
+                self.with_scores = true;
+            } else if is(word, "limit") && words.len() >= 2 {
+                let mut number = || words.next().map_or(Err(Fault::SYNTAX), |word| integer(word));
+                self.limit = Some((number()?, number()?));
+            } else if open && is(word, "rev") {
+                self.reverse = true;
+            } else if open && is(word, "byscore") {
+                self.by_score = true;
+            } else {
+                return Err(Fault::SYNTAX);
+            }
+        }
+        if self.limit.is_some() && !self.by_score {
+            return Err(Fault::new(
+                "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX",
+            ));
+        }
+        Ok(self)
+    }
+
+    /// How many to pass over, and how many to take: a negative offset passes over all, a negative number takes all.
+    fn window(&self) -> (usize, usize) {
+        let (offset, number) = self.limit.unwrap_or((0, -1));
+        let all_if_negative = |number| usize::try_from(number).unwrap_or(usize::MAX);
+        (all_if_negative(offset), all_if_negative(number))
+    }
+}
+
+fn range(machine: &mut Machine, args: Args<'_>, options: Options, open: bool) -> Answer {
+    let options = options.read(&args[4..], open)?;
+    let found: Vec<(&[u8], f64)> = if options.by_score {
+        let (low, high) = if options.reverse { (3, 2) } else { (2, 3) };
+        let bounds = Bounds::read(&args[low], &args[high])?;
+        let (skipped, taken) = options.window();
+        let set = machine.keyspace.get::<SortedSet>(&args[1])?;
+        let inside = set.into_iter().flat_map(|set| direct(set, options.reverse));
+        inside.filter(|(_, score)| bounds.contain(*score)).skip(skipped).take(taken).collect()
+    } else {
+        let (start, stop) = (integer(&args[2])?, integer(&args[3])?);
+        let set = machine.keyspace.get::<SortedSet>(&args[1])?;
+        let places = slice(start, stop, set.as_ref().map_or(0, |set| set.len()));
+        let all = set.into_iter().flat_map(|set| direct(set, options.reverse));
+        all.skip(places.start).take(places.len()).collect()
+    };
+    let mut items = Vec::new();
+    for (member, score) in found {
+        items.push(Frame::bulk(member));
+        if options.with_scores {
+            items.push(Frame::bulk(text_of(score)));
+        }
+    }
+    Ok(Frame::Array(items))
+}
+
+fn direct(set: &SortedSet, reverse: bool) -> Box<dyn Iterator<Item = (&[u8], f64)> + '_> {
+    if reverse { Box::new(set.iter().rev()) } else { Box::new(set.iter()) }
+}

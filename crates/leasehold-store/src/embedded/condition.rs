@@ -1,0 +1,49 @@
+//! Why a server may refuse to work.
+//!
+//! Invariant: the texts are those of redis-server 7.0.15.
+//! Called by: commands and scripts, before they do something; simulators and tests set it.
+
+/// A state in which a server refuses some or all commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Condition {
+    /// The memory limit is reached: commands that need memory are refused, unless their script has written already.
+    OutOfMemory,
+    /// A replica: writes are refused.
+    ReadOnly,
+    /// Somebody's script does not end: everything is refused.
+    Busy,
+    /// The data are being read from disk: everything is refused.
+    Loading,
+    /// A replica without its master that must not serve old data: everything is refused.
+    MasterDown,
+    /// Too few replicas are connected: writes are refused.
+    NoReplicas,
+    /// The last save failed: writes are refused.
+    Misconfigured,
+}
+
+impl Condition {
+    /// What the server says.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::OutOfMemory => "OOM command not allowed when used memory > 'maxmemory'.",
+            Self::ReadOnly => "READONLY You can't write against a read only replica.",
+            Self::Busy => {
+                "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."
+            }
+            Self::Loading => "LOADING Redis is loading the dataset in memory",
+            Self::MasterDown => {
+                "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'."
+            }
+            Self::NoReplicas => "NOREPLICAS Not enough good replicas to write.",
+            Self::Misconfigured => {
+                "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. \
+                 Commands that may modify the data set are disabled, because this instance is configured to report \
+                 errors during writes if RDB snapshotting fails (stop-writes-on-bgsave-error option). Please check \
+                 the Redis logs for details about the RDB error."
+            }
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Keys, their values and when they expire.
+//!
+//! Invariant: a key whose time has passed is not seen by anybody; the clock is what the caller says it is.
+//! Called by: commands; [`Database`](super::Database) to list entries.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::commands::Fault;
+use super::value::{Fields, SortedSet, Value};
+
+/// A key with its value.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// The key.
+    pub key: Vec<u8>,
+    /// What it holds.
+    pub value: Value,
+    /// When it expires, in unix milliseconds; it is still there in that millisecond.
+    pub expires_at_ms: Option<u64>,
+}
+
+/// What stands behind a key.
+#[derive(Clone, Debug)]
+pub(super) struct Item {
+    pub(super) value: Value,
+    pub(super) expires_at_ms: Option<u64>,
+}
+
+impl Item {
+    fn is_expired(&self, now_ms: u64) -> bool {
+        self.expires_at_ms.is_some_and(|at| now_ms > at)
+    }
+}
+
+/// All keys.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Keyspace {
+    items: BTreeMap<Vec<u8>, Item>,
+    pub(super) now_ms: u64,
+}
+
+/// One kind of value: how to find it in a [`Value`].
+pub(super) trait Kind: Default {
+    fn of(value: &mut Value) -> Option<&mut Self>;
+    fn into_value(self) -> Value;
+}
+
+macro_rules! kinds {
+    ($($kind:ty => $variant:ident),*) => {$(
+        impl Kind for $kind {
+            fn of(value: &mut Value) -> Option<&mut Self> {
+                match value {
+                    Value::$variant(inner) => Some(inner),
+                    _ => None,
+                }
+            }
+
+            fn into_value(self) -> Value {
+                Value::$variant(self)
+            }
+        }
+    )*};
+}
+
+kinds!(Vec<u8> => String, VecDeque<Vec<u8>> => List, Fields => Hash, SortedSet => SortedSet);
+
+impl Keyspace {
+    /// The key, if it is there; if its time has passed it is removed.
+    pub(super) fn find(&mut self, key: &[u8]) -> Option<&mut Item> {
+        let now_ms = self.now_ms;
+        if self.items.get(key)?.is_expired(now_ms) {
+            self.items.remove(key);
+            return None;
+        }
+        self.items.get_mut(key)
+    }
+
+    /// The value of the key, if it is there.
+    pub(super) fn get<K: Kind>(&mut self, key: &[u8]) -> Result<Option<&mut K>, Fault> {
+        match self.find(key) {
+            None => Ok(None),
+            Some(item) => K::of(&mut item.value).map(Some).ok_or(Fault::WRONG_TYPE),
+        }
+    }
+
+    /// The value of the key, which is made when it is not there: the caller must put something into it.
+    pub(super) fn make<K: Kind>(&mut self, key: &[u8]) -> Result<&mut K, Fault> {
+        if self.find(key).is_none() {
+            self.items.insert(key.to_vec(), Item { value: K::default().into_value(), expires_at_ms: None });
+        }
+        let item = self.items.get_mut(key).expect("it was there, or was made above");
+        K::of(&mut item.value).ok_or(Fault::WRONG_TYPE)
+    }
+
+    /// Sets a key whatever it held.
+    pub(super) fn set(&mut self, key: &[u8], value: Value, expires_at_ms: Option<u64>) {
+        self.items.insert(key.to_vec(), Item { value, expires_at_ms });
+    }
+
+    /// Removes the key, and says whether it was there.
+    pub(super) fn remove(&mut self, key: &[u8]) -> bool {
+        self.items.remove(key).is_some_and(|item| !item.is_expired(self.now_ms))
+    }
+
+    /// Removes the key if nothing is left in it.
+    pub(super) fn tidy(&mut self, key: &[u8]) {
+        if self.items.get(key).is_some_and(|item| item.value.is_empty()) {
+            self.items.remove(key);
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.items.clear();
+    }
+
+    /// All keys that have not expired, in the order of their bytes.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&[u8], &Item)> {
+        self.items
+            .iter()
+            .filter(|(_, item)| !item.is_expired(self.now_ms))
+            .map(|(key, item)| (key.as_slice(), item))
+    }
+
+    pub(super) fn entries(&self) -> Vec<Entry> {
+        self.iter()
+            .map(|(key, item)| Entry {
+                key: key.to_vec(),
+                value: item.value.clone(),
+                expires_at_ms: item.expires_at_ms,
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,122 @@
+//! What goes wrong in a script, told as redis-server tells it.
+//!
+//! Invariant: an error keeps its code, and gains the script's hash and the line that it came from.
+//! Called by: the virtual machine; the functions that raise.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use mlua::{Error, Function, Lua, Value};
+
+use super::vm::Bench;
+use crate::embedded::commands::Fault;
+use crate::embedded::frame::one_line;
+
+/// An error that a command gave, on its way through a script. Its text begins with a code.
+#[derive(Debug)]
+pub(super) struct Raised(pub(super) Vec<u8>);
+
+impl fmt::Display for Raised {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&String::from_utf8_lossy(&self.0))
+    }
+}
+
+impl std::error::Error for Raised {}
+
+/// An error that nothing in the script caught.
+#[derive(Debug)]
+pub(super) struct Failure {
+    text: Vec<u8>,
+    /// The chunk and the line.
+    place: Option<(String, i64)>,
+}
+
+impl Failure {
+    pub(super) fn fault(self, sha1: &str) -> Fault {
+        let mut text = String::from_utf8_lossy(&self.text).into_owned();
+        if let Some((source, line)) = self.place {
+            text += &format!(" script: {sha1}, on {source}:{line}.");
+        }
+        Fault::of(tidy(&text))
+    }
+}
+
+/// An error text without line endings.
+pub(super) fn tidy(text: &str) -> String {
+    one_line(text.trim_matches(['\r', '\n']))
+}
+
+/// What the compiler complained about.
+pub(super) fn of_compiling(error: &Error) -> Fault {
+    let text = match error {
+        Error::SyntaxError { message, .. } => message.clone(),
+        other => other.to_string(),
+    };
+    Fault::of(tidy(&format!("ERR Error compiling script (new function): {text}")))
+}
+
+/// The error that `redis.call` raises.
+pub(super) fn raise(text: Vec<u8>) -> Error {
+    Error::external(Raised(text))
+}
+
+/// The text of an error, if it came from a command or is shaped like one: a table with a field `err`.
+pub(super) fn told(error: &Value) -> Option<Vec<u8>> {
+    match error {
+        Value::Error(error) => error.downcast_ref::<Raised>().map(|raised| raised.0.clone()),
+        Value::Table(table) => match table.raw_get("err") {
+            Ok(Value::String(text)) => Some(text.as_bytes().to_vec()),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The text of an error that a function of ours, or Lua itself, raised.
+pub(super) fn plain(lua: &Lua, error: &Value) -> Vec<u8> {
+    match error {
+        Value::String(text) => text.as_bytes().to_vec(),
+        Value::Error(error) => innermost(error).to_string().into_bytes(),
+        other => {
+            let text =
+                lua.globals().get::<Function>("tostring").and_then(|tostring| tostring.call(other.clone()));
+            text.map_or_else(|_| Vec::new(), |text: mlua::LuaString| text.as_bytes().to_vec())
+        }
+    }
+}
+
+/// The error itself, without the layers that carried it.
+pub(super) fn innermost(error: &Error) -> &(dyn std::error::Error + 'static) {
+    match error {
+        Error::CallbackError { cause, .. } => innermost(cause),
+        Error::ExternalError(error) => &**error,
+        other => other,
+    }
+}
+
+/// The function that notes an error where it happened, before the stack is unwound.
+pub(super) fn handler(lua: &Lua, bench: &Bench) -> mlua::Result<Function> {
+    let bench = bench.clone();
+    lua.create_function(move |lua, error: Value| {
+        let text = told(&error).unwrap_or_else(|| [b"ERR ".as_slice(), &plain(lua, &error)].concat());
+        let place = place(lua);
+        bench.work().failure = Some(Failure { text, place });
+        Ok(())
+    })
+}
+
+/// Where the error was raised: in the innermost function of the script's own.
+fn place(lua: &Lua) -> Option<(String, i64)> {
+    /// Deeper than functions that are not the script's own stand on each other.
+    const LEVELS: usize = 16;
+    let at = |level| {
+        lua.inspect_stack(level, |frame| {
+            let source = frame.source();
+            let name = source.source.map(Cow::into_owned).unwrap_or_default();
+            let line = frame.current_line().map_or(-1, |line| i64::try_from(line).unwrap_or(-1));
+            (source.what != "C").then_some((name, line))
+        })
+    };
+    (0..LEVELS).map_while(at).flatten().next()
+}

@@ -1,0 +1,124 @@
+//! A virtual machine with the functions that were compiled on it.
+//!
+//! Invariant: the bench is empty unless a script runs.
+//! Called by: [`run`](super::run) and [`check`](super::check), with the machine of their thread.
+
+use std::collections::HashMap;
+use std::mem;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use mlua::{Function, Lua, LuaOptions, MultiValue, StdLib, Table, Value};
+
+use super::errors::{self, Failure};
+use super::random::Random;
+use super::{api, sandbox, values};
+use crate::embedded::commands::Fault;
+use crate::embedded::frame::Frame;
+use crate::embedded::machine::Machine;
+
+/// How many compiled functions are kept; all are dropped when there are more.
+const COMPILED_MAX: usize = 4096;
+
+/// What the functions that a script may call work on.
+#[derive(Default)]
+pub(super) struct Work {
+    pub(super) machine: Machine,
+    pub(super) random: Random,
+    pub(super) failure: Option<Failure>,
+}
+
+/// Shared by the virtual machine's functions; only one thread ever looks at it.
+#[derive(Clone, Default)]
+pub(super) struct Bench(Arc<Mutex<Work>>);
+
+impl Bench {
+    pub(super) fn work(&self) -> MutexGuard<'_, Work> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+pub(super) struct Vm {
+    lua: Lua,
+    bench: Bench,
+    /// The globals that scripts read, behind the table that they see.
+    globals: Table,
+    compiled: HashMap<String, Function>,
+    /// Lua's `xpcall`, which alone hands over an error as it is, and where it came from.
+    guarded: Function,
+    on_error: Function,
+}
+
+impl Vm {
+    pub(super) fn new() -> mlua::Result<Self> {
+        let libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH;
+        let lua = Lua::new_with(libraries, LuaOptions::new().catch_rust_panics(false))?;
+        let bench = Bench::default();
+        let guarded = lua.globals().get("xpcall")?;
+        let on_error = errors::handler(&lua, &bench)?;
+        let redis = api::table(&lua, &bench)?;
+        let globals = sandbox::close(&lua, &bench, redis)?;
+        Ok(Self { lua, bench, globals, compiled: HashMap::new(), guarded, on_error })
+    }
+
+    /// The function of a script.
+    pub(super) fn compile(&mut self, sha1: &str, source: &[u8]) -> Result<Function, Fault> {
+        if let Some(function) = self.compiled.get(sha1) {
+            return Ok(function.clone());
+        }
+        // As Redis does, so that the complaints about a script that is none are the same.
+        let whole = [b"return function() ", source, b"\nend"].concat();
+        let chunk = self.lua.load(whole).set_name("@user_script").set_mode(mlua::chunk::ChunkMode::Text);
+        let function: Function = chunk.eval().map_err(|error| errors::of_compiling(&error))?;
+        if self.compiled.len() >= COMPILED_MAX {
+            self.compiled.clear();
+        }
+        self.compiled.insert(sha1.to_owned(), function.clone());
+        Ok(function)
+    }
+
+    pub(super) fn run<'a>(
+        &mut self,
+        machine: &mut Machine,
+        sha1: &str,
+        source: &[u8],
+        keys: impl Iterator<Item = &'a [u8]>,
+        args: impl Iterator<Item = &'a [u8]>,
+    ) -> Result<Frame, Fault> {
+        let function = self.compile(sha1, source)?;
+        self.lend("KEYS", keys).map_err(|error| broken(&error))?;
+        self.lend("ARGV", args).map_err(|error| broken(&error))?;
+        {
+            let mut work = self.bench.work();
+            work.machine = mem::take(machine);
+            work.machine.script_wrote = false;
+            work.random = Random::default();
+            work.failure = None;
+        }
+        let outcome = self.guarded.call::<MultiValue>((&function, &self.on_error));
+        let failure = {
+            let mut work = self.bench.work();
+            *machine = mem::take(&mut work.machine);
+            work.failure.take()
+        };
+        match (outcome, failure) {
+            (Ok(values), _) if values.front() == Some(&Value::Boolean(true)) => {
+                Ok(values::reply(values.get(1).unwrap_or(&Value::Nil)))
+            }
+            (_, Some(failure)) => Err(failure.fault(sha1)),
+            (Ok(_), None) => Err(Fault::new("ERR the script failed")),
+            (Err(error), None) => Err(broken(&error)),
+        }
+    }
+
+    fn lend<'a>(&self, name: &str, values: impl Iterator<Item = &'a [u8]>) -> mlua::Result<()> {
+        let table = self.lua.create_table()?;
+        for value in values {
+            table.raw_push(self.lua.create_string(value)?)?;
+        }
+        self.globals.raw_set(name, table)
+    }
+}
+
+fn broken(error: &mlua::Error) -> Fault {
+    Fault::of(format!("ERR {}", crate::embedded::frame::one_line(&error.to_string())))
+}

@@ -1,0 +1,68 @@
+//! The data of a server together with what a command may need besides: its clock, its listeners, what it published.
+//!
+//! Invariant: a script sees one time from its beginning to its end.
+//! Called by: the commands; the database and the Lua side, which hand it to each other.
+
+use super::audience::Audience;
+use super::commands::{Args, Command, Deed, Fault, GROWS, NO_SCRIPT, WRITE, find};
+use super::condition::Condition;
+use super::frame::Frame;
+use super::keyspace::Keyspace;
+
+/// A message that a command published.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// Where.
+    pub channel: Vec<u8>,
+    /// What.
+    pub payload: Vec<u8>,
+    /// Whether by SPUBLISH.
+    pub sharded: bool,
+}
+
+/// What commands work on.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Machine {
+    pub(super) keyspace: Keyspace,
+    pub(super) audience: Audience,
+    pub(super) condition: Option<Condition>,
+    pub(super) messages: Vec<Message>,
+    /// Whether the script that runs has called a command that writes.
+    pub(super) script_wrote: bool,
+}
+
+impl Machine {
+    /// Does what a script asks. The error has no code yet when its text begins with none.
+    pub(super) fn call_from_script(&mut self, args: Args<'_>) -> Result<Frame, Fault> {
+        let Some(command) = args.first().and_then(|name| find(name)) else {
+            return Err(Fault::new("ERR Unknown Redis command called from script"));
+        };
+        if !command.takes(args.len()) {
+            return Err(Fault::new("ERR Wrong number of args calling Redis command from script"));
+        }
+        let Deed::Data(deed) = command.deed else {
+            return Err(Fault::new("ERR This Redis command is not allowed from script"));
+        };
+        if command.has(NO_SCRIPT) {
+            return Err(Fault::new("ERR This Redis command is not allowed from script"));
+        }
+        if self.condition.is_some() {
+            self.judge(command)?;
+        }
+        self.script_wrote |= command.has(WRITE);
+        deed(self, args)
+    }
+
+    /// A script that has written goes on to its end whatever the condition.
+    fn judge(&self, command: &Command) -> Result<(), Fault> {
+        let Some(condition) = self.condition.filter(|_| !self.script_wrote) else {
+            return Ok(());
+        };
+        let refuses = match condition {
+            Condition::OutOfMemory => command.has(GROWS),
+            Condition::ReadOnly | Condition::NoReplicas | Condition::Misconfigured => command.has(WRITE),
+            Condition::Busy | Condition::Loading | Condition::MasterDown => false,
+        };
+        if refuses { Err(Fault::new(condition.text())) } else { Ok(()) }
+    }
+}

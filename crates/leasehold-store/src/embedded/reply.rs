@@ -1,0 +1,59 @@
+//! A frame as the reply of a script, or as the error of a call.
+//!
+//! Invariant: an error text means the same here as it does in the Redis store: both read it with the same table.
+//! Called by: the embedded store, and simulators in front of it.
+
+use std::sync::Arc;
+
+use leasehold_proto::{Reply, StoreError, Verb};
+
+use super::frame::Frame;
+use crate::refusal::{Said, classify};
+
+/// What a frame means for the call that it answers: `during` and `key` go into the error.
+///
+/// # Errors
+/// When the frame is an error; `applied` says whether the script may have changed something.
+pub fn read_reply(frame: Frame, during: Verb, key: Arc<str>) -> Result<Reply, StoreError> {
+    match read(frame) {
+        Ok(reply) => Ok(reply),
+        Err(text) => {
+            let (kind, applied) = classify(&text);
+            Err(StoreError::new(kind, during, key, applied).with_source(Said::new(&text)))
+        }
+    }
+}
+
+/// An error inside an array is the error of the whole, as the Redis store reads it.
+fn read(frame: Frame) -> Result<Reply, String> {
+    Ok(match frame {
+        Frame::Nil | Frame::NilArray => Reply::Nil,
+        Frame::Int(number) => Reply::Int(number),
+        Frame::Bulk(bytes) => Reply::Text(bytes),
+        Frame::Simple(text) => Reply::Text(text.into_bytes()),
+        Frame::Array(items) => Reply::Array(items.into_iter().map(read).collect::<Result<_, _>>()?),
+        Frame::Error(text) => return Err(text),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use leasehold_proto::{Applied, StoreErrorKind};
+
+    #[test]
+    fn an_error_is_classified_and_kept_as_the_source() {
+        use std::error::Error;
+        let frame = Frame::Error("OOM command not allowed when used memory > 'maxmemory'.".to_owned());
+        let error = read_reply(frame, Verb::Acquire, "k".into()).unwrap_err();
+        assert_eq!((error.kind, error.applied), (StoreErrorKind::OutOfMemory, Applied::No));
+        assert!(error.source().unwrap().to_string().contains("maxmemory"));
+    }
+
+    #[test]
+    fn both_kinds_of_nothing_are_nil() {
+        let frame = Frame::Array(vec![Frame::Nil, Frame::NilArray, Frame::ok()]);
+        let reply = read_reply(frame, Verb::Inspect, "".into()).unwrap();
+        assert_eq!(reply, Reply::Array(vec![Reply::Nil, Reply::Nil, Reply::Text(b"OK".to_vec())]));
+    }
+}

@@ -25,7 +25,7 @@ struct Verb {
     run: fn(&[String]) -> Result<()>,
 }
 
-const VERBS: [Verb; 7] = [
+const VERBS: [Verb; 9] = [
     Verb {
         name: "demo",
         purpose: "run two programs that need the same lock, on a private server; takes a program of yours",
@@ -41,6 +41,16 @@ const VERBS: [Verb; 7] = [
         name: "test",
         purpose: "run all tests, after installing a server if none is there; takes arguments of cargo test",
         run: verb::test::run,
+    },
+    Verb {
+        name: "interleave",
+        purpose: "run the library's threads in the orders that a scheduler finds; takes how many",
+        run: verb::interleave::run,
+    },
+    Verb {
+        name: "fuzz",
+        purpose: "search for inputs that break something; takes --seconds, a target, and files for it",
+        run: verb::fuzz::run,
     },
     Verb {
         name: "tidy",
@@ -81,7 +91,7 @@ fn dispatch(arguments: &[String]) -> Result<()> {
 }
 
 fn help() -> String {
-    let verbs: String = VERBS.iter().map(|verb| format!("\n  {:<9}{}", verb.name, verb.purpose)).collect();
+    let verbs: String = VERBS.iter().map(|verb| format!("\n  {:<12}{}", verb.name, verb.purpose)).collect();
     format!("usage: cargo x <verb> [arguments]\n{verbs}")
 }
 

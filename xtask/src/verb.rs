@@ -6,6 +6,8 @@
 pub(crate) mod bench;
 pub(crate) mod demo;
 pub(crate) mod fix;
+pub(crate) mod fuzz;
+pub(crate) mod interleave;
 pub(crate) mod servers;
 pub(crate) mod test;
 pub(crate) mod tidy;

@@ -1,0 +1,188 @@
+//! `cargo x fuzz`: inputs that nobody thought of, chosen by the code that they reach.
+//!
+//! Invariant: what is found is kept as a file, and the command that repeats it is printed. No tool has to be installed:
+//! libFuzzer is built with the targets, by the compiler that builds the rest.
+//! Called by: `main`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::shell::{cargo, root, run as run_command};
+
+/// How long each target runs unless it is told: the share of CI.
+const SECONDS: u32 = 10;
+/// What a target may need of memory and, for one input, of time, before that counts as a finding.
+const BOUNDS: [&str; 3] = ["-rss_limit_mb=2048", "-timeout=20", "-print_final_stats=1"];
+/// What makes the compiler count the edges that an input takes, as cargo-fuzz does it. No sanitizer, which would need a
+/// nightly compiler: the code is safe, and what it must not do it asserts.
+const COVERAGE: &str = "--cfg fuzzing -Cpasses=sancov-module -Ccodegen-units=1 \
+    -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
+    -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares";
+
+/// What was asked for.
+#[derive(Debug, Default, PartialEq)]
+struct Wanted {
+    seconds: Option<u32>,
+    target: Option<String>,
+    /// Files to run once, in place of a search.
+    inputs: Vec<PathBuf>,
+}
+
+/// Runs each target for a while, or one of them, or one on the inputs that are named.
+///
+/// `cargo x fuzz --seconds 600 step` searches ten minutes with one target, and
+/// `cargo x fuzz step fuzz/artifacts/step/crash-...` repeats what it found.
+pub(crate) fn run(arguments: &[String]) -> Result<()> {
+    let wanted = read(arguments)?;
+    let fuzz = root()?.join("fuzz");
+    let known = targets(&fuzz)?;
+    let chosen: Vec<&String> =
+        known.iter().filter(|name| wanted.target.as_ref().is_none_or(|target| target == *name)).collect();
+    ensure!(!chosen.is_empty(), "there is no such target; there are {}", known.join(", "));
+    let programs = build(&fuzz)?;
+    if !wanted.inputs.is_empty() {
+        return run_command(Command::new(programs.join(chosen[0])).args(BOUNDS).args(&wanted.inputs));
+    }
+    let mut lines = Vec::new();
+    let mut failed = Vec::new();
+    for name in chosen {
+        println!("\n== {name}");
+        match search(&fuzz, &programs, name, wanted.seconds.unwrap_or(SECONDS)) {
+            Ok(line) => lines.push(format!("{name:<10}{line}")),
+            Err(error) => {
+                lines.push(format!("{name:<10}FAILED: {error:#}"));
+                failed.push(name.as_str());
+            }
+        }
+    }
+    println!("\n{:<10}{:>12}{:>12}{:>8}{:>10}", "target", "executions", "per second", "edges", "features");
+    lines.iter().for_each(|line| println!("{line}"));
+    ensure!(failed.is_empty(), "failed: {}", failed.join(", "));
+    Ok(())
+}
+
+fn read(arguments: &[String]) -> Result<Wanted> {
+    let mut wanted = Wanted::default();
+    let mut rest = arguments.iter();
+    while let Some(argument) = rest.next() {
+        if argument == "--seconds" {
+            let number = rest.next().context("--seconds takes a number")?;
+            wanted.seconds =
+                Some(number.parse().with_context(|| format!("{number:?} is no number of seconds"))?);
+        } else if argument.starts_with('-') {
+            bail!("there is no option {argument}; there are --seconds, a target, and files for it");
+        } else if wanted.target.is_none() {
+            wanted.target = Some(argument.clone());
+        } else {
+            wanted.inputs.push(argument.into());
+        }
+    }
+    Ok(wanted)
+}
+
+/// The targets: the programs of the fuzz crate.
+fn targets(fuzz: &Path) -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(fuzz.join("fuzz_targets")).context("cannot list the targets")? {
+        let path = entry?.path();
+        names.extend(path.file_stem().map(|stem| stem.to_string_lossy().into_owned()));
+    }
+    names.sort_unstable();
+    Ok(names)
+}
+
+/// Builds all targets, and says where they are.
+fn build(fuzz: &Path) -> Result<PathBuf> {
+    let host = host()?;
+    let target = root()?.join("target/fuzz");
+    // With a target, so that what runs only while it is built is built as usual.
+    let build = ["build", "--locked", "--release", "--bins", "--target", &host, "--manifest-path"];
+    let mut command = cargo(&build)?;
+    command.arg(fuzz.join("Cargo.toml")).arg("--target-dir").arg(&target).env("RUSTFLAGS", COVERAGE);
+    run_command(&mut command)?;
+    Ok(target.join(host).join("release"))
+}
+
+/// The machine's own target, by the compiler's word.
+fn host() -> Result<String> {
+    let said = crate::shell::output(Command::new("rustc").arg("-vV"))?;
+    let host = said.lines().find_map(|line| line.strip_prefix("host: "));
+    host.map(str::to_owned).context("rustc does not say which target is its host")
+}
+
+/// Searches with one target. New inputs go to the target directory; those of the checkout are only read.
+fn search(fuzz: &Path, programs: &Path, name: &str, seconds: u32) -> Result<String> {
+    let found = root()?.join("target/fuzz/corpus").join(name);
+    let artifacts = fuzz.join("artifacts").join(name);
+    for folder in [&found, &artifacts] {
+        fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    }
+    let log = root()?.join("target/fuzz").join(format!("{name}.log"));
+    let mut command = Command::new(programs.join(name));
+    command.arg(&found).arg(fuzz.join("corpus").join(name)).args(BOUNDS);
+    command.arg(format!("-max_total_time={seconds}")).arg("-max_len=4096");
+    command.arg(format!("-artifact_prefix={}/", artifacts.display()));
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(fs::File::create(&log)?);
+    let status = command.status().with_context(|| format!("cannot run {name}"))?;
+    let said = String::from_utf8_lossy(&fs::read(&log)?).into_owned();
+    if status.success() {
+        return figures(&said).context("libFuzzer printed no figures");
+    }
+    let tail: Vec<&str> = said.lines().rev().take(40).collect();
+    tail.iter().rev().for_each(|line| println!("{line}"));
+    match artifact(&said) {
+        Some(input) => bail!("{status}; `cargo x fuzz {name} {input}` repeats it"),
+        None => bail!("{status}; see {}", log.display()),
+    }
+}
+
+/// Executions, executions in a second, edges and features, from what libFuzzer prints.
+fn figures(said: &str) -> Option<String> {
+    let stat = |name: &str| {
+        let line = said.lines().find_map(|line| line.strip_prefix("stat::")?.strip_prefix(name));
+        line.map(|rest| rest.trim_start_matches(':').trim())
+    };
+    let last = |name: &str| {
+        let line = said.lines().rev().find(|line| line.contains(" cov: "))?;
+        line.split_whitespace().skip_while(|word| *word != name).nth(1)
+    };
+    let (runs, pace) = (stat("number_of_executed_units")?, stat("average_exec_per_sec")?);
+    Some(format!("{runs:>12}{pace:>12}{:>8}{:>10}", last("cov:")?, last("ft:")?))
+}
+
+/// The input that failed, as libFuzzer names it, seen from the root of the checkout.
+fn artifact(said: &str) -> Option<&str> {
+    let path = said.lines().find_map(|line| line.split_once("Test unit written to "))?.1.trim();
+    Some(path.find("fuzz/artifacts").map_or(path, |at| &path[at..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Vec<String> {
+        line.split_whitespace().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn a_target_its_time_and_its_inputs_are_told_apart() {
+        let wanted = read(&words("--seconds 600 step a b")).unwrap();
+        let inputs = vec![PathBuf::from("a"), PathBuf::from("b")];
+        assert_eq!(wanted, Wanted { seconds: Some(600), target: Some("step".to_owned()), inputs });
+        assert_eq!(read(&[]).unwrap(), Wanted::default());
+        assert!(read(&words("--seconds soon")).is_err() && read(&words("--jobs 2")).is_err());
+    }
+
+    #[test]
+    fn figures_and_findings_are_read_from_the_log() {
+        let said = "#2\tINITED cov: 3 ft: 3 corp: 1/1b\n#9\tDONE   cov: 90 ft: 123 corp: 4/9b\n\
+                    stat::number_of_executed_units: 9\nstat::average_exec_per_sec:     4\n";
+        assert_eq!(figures(said).unwrap().split_whitespace().collect::<Vec<_>>(), ["9", "4", "90", "123"]);
+        assert_eq!(figures("nothing"), None);
+        let said = "artifact_prefix='x'; Test unit written to /x/fuzz/artifacts/step/crash-1\n";
+        assert_eq!(artifact(said), Some("fuzz/artifacts/step/crash-1"));
+    }
+}

@@ -8,17 +8,40 @@
 //! [`shuttle`] runs each scenario on many schedules, half of them random and half by priorities that change a few times
 //! (PCT), from fixed seeds. No timer is due unless a scenario moves the clock, so nothing but a wake-up goes on: one
 //! that is lost leaves a thread that waits for ever, which shuttle reports as a deadlock, with the schedule.
+//!
+//! # What it finds
+//! Broken on purpose, one line at a time, and the schedule of the quickest scenario that failed (of random ones, with
+//! this seed):
+//!
+//! | broken | found in schedule |
+//! |---|---|
+//! | no ring when orders are added | 1 |
+//! | no ring for an earlier timer | 351 |
+//! | no ring when the client has ended | 1 |
+//! | the driver stays *awake* when it takes its orders | 1 |
+//! | it takes its orders, and ceases to be awake in a second lock | 31 |
+//! | an alarm that has rung is taken for one that is set | 1, by priority |
+//! | a waker is not registered, or not woken | 1 |
+//! | a ticket does not look again when it was woken while it looked | 35 |
+//! | a ticket looks, and registers its waker in a second lock | 33 |
+//! | a wait for a loss looks, and registers in a second lock | 306, by priority |
+//! | a dropped ticket does not cancel | 1 |
+//! | a dropped guard does not release | 2 |
+//! | the last handle does not close | 1 |
 
 mod world;
 
 use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
 use leasehold_proto::engine::LostReason;
 use shuttle::future::block_on;
-use shuttle::scheduler::{PctScheduler, RandomScheduler};
+use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use shuttle::thread;
 use shuttle::{Config, Runner};
 
@@ -33,19 +56,35 @@ const CHANGES: usize = 3;
 /// Schedules of each kind, unless `LEASEHOLD_SCHEDULES` says otherwise.
 const SCHEDULES: usize = 6_000;
 
-#[expect(clippy::print_stdout, reason = "how much was tried belongs to the result")]
+/// Runs a scenario on all its schedules, and prints how many those were, or which one failed.
 fn explore(scenario: fn()) {
     let given = std::env::var("LEASEHOLD_SCHEDULES").ok().and_then(|number| number.parse().ok());
     let schedules = given.unwrap_or(SCHEDULES);
+    explore_with("at random", RandomScheduler::new_from_seed(SEED, schedules), scenario);
+    explore_with("by priority", PctScheduler::new_from_seed(SEED, CHANGES, schedules), scenario);
+}
+
+#[expect(clippy::print_stdout, reason = "how much was tried belongs to the result")]
+fn explore_with<S: Scheduler + 'static>(way: &str, scheduler: S, scenario: fn()) {
     let mut config = Config::new();
     config.stack_size = 0x4_0000;
     // That atomics are explored as if they were all sequentially consistent.
     config.silence_warnings = true;
-    let random = RandomScheduler::new_from_seed(SEED, schedules);
-    let run = Runner::new(random, config.clone()).run(scenario);
-    let by_priority = PctScheduler::new_from_seed(SEED, CHANGES, schedules);
-    let run = run + Runner::new(by_priority, config).run(scenario);
-    println!("{run} schedules");
+    let tried = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&tried);
+    let run = move || {
+        count.fetch_add(1, Ordering::Relaxed);
+        scenario();
+    };
+    let outcome = catch_unwind(AssertUnwindSafe(|| Runner::new(scheduler, config).run(run)));
+    let tried = tried.load(Ordering::Relaxed);
+    match outcome {
+        Ok(_) => println!("{tried} schedules {way}"),
+        Err(panic) => {
+            println!("schedule {tried} {way} fails");
+            resume_unwind(panic);
+        }
+    }
 }
 
 /// Runs these at the same time, until all have ended.
@@ -54,6 +93,11 @@ fn at_once(users: Vec<Box<dyn FnOnce() + Send>>) {
     for user in users {
         user.join().expect("a user's thread ends without a panic");
     }
+}
+
+/// Polls a future once: whether it waits.
+fn begin<F: Future>(mut future: Pin<&mut F>) -> bool {
+    block_on(poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx).is_pending())))
 }
 
 /// Ends a hold in one of the two ways.
@@ -221,18 +265,47 @@ fn a_deadline_before_what_the_driver_sleeps_for_is_kept() {
         let client = world.connect();
         // Its renewal is due after ten seconds, and that is what the driver sleeps for.
         let guard = block_on(client.lock("job").lock()).expect("the server grants");
+        let lock = client.lock("job");
+        let mut first = Box::pin(async move { lock.lock().await });
+        assert!(begin(first.as_mut()), "it is somebody else's");
         let (clock, hurried) = (world.clone(), client.lock("job"));
         at_once(vec![Box::new(move || {
+            // The second in line sets a timer, and gives the driver nothing to do.
             let mut wait = pin!(hurried.try_lock_for(Duration::from_secs(2)));
-            let begun = block_on(poll_fn(|cx| Poll::Ready(wait.as_mut().poll(cx).is_pending())));
-            assert!(begun, "it is somebody else's");
+            assert!(begin(wait.as_mut()), "it is somebody else's");
             // From here on time passes, but not so much that the renewal is due.
             let clock = thread::spawn(move || (0..9).for_each(|_| clock.pass(Duration::from_secs(1))));
-            // It asks once when it listens, and the answer may still be on its way at the deadline.
-            assert!(matches!(block_on(wait), Ok(None) | Err(AcquireError::Unknown { .. })));
+            // Unless the first one's question is just under way, which it asked when it began to listen.
+            assert!(matches!(block_on(wait), Ok(None) | Err(AcquireError::Store(_))));
             clock.join().expect("time passes");
         })]);
+        drop((first, guard, client));
+        world.check_that_all_is_over();
+    });
+}
+
+#[test]
+fn a_grant_that_was_lost_before_anybody_looked_is_told() {
+    explore(|| {
+        let world = World::default();
+        let client = world.connect();
+        let owner = client.owner();
+        let lock = client.lock("job").owned_by(&owner).lease(Duration::from_secs(3));
+        let guard = block_on(lock.lock()).expect("the server grants");
+        // It re-enters, and is perhaps not polled again before all is over.
+        let mut again = Box::pin(async move { lock.lock().await });
+        assert!(begin(again.as_mut()), "the server is asked");
+        let clock = world.clone();
+        at_once(vec![
+            Box::new(move || (0..4).for_each(|_| clock.pass(Duration::from_secs(1)))),
+            Box::new(move || match block_on(again) {
+                Ok(guard) => drop(guard),
+                Err(error) => assert!(matches!(error, AcquireError::Lost { .. }), "{error:?}"),
+            }),
+        ]);
         drop((guard, client));
+        // What was lost by the clock is left to the server's.
+        world.pass(Duration::from_secs(3));
         world.check_that_all_is_over();
     });
 }

@@ -25,8 +25,6 @@ use tokio::sync::mpsc::UnboundedSender;
 use crate::client::Client;
 use crate::sync::gap;
 
-/// What a lock has left as long as it is held: time does not pass on this server.
-const REMAINING_MS: i64 = 20_000;
 /// So long that no scenario sees a waiter ask again by itself.
 const POLL_INTERVAL: Duration = Duration::from_secs(600);
 
@@ -42,11 +40,18 @@ pub(super) struct World {
 /// What the server keeps.
 #[derive(Default)]
 struct Keys {
-    /// Who holds, and how often.
-    holds: BTreeMap<Arc<str>, (String, u32)>,
+    holds: BTreeMap<Arc<str>, Held>,
     listeners: BTreeMap<u64, (Channel, UnboundedSender<Heard>)>,
     last_listener: u64,
     calls: usize,
+}
+
+/// Who holds, how often, and until when.
+#[derive(Debug)]
+struct Held {
+    owner: String,
+    count: u32,
+    expires_at: Moment,
 }
 
 #[derive(Default)]
@@ -100,7 +105,8 @@ impl World {
         for driver in drivers {
             driver.join().expect("a driver ends without a panic");
         }
-        let keys = self.keys();
+        let mut keys = self.keys();
+        keys.expire(self.now());
         assert!(keys.holds.is_empty(), "left on the server: {:?}", keys.holds);
         assert!(keys.listeners.is_empty(), "{} subscriptions are left", keys.listeners.len());
     }
@@ -115,27 +121,34 @@ impl World {
 }
 
 impl Keys {
+    fn expire(&mut self, now: Moment) {
+        self.holds.retain(|_, held| held.expires_at > now);
+    }
+
     /// Executes a script.
-    fn execute(&mut self, call: &Call) -> Reply {
+    fn execute(&mut self, call: &Call, now: Moment) -> Reply {
         self.calls += 1;
+        self.expire(now);
         let key = call.subject();
-        let owner = call.argument("owner").unwrap_or_default();
-        let number = |name| call.argument(name).and_then(|value| value.parse().ok()).unwrap_or(0);
-        let mine = self.holds.get(&key).is_some_and(|(holder, _)| holder == owner);
+        let owner = call.argument("owner").unwrap_or_default().to_owned();
+        let number = |name| call.argument(name).and_then(|value| value.parse::<u32>().ok()).unwrap_or(0);
+        let expires_at = now + Duration::from_millis(number("lease_ms").into());
+        let mine = self.holds.get(&key).is_some_and(|held| held.owner == owner);
         match (call.verb(), self.holds.get_mut(&key)) {
-            (Verb::Acquire, Some(_)) if !mine => Reply::Int(REMAINING_MS),
+            (Verb::Acquire, Some(held)) if !mine => Reply::Int(held.remaining_ms(now)),
             (Verb::Acquire, _) => {
-                self.holds.entry(key).or_insert((owner.to_owned(), 1));
+                self.holds.entry(key).or_insert(Held { owner, count: 1, expires_at });
                 Reply::Nil
             }
-            (Verb::Renew, Some((_, count))) if mine => {
-                *count = if number("count") == 0 { *count } else { number("count") };
+            (Verb::Renew, Some(held)) if mine => {
+                held.count = if number("count") == 0 { held.count } else { number("count") };
+                held.expires_at = held.expires_at.max(expires_at);
                 Reply::Int(1)
             }
             (Verb::Renew, held) => Reply::Int(if held.is_some() { -1 } else { 0 }),
-            (Verb::Release, Some((_, count))) if mine => {
-                *count = number("remaining");
-                let freed = *count == 0;
+            (Verb::Release, Some(held)) if mine => {
+                held.count = number("remaining");
+                let freed = held.count == 0;
                 if freed {
                     self.holds.remove(&key);
                     self.tell(call);
@@ -144,8 +157,8 @@ impl Keys {
             }
             (Verb::Release, _) => Reply::Nil,
             (Verb::Inspect, held) => {
-                let (pttl, count) = held.map_or((-2, 0), |(_, count)| (REMAINING_MS, *count));
-                Reply::Array(vec![Reply::Int(pttl), Reply::Int(if mine { i64::from(count) } else { 0 })])
+                let (pttl, count) = held.map_or((-2, 0), |held| (held.remaining_ms(now), held.count));
+                Reply::Array(vec![Reply::Int(pttl), Reply::Int(if mine { count.into() } else { 0 })])
             }
             (other, _) => unreachable!("no scenario sends {other}"),
         }
@@ -163,6 +176,12 @@ impl Keys {
     }
 }
 
+impl Held {
+    fn remaining_ms(&self, now: Moment) -> i64 {
+        i64::try_from(self.expires_at.since(now).as_millis()).unwrap_or(i64::MAX)
+    }
+}
+
 impl Store for World {
     fn run(
         &self,
@@ -171,7 +190,7 @@ impl Store for World {
     ) -> impl Future<Output = Result<Reply, StoreError>> + Send + 'static {
         let world = self.clone();
         async move {
-            let reply = world.keys().execute(&call);
+            let reply = world.keys().execute(&call, world.now());
             // The reply is on its way for a while.
             for _ in 0..thread_rng().gen_range(0..3) {
                 come_back().await;

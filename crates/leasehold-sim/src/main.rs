@@ -1,2 +1,7 @@
-//! The simulator's command.
-fn main() {}
+//! The simulator's program.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    leasehold_sim::command::main()
+}

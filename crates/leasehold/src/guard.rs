@@ -38,7 +38,7 @@ pub struct Guard {
 }
 
 /// How a release went.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Released {
     /// The lock was held until now and this hold of it is given back.
     Released,

@@ -1,0 +1,78 @@
+//! A clock that runs at its own rate and can jump.
+//!
+//! Invariant: it never goes back by itself; only a jump moves it by more than its rate allows.
+//! Called by: the runtimes of both modes, for the processes; the server, for expiry.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+/// A clock, as a function of the true time. Clones are the same clock.
+#[derive(Clone, Debug)]
+pub(crate) struct Clock {
+    zero: i128,
+    /// How much faster than the truth, in parts per million.
+    rate_ppm: i64,
+    jumped_ns: Arc<AtomicI64>,
+}
+
+impl Clock {
+    /// A clock that says `zero` when the simulation begins.
+    #[must_use]
+    pub(crate) fn new(zero: Duration, rate_ppm: i64) -> Self {
+        Self { zero: nanos(zero), rate_ppm, jumped_ns: Arc::default() }
+    }
+
+    /// What it says at this true time.
+    #[must_use]
+    pub(crate) fn says(&self, truth: Duration) -> Duration {
+        let passed = nanos(truth) * i128::from(1_000_000 + self.rate_ppm) / 1_000_000;
+        span(self.zero + passed + i128::from(self.jumped_ns.load(Ordering::Relaxed)))
+    }
+
+    /// The first true time at which it says at least this, unless it jumps.
+    #[must_use]
+    pub(crate) fn truth_of(&self, says: Duration) -> Duration {
+        let passed = nanos(says) - self.zero - i128::from(self.jumped_ns.load(Ordering::Relaxed));
+        let divisor = i128::from(1_000_000 + self.rate_ppm);
+        span((passed.max(0) * 1_000_000 + divisor - 1) / divisor)
+    }
+
+    /// Moves it at once.
+    pub(crate) fn jump(&self, by_ns: i64) {
+        self.jumped_ns.fetch_add(by_ns, Ordering::Relaxed);
+    }
+}
+
+fn nanos(span: Duration) -> i128 {
+    i128::try_from(span.as_nanos()).unwrap_or(i128::MAX)
+}
+
+fn span(nanos: i128) -> Duration {
+    Duration::from_nanos(u64::try_from(nanos.max(0)).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_moment_of_the_clock_has_come_when_its_true_time_has() {
+        for rate in [-4_950, 0, 1, 4_950] {
+            let clock = Clock::new(Duration::from_secs(1_000), rate);
+            for says in [1_000_000_000_001_u64, 1_000_123_456_789, 2_000_000_000_000] {
+                let says = Duration::from_nanos(says);
+                let truth = clock.truth_of(says);
+                assert!(clock.says(truth) >= says);
+                assert!(clock.says(truth - Duration::from_nanos(2)) < says, "not later than need be");
+            }
+        }
+    }
+
+    #[test]
+    fn a_jump_moves_every_clone() {
+        let clock = Clock::new(Duration::from_secs(1), 0);
+        clock.clone().jump(-500_000_000);
+        assert_eq!(clock.says(Duration::from_secs(1)), Duration::from_millis(1_500));
+    }
+}

@@ -1,0 +1,117 @@
+//! The simulator's command: runs seeds, and shows what breaks.
+//!
+//! Invariant: it ends with a failure exactly when a promise was seen broken, or two runs of a seed differed.
+//! Called by: the program, and nothing else.
+#![expect(clippy::print_stdout, reason = "a command talks")]
+#![expect(clippy::disallowed_methods, reason = "the command tells how long it took")]
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use crate::plan::{Mode, Plan};
+use crate::report::{self, Report};
+use crate::runner::{Batch, replay, run, run_seed};
+use crate::shrink::only;
+
+/// Runs leasehold in simulated worlds in which everything goes wrong, and checks its promises.
+#[derive(Parser)]
+#[command(version)]
+struct Arguments {
+    /// How many seeds to run.
+    #[arg(long, default_value_t = 10_000)]
+    seeds: u64,
+    /// The first of them.
+    #[arg(long, default_value_t = 1)]
+    from: u64,
+    /// The world: `fast` runs the client over a simulated store, `full` with redis-rs over a simulated network.
+    #[arg(long, value_enum, default_value_t = Mode::Fast)]
+    mode: Mode,
+    /// How many at once; as many as there are processors by default.
+    #[arg(long)]
+    threads: Option<usize>,
+    /// Stop after so many seconds, whatever is left.
+    #[arg(long)]
+    seconds: Option<u64>,
+    /// Go on until something breaks, or for `--seconds`.
+    #[arg(long)]
+    endless: bool,
+    /// Run this one seed and print its history.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// With `--seed`: only these of its faults, by their numbers, or `none`.
+    #[arg(long, requires = "seed")]
+    only: Option<String>,
+    /// Run every seed twice and compare the histories.
+    #[arg(long)]
+    twice: bool,
+}
+
+/// Does what the program's arguments say.
+#[must_use]
+pub fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match arguments.seed {
+        Some(seed) => show(seed, &arguments),
+        None if arguments.twice => compare(&arguments),
+        None => search(&arguments),
+    }
+}
+
+fn search(arguments: &Arguments) -> ExitCode {
+    let begin = Instant::now();
+    let limit = arguments.seconds.map(Duration::from_secs);
+    let over = || limit.is_some_and(|limit| begin.elapsed() >= limit);
+    let progress = |done: u64| {
+        if done.is_multiple_of(10_000) {
+            println!("{done} seeds in {:.0?}", begin.elapsed());
+        }
+    };
+    let summary = run(batch(arguments), over, progress);
+    println!("{}", Report { summary: &summary, took: begin.elapsed() });
+    let Some(broken) = &summary.violation else { return ExitCode::SUCCESS };
+    println!("{}", report::violation(broken, &Plan::from_seed(broken.seed, arguments.mode)));
+    ExitCode::FAILURE
+}
+
+fn batch(arguments: &Arguments) -> Batch {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    Batch {
+        mode: arguments.mode,
+        first: arguments.from,
+        seeds: if arguments.endless { u64::MAX } else { arguments.seeds },
+        threads: arguments.threads.unwrap_or(processors),
+    }
+}
+
+fn show(seed: u64, arguments: &Arguments) -> ExitCode {
+    let mut plan = Plan::from_seed(seed, arguments.mode);
+    if let Some(list) = &arguments.only {
+        let numbers: Vec<usize> = list.split(',').filter_map(|number| number.parse().ok()).collect();
+        plan = only(&plan, &numbers);
+    }
+    for fault in &plan.faults {
+        println!("{fault}");
+    }
+    let (outcome, events) = replay(&Arc::new(plan));
+    for (at, event) in &events {
+        println!("{}", report::line(*at, event));
+    }
+    println!("history {:016x}", outcome.hash);
+    let Some(violation) = outcome.violation else { return ExitCode::SUCCESS };
+    println!("VIOLATION of {} at {:?}: {}", violation.id, violation.at, violation.what);
+    ExitCode::FAILURE
+}
+
+fn compare(arguments: &Arguments) -> ExitCode {
+    for seed in (0..arguments.seeds).map(|index| arguments.from.wrapping_add(index)) {
+        let (first, second) = (run_seed(seed, arguments.mode), run_seed(seed, arguments.mode));
+        if first != second {
+            println!("seed {seed}: two runs differ, {:016x} and {:016x}", first.hash, second.hash);
+            return ExitCode::FAILURE;
+        }
+    }
+    println!("{} seeds, each with equal histories in two runs", arguments.seeds);
+    ExitCode::SUCCESS
+}

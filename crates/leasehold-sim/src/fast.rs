@@ -1,0 +1,335 @@
+//! The fast mode: the real client, engine and scripts, over a simulated store.
+//!
+//! Invariant: everything that is not the client's is decided by the plan and its random numbers.
+//! Called by: the runner.
+
+mod executor;
+mod net;
+mod runtime;
+mod server;
+mod store;
+mod timeline;
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use leasehold::Client;
+use leasehold_proto::Name;
+use leasehold_proto::recipe::reentrant;
+use leasehold_store::embedded::{Condition, Frame};
+
+use self::executor::{Executor, Home, spawn};
+use self::net::{Net, Placed, Trouble};
+use self::runtime::FastRuntime;
+use self::server::{Server, Work};
+use self::store::FastStore;
+use self::timeline::Timeline;
+use crate::clock::Clock;
+use crate::fault::{Fault, Kind};
+use crate::ground::{Env, Ground};
+use crate::history::Event;
+use crate::observe::Observed;
+use crate::plan::{Plan, stream};
+use crate::recorder::Recorder;
+use crate::rest;
+use crate::workload;
+
+/// How many true milliseconds a replica of a failover lags behind, at most.
+const LAG_MAX_MS: u64 = 400;
+
+struct World {
+    plan: Arc<Plan>,
+    executor: Executor,
+    ground: Arc<FastGround>,
+    clocks: Vec<Clock>,
+    recorder: Recorder,
+    /// How often each process has begun, and whether it lives.
+    lives: Vec<u64>,
+    alive: Vec<bool>,
+}
+
+/// Runs a plan to its end; what happened is with the recorder.
+pub(crate) fn run(plan: &Arc<Plan>, keep: bool) -> Recorder {
+    let clocks: Vec<_> = (0..plan.processes).map(|process| plan.clock_of(process)).collect();
+    let server_clock = plan.server_clock();
+    let recorder = Recorder::new(plan, clocks.clone(), server_clock.clone(), keep);
+    let timeline = Arc::new(Timeline::default());
+    let server = Server::new(plan, server_clock, recorder.clone());
+    let net = Net::new(&timeline, plan, server);
+    let mut world = World {
+        plan: Arc::clone(plan),
+        executor: Executor::new(&timeline, plan.processes + plan.foreigners, stream(plan.seed, "schedule")),
+        ground: Arc::new(FastGround { timeline, net }),
+        clocks,
+        recorder: recorder.clone(),
+        lives: vec![0; plan.processes],
+        alive: vec![false; plan.processes],
+    };
+    world.live();
+    recorder
+}
+
+/// What happens at a moment of the plan.
+enum Turn {
+    Begin(usize),
+    End(usize),
+    /// What a replica will have seen when it takes over.
+    Replicate,
+}
+
+impl World {
+    fn live(&mut self) {
+        for process in 0..self.plan.processes {
+            self.start(process);
+        }
+        for foreigner in self.plan.processes..self.plan.processes + self.plan.foreigners {
+            let env = self.env(foreigner, foreigner as u64, None);
+            spawn(Home::User(foreigner), workload::foreign::live(env));
+        }
+        for (at, turn) in self.turns() {
+            if !self.run_until(at) {
+                return;
+            }
+            match turn {
+                Turn::Begin(index) => self.begin(index),
+                Turn::End(index) => self.end(index),
+                Turn::Replicate => self.ground.net.with_server(Server::replicate),
+            }
+        }
+        if !self.run_until(self.plan.calm_at) {
+            return;
+        }
+        self.record(Event::Calm);
+        if !self.run_until(self.plan.stop_at) {
+            return;
+        }
+        self.record(Event::Stopped);
+        self.come_to_rest();
+    }
+
+    /// After the users have stopped: they end, their clients close, and nothing is left.
+    fn come_to_rest(&mut self) {
+        let latest = self.plan.stop_at + rest::users_end_within(&self.plan);
+        while self.executor.users() > 0 && self.ground.now() < latest {
+            let next = self.ground.now() + Duration::from_millis(100);
+            if !self.run_until(next) {
+                return;
+            }
+        }
+        if self.executor.users() > 0 {
+            let left = self.executor.users();
+            return self.violate("L", format!("{left} users still wait long after the last fault"));
+        }
+        let gone_by = self.ground.now() + rest::keys_go_within(&self.plan);
+        if !self.run_until(gone_by) {
+            return;
+        }
+        let (keys, listeners) = self
+            .ground
+            .net
+            .with_server(|server, now| (server.keys(now), server.listeners.len()));
+        if !keys.is_empty() {
+            self.violate("G4", format!("nobody is left, and these keys are: {keys:?}"));
+        }
+        if listeners > 0 {
+            self.violate("G4", format!("nobody is left, and {listeners} subscriptions are"));
+        }
+    }
+
+    /// Runs until then; `false` when a promise was broken and there is no use in going on.
+    fn run_until(&mut self, at: Duration) -> bool {
+        let (recorder, ground) = (&self.recorder, &self.ground);
+        let mut last_look = Duration::ZERO;
+        let went_on = self.executor.run_until(at, || {
+            let now = ground.now();
+            if now > last_look {
+                last_look = now;
+                recorder.look(now);
+            }
+            recorder.violation().is_some()
+        });
+        if !went_on {
+            self.violate("L", "the world is caught in a loop at one moment".into());
+        }
+        self.recorder.violation().is_none()
+    }
+
+    fn turns(&self) -> Vec<(Duration, Turn)> {
+        let mut turns = Vec::new();
+        for (index, fault) in self.plan.faults.iter().enumerate() {
+            turns.push((fault.begins, Turn::Begin(index)));
+            turns.push((fault.ends(), Turn::End(index)));
+            if fault.kind == Kind::Failover {
+                turns.push((replicated_at(fault), Turn::Replicate));
+            }
+        }
+        turns.sort_by_key(|(at, _)| *at);
+        turns
+    }
+
+    fn begin(&mut self, index: usize) {
+        let fault = self.plan.faults[index].clone();
+        self.record(Event::Fault { index, kind: fault.kind, begins: true });
+        let (net, until) = (self.ground.net.clone(), fault.ends());
+        let process = fault.process;
+        let trouble = |trouble| net.trouble(process, trouble, until);
+        match fault.kind {
+            Kind::RequestsStall => trouble(Trouble::RequestsStall),
+            Kind::RepliesStall => trouble(Trouble::RepliesStall),
+            Kind::Partition => {
+                trouble(Trouble::RequestsStall);
+                trouble(Trouble::RepliesStall);
+            }
+            Kind::Reset => net.reset(process),
+            Kind::Refuse => {
+                trouble(Trouble::Refused);
+                net.reset(process);
+            }
+            Kind::Slow => trouble(Trouble::Slow),
+            Kind::Duplicate => trouble(Trouble::Repeated),
+            Kind::MessagesLost => trouble(Trouble::MessagesLost),
+            Kind::DropFutures => trouble(Trouble::DropsFutures),
+            Kind::ServerFreeze => net.with_server(|server, _| server.frozen_until = until),
+            Kind::Restart | Kind::RestartEmpty => {
+                let keeps = fault.kind == Kind::Restart;
+                net.with_server(|server, now| server.restart(now, until, keeps));
+                net.cut_all();
+            }
+            Kind::Failover => {
+                net.with_server(|server, _| server.fail_over(replicated_at(&fault), until));
+                net.cut_all();
+            }
+            Kind::OutOfMemory => net.with_server(|server, _| server.refuse(Some(Condition::OutOfMemory))),
+            Kind::ReadOnly => net.with_server(|server, _| server.refuse(Some(Condition::ReadOnly))),
+            Kind::Busy => net.with_server(|server, _| server.refuse(Some(Condition::Busy))),
+            Kind::ServerClockForward => net.with_server(|server, _| server.jump(fault.jump_ns())),
+            Kind::ServerClockBack => net.with_server(|server, _| server.jump(-fault.jump_ns())),
+            Kind::Delete => net.with_server(|server, now| server.delete(now, &fault.name)),
+            Kind::ForceRelease => {
+                let name = Name::new(&fault.name).expect("a plan's names are names");
+                net.operate(&Work::Call(reentrant::force_release(&name)));
+            }
+            Kind::ClockForward | Kind::Pause | Kind::Crash => self.hit(&fault),
+            Kind::ForgetScripts => {}
+        }
+    }
+
+    /// What happens to a process itself; foreign ones are spared.
+    fn hit(&mut self, fault: &Fault) {
+        let process = fault.process;
+        if process >= self.plan.processes {
+            return;
+        }
+        match fault.kind {
+            Kind::ClockForward => self.clocks[process].jump(fault.jump_ns()),
+            Kind::Pause => {
+                self.executor.pause(process, true);
+                self.recorder.pause(self.ground.now(), process, true);
+            }
+            _ => {
+                self.recorder.pause(self.ground.now(), process, false);
+                self.recorder.kill(self.ground.now(), process);
+                self.executor.kill(process);
+                self.ground.net.reset(process);
+                self.alive[process] = false;
+            }
+        }
+    }
+
+    fn end(&mut self, index: usize) {
+        let fault = self.plan.faults[index].clone();
+        match fault.kind {
+            Kind::OutOfMemory | Kind::ReadOnly | Kind::Busy => {
+                self.ground.net.with_server(|server, _| server.refuse(None));
+            }
+            Kind::Pause if fault.process < self.plan.processes => {
+                self.executor.pause(fault.process, false);
+                self.recorder.pause(self.ground.now(), fault.process, false);
+            }
+            Kind::Crash if self.alive.get(fault.process) == Some(&false) => self.start(fault.process),
+            _ => {}
+        }
+        self.record(Event::Fault { index, kind: fault.kind, begins: false });
+    }
+
+    /// Starts a process: its client, and its users when that has connected.
+    fn start(&mut self, process: usize) {
+        self.lives[process] += 1;
+        self.alive[process] = true;
+        let life = (process as u64) << 32 | self.lives[process];
+        let jumps = self.plan.faults.iter().any(|fault| fault.kind == Kind::ClockForward);
+        let runtime = FastRuntime {
+            timeline: Arc::clone(&self.ground.timeline),
+            clock: self.clocks[process].clone(),
+            process,
+            rng: Arc::new(Mutex::new(stream(self.plan.seed ^ life, "identity"))),
+            jumps,
+        };
+        let builder = Client::builder().timeout(self.plan.timeout).poll_interval(self.plan.poll_interval);
+        let observed = {
+            let (net, recorder) = (self.ground.net.clone(), self.recorder.clone());
+            let ground: Arc<dyn Ground> = self.ground.clone();
+            Observed { store: FastStore { net, process }, process, recorder, ground }
+        };
+        let connecting = async move { builder.connect_over(&runtime, "sim", async move || Ok(observed)).await };
+        let envs: Vec<_> =
+            (0..self.plan.users).map(|user| self.env(process, life << 8 | user as u64, None)).collect();
+        self.record(Event::Started { process });
+        spawn(Home::User(process), async move {
+            let client = connecting.await.expect("a store that is there can be opened");
+            for env in envs {
+                spawn(Home::User(process), workload::live(Env { client: Some(client.clone()), ..env }));
+            }
+        });
+    }
+
+    fn env(&self, process: usize, salt: u64, client: Option<Client>) -> Env {
+        Env {
+            ground: self.ground.clone(),
+            plan: Arc::clone(&self.plan),
+            recorder: self.recorder.clone(),
+            process,
+            rng: stream(self.plan.seed ^ salt.wrapping_mul(0x0002_0000_0001), "user"),
+            client,
+        }
+    }
+
+    fn record(&self, event: Event) {
+        self.recorder.record(self.ground.now(), event);
+    }
+
+    fn violate(&self, id: &'static str, what: String) {
+        self.recorder.violate(self.ground.now(), id, what);
+    }
+}
+
+fn replicated_at(fault: &Fault) -> Duration {
+    fault.begins.saturating_sub(Duration::from_millis(fault.chance % LAG_MAX_MS))
+}
+
+/// The fast world, as workloads see it.
+struct FastGround {
+    timeline: Arc<Timeline>,
+    net: Net,
+}
+
+impl Ground for FastGround {
+    fn now(&self) -> Duration {
+        self.timeline.now()
+    }
+
+    fn sleep(&self, span: Duration) -> BoxFuture<'static, ()> {
+        self.timeline.sleep(span).boxed()
+    }
+
+    fn command(&self, process: usize, command: Vec<Vec<u8>>) -> BoxFuture<'static, Option<Frame>> {
+        let Placed { answer, .. } = self.net.put(process, Work::Command(command));
+        async move { answer.await.ok().and_then(Result::ok) }.boxed()
+    }
+
+    fn drops_futures(&self, process: usize) -> bool {
+        self.net.drops_futures(process)
+    }
+}

@@ -1,0 +1,196 @@
+//! Runs the tasks of a world, one at a time, in an order that the seed decides.
+//!
+//! Invariant: a task of a process that stands still is not polled, and one of a process that was killed never again.
+//! Called by: the fast world.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Wake, Waker};
+use std::time::Duration;
+
+use fastrand::Rng;
+
+use super::timeline::Timeline;
+
+/// Polls at one moment after which a world counts as caught in a loop.
+const POLLS_MAX: u32 = 200_000;
+
+type Job = Pin<Box<dyn Future<Output = ()>>>;
+
+thread_local! {
+    /// What was spawned since the executor last looked. A world lives on one thread.
+    static SPAWNED: RefCell<Vec<(Home, Job)>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Whose a task is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Home {
+    /// The network's or the server's: it never stands still.
+    World,
+    /// A process's driver, which is the first to go when the process is killed.
+    Driver(usize),
+    /// A user's, of a process.
+    User(usize),
+}
+
+impl Home {
+    fn process(self) -> Option<usize> {
+        match self {
+            Self::World => None,
+            Self::Driver(process) | Self::User(process) => Some(process),
+        }
+    }
+}
+
+/// Gives a task to the executor that runs on this thread.
+pub(crate) fn spawn(home: Home, job: impl Future<Output = ()> + 'static) {
+    SPAWNED.with_borrow_mut(|spawned| spawned.push((home, Box::pin(job))));
+}
+
+/// The tasks of a world.
+pub(crate) struct Executor {
+    timeline: Arc<Timeline>,
+    tasks: BTreeMap<u64, Task>,
+    last_task: u64,
+    ready: Arc<Mutex<Vec<u64>>>,
+    paused: Vec<bool>,
+    rng: Rng,
+    /// Polls since time last passed.
+    polls: u32,
+}
+
+struct Task {
+    home: Home,
+    job: Job,
+    notice: Arc<Notice>,
+}
+
+/// Puts a task among those that are ready, once.
+struct Notice {
+    task: u64,
+    queued: AtomicBool,
+    ready: Arc<Mutex<Vec<u64>>>,
+}
+
+impl Wake for Notice {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if !self.queued.swap(true, Ordering::Relaxed) {
+            self.ready.lock().unwrap_or_else(PoisonError::into_inner).push(self.task);
+        }
+    }
+}
+
+impl Executor {
+    pub(crate) fn new(timeline: &Arc<Timeline>, processes: usize, rng: Rng) -> Self {
+        // What a world that ended early has left behind on this thread.
+        drop(SPAWNED.take());
+        Self {
+            timeline: Arc::clone(timeline),
+            tasks: BTreeMap::new(),
+            last_task: 0,
+            ready: Arc::default(),
+            paused: vec![false; processes],
+            rng,
+            polls: 0,
+        }
+    }
+
+    /// Runs until a true time, or until `stop` says so after a poll. `false` when it is caught in a loop.
+    pub(crate) fn run_until(&mut self, limit: Duration, mut stop: impl FnMut() -> bool) -> bool {
+        loop {
+            self.adopt();
+            if let Some(task) = self.choose() {
+                self.poll(task);
+                self.polls += 1;
+                if self.polls > POLLS_MAX {
+                    return false;
+                }
+            } else {
+                self.polls = 0;
+                if !self.timeline.pass(limit) {
+                    return true;
+                }
+            }
+            if stop() {
+                return true;
+            }
+        }
+    }
+
+    /// Lets a process stand still, or go on.
+    pub(crate) fn pause(&mut self, process: usize, paused: bool) {
+        self.paused[process] = paused;
+    }
+
+    /// Kills a process: its driver first, so that nothing that its futures do on their way out is sent.
+    pub(crate) fn kill(&mut self, process: usize) {
+        self.adopt();
+        for home in [Home::Driver(process), Home::User(process)] {
+            let dead: Vec<u64> =
+                self.tasks.iter().filter(|(_, task)| task.home == home).map(|(id, _)| *id).collect();
+            for id in dead {
+                drop(self.tasks.remove(&id));
+            }
+        }
+        self.paused[process] = false;
+    }
+
+    /// How many tasks of users have not ended.
+    pub(crate) fn users(&self) -> usize {
+        self.tasks.values().filter(|task| matches!(task.home, Home::User(_))).count()
+    }
+
+    fn adopt(&mut self) {
+        while let Some((home, job)) = SPAWNED.with_borrow_mut(|spawned| {
+            let first = (!spawned.is_empty()).then(|| spawned.remove(0));
+            first
+        }) {
+            self.last_task += 1;
+            let task = self.last_task;
+            let notice = Notice { task, queued: AtomicBool::new(false), ready: Arc::clone(&self.ready) };
+            let notice = Arc::new(notice);
+            notice.wake_by_ref();
+            self.tasks.insert(task, Task { home, job, notice });
+        }
+    }
+
+    /// One of those that are ready and may run.
+    fn choose(&mut self) -> Option<u64> {
+        let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
+        ready.retain(|task| self.tasks.contains_key(task));
+        let runs = |task: &u64| {
+            let process = self.tasks.get(task).and_then(|task| task.home.process());
+            process.is_none_or(|process| !self.paused[process])
+        };
+        let able: Vec<usize> =
+            ready.iter().enumerate().filter(|(_, task)| runs(task)).map(|(place, _)| place).collect();
+        let place = *self.rng.choice(&able)?;
+        Some(ready.remove(place))
+    }
+
+    fn poll(&mut self, id: u64) {
+        let Some(task) = self.tasks.get_mut(&id) else { return };
+        task.notice.queued.store(false, Ordering::Relaxed);
+        let waker = Waker::from(Arc::clone(&task.notice));
+        if task.job.as_mut().poll(&mut Context::from_waker(&waker)).is_ready() {
+            drop(self.tasks.remove(&id));
+        }
+    }
+}
+
+impl Drop for Executor {
+    fn drop(&mut self) {
+        // Drivers first here too: then nothing is sent by what the others drop.
+        self.tasks.retain(|_, task| !matches!(task.home, Home::Driver(_)));
+        self.tasks.clear();
+        drop(SPAWNED.take());
+    }
+}

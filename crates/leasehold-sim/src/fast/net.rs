@@ -1,0 +1,465 @@
+//! The simulated network: one command connection for each process, and its subscriptions.
+//!
+//! Invariant: what travels on one connection arrives in order and once; a connection that is cut delivers nothing that
+//! the server's machine has not received, but a frozen server still executes what it has (reliability, H2).
+//! Called by: the stores of the processes; the world, with the network's faults.
+//!
+//! # How it works
+//! A connection is a queue and a task that takes from it: it waits until the head has arrived and the server can
+//! execute, executes, and sends the reply on its way. A connection that ends has another *generation* after it; what
+//! still travels for an old one is dropped on arrival.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use fastrand::Rng;
+use leasehold_proto::{Applied, Channel, StoreErrorKind};
+use leasehold_store::Heard;
+use leasehold_store::embedded::{Frame, Message};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::oneshot;
+
+use super::executor::{Home, spawn};
+use super::server::{Listener, Server, Work};
+use super::timeline::Timeline;
+use crate::history::By;
+use crate::plan::{Plan, stream};
+
+/// How a call failed that got no reply.
+pub(super) type Failure = (StoreErrorKind, Applied);
+type Answer = Result<Frame, Failure>;
+
+/// How long after it broke a subscription is asked for again.
+const SUBSCRIBE_AGAIN_AFTER: Duration = Duration::from_millis(20);
+
+/// The network of a world. Clones are the same network.
+#[derive(Clone)]
+pub(super) struct Net {
+    pub(super) timeline: Arc<Timeline>,
+    plan: Arc<Plan>,
+    state: Arc<Mutex<State>>,
+}
+
+struct State {
+    server: Server,
+    links: Vec<Link>,
+    rng: Rng,
+    last_listener: u64,
+}
+
+/// What the network does to one process.
+#[derive(Default)]
+struct Link {
+    generation: u64,
+    wire: Wire,
+    /// Calls that wait for a reply, on this generation.
+    waiting: BTreeMap<u64, oneshot::Sender<Answer>>,
+    last_call: u64,
+    last_request: Duration,
+    last_reply: Duration,
+    requests_stall: Window,
+    replies_stall: Window,
+    refused: Window,
+    slow: Window,
+    repeated: Window,
+    messages_lost: Window,
+    drops_futures: Window,
+}
+
+#[derive(Default)]
+enum Wire {
+    #[default]
+    Closed,
+    /// Who waits for the connection, in order.
+    Opening(Vec<(Work, oneshot::Sender<Answer>)>),
+    Open(UnboundedSender<Request>),
+}
+
+/// A time in which a fault is at work.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Window {
+    from: Duration,
+    until: Duration,
+}
+
+/// Which of a process's windows.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Trouble {
+    RequestsStall,
+    RepliesStall,
+    Refused,
+    Slow,
+    Repeated,
+    MessagesLost,
+    DropsFutures,
+}
+
+struct Request {
+    number: u64,
+    work: Work,
+    arrives: Duration,
+    epoch: u64,
+}
+
+impl Window {
+    fn holds(self, now: Duration) -> bool {
+        (self.from..self.until).contains(&now)
+    }
+
+    /// When something gets through that arrives then.
+    fn lets_through(self, at: Duration) -> Duration {
+        if self.holds(at) { self.until } else { at }
+    }
+}
+
+impl Net {
+    pub(super) fn new(timeline: &Arc<Timeline>, plan: &Arc<Plan>, server: Server) -> Self {
+        let links = (0..plan.processes + plan.foreigners).map(|_| Link::default()).collect();
+        let state = State { server, links, rng: stream(plan.seed, "network"), last_listener: 0 };
+        Self {
+            timeline: Arc::clone(timeline),
+            plan: Arc::clone(plan),
+            state: Arc::new(Mutex::new(state)),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Looks at the server, or does something to it.
+    pub(super) fn with_server<T>(&self, work: impl FnOnce(&mut Server, Duration) -> T) -> T {
+        work(&mut self.state().server, self.timeline.now())
+    }
+
+    /// Begins a trouble of a process.
+    pub(super) fn trouble(&self, process: usize, trouble: Trouble, until: Duration) {
+        let window = Window { from: self.timeline.now(), until };
+        let mut state = self.state();
+        let link = &mut state.links[process];
+        *match trouble {
+            Trouble::RequestsStall => &mut link.requests_stall,
+            Trouble::RepliesStall => &mut link.replies_stall,
+            Trouble::Refused => &mut link.refused,
+            Trouble::Slow => &mut link.slow,
+            Trouble::Repeated => &mut link.repeated,
+            Trouble::MessagesLost => &mut link.messages_lost,
+            Trouble::DropsFutures => &mut link.drops_futures,
+        } = window;
+    }
+
+    pub(super) fn drops_futures(&self, process: usize) -> bool {
+        self.state().links[process].drops_futures.holds(self.timeline.now())
+    }
+
+    /// Ends a process's command connection.
+    pub(super) fn cut(&self, process: usize) {
+        let waiting = self.state().links[process].cut();
+        for (_, tell) in waiting {
+            let _ = tell.send(Err((StoreErrorKind::ConnectionLost, Applied::Unknown)));
+        }
+    }
+
+    /// Ends all of a process's connections.
+    pub(super) fn reset(&self, process: usize) {
+        self.cut(process);
+        self.state().server.listeners.retain(|_, listener| listener.process != process);
+    }
+
+    /// Ends everybody's command connection, as a server that restarts does.
+    pub(super) fn cut_all(&self) {
+        for process in 0..self.plan.processes + self.plan.foreigners {
+            self.cut(process);
+        }
+    }
+
+    /// Puts work on a process's connection, behind what was put there before.
+    pub(super) fn put(&self, process: usize, work: Work) -> Placed {
+        let (tell, answer) = oneshot::channel();
+        let mut state = self.state();
+        match &mut state.links[process].wire {
+            Wire::Open(_) => {
+                let number = state.enqueue(self, process, work, tell);
+                return Placed { answer, number: Some(number) };
+            }
+            Wire::Opening(line) => line.push((work, tell)),
+            closed => {
+                *closed = Wire::Opening(vec![(work, tell)]);
+                spawn(Home::World, self.clone().open(process, state.links[process].generation));
+            }
+        }
+        Placed { answer, number: None }
+    }
+
+    /// Whether a call that waited for a connection was put on one.
+    pub(super) fn is_on_the_wire(&self, process: usize) -> bool {
+        matches!(self.state().links[process].wire, Wire::Open(_))
+    }
+
+    async fn open(self, process: usize, generation: u64) {
+        let there = self.travel_time(process);
+        self.timeline.sleep(there).await;
+        loop {
+            let now = self.timeline.now();
+            let (refused, through) = {
+                let state = self.state();
+                let link = &state.links[process];
+                let refused = link.refused.holds(now) || now < state.server.down_until;
+                let through = link.requests_stall.lets_through(link.replies_stall.lets_through(now));
+                (refused, through.max(state.server.frozen_until))
+            };
+            if refused {
+                return self.refuse(process, generation);
+            }
+            if through <= now {
+                break;
+            }
+            self.timeline.sleep_until(through).await;
+        }
+        let back = self.travel_time(process);
+        self.timeline.sleep(back).await;
+        let mut state = self.state();
+        if state.links[process].generation != generation {
+            return;
+        }
+        let (sender, received) = unbounded_channel();
+        let line = std::mem::replace(&mut state.links[process].wire, Wire::Open(sender));
+        spawn(Home::World, self.clone().carry(process, generation, received));
+        if let Wire::Opening(line) = line {
+            for (work, tell) in line {
+                if !tell.is_closed() {
+                    state.enqueue(&self, process, work, tell);
+                }
+            }
+        }
+    }
+
+    fn refuse(&self, process: usize, generation: u64) {
+        let mut state = self.state();
+        let link = &mut state.links[process];
+        if link.generation != generation {
+            return;
+        }
+        let Wire::Opening(line) = std::mem::take(&mut link.wire) else { return };
+        drop(state);
+        for (_, tell) in line {
+            let _ = tell.send(Err((StoreErrorKind::Unreachable, Applied::No)));
+        }
+    }
+
+    /// Takes requests off one connection, in order, until it ends.
+    async fn carry(self, process: usize, generation: u64, mut requests: UnboundedReceiver<Request>) {
+        while let Some(request) = requests.recv().await {
+            self.timeline.sleep_until(request.arrives).await;
+            let received = {
+                let link = &self.state().links[process];
+                link.requests_stall.lets_through(request.arrives)
+            };
+            self.timeline.sleep_until(received).await;
+            // A cut before it was received takes it back; after that the server has it.
+            if self.state().links[process].generation != generation && !self.was_frozen(received) {
+                continue;
+            }
+            loop {
+                let thaws = self.state().server.frozen_until;
+                if thaws <= self.timeline.now() {
+                    break;
+                }
+                self.timeline.sleep_until(thaws).await;
+            }
+            self.execute(process, generation, request);
+        }
+    }
+
+    fn was_frozen(&self, at: Duration) -> bool {
+        self.state().server.frozen_until > at
+    }
+
+    fn execute(&self, process: usize, generation: u64, request: Request) {
+        let now = self.timeline.now();
+        let mut state = self.state();
+        if state.server.epoch != request.epoch || now < state.server.down_until {
+            return;
+        }
+        let by = if process < self.plan.processes { By::Process(process) } else { By::Foreigner };
+        let (frame, mut messages) = state.server.execute(now, by, &request.work);
+        if state.links[process].repeated.holds(now) && process < self.plan.processes {
+            if state.rng.bool() {
+                messages.extend(state.server.execute(now, By::Duplicate(process), &request.work).1);
+            }
+            if state.rng.u8(0..3) == 0 {
+                let later = self.plan.longest_lease().mul_f64(state.rng.f64() * 2.0);
+                let latest = self.plan.calm_at.saturating_sub(now);
+                spawn(Home::World, self.clone().repeat(process, request.work.clone(), later.min(latest)));
+            }
+        }
+        self.publish(&mut state, &messages);
+        if state.links[process].generation != generation {
+            return;
+        }
+        let takes = state.travel_time(&self.plan, process, now);
+        let link = &mut state.links[process];
+        let arrives = (now + takes).max(link.last_reply);
+        link.last_reply = arrives;
+        spawn(Home::World, self.clone().reply(process, generation, request.number, frame, arrives));
+    }
+
+    /// Executes once more what was executed before.
+    async fn repeat(self, process: usize, work: Work, later: Duration) {
+        self.timeline.sleep(later).await;
+        let mut state = self.state();
+        let now = self.timeline.now();
+        let (_, messages) = state.server.execute(now, By::Duplicate(process), &work);
+        self.publish(&mut state, &messages);
+    }
+
+    async fn reply(self, process: usize, generation: u64, number: u64, frame: Frame, arrives: Duration) {
+        self.timeline.sleep_until(arrives).await;
+        let through = self.state().links[process].replies_stall.lets_through(arrives);
+        self.timeline.sleep_until(through).await;
+        let tell = {
+            let mut state = self.state();
+            let link = &mut state.links[process];
+            (link.generation == generation).then(|| link.waiting.remove(&number)).flatten()
+        };
+        if let Some(tell) = tell {
+            let _ = tell.send(Ok(frame));
+        }
+    }
+
+    /// Sends messages to those who listen now.
+    fn publish(&self, state: &mut State, messages: &[Message]) {
+        let now = self.timeline.now();
+        for message in messages {
+            let hear: Vec<_> = state
+                .server
+                .listeners
+                .values()
+                .filter(|listener| listener.channel.as_str().as_bytes() == message.channel)
+                .map(|listener| (listener.process, listener.channel.clone(), listener.heard.clone()))
+                .collect();
+            for (process, channel, heard) in hear {
+                let takes = state.travel_time(&self.plan, process, now);
+                let link = &state.links[process];
+                if link.messages_lost.holds(now) || link.replies_stall.holds(now + takes) {
+                    continue;
+                }
+                let (timeline, payload) = (Arc::clone(&self.timeline), message.payload.clone());
+                spawn(Home::World, async move {
+                    timeline.sleep(takes).await;
+                    let _ = heard.send(Heard::Message(channel, payload));
+                });
+            }
+        }
+    }
+
+    /// Does a message of an operator's, who stands beside the server.
+    pub(super) fn operate(&self, work: &Work) {
+        let mut state = self.state();
+        let (_, messages) = state.server.execute(self.timeline.now(), By::Operator, work);
+        self.publish(&mut state, &messages);
+    }
+
+    /// A number for a subscription.
+    pub(super) fn next_listener(&self) -> u64 {
+        let mut state = self.state();
+        state.last_listener += 1;
+        state.last_listener
+    }
+
+    pub(super) fn unsubscribe(&self, id: u64) {
+        self.state().server.listeners.remove(&id);
+    }
+
+    /// Keeps a subscription up until nobody wants it.
+    pub(super) async fn keep_subscribed(
+        self,
+        process: usize,
+        id: u64,
+        channel: Channel,
+        heard: UnboundedSender<Heard>,
+        mut ended: oneshot::Receiver<()>,
+    ) {
+        loop {
+            let there = self.travel_time(process);
+            self.timeline.sleep(there).await;
+            let through = self.way_is_free_at(process);
+            self.timeline.sleep_until(through).await;
+            if heard.is_closed() || !matches!(ended.try_recv(), Err(oneshot::error::TryRecvError::Empty)) {
+                return;
+            }
+            let (_alive, broken) = oneshot::channel();
+            let listener = Listener { process, channel: channel.clone(), heard: heard.clone(), _alive };
+            self.state().server.listeners.insert(id, listener);
+            let back = self.travel_time(process);
+            self.timeline.sleep(back).await;
+            let through = self.way_is_free_at(process);
+            self.timeline.sleep_until(through).await;
+            if self.state().server.listeners.contains_key(&id) {
+                let _ = heard.send(Heard::Listening(channel.clone()));
+            }
+            // It ends when the connection breaks, or with an unsubscription.
+            let _ = broken.await;
+            self.timeline.sleep(SUBSCRIBE_AGAIN_AFTER).await;
+        }
+    }
+
+    /// When what is sent now gets through both ways.
+    fn way_is_free_at(&self, process: usize) -> Duration {
+        let now = self.timeline.now();
+        let state = self.state();
+        let link = &state.links[process];
+        let through = link.requests_stall.lets_through(link.replies_stall.lets_through(now));
+        link.refused.lets_through(through).max(state.server.frozen_until).max(state.server.down_until)
+    }
+
+    fn travel_time(&self, process: usize) -> Duration {
+        let now = self.timeline.now();
+        self.state().travel_time(&self.plan, process, now)
+    }
+}
+
+/// A call that was put.
+pub(super) struct Placed {
+    pub(super) answer: oneshot::Receiver<Answer>,
+    /// Its number, if it was put on the wire at once.
+    pub(super) number: Option<u64>,
+}
+
+impl State {
+    fn enqueue(&mut self, net: &Net, process: usize, work: Work, tell: oneshot::Sender<Answer>) -> u64 {
+        let now = net.timeline.now();
+        let takes = self.travel_time(&net.plan, process, now);
+        let epoch = self.server.epoch;
+        let link = &mut self.links[process];
+        link.last_call += 1;
+        let number = link.last_call;
+        link.last_request = (now + takes).max(link.last_request);
+        let request = Request { number, work, arrives: link.last_request, epoch };
+        link.waiting.insert(number, tell);
+        if let Wire::Open(requests) = &link.wire {
+            // It fails only when its task has ended with the world.
+            let _ = requests.send(request);
+        }
+        number
+    }
+
+    fn travel_time(&mut self, plan: &Plan, process: usize, now: Duration) -> Duration {
+        let usual = plan.latency_max.mul_f64(0.1 + 0.9 * self.rng.f64());
+        if self.links[process].slow.holds(now) {
+            usual + Duration::from_secs(1).mul_f64(self.rng.f64())
+        } else {
+            usual
+        }
+    }
+}
+
+impl Link {
+    fn cut(&mut self) -> BTreeMap<u64, oneshot::Sender<Answer>> {
+        self.generation += 1;
+        self.wire = Wire::Closed;
+        (self.last_request, self.last_reply) = (Duration::ZERO, Duration::ZERO);
+        std::mem::take(&mut self.waiting)
+    }
+}

@@ -1,0 +1,87 @@
+//! Time and chance of one process, as its leasehold client sees them.
+//!
+//! Invariant: the client's clock is the process's, which runs at its own rate; its random bytes come from the seed.
+//! Called by: the client.
+
+use std::future::{Future, pending};
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use fastrand::Rng;
+use leasehold_proto::Moment;
+use leasehold_store::{Alarm, Runtime};
+
+use super::executor::{Home, spawn};
+use super::timeline::Timeline;
+use crate::clock::Clock;
+
+/// The longest sleep on a clock that may jump meanwhile.
+const NAP_MAX: Duration = Duration::from_millis(250);
+
+/// The runtime of a process.
+#[derive(Clone)]
+pub(crate) struct FastRuntime {
+    pub(crate) timeline: Arc<Timeline>,
+    pub(crate) clock: Clock,
+    pub(crate) process: usize,
+    pub(crate) rng: Arc<Mutex<Rng>>,
+    /// Whether the clock jumps in this history.
+    pub(crate) jumps: bool,
+}
+
+impl Runtime for FastRuntime {
+    type Alarm = FastAlarm;
+
+    fn now(&self) -> Moment {
+        Moment::default() + self.clock.says(self.timeline.now())
+    }
+
+    fn random(&self) -> [u8; 16] {
+        let mut bytes = [0; 16];
+        self.rng.lock().unwrap_or_else(PoisonError::into_inner).fill(&mut bytes);
+        bytes
+    }
+
+    fn start<M, D>(&self, driver: M) -> io::Result<()>
+    where
+        M: FnOnce() -> D + Send + 'static,
+        D: Future<Output = ()> + 'static,
+    {
+        spawn(Home::Driver(self.process), driver());
+        Ok(())
+    }
+
+    fn alarm(&self) -> io::Result<FastAlarm> {
+        Ok(FastAlarm { runtime: self.clone(), set: None })
+    }
+}
+
+/// A timer on the process's clock.
+pub(crate) struct FastAlarm {
+    runtime: FastRuntime,
+    /// The sleep that is under way; an earlier one wakes in time for a later moment too.
+    set: Option<(Duration, super::timeline::Sleep)>,
+}
+
+impl Alarm for FastAlarm {
+    async fn wait_until(&mut self, at: Moment) {
+        if at == Moment::NEVER {
+            pending::<()>().await;
+        }
+        while self.runtime.now() < at {
+            let FastRuntime { timeline, clock, jumps, .. } = &self.runtime;
+            let now = timeline.now();
+            let mut truth = clock.truth_of(Duration::from_nanos(at.as_nanos()));
+            if *jumps {
+                truth = truth.min(now + NAP_MAX);
+            }
+            if !self.set.as_ref().is_some_and(|(wakes, _)| *wakes <= truth && *wakes > now) {
+                self.set = Some((truth, timeline.sleep_until(truth)));
+            }
+            if let Some((_, sleep)) = &mut self.set {
+                sleep.await;
+            }
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! The simulated server: a database, a clock, and who listens.
+//!
+//! Invariant: a command is executed at one instant, and what it publishes goes only to those who listen at that instant.
+//! Called by: the network, with what arrives; the world, with the server's faults.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_proto::{Call, Channel};
+use leasehold_store::Heard;
+use leasehold_store::embedded::{Condition, Database, Executed, Frame, Message};
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::oneshot;
+
+use crate::clock::Clock;
+use crate::history::{By, Event};
+use crate::plan::Plan;
+use crate::recorder::Recorder;
+use crate::wire::{self, Decoded, decode};
+
+/// What arrives at the server.
+#[derive(Clone)]
+pub(super) enum Work {
+    Call(Call),
+    Command(Vec<Vec<u8>>),
+}
+
+/// One who listens.
+pub(super) struct Listener {
+    pub(super) process: usize,
+    pub(super) channel: Channel,
+    pub(super) heard: UnboundedSender<Heard>,
+    /// Dropped when the connection breaks.
+    pub(super) _alive: oneshot::Sender<()>,
+}
+
+pub(super) struct Server {
+    database: Database,
+    clock: Clock,
+    recorder: Recorder,
+    plan: Arc<Plan>,
+    /// What a replica had at earlier times, for the failovers to come.
+    replicas: Vec<(Duration, Database)>,
+    /// Grows with each restart: what was received before it is gone.
+    pub(super) epoch: u64,
+    pub(super) down_until: Duration,
+    pub(super) frozen_until: Duration,
+    pub(super) listeners: BTreeMap<u64, Listener>,
+}
+
+impl Server {
+    pub(super) fn new(plan: &Arc<Plan>, clock: Clock, recorder: Recorder) -> Self {
+        Self {
+            database: Database::new(),
+            clock,
+            recorder,
+            plan: Arc::clone(plan),
+            replicas: Vec::new(),
+            epoch: 0,
+            down_until: Duration::ZERO,
+            frozen_until: Duration::ZERO,
+            listeners: BTreeMap::new(),
+        }
+    }
+
+    fn now_ms(&self, now: Duration) -> u64 {
+        u64::try_from(self.clock.says(now).as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Executes, and says which messages go to whom.
+    pub(super) fn execute(&mut self, now: Duration, by: By, work: &Work) -> (Frame, Vec<Message>) {
+        let now_ms = self.now_ms(now);
+        let decoded = match work {
+            Work::Call(call) => Some(Decoded {
+                verb: call.verb(),
+                name: call.subject(),
+                wire: call.argument("owner").unwrap_or_default().into(),
+                foreign: false,
+            }),
+            Work::Command(command) => decode(command),
+        };
+        let before = decoded.as_ref().map(|decoded| wire::key(&mut self.database, now_ms, &decoded.name));
+        let Executed { reply, messages } = match work {
+            Work::Call(call) => self.database.run(now_ms, call),
+            Work::Command(command) => self.database.execute(now_ms, command),
+        };
+        if let (Some(Decoded { verb, name, wire, .. }), Some(before)) = (decoded, before) {
+            let after = wire::key(&mut self.database, now_ms, &name);
+            let stray = wire::keys(&mut self.database, now_ms)
+                .into_iter()
+                .find(|key| !self.plan.names.iter().any(|name| **name == **key));
+            let reply = wire::reply(&reply);
+            let executed = Event::Executed { verb, name, wire, by, reply, before, after, stray };
+            self.recorder.record(now, executed);
+        }
+        (reply, messages)
+    }
+
+    /// The process ends and begins anew.
+    pub(super) fn restart(&mut self, now: Duration, back_at: Duration, keeps_data: bool) {
+        self.down_until = back_at;
+        self.end_connections();
+        if !keeps_data {
+            let now_ms = self.now_ms(now);
+            self.database.execute(now_ms, &["FLUSHALL".into()]);
+        }
+        self.database.forget_scripts();
+    }
+
+    /// A replica takes over as it was at an earlier time.
+    pub(super) fn fail_over(&mut self, seen_until: Duration, back_at: Duration) {
+        self.down_until = back_at;
+        self.end_connections();
+        if let Some((_, replica)) = self.replicas.iter().find(|(at, _)| *at == seen_until) {
+            self.database = replica.clone();
+        }
+    }
+
+    /// What a replica has now, for a failover later.
+    pub(super) fn replicate(&mut self, now: Duration) {
+        self.replicas.push((now, self.database.clone()));
+    }
+
+    fn end_connections(&mut self) {
+        self.epoch += 1;
+        self.listeners.clear();
+    }
+
+    pub(super) fn refuse(&mut self, condition: Option<Condition>) {
+        self.database.set_condition(condition);
+    }
+
+    pub(super) fn delete(&mut self, now: Duration, name: &str) {
+        let now_ms = self.now_ms(now);
+        self.database.execute(now_ms, &["DEL".into(), name.into()]);
+    }
+
+    pub(super) fn jump(&self, by_ns: i64) {
+        self.clock.jump(by_ns);
+    }
+
+    /// What is left.
+    pub(super) fn keys(&mut self, now: Duration) -> Vec<String> {
+        let now_ms = self.now_ms(now);
+        wire::keys(&mut self.database, now_ms)
+    }
+}

@@ -1,0 +1,57 @@
+//! The promises, as observers of a history: one file for each group of ids.
+//!
+//! Invariant: an observer judges by what users saw and what the server did; it does not ask the engine what it thinks,
+//! except whether a guard may be trusted now, which is what users ask.
+//! Called by: the recorder, with every event.
+
+mod breaches;
+mod deadlines;
+mod errors;
+mod exclusion;
+mod forced;
+mod losses;
+mod reentry;
+mod renewals;
+mod server_keeps;
+mod wake_ups;
+mod writes;
+
+use crate::history::Event;
+use crate::recorder::View;
+
+/// An observer of one promise.
+pub(crate) trait Invariant: Send {
+    /// The promise's id in promises.md.
+    fn id(&self) -> &'static str;
+
+    /// Sees an event.
+    ///
+    /// # Errors
+    /// What is wrong, when the promise is broken.
+    fn see(&mut self, event: &Event, view: &View) -> Result<(), String>;
+
+    /// Sees time pass.
+    ///
+    /// # Errors
+    /// What is overdue.
+    fn look(&mut self, _view: &View) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// All of them, with nothing seen.
+#[must_use]
+pub(crate) fn all() -> Vec<Box<dyn Invariant>> {
+    vec![
+        Box::new(exclusion::Exclusion::default()),
+        Box::new(server_keeps::ServerKeeps::default()),
+        Box::new(writes::Writes),
+        Box::new(deadlines::Deadlines::default()),
+        Box::new(errors::Errors::default()),
+        Box::new(renewals::Renewals::default()),
+        Box::new(losses::Losses::default()),
+        Box::new(forced::Forced::default()),
+        Box::new(wake_ups::WakeUps::default()),
+        Box::new(reentry::Reentry::default()),
+    ]
+}

@@ -1,0 +1,56 @@
+//! When an assumption of the promises was broken, and what was granted before that.
+//!
+//! Invariant: what was granted after the last breach of its name is excused by nothing.
+//! Called by: the invariants that hold only under the assumptions A1, A4 and A6.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_proto::Verb;
+
+use crate::fault::Kind;
+use crate::history::{Event, Wire};
+use crate::recorder::View;
+
+/// Breaches and grants so far.
+#[derive(Default)]
+pub(super) struct Breaches {
+    everywhere: Option<Duration>,
+    of: BTreeMap<Arc<str>, Duration>,
+    granted: BTreeMap<Wire, Duration>,
+}
+
+impl Breaches {
+    pub(super) fn see(&mut self, event: &Event, view: &View) {
+        match event {
+            Event::Fault { index, kind, begins: true } if kind.breaks_assumptions() => match kind {
+                Kind::Delete | Kind::ForceRelease => {
+                    let name = Arc::clone(&view.plan.faults[*index].name);
+                    self.of.insert(name, view.now);
+                }
+                _ => self.everywhere = Some(view.now),
+            },
+            // The server has the lock for this owner from here on.
+            Event::Executed { verb: Verb::Acquire, wire, after, .. } if after.is_held_by(wire) => {
+                self.granted.insert(Arc::clone(wire), view.now);
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether a hold was granted before an assumption was broken, so that nothing is promised of it any more.
+    pub(super) fn excuse(&self, name: &str, wire: &str) -> bool {
+        let breach = self.everywhere.max(self.of.get(name).copied());
+        match (breach, self.granted.get(wire)) {
+            (Some(breach), Some(granted)) => *granted <= breach,
+            (Some(_), None) => true,
+            (None, _) => false,
+        }
+    }
+
+    /// Whether an assumption about this name was broken since then.
+    pub(super) fn any_since(&self, name: &str, since: Duration) -> bool {
+        self.everywhere.max(self.of.get(name).copied()).is_some_and(|breach| breach >= since)
+    }
+}

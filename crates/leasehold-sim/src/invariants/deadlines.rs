@@ -1,0 +1,67 @@
+//! G3: every wait ends by its deadline.
+//!
+//! Invariant: a process that stands still is given the time that it stood.
+//! Called by: the recorder.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::Invariant;
+use crate::history::{Event, Op, What};
+use crate::plan::Mode;
+use crate::recorder::View;
+
+#[derive(Default)]
+pub(super) struct Deadlines {
+    waiting: BTreeMap<Op, Wait>,
+}
+
+struct Wait {
+    process: usize,
+    what: What,
+    since: Duration,
+    within: Duration,
+}
+
+impl Invariant for Deadlines {
+    fn id(&self) -> &'static str {
+        "G3"
+    }
+
+    fn see(&mut self, event: &Event, view: &View) -> Result<(), String> {
+        match event {
+            Event::Asked { op, process, what, within: Some(within), .. } => {
+                let wait = Wait { process: *process, what: *what, since: view.now, within: *within };
+                self.waiting.insert(*op, wait);
+            }
+            Event::Answered { op, .. } | Event::Dropped { op } => {
+                if let Some(wait) = self.waiting.remove(op) {
+                    return wait.in_time(*op, view);
+                }
+            }
+            Event::Killed { process } => self.waiting.retain(|_, wait| wait.process != *process),
+            _ => {}
+        }
+        self.look(view)
+    }
+
+    fn look(&mut self, view: &View) -> Result<(), String> {
+        self.waiting.iter().try_for_each(|(op, wait)| wait.in_time(*op, view))
+    }
+}
+
+impl Wait {
+    fn in_time(&self, op: Op, view: &View) -> Result<(), String> {
+        let slack = match view.plan.mode {
+            Mode::Fast => Duration::from_millis(2),
+            Mode::Full => Duration::from_millis(30),
+        };
+        let took = view.now - self.since;
+        let paused = view.paused_since(self.process, self.since);
+        if took.saturating_sub(paused) <= self.within.mul_f64(1.006) + slack {
+            return Ok(());
+        }
+        let Self { what, within, .. } = self;
+        Err(format!("{what:?} (op {}) was to end within {within:?} and has taken {took:?}", op.0))
+    }
+}

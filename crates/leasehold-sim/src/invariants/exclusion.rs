@@ -1,0 +1,66 @@
+//! M, L1: at any instant at most one owner has a valid hold of a lock, foreign clients included.
+//!
+//! Invariant: two holds that overlap do so when the later of them begins, so it is enough to look then.
+//! Called by: the recorder.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Invariant;
+use super::breaches::Breaches;
+use crate::history::{Event, Wire, short};
+use crate::recorder::View;
+
+#[derive(Default)]
+pub(super) struct Exclusion {
+    breaches: Breaches,
+    /// What foreign clients believe to hold, until when.
+    foreign: BTreeMap<(Arc<str>, Wire), Duration>,
+}
+
+impl Invariant for Exclusion {
+    fn id(&self) -> &'static str {
+        "M"
+    }
+
+    fn see(&mut self, event: &Event, view: &View) -> Result<(), String> {
+        self.breaches.see(event, view);
+        match event {
+            Event::Claimed { hold, wire, .. } => {
+                let Some(claimed) = view.holds.get(hold).filter(|hold| view.is_valid(hold)) else {
+                    return Ok(());
+                };
+                self.alone(view, &claimed.name, wire)
+            }
+            Event::ForeignHold { name, wire, until } => {
+                self.foreign.insert((Arc::clone(name), Arc::clone(wire)), *until);
+                self.alone(view, name, wire)
+            }
+            Event::ForeignEnd { name, wire } => {
+                self.foreign.remove(&(Arc::clone(name), Arc::clone(wire)));
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Exclusion {
+    fn alone(&self, view: &View, name: &str, wire: &str) -> Result<(), String> {
+        if self.breaches.excuse(name, wire) {
+            return Ok(());
+        }
+        let ours = view.valid_holds(name).map(|(_, hold)| &hold.wire);
+        let foreign = self.foreign.iter().filter(|((of, _), until)| **of == *name && **until > view.now);
+        let mut others = ours.chain(foreign.map(|((_, wire), _)| wire));
+        match others.find(|other| ***other != *wire && !self.breaches.excuse(name, other)) {
+            None => Ok(()),
+            Some(other) => Err(format!(
+                "{} holds {name} although the hold of {} is valid",
+                short(wire),
+                short(other)
+            )),
+        }
+    }
+}

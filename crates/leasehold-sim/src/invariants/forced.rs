@@ -1,0 +1,51 @@
+//! L6: a hold that is renewed finds out within a third of its lease that its lock was taken away.
+//!
+//! Invariant: judged only while nothing else disturbs, since a renewal must get through.
+//! Called by: the recorder.
+
+use std::time::Duration;
+
+use super::Invariant;
+use crate::fault::Kind;
+use crate::history::{Event, Hold};
+use crate::recorder::View;
+
+#[derive(Default)]
+pub(super) struct Forced {
+    /// Holds whose lock was taken away, and when.
+    taken: Vec<(Hold, Duration)>,
+}
+
+impl Invariant for Forced {
+    fn id(&self) -> &'static str {
+        "L6"
+    }
+
+    fn see(&mut self, event: &Event, view: &View) -> Result<(), String> {
+        if let Event::Fault { index, kind: Kind::Delete | Kind::ForceRelease, begins: false } = event {
+            let fault = &view.plan.faults[*index];
+            let others = view.plan.faults.iter().enumerate().any(|(other, fault)| {
+                other != *index && fault.begins <= view.now + view.plan.longest_lease() && fault.ends() >= fault.begins
+                    && fault.ends() + view.plan.longest_lease() >= view.now
+            });
+            if !others {
+                let watched = view.valid_holds(&fault.name).filter(|(_, hold)| hold.terms.watched);
+                self.taken.extend(watched.map(|(id, _)| (id, view.now)));
+            }
+        }
+        Ok(())
+    }
+
+    fn look(&mut self, view: &View) -> Result<(), String> {
+        self.taken.retain(|(hold, _)| view.holds.get(hold).is_some_and(|hold| view.is_valid(hold)));
+        for (id, taken_at) in &self.taken {
+            let Some(hold) = view.holds.get(id) else { continue };
+            // Once for the clock's rate, and a renewal that was on its way when the lock was taken.
+            let within = (hold.terms.lease / 3).mul_f64(1.006) + view.plan.latency_max * 6 + Duration::from_millis(30);
+            if view.now - *taken_at > within {
+                return Err(format!("hold {} does not know that its lock was taken away {within:?} ago", id.0));
+            }
+        }
+        Ok(())
+    }
+}

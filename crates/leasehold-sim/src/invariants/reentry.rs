@@ -1,0 +1,75 @@
+//! R1, R2: n acquires need n releases, and the last one frees the lock.
+//!
+//! Invariant: judged by releases that were confirmed as made while the lock was held.
+//! Called by: the recorder.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use leasehold::Released;
+use leasehold_proto::Verb;
+
+use super::Invariant;
+use crate::history::{By, Ending, Event, Hold, Key, Op, Outcome, What, Wire, short};
+use crate::recorder::View;
+
+#[derive(Default)]
+pub(super) struct Reentry {
+    keys: BTreeMap<Arc<str>, Key>,
+    /// Owners whose last guard is being released, by the hold.
+    last: BTreeMap<Hold, (Arc<str>, Wire)>,
+    /// Releases that are reported on.
+    reports: BTreeMap<Op, Hold>,
+    repeated: bool,
+}
+
+impl Invariant for Reentry {
+    fn id(&self) -> &'static str {
+        "R1 R2"
+    }
+
+    fn see(&mut self, event: &Event, view: &View) -> Result<(), String> {
+        match event {
+            Event::Executed { name, wire, verb, by, after, .. } => {
+                self.keys.insert(Arc::clone(name), after.clone());
+                self.repeated |= matches!(by, By::Duplicate(_));
+                if *verb == Verb::Release && !after.is_held_by(wire) && !self.repeated {
+                    return freed_early(view, name, wire);
+                }
+            }
+            Event::Asked { op, what: What::Release, .. } => {
+                self.reports.insert(*op, Hold(0));
+            }
+            Event::Ending { hold, how: Ending::Release } => {
+                let Some(ending) = view.holds.get(hold) else { return Ok(()) };
+                let others = view.holds.iter().any(|(id, other)| id != hold && other.wire == ending.wire);
+                if !others {
+                    self.last.insert(*hold, (Arc::clone(&ending.name), Arc::clone(&ending.wire)));
+                }
+                // The report that was asked for just before.
+                if let Some(mut report) = self.reports.last_entry().filter(|report| *report.get() == Hold(0)) {
+                    *report.get_mut() = *hold;
+                }
+            }
+            Event::Answered { op, outcome } => {
+                let Some(hold) = self.reports.remove(op) else { return Ok(()) };
+                let Some((name, wire)) = self.last.remove(&hold) else { return Ok(()) };
+                let freed = *outcome == Outcome::Released(Released::Released);
+                let there = self.keys.get(&name).is_some_and(|key| key.is_held_by(&wire));
+                if freed && there && !self.repeated {
+                    return Err(format!("{} has released {name} for the last time and still has it", short(&wire)));
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// A release must not free what other guards of the same owner hold.
+fn freed_early(view: &View, name: &str, wire: &str) -> Result<(), String> {
+    match view.valid_holds(name).find(|(_, hold)| *hold.wire == *wire) {
+        None => Ok(()),
+        Some((hold, _)) => Err(format!("a release has freed {name}, which hold {} still holds", hold.0)),
+    }
+}

@@ -1,0 +1,117 @@
+//! G5, D1, D2, D3: only what is claimed is renewed, in one stream, in time, and not after its end.
+//!
+//! Invariant: judged by what the client gives to its store.
+//! Called by: the recorder.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use leasehold_proto::Verb;
+
+use super::Invariant;
+use crate::history::{Event, Wire, short};
+use crate::plan::Mode;
+use crate::recorder::{LiveHold, View};
+
+#[derive(Default)]
+pub(super) struct Renewals {
+    claimed: BTreeSet<Wire>,
+    released: BTreeSet<Wire>,
+    /// When the last guard of an owner went.
+    ended: BTreeMap<Wire, Duration>,
+    /// Renewals without an answer, by call.
+    under_way: BTreeMap<u64, Wire>,
+    /// When an owner's lease was asked for last.
+    asked: BTreeMap<Wire, Duration>,
+}
+
+impl Invariant for Renewals {
+    fn id(&self) -> &'static str {
+        "G5 D1 D2 D3"
+    }
+
+    fn see(&mut self, event: &Event, view: &View) -> Result<(), String> {
+        match event {
+            Event::Claimed { wire, .. } => {
+                self.claimed.insert(wire.clone());
+                self.asked.entry(wire.clone()).or_insert(view.now);
+                self.ended.remove(wire);
+            }
+            Event::Ending { hold, .. } => {
+                let Some(ending) = view.holds.get(hold) else { return Ok(()) };
+                let others = view.holds.iter().any(|(id, other)| id != hold && other.wire == ending.wire);
+                if !others {
+                    self.ended.insert(ending.wire.clone(), view.now);
+                }
+            }
+            Event::Sent { verb: Verb::Release, wire, count: None, .. } => {
+                // A partial release has guards left.
+                if !view.holds.values().any(|hold| hold.wire == *wire) {
+                    self.released.insert(wire.clone());
+                }
+            }
+            Event::Sent { process, call, verb: Verb::Renew, wire, count: Some(0), .. } => {
+                return self.sent(view, *process, *call, wire);
+            }
+            Event::Sent { verb: Verb::Renew, wire, .. } => {
+                // A re-entry; it renews too.
+                self.asked.insert(wire.clone(), view.now);
+            }
+            Event::Told { call, .. } => {
+                self.under_way.remove(call);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn look(&mut self, view: &View) -> Result<(), String> {
+        view.holds.values().try_for_each(|hold| self.in_time(view, hold))
+    }
+}
+
+impl Renewals {
+    fn sent(&mut self, view: &View, process: usize, call: u64, wire: &Wire) -> Result<(), String> {
+        if !self.claimed.contains(wire) {
+            return Err(format!("G5: {} is renewed, and nobody has claimed it", short(wire)));
+        }
+        if self.released.contains(wire) {
+            return Err(format!("D3: {} is renewed after its release was sent", short(wire)));
+        }
+        // What was decided in the same moment may still be carried out, also when the process stood still in between.
+        let late = self.ended.get(wire).is_some_and(|ended| {
+            (view.now - *ended).saturating_sub(view.paused_since(process, *ended)) > tolerance(view)
+        });
+        if late {
+            return Err(format!("D3: {} is renewed although its last guard has gone", short(wire)));
+        }
+        if self.under_way.values().any(|other| other == wire) {
+            return Err(format!("D2: {} is renewed twice at once", short(wire)));
+        }
+        self.under_way.insert(call, wire.clone());
+        self.asked.insert(wire.clone(), view.now);
+        Ok(())
+    }
+
+    /// D1, while nothing disturbs: a lease has been asked for within a third of it.
+    fn in_time(&self, view: &View, hold: &LiveHold) -> Result<(), String> {
+        let third = hold.terms.lease / 3;
+        let slack = third / 50 + view.plan.latency_max * 4 + tolerance(view);
+        if !hold.terms.watched || !view.is_quiet_for(third * 4) || view.now - hold.since < third * 2 {
+            return Ok(());
+        }
+        let paused = view.paused_since(hold.process, hold.since);
+        let since = self.asked.get(&hold.wire).map_or(hold.since, |asked| *asked);
+        if !paused.is_zero() || view.now.saturating_sub(since) <= third + slack || !view.is_valid(hold) {
+            return Ok(());
+        }
+        Err(format!("D1: {} was not renewed for {:?}", short(&hold.wire), view.now - since))
+    }
+}
+
+fn tolerance(view: &View) -> Duration {
+    match view.plan.mode {
+        Mode::Fast => Duration::ZERO,
+        Mode::Full => Duration::from_millis(20),
+    }
+}

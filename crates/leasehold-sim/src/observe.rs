@@ -1,0 +1,54 @@
+//! A store that tells what it is given and what came of it.
+//!
+//! Invariant: what it wraps is not changed.
+//! Called by: the driver, in place of the store that it wraps; in both modes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_proto::{Applied, Call, Channel, Reply, StoreError};
+use leasehold_store::{Heard, Store, Subscription};
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::ground::Ground;
+use crate::history::Event;
+use crate::recorder::Recorder;
+
+/// A store under observation.
+pub(crate) struct Observed<S> {
+    pub(crate) store: S,
+    pub(crate) process: usize,
+    pub(crate) recorder: Recorder,
+    pub(crate) ground: Arc<dyn Ground>,
+}
+
+impl<S: Store> Store for Observed<S> {
+    fn run(
+        &self,
+        call: Call,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<Reply, StoreError>> + Send + 'static {
+        let (process, recorder, ground) = (self.process, self.recorder.clone(), Arc::clone(&self.ground));
+        let number = recorder.next_call();
+        let sent = Event::Sent {
+            process,
+            call: number,
+            verb: call.verb(),
+            name: call.subject(),
+            wire: call.argument("owner").unwrap_or_default().into(),
+            count: call.argument("count").and_then(|count| count.parse().ok()),
+        };
+        recorder.record(ground.now(), sent);
+        let run = self.store.run(call, timeout);
+        async move {
+            let result = run.await;
+            let applied: Option<Applied> = result.as_ref().err().map(|error| error.applied);
+            recorder.record(ground.now(), Event::Told { process, call: number, applied });
+            result
+        }
+    }
+
+    fn subscribe(&self, channel: Channel, heard: UnboundedSender<Heard>) -> Subscription {
+        self.store.subscribe(channel, heard)
+    }
+}

@@ -1,0 +1,155 @@
+//! What one seed decides before anything runs: processes, clocks, terms, and the list of faults.
+//!
+//! Invariant: a plan follows from its seed and the mode alone, and a fault can be left out without changing the others,
+//! so a violation's fault list can be shrunk.
+//! Called by: the modes, which build a world from it; the shrinker.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fastrand::Rng;
+
+use crate::clock::Clock;
+use crate::fault::{Fault, Kind};
+
+/// Which world a seed runs in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Mode {
+    /// The client on a simulated store that runs the scripts in place.
+    Fast,
+    /// The client with the real redis-rs over a simulated network.
+    Full,
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Fast => "fast",
+            Self::Full => "full",
+        })
+    }
+}
+
+/// One simulated history, before it happens.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    /// Where everything comes from.
+    pub(crate) seed: u64,
+    /// The world.
+    pub(crate) mode: Mode,
+    /// Processes with a leasehold client.
+    pub(crate) processes: usize,
+    /// Tasks of each that take locks.
+    pub(crate) users: usize,
+    /// Redisson-like clients that write straight on the wire format.
+    pub(crate) foreigners: usize,
+    /// The names of the locks.
+    pub(crate) names: Vec<Arc<str>>,
+    /// The leases that acquires choose from.
+    pub(crate) leases: Vec<Duration>,
+    /// How long one call may take.
+    pub(crate) timeout: Duration,
+    /// How long a waiter sleeps at most.
+    pub(crate) poll_interval: Duration,
+    /// The longest pause between two things that a user does.
+    pub(crate) think_max: Duration,
+    /// The usual time of a message on its way, at most.
+    pub(crate) latency_max: Duration,
+    /// What goes wrong, by time.
+    pub(crate) faults: Vec<Fault>,
+    /// When the faults have ended.
+    pub(crate) calm_at: Duration,
+    /// When users stop taking locks.
+    pub(crate) stop_at: Duration,
+}
+
+impl Plan {
+    /// The plan of a seed.
+    #[must_use]
+    pub(crate) fn from_seed(seed: u64, mode: Mode) -> Self {
+        let mut rng = stream(seed, "plan");
+        let full = mode == Mode::Full;
+        let ms = Duration::from_millis;
+        let leases: &[u64] = match (full, rng.u8(0..3)) {
+            (true, _) => &[400, 1_000, 2_000],
+            (false, 0) => &[250, 900, 2_500],
+            (false, 1) => &[1_000, 4_000, 10_000],
+            (false, _) => &[5_000, 30_000],
+        };
+        let leases: Vec<_> = leases.iter().copied().map(ms).collect();
+        let calm_at = if full { ms(rng.u64(2_000..5_000)) } else { leases[0] * rng.u32(4..20) + ms(500) };
+        let mut plan = Self {
+            seed,
+            mode,
+            processes: rng.usize(1..=3),
+            users: rng.usize(1..=3),
+            foreigners: rng.usize(0..=1),
+            names: (0..rng.usize(1..=2)).map(|index| Arc::from(format!("lock-{index}"))).collect(),
+            timeout: if full { ms(rng.u64(200..800)) } else { ms(rng.u64(200..3_000)) },
+            poll_interval: ms(*rng.choice(&[100, 1_000, 1_000, 20_000]).expect("one of several")),
+            think_max: leases[0] / rng.u32(1..=4),
+            latency_max: Duration::from_micros(*rng.choice(&[200, 1_000, 5_000]).expect("one of several")),
+            leases,
+            faults: Vec::new(),
+            calm_at,
+            stop_at: calm_at + ms(if full { 1_000 } else { 3_000 }),
+        };
+        plan.faults = plan.choose_faults();
+        plan
+    }
+
+    /// Each seed has its own subset of the kinds, so that common faults do not drown the rare ones.
+    fn choose_faults(&self) -> Vec<Fault> {
+        let mut rng = stream(self.seed, "faults");
+        let mut kinds = Kind::all(self.mode);
+        rng.shuffle(&mut kinds);
+        kinds.truncate(rng.usize(0..=5));
+        let count = if kinds.is_empty() { 0 } else { rng.usize(1..=8) };
+        let mut faults: Vec<_> = (0..count)
+            .map(|_| {
+                let kind = *rng.choice(&kinds).expect("there are kinds");
+                let begins = self.calm_at.mul_f64(rng.f64() * 0.9);
+                let longest = (self.calm_at - begins).min(self.longest_lease() * 2).min(Duration::from_secs(15));
+                let lasts = longest.mul_f64(rng.f64() * rng.f64()).max(Duration::from_millis(1));
+                let process = rng.usize(0..self.processes + self.foreigners);
+                let name = Arc::clone(rng.choice(&self.names).expect("there are names"));
+                Fault { kind, begins, lasts: lasts.min(self.calm_at - begins), process, name, chance: rng.u64(..) }
+            })
+            .collect();
+        faults.sort_by_key(|fault| fault.begins);
+        faults
+    }
+
+    /// The longest lease in play.
+    #[must_use]
+    pub(crate) fn longest_lease(&self) -> Duration {
+        self.leases.iter().copied().max().unwrap_or_default()
+    }
+
+    /// The clock of a process. Two clocks differ by at most what the drift allows: each runs within half of it.
+    #[must_use]
+    pub(crate) fn clock_of(&self, process: usize) -> Clock {
+        let mut rng = stream(self.seed, "clock");
+        for _ in 0..process {
+            rng.u64(..);
+        }
+        let mut rng = Rng::with_seed(rng.u64(..));
+        Clock::new(Duration::from_secs(rng.u64(1_000..1_000_000)), rng.i64(-4_950..=4_950))
+    }
+
+    /// The server's clock.
+    #[must_use]
+    pub(crate) fn server_clock(&self) -> Clock {
+        self.clock_of(usize::from(u8::MAX))
+    }
+}
+
+/// Random numbers for one purpose, so that drawing more for one does not change another.
+#[must_use]
+pub(crate) fn stream(seed: u64, purpose: &str) -> Rng {
+    let salt = purpose.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    Rng::with_seed(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ salt)
+}

@@ -1,0 +1,327 @@
+//! The one place where events arrive: remembers them, and shows each to every invariant.
+//!
+//! Invariant: an event is seen by the invariants at the moment it happens, in the order in which things happen.
+//! Called by: everything that happens.
+
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use leasehold::Guard;
+
+use crate::clock::Clock;
+use crate::fault::Kind;
+use crate::history::{Ending, Event, Hold, Op, Wire};
+use crate::invariants::{Invariant, all};
+use crate::plan::Plan;
+
+/// Where events go. Clones are the same recorder.
+#[derive(Clone)]
+pub(crate) struct Recorder(Arc<Mutex<State>>);
+
+/// What a broken promise looks like.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Violation {
+    /// When, by the true time.
+    pub(crate) at: Duration,
+    /// The promise's id.
+    pub(crate) id: &'static str,
+    /// What was seen.
+    pub(crate) what: String,
+}
+
+/// What invariants may look at besides the events.
+pub(crate) struct View {
+    /// The true time.
+    pub(crate) now: Duration,
+    /// The plan.
+    pub(crate) plan: Arc<Plan>,
+    /// The guards that users have, and those that they ended a moment ago.
+    pub(crate) holds: BTreeMap<Hold, LiveHold>,
+    /// The clocks of the processes.
+    pub(crate) clocks: Vec<Clock>,
+    /// The server's.
+    pub(crate) server_clock: Clock,
+    /// For how long each process has been paused, and since when it is now.
+    pauses: Vec<(Vec<(Duration, Duration)>, Option<Duration>)>,
+    /// Faults at work now.
+    at_work: usize,
+    /// Since when no fault is at work.
+    quiet_since: Duration,
+}
+
+/// A guard that a user has.
+#[derive(Clone)]
+pub(crate) struct LiveHold {
+    /// Whose.
+    pub(crate) process: usize,
+    /// Of what.
+    pub(crate) name: Arc<str>,
+    /// As whom.
+    pub(crate) wire: Wire,
+    /// Its terms.
+    pub(crate) terms: Terms,
+    /// Since when.
+    pub(crate) since: Duration,
+    /// Until when, by its client's clock, it could be trusted when it was last looked at.
+    pub(crate) valid_until: Duration,
+    guard: Weak<Guard>,
+}
+
+/// What a hold was asked for with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Terms {
+    /// The lease.
+    pub(crate) lease: Duration,
+    /// Whether it is renewed, without bounds.
+    pub(crate) watched: bool,
+}
+
+/// What a seed came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// How long it was.
+    pub(crate) simulated: Duration,
+    /// Guards that were handed out.
+    pub(crate) grants: u64,
+    /// Scripts that ran.
+    pub(crate) scripts: u64,
+    /// Faults that began, by kind.
+    pub(crate) faults: BTreeMap<Kind, u64>,
+}
+
+struct State {
+    view: View,
+    invariants: Vec<Box<dyn Invariant>>,
+    events: Vec<(Duration, Event)>,
+    keep: bool,
+    hash: DefaultHasher,
+    counts: Counts,
+    violation: Option<Violation>,
+    last_op: u64,
+    last_call: u64,
+}
+
+impl View {
+    /// Whether a hold may be trusted now, by its own client's word.
+    #[must_use]
+    pub(crate) fn is_valid(&self, hold: &LiveHold) -> bool {
+        hold.guard.upgrade().is_some_and(|guard| guard.is_held())
+    }
+
+    /// The holds of a name that may be trusted now.
+    pub(crate) fn valid_holds<'a>(&'a self, name: &'a str) -> impl Iterator<Item = (Hold, &'a LiveHold)> + 'a {
+        let of_name = self.holds.iter().filter(move |(_, hold)| &*hold.name == name);
+        of_name.filter(|(_, hold)| self.is_valid(hold)).map(|(id, hold)| (*id, hold))
+    }
+
+    /// Whether no fault is at work, and none was within this time.
+    #[must_use]
+    pub(crate) fn is_quiet_for(&self, span: Duration) -> bool {
+        self.at_work == 0 && self.now.saturating_sub(self.quiet_since) >= span
+    }
+
+    /// For how long a process stood still since then.
+    #[must_use]
+    pub(crate) fn paused_since(&self, process: usize, since: Duration) -> Duration {
+        let Some((past, present)) = self.pauses.get(process) else { return Duration::ZERO };
+        let past = past.iter().map(|(from, until)| until.saturating_sub((*from).max(since))).sum::<Duration>();
+        past + present.map_or(Duration::ZERO, |from| self.now.saturating_sub(from.max(since)))
+    }
+
+    /// What a process's clock says.
+    #[must_use]
+    pub(crate) fn clock_says(&self, process: usize) -> Duration {
+        self.clocks[process].says(self.now)
+    }
+}
+
+impl Recorder {
+    /// A recorder of a new history; it keeps the events only when they are to be printed.
+    #[must_use]
+    pub(crate) fn new(plan: &Arc<Plan>, clocks: Vec<Clock>, server_clock: Clock, keep: bool) -> Self {
+        let pauses = vec![(Vec::new(), None); clocks.len()];
+        let view = View {
+            now: Duration::ZERO,
+            plan: Arc::clone(plan),
+            holds: BTreeMap::new(),
+            clocks,
+            server_clock,
+            pauses,
+            at_work: 0,
+            quiet_since: Duration::ZERO,
+        };
+        Self(Arc::new(Mutex::new(State {
+            view,
+            invariants: all(),
+            events: Vec::new(),
+            keep,
+            hash: DefaultHasher::new(),
+            counts: Counts::default(),
+            violation: None,
+            last_op: 0,
+            last_call: 0,
+        })))
+    }
+
+    /// A number for a new operation.
+    #[must_use]
+    pub(crate) fn next_op(&self) -> Op {
+        let mut state = self.lock();
+        state.last_op += 1;
+        Op(state.last_op)
+    }
+
+    /// A number for a new call.
+    #[must_use]
+    pub(crate) fn next_call(&self) -> u64 {
+        let mut state = self.lock();
+        state.last_call += 1;
+        state.last_call
+    }
+
+    /// An event happens.
+    pub(crate) fn record(&self, now: Duration, event: Event) {
+        self.lock().record(now, event);
+    }
+
+    /// A user has a guard.
+    pub(crate) fn claim(&self, now: Duration, op: Op, process: usize, guard: &Arc<Guard>, terms: Terms) -> Hold {
+        let mut state = self.lock();
+        let hold = Hold(op.0);
+        let wire: Wire = guard.wire_owner().to_string().into();
+        let valid_until = state.view.clocks[process].says(now) + guard.remaining();
+        let live = LiveHold {
+            process,
+            name: guard.name().into(),
+            wire: Arc::clone(&wire),
+            terms,
+            since: now,
+            valid_until,
+            guard: Arc::downgrade(guard),
+        };
+        state.view.holds.insert(hold, live);
+        state.counts.grants += 1;
+        state.record(now, Event::Claimed { hold, op, wire });
+        hold
+    }
+
+    /// The time goes on although nothing is said: looks whether something is overdue.
+    pub(crate) fn look(&self, now: Duration) {
+        self.lock().look(now);
+    }
+
+    /// A promise was seen broken by somebody who is no invariant.
+    pub(crate) fn violate(&self, at: Duration, id: &'static str, what: String) {
+        self.lock().violation.get_or_insert(Violation { at, id, what });
+    }
+
+    /// The first broken promise.
+    #[must_use]
+    pub(crate) fn violation(&self) -> Option<Violation> {
+        self.lock().violation.clone()
+    }
+
+    /// What happened so far: a number that is the same for equal histories.
+    #[must_use]
+    pub(crate) fn hash(&self) -> u64 {
+        self.lock().hash.finish()
+    }
+
+    /// What the seed came to.
+    #[must_use]
+    pub(crate) fn counts(&self) -> Counts {
+        let state = self.lock();
+        Counts { simulated: state.view.now, ..state.counts.clone() }
+    }
+
+    /// The events, if they were kept.
+    #[must_use]
+    pub(crate) fn events(&self) -> Vec<(Duration, Event)> {
+        self.lock().events.clone()
+    }
+
+    /// A user is done with a hold; nothing when the hold went with its process.
+    pub(crate) fn end(&self, now: Duration, hold: Hold, how: Ending) {
+        let mut state = self.lock();
+        if state.view.holds.contains_key(&hold) {
+            state.record(now, Event::Ending { hold, how });
+        }
+    }
+
+    /// A process is killed; what its futures do on their way out is nobody's doing.
+    pub(crate) fn kill(&self, now: Duration, process: usize) {
+        let mut state = self.lock();
+        state.view.holds.retain(|_, hold| hold.process != process);
+        state.record(now, Event::Killed { process });
+    }
+
+    /// A process stands still, or goes on.
+    pub(crate) fn pause(&self, now: Duration, process: usize, begins: bool) {
+        let mut state = self.lock();
+        let (past, present) = &mut state.view.pauses[process];
+        if begins {
+            present.get_or_insert(now);
+        } else if let Some(from) = present.take() {
+            past.push((from, now));
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn record(&mut self, now: Duration, event: Event) {
+        self.view.now = now;
+        match &event {
+            Event::Fault { kind, begins: true, .. } => {
+                self.view.at_work += 1;
+                *self.counts.faults.entry(*kind).or_default() += 1;
+            }
+            Event::Fault { begins: false, .. } => {
+                self.view.at_work = self.view.at_work.saturating_sub(1);
+                self.view.quiet_since = now;
+            }
+            Event::Executed { .. } => self.counts.scripts += 1,
+            _ => {}
+        }
+        (now, &event).hash(&mut self.hash);
+        self.refresh();
+        for invariant in &mut self.invariants {
+            if let Err(what) = invariant.see(&event, &self.view) {
+                let id = invariant.id();
+                self.violation.get_or_insert(Violation { at: now, id, what });
+            }
+        }
+        if let Event::Ending { hold, .. } = &event {
+            self.view.holds.remove(hold);
+        }
+        if self.keep {
+            self.events.push((now, event));
+        }
+    }
+
+    fn look(&mut self, now: Duration) {
+        self.view.now = now;
+        for invariant in &mut self.invariants {
+            if let Err(what) = invariant.look(&self.view) {
+                let id = invariant.id();
+                self.violation.get_or_insert(Violation { at: now, id, what });
+            }
+        }
+    }
+
+    /// Notes until when each hold can be trusted, for when it cannot be asked any more.
+    fn refresh(&mut self) {
+        let View { holds, clocks, now, .. } = &mut self.view;
+        for hold in holds.values_mut() {
+            let remaining = hold.guard.upgrade().map_or(Duration::ZERO, |guard| guard.remaining());
+            if !remaining.is_zero() {
+                hold.valid_until = clocks[hold.process].says(*now) + remaining;
+            }
+        }
+    }
+}

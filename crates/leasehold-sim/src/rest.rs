@@ -1,0 +1,32 @@
+//! How long a world may take to come to rest after the last fault.
+//!
+//! Invariant: the bounds follow from the promises: a lease for what nobody renews, the longest hold for each who waits.
+//! Called by: both modes, after the users have stopped.
+
+use std::time::Duration;
+
+use crate::fault::Kind;
+use crate::plan::Plan;
+use crate::workload;
+
+/// By when every user has been served, and has given back what it held.
+#[must_use]
+pub(crate) fn users_end_within(plan: &Plan) -> Duration {
+    let everybody = u32::try_from(plan.processes * plan.users + plan.foreigners).unwrap_or(u32::MAX);
+    // Each in turn holds every name for as long as it may, behind a ghost of the longest lease, and closes.
+    let turn = workload::hold_max(plan) + plan.poll_interval + plan.timeout;
+    keys_go_within(plan) + turn * (everybody + 1) * 2 + Duration::from_secs(60)
+}
+
+/// By when nothing is left that nobody renews.
+#[must_use]
+pub(crate) fn keys_go_within(plan: &Plan) -> Duration {
+    let back: i64 = plan
+        .faults
+        .iter()
+        .filter(|fault| fault.kind == Kind::ServerClockBack)
+        .map(crate::fault::Fault::jump_ns)
+        .sum();
+    let back = Duration::from_nanos(u64::try_from(back).unwrap_or_default());
+    plan.longest_lease().mul_f64(1.02) + back + Duration::from_secs(3)
+}

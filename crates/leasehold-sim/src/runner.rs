@@ -1,0 +1,155 @@
+//! Runs seeds.
+//!
+//! Invariant: a seed's outcome depends on nothing but the seed and the mode, however many run at once.
+//! Called by: the command, the shrinker and the tests.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::fast;
+use crate::fault::Kind;
+use crate::history::Event;
+use crate::plan::{Mode, Plan};
+use crate::recorder::{Recorder, Violation};
+
+/// What one seed came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Outcome {
+    /// The seed.
+    pub(crate) seed: u64,
+    /// Equal for equal histories.
+    pub(crate) hash: u64,
+    /// How long it was in its world.
+    pub(crate) simulated: Duration,
+    /// Guards handed out.
+    pub(crate) grants: u64,
+    /// Scripts that ran.
+    pub(crate) scripts: u64,
+    /// Faults by kind.
+    pub(crate) faults: BTreeMap<Kind, u64>,
+    /// The first broken promise.
+    pub(crate) violation: Option<Violation>,
+}
+
+/// What many seeds came to.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Summary {
+    /// Seeds run.
+    pub(crate) seeds: u64,
+    /// Simulated time.
+    pub(crate) simulated: Duration,
+    /// Guards handed out, each held against every other.
+    pub(crate) grants: u64,
+    /// Scripts that ran.
+    pub(crate) scripts: u64,
+    /// Faults by kind.
+    pub(crate) faults: BTreeMap<Kind, u64>,
+    /// The lowest seed with a broken promise, of those that ran.
+    pub(crate) violation: Option<Outcome>,
+}
+
+/// Which seeds to run, and for how long at most.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Batch {
+    /// The world.
+    pub(crate) mode: Mode,
+    /// The first seed.
+    pub(crate) first: u64,
+    /// How many.
+    pub(crate) seeds: u64,
+    /// How many at once.
+    pub(crate) threads: usize,
+}
+
+/// Runs one seed.
+#[must_use]
+pub(crate) fn run_seed(seed: u64, mode: Mode) -> Outcome {
+    run_plan(&Arc::new(Plan::from_seed(seed, mode)))
+}
+
+/// Runs a plan.
+#[must_use]
+pub(crate) fn run_plan(plan: &Arc<Plan>) -> Outcome {
+    outcome(plan, &live(plan, false))
+}
+
+/// Runs a plan and keeps what happened.
+#[must_use]
+pub(crate) fn replay(plan: &Arc<Plan>) -> (Outcome, Vec<(Duration, Event)>) {
+    let recorder = live(plan, true);
+    (outcome(plan, &recorder), recorder.events())
+}
+
+fn live(plan: &Arc<Plan>, keep: bool) -> Recorder {
+    match plan.mode {
+        Mode::Fast | Mode::Full => fast::run(plan, keep),
+    }
+}
+
+fn outcome(plan: &Plan, recorder: &Recorder) -> Outcome {
+    let counts = recorder.counts();
+    Outcome {
+        seed: plan.seed,
+        hash: recorder.hash(),
+        simulated: counts.simulated,
+        grants: counts.grants,
+        scripts: counts.scripts,
+        faults: counts.faults,
+        violation: recorder.violation(),
+    }
+}
+
+/// Runs a batch until its end, the first broken promise, or `over` says so; `progress` hears how many have run.
+pub(crate) fn run(batch: Batch, over: impl Fn() -> bool + Sync, progress: impl Fn(u64) + Sync) -> Summary {
+    let (next, done, stop) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
+    let summary = Mutex::new(Summary::default());
+    std::thread::scope(|scope| {
+        for _ in 0..batch.threads {
+            scope.spawn(|| {
+                let mut mine = Summary::default();
+                while !stop.load(Ordering::Relaxed) && !over() {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    if index >= batch.seeds {
+                        break;
+                    }
+                    let outcome = run_seed(batch.first.wrapping_add(index), batch.mode);
+                    stop.fetch_or(outcome.violation.is_some(), Ordering::Relaxed);
+                    mine.add(outcome);
+                    progress(done.fetch_add(1, Ordering::Relaxed) + 1);
+                }
+                summary.lock().unwrap_or_else(PoisonError::into_inner).merge(mine);
+            });
+        }
+    });
+    summary.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Summary {
+    fn add(&mut self, outcome: Outcome) {
+        self.merge(Self {
+            seeds: 1,
+            simulated: outcome.simulated,
+            grants: outcome.grants,
+            scripts: outcome.scripts,
+            faults: outcome.faults.clone(),
+            violation: outcome.violation.is_some().then_some(outcome),
+        });
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.seeds += other.seeds;
+        self.simulated += other.simulated;
+        self.grants += other.grants;
+        self.scripts += other.scripts;
+        for (kind, count) in other.faults {
+            *self.faults.entry(kind).or_default() += count;
+        }
+        self.violation = match (self.violation.take(), other.violation) {
+            (Some(mine), Some(theirs)) if theirs.seed < mine.seed => Some(theirs),
+            (None, theirs) => theirs,
+            (mine, _) => mine,
+        };
+    }
+}

@@ -1,0 +1,57 @@
+//! Finds the few faults that a violation needs.
+//!
+//! Invariant: what is returned still breaks the same promise.
+//! Called by: the command, after a violation.
+
+use std::sync::Arc;
+
+use crate::plan::Plan;
+use crate::runner::{Outcome, run_plan};
+
+/// Runs at most.
+const RUNS_MAX: usize = 200;
+
+/// The plan with as few faults as possible that still breaks the promise of `broken`.
+#[must_use]
+pub(crate) fn shrink(plan: &Plan, broken: &Outcome) -> Plan {
+    let id = broken.violation.as_ref().map(|violation| violation.id);
+    let still_breaks = |plan: &Plan| {
+        let outcome = run_plan(&Arc::new(plan.clone()));
+        outcome.violation.map(|violation| violation.id) == id
+    };
+    let mut best = plan.clone();
+    let mut runs = 0;
+    let mut place = 0;
+    while place < best.faults.len() && runs < RUNS_MAX {
+        let mut fewer = best.clone();
+        fewer.faults.remove(place);
+        runs += 1;
+        if still_breaks(&fewer) {
+            best = fewer;
+            place = 0;
+        } else {
+            place += 1;
+        }
+    }
+    best
+}
+
+/// A plan with only the faults of these numbers, as a violation's report gives them.
+#[must_use]
+pub(crate) fn only(plan: &Plan, numbers: &[usize]) -> Plan {
+    let mut plan = plan.clone();
+    let mut index = 0;
+    plan.faults.retain(|_| {
+        index += 1;
+        numbers.contains(&(index - 1))
+    });
+    plan
+}
+
+/// The numbers, in the whole plan, of the faults that are left in a shrunk one.
+#[must_use]
+pub(crate) fn numbers(whole: &Plan, shrunk: &Plan) -> Vec<usize> {
+    let mut left = shrunk.faults.iter().peekable();
+    let kept = |(number, fault)| (left.next_if(|next| *next == fault).is_some()).then_some(number);
+    whole.faults.iter().enumerate().filter_map(kept).collect()
+}

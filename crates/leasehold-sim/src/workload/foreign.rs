@@ -1,0 +1,117 @@
+//! A client that is not ours: it does to keys and channels what Redisson does, straight on the wire.
+//!
+//! Invariant: it believes to hold a lock only for as long as the server surely keeps it, so that whatever it excludes
+//! wrongly is our fault.
+//! Called by: the worlds; the wire's reader, which recognises its scripts.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_proto::Verb;
+use leasehold_store::embedded::Frame;
+
+use crate::ground::Env;
+use crate::history::{Event, Wire};
+
+const ACQUIRE: &str = include_str!("../../foreign/acquire.lua");
+const RENEW: &str = include_str!("../../foreign/renew.lua");
+const RELEASE: &str = include_str!("../../foreign/release.lua");
+
+/// Which argument of its scripts is the owner.
+pub(crate) const OWNER_ARG: usize = 1;
+/// How often it asks at most.
+const ASK_AGAIN_WITHIN: Duration = Duration::from_millis(500);
+
+/// What one of its scripts is for.
+pub(crate) fn verb_of(script: &[u8]) -> Option<Verb> {
+    let known = [(ACQUIRE, Verb::Acquire), (RENEW, Verb::Renew), (RELEASE, Verb::Release)];
+    known.into_iter().find(|(text, _)| text.as_bytes() == script).map(|(_, verb)| verb)
+}
+
+/// Its life.
+pub(crate) async fn live(mut env: Env) {
+    let wire: Wire = format!("{:032x}:1", env.rng.u128(..)).into();
+    while env.now() < env.plan.stop_at {
+        let think = env.plan.think_max;
+        env.nap(think).await;
+        let name = Arc::clone(env.rng.choice(&env.plan.names).expect("there are names"));
+        let lease = *env.rng.choice(&env.plan.leases).expect("there are leases");
+        let give_up = env.now() + env.some_of(lease * 2);
+        let mut foreigner = Foreigner { env: &mut env, name, wire: Arc::clone(&wire), lease };
+        if foreigner.acquire(give_up).await {
+            foreigner.hold().await;
+        }
+    }
+}
+
+struct Foreigner<'a> {
+    env: &'a mut Env,
+    name: Arc<str>,
+    wire: Wire,
+    lease: Duration,
+}
+
+impl Foreigner<'_> {
+    /// Asks until it is granted, or gives up. Without a reply it does not know, and gives back what it may have.
+    async fn acquire(&mut self, give_up: Duration) -> bool {
+        while self.env.now() < give_up {
+            let sent_at = self.env.now();
+            match self.run(ACQUIRE, None).await {
+                Some(Frame::Nil) => {
+                    self.believe(sent_at);
+                    return true;
+                }
+                Some(_) => self.env.nap(ASK_AGAIN_WITHIN.min(self.lease)).await,
+                None => {
+                    self.give_back().await;
+                    return false;
+                }
+            }
+        }
+        false
+    }
+
+    /// Holds for a while, with a watchdog.
+    async fn hold(&mut self) {
+        let until = self.env.now() + self.env.some_of(self.lease * 2);
+        while self.env.now() < until {
+            let nap = (self.lease / 3).min(until.saturating_sub(self.env.now()));
+            self.env.ground.sleep(nap).await;
+            let sent_at = self.env.now();
+            match self.run(RENEW, None).await {
+                Some(Frame::Int(1)) => self.believe(sent_at),
+                _ => break,
+            }
+        }
+        let end = Event::ForeignEnd { name: Arc::clone(&self.name), wire: Arc::clone(&self.wire) };
+        self.env.recorder.record(self.env.now(), end);
+        self.give_back().await;
+    }
+
+    fn believe(&self, sent_at: Duration) {
+        let until = sent_at + self.lease.mul_f64(0.985).saturating_sub(Duration::from_millis(2));
+        if until > self.env.now() {
+            let (name, wire) = (Arc::clone(&self.name), Arc::clone(&self.wire));
+            self.env.recorder.record(self.env.now(), Event::ForeignHold { name, wire, until });
+        }
+    }
+
+    /// Gives back until it has been told that it holds nothing, or that it was freed.
+    async fn give_back(&mut self) {
+        let channel = format!("redisson_lock__channel:{{{}}}", self.name);
+        for _ in 0..10 {
+            match self.run(RELEASE, Some(&channel)).await {
+                Some(Frame::Nil | Frame::Int(1)) => return,
+                _ => self.env.nap(ASK_AGAIN_WITHIN).await,
+            }
+        }
+    }
+
+    async fn run(&self, script: &str, channel: Option<&str>) -> Option<Frame> {
+        let lease = self.lease.as_millis().to_string();
+        let mut command: Vec<Vec<u8>> =
+            ["EVAL", script, "1", &*self.name, &*lease, &*self.wire].map(Into::into).into();
+        command.extend(channel.map(Into::into));
+        self.env.ground.command(self.env.process, command).await
+    }
+}

@@ -6,7 +6,8 @@
 //!
 //! # How it works
 //! [`Database`] is a server as a value: commands in, replies and messages out, the time passed in. `commands` has its
-//! commands, `lua` runs its scripts on a virtual machine of the thread that calls.
+//! commands, `lua` runs its scripts on a virtual machine of the thread that calls. [`Server`] is a database that several
+//! share, with their subscriptions; [`Embedded`] makes a store of it, and the `listener` serves it over a stream.
 
 mod audience;
 mod commands;
@@ -15,10 +16,15 @@ mod database;
 mod frame;
 mod glob;
 mod keyspace;
+mod line;
+#[cfg(feature = "listener")]
+mod listener;
 mod lua;
 mod machine;
 mod number;
 mod reply;
+mod server;
+mod store;
 mod value;
 
 pub use audience::Ear;
@@ -26,6 +32,11 @@ pub use condition::Condition;
 pub use database::{Database, Executed};
 pub use frame::Frame;
 pub use keyspace::Entry;
+pub use line::BoxFuture;
+#[cfg(feature = "listener")]
+pub use listener::serve;
 pub use machine::Message;
 pub use reply::read_reply;
+pub use server::Server;
+pub use store::Embedded;
 pub use value::{Fields, SortedSet, Value};

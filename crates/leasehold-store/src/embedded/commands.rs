@@ -202,7 +202,7 @@ fn count(number: usize) -> Frame {
     Frame::Int(i64::try_from(number).unwrap_or(i64::MAX))
 }
 
-fn is(word: &[u8], expected: &str) -> bool {
+pub(super) fn is(word: &[u8], expected: &str) -> bool {
     word.eq_ignore_ascii_case(expected.as_bytes())
 }
 

@@ -1,0 +1,87 @@
+//! The line between a client and its server, which can be made to fail.
+//!
+//! Invariant: a call whose reply was lost ends by its timeout or by the line, never by itself.
+//! Called by: the embedded store.
+
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
+use std::time::Duration;
+
+use leasehold_proto::{Applied, StoreErrorKind};
+use tokio::sync::watch;
+
+/// A future in a box.
+pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// What passes time: completes after a while.
+pub(super) type Wait = Box<dyn Fn(Duration) -> BoxFuture<()> + Send + Sync>;
+
+/// What a line does to calls.
+#[derive(Clone, Copy, Debug, Default)]
+struct Faults {
+    unreachable: bool,
+    loses_replies: bool,
+}
+
+/// One client's line.
+pub(super) struct Line {
+    faults: Mutex<Faults>,
+    /// How often it broke.
+    breaks: watch::Sender<u64>,
+    wait: Wait,
+}
+
+impl Line {
+    pub(super) fn new(wait: Wait) -> Self {
+        Self { faults: Mutex::default(), breaks: watch::Sender::new(0), wait }
+    }
+
+    pub(super) fn is_reachable(&self) -> bool {
+        !self.faults().unreachable
+    }
+
+    pub(super) fn loses_replies(&self) -> bool {
+        self.faults().loses_replies
+    }
+
+    /// Returns whether that changed something.
+    pub(super) fn set_reachable(&self, reachable: bool) -> bool {
+        let mut faults = self.faults();
+        std::mem::replace(&mut faults.unreachable, !reachable) == reachable
+    }
+
+    pub(super) fn set_losing_replies(&self, losing: bool) {
+        self.faults().loses_replies = losing;
+    }
+
+    /// Ends every call that is under way.
+    pub(super) fn cut(&self) {
+        self.breaks.send_modify(|breaks| *breaks += 1);
+    }
+
+    /// How a call ends whose reply does not come.
+    pub(super) fn silence(
+        &self,
+        timeout: Duration,
+    ) -> impl Future<Output = (StoreErrorKind, Applied)> + use<> {
+        let mut breaks = self.breaks.subscribe();
+        let waited = (self.wait)(timeout);
+        async move {
+            let mut waited = waited;
+            let mut broke = pin!(breaks.changed());
+            let kind = poll_fn(|cx| {
+                if broke.as_mut().poll(cx).is_ready() {
+                    return Poll::Ready(StoreErrorKind::ConnectionLost);
+                }
+                waited.as_mut().poll(cx).map(|()| StoreErrorKind::Timeout)
+            });
+            (kind.await, Applied::Unknown)
+        }
+    }
+
+    fn faults(&self) -> MutexGuard<'_, Faults> {
+        self.faults.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,164 @@
+//! A database that several share: who connects to it in the process, and who comes over a stream.
+//!
+//! Invariant: commands are executed one after the other, and what is delivered to a subscriber comes in that order.
+//! Called by: the embedded store and the listener; simulators, to watch and to ask.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use leasehold_proto::Call;
+
+use super::audience::Ear;
+use super::condition::Condition;
+use super::database::{Database, Executed};
+use super::frame::Frame;
+use super::glob::matches;
+use super::keyspace::Entry;
+use super::machine::Message;
+
+/// What is called for each message that a subscriber hears. It must not block, nor use the server.
+pub(super) type Deliver = Box<dyn Fn(&Message) + Send>;
+
+type Clock = Box<dyn Fn() -> u64 + Send + Sync>;
+type Observer = Box<dyn Fn(&[Vec<u8>], &Frame) + Send + Sync>;
+
+/// A server in the process.
+pub struct Server {
+    clock: Clock,
+    observer: Option<Observer>,
+    hall: Mutex<Hall>,
+}
+
+#[derive(Default)]
+struct Hall {
+    database: Database,
+    /// By what they listen to, and then by when they came.
+    seats: BTreeMap<(Ear, Vec<u8>), BTreeMap<u64, Deliver>>,
+    last_seat: u64,
+}
+
+impl Server {
+    /// An empty server; `clock` gives unix milliseconds.
+    pub fn new(clock: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
+        Self { clock: Box::new(clock), observer: None, hall: Mutex::default() }
+    }
+
+    /// Has every command that is executed shown to `on_executed`, with its reply. It must not use the server.
+    #[must_use]
+    pub fn observed_by(mut self, on_executed: impl Fn(&[Vec<u8>], &Frame) + Send + Sync + 'static) -> Self {
+        self.observer = Some(Box::new(on_executed));
+        self
+    }
+
+    /// Executes one command and delivers what it published.
+    pub fn execute<W: AsRef<[u8]>>(&self, command: &[W]) -> Frame {
+        let words: Vec<Vec<u8>> = command.iter().map(|word| word.as_ref().to_vec()).collect();
+        self.execute_then(&words, |_| {})
+    }
+
+    /// Executes one command, and does `then` with its reply before anybody's next command is executed.
+    pub(super) fn execute_then(&self, words: &[Vec<u8>], then: impl FnOnce(&Frame)) -> Frame {
+        let mut hall = self.hall();
+        let executed = hall.database.execute((self.clock)(), words);
+        self.settle(&hall, words, executed, then)
+    }
+
+    /// Runs a call and delivers what it published.
+    pub fn run(&self, call: &Call) -> Frame {
+        let mut hall = self.hall();
+        let executed = hall.database.run((self.clock)(), call);
+        let words = if self.observer.is_some() { eval(call) } else { Vec::new() };
+        self.settle(&hall, &words, executed, |_| {})
+    }
+
+    fn settle(&self, hall: &Hall, words: &[Vec<u8>], executed: Executed, then: impl FnOnce(&Frame)) -> Frame {
+        if let Some(observer) = &self.observer {
+            observer(words, &executed.reply);
+        }
+        for message in &executed.messages {
+            hall.deliver(message);
+        }
+        then(&executed.reply);
+        executed.reply
+    }
+
+    /// Looks at the database, or changes it.
+    pub fn database<R>(&self, act: impl FnOnce(&mut Database) -> R) -> R {
+        act(&mut self.hall().database)
+    }
+
+    /// Makes it refuse, as a server in that state does.
+    pub fn set_condition(&self, condition: Option<Condition>) {
+        self.database(|database| database.set_condition(condition));
+    }
+
+    /// What is there now, sorted by key.
+    pub fn entries(&self) -> Vec<Entry> {
+        let now_ms = (self.clock)();
+        self.database(|database| database.entries(now_ms))
+    }
+
+    /// Listens, and does `then` before anything can be heard; the number is what [`leave`](Self::leave) takes.
+    pub(super) fn join(&self, ear: Ear, channel: &[u8], deliver: Deliver, then: impl FnOnce()) -> u64 {
+        let mut hall = self.hall();
+        hall.last_seat += 1;
+        let seat = hall.last_seat;
+        hall.seats.entry((ear, channel.to_vec())).or_default().insert(seat, deliver);
+        hall.database.joins(ear, channel);
+        then();
+        seat
+    }
+
+    /// Stops listening, and does `then` before anybody's next command is executed.
+    pub(super) fn leave(&self, ear: Ear, channel: &[u8], seat: u64, then: impl FnOnce()) {
+        let mut hall = self.hall();
+        let key = (ear, channel.to_vec());
+        // Dropped only after the lock: what a subscriber holds is not ours to know.
+        let left = hall.seats.get_mut(&key).and_then(|seats| seats.remove(&seat));
+        if left.is_some() {
+            hall.database.leaves(ear, channel);
+        }
+        if hall.seats.get(&key).is_some_and(BTreeMap::is_empty) {
+            hall.seats.remove(&key);
+        }
+        then();
+        drop(hall);
+        drop(left);
+    }
+
+    fn hall(&self) -> MutexGuard<'_, Hall> {
+        self.hall.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Hall {
+    fn deliver(&self, message: &Message) {
+        let ear = if message.sharded { Ear::Shard } else { Ear::Channel };
+        let direct = self.seats.get(&(ear, message.channel.clone()));
+        direct.into_iter().flat_map(BTreeMap::values).for_each(|deliver| deliver(message));
+        if message.sharded {
+            return;
+        }
+        let patterns = self
+            .seats
+            .iter()
+            .filter(|((ear, pattern), _)| *ear == Ear::Pattern && matches(pattern, &message.channel));
+        patterns.flat_map(|(_, seats)| seats.values()).for_each(|deliver| deliver(message));
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Server")
+    }
+}
+
+/// A call as a client would send it.
+fn eval(call: &Call) -> Vec<Vec<u8>> {
+    let head = ["EVAL", call.script().source()].map(|word| word.as_bytes().to_vec());
+    let count = call.keys().len().to_string().into_bytes();
+    let keys = call.keys().iter().map(|key| key.as_bytes().to_vec());
+    let args = call.args().iter().map(|argument| argument.as_bytes().to_vec());
+    head.into_iter().chain([count]).chain(keys).chain(args).collect()
+}

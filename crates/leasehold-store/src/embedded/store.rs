@@ -1,0 +1,233 @@
+//! A server in the process, as a store.
+//!
+//! Invariant: a call is executed at its future's first poll, and ready at once unless a fault was asked for.
+//! Called by: the client, for `memory://`; the driver; tests, which ask for faults.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use leasehold_proto::{Applied, Call, Channel, Reply, StoreError, StoreErrorKind};
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::audience::Ear;
+use super::frame::Frame;
+use super::line::{BoxFuture, Line};
+use super::reply::read_reply;
+use super::server::{Deliver, Server};
+use crate::store::{Heard, Store, Subscription};
+use crate::tokio_runtime::pause;
+
+/// The servers that have a name, as long as somebody uses them.
+static NAMED: Mutex<BTreeMap<String, Weak<Server>>> = Mutex::new(BTreeMap::new());
+
+/// A store in the process: a server and this client's line to it.
+///
+/// A clone is the same client; [`another_client`](Self::another_client) is another one of the same server, with a line
+/// of its own. Faults are the line's: one client may be cut off while another works.
+#[derive(Clone)]
+pub struct Embedded(Arc<Client>);
+
+struct Client {
+    server: Arc<Server>,
+    line: Line,
+    ears: Mutex<Ears>,
+}
+
+/// What this client listens to.
+#[derive(Default)]
+struct Ears {
+    last: u64,
+    open: BTreeMap<u64, Listening>,
+}
+
+struct Listening {
+    channel: Channel,
+    heard: UnboundedSender<Heard>,
+    /// The place at the server; none while the line is down.
+    seat: Option<u64>,
+}
+
+impl Embedded {
+    /// A store with a server of its own. `clock` gives unix milliseconds; timeouts pass on tokio's clock.
+    pub fn new(clock: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
+        Self::on(Arc::new(Server::new(clock)))
+    }
+
+    /// The store of this name in this process: all who ask for it while somebody uses it get the same server, with the
+    /// clock of the one who came first.
+    pub fn named(name: &str, clock: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
+        let mut named = NAMED.lock().unwrap_or_else(PoisonError::into_inner);
+        named.retain(|_, server| server.strong_count() > 0);
+        if let Some(server) = named.get(name).and_then(Weak::upgrade) {
+            return Self::on(server);
+        }
+        let server = Arc::new(Server::new(clock));
+        named.insert(name.to_owned(), Arc::downgrade(&server));
+        Self::on(server)
+    }
+
+    /// A store on a server that may have other clients, over streams too.
+    #[must_use]
+    pub fn on(server: Arc<Server>) -> Self {
+        Self::with_line(server, |span| Box::pin(pause(span)))
+    }
+
+    /// The same server through a new line, on which `wait` passes the time of timeouts: it completes after the span.
+    #[must_use]
+    pub fn waiting_with(self, wait: impl Fn(Duration) -> BoxFuture<()> + Send + Sync + 'static) -> Self {
+        Self::with_line(Arc::clone(&self.0.server), wait)
+    }
+
+    /// Another client of the same server, whose timeouts pass on tokio's clock.
+    #[must_use]
+    pub fn another_client(&self) -> Self {
+        Self::on(Arc::clone(&self.0.server))
+    }
+
+    fn with_line(
+        server: Arc<Server>,
+        wait: impl Fn(Duration) -> BoxFuture<()> + Send + Sync + 'static,
+    ) -> Self {
+        Self(Arc::new(Client { server, line: Line::new(Box::new(wait)), ears: Mutex::default() }))
+    }
+
+    /// The server.
+    #[must_use]
+    pub fn server(&self) -> &Arc<Server> {
+        &self.0.server
+    }
+
+    /// Executes a command beside the line, whatever its state, and delivers what it published.
+    pub fn execute<W: AsRef<[u8]>>(&self, command: &[W]) -> Frame {
+        self.0.server.execute(command)
+    }
+
+    /// While set, calls are executed and their replies are lost: they end by their timeout, or with the connection, and
+    /// have an unknown outcome.
+    pub fn lose_replies(&self, lose: bool) {
+        self.0.line.set_losing_replies(lose);
+    }
+
+    /// Breaks the connection: calls under way end with an unknown outcome, and what is listened to is subscribed again,
+    /// as the driver hears.
+    pub fn drop_connection(&self) {
+        self.0.line.cut();
+        self.0.hang_up();
+        self.0.listen_again();
+    }
+
+    /// While not reachable, calls fail without being executed, and nothing is heard. Going away breaks the connection;
+    /// coming back subscribes again.
+    pub fn set_reachable(&self, reachable: bool) {
+        if !self.0.line.set_reachable(reachable) {
+            return;
+        }
+        if reachable {
+            self.0.listen_again();
+        } else {
+            self.0.line.cut();
+            self.0.hang_up();
+        }
+    }
+}
+
+impl Store for Embedded {
+    fn run(
+        &self,
+        call: Call,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<Reply, StoreError>> + Send + 'static {
+        let client = Arc::clone(&self.0);
+        async move {
+            let (verb, key) = (call.verb(), call.subject());
+            let line = &client.line;
+            if !line.is_reachable() {
+                return Err(StoreError::new(StoreErrorKind::Unreachable, verb, key, Applied::No));
+            }
+            let frame = client.server.run(&call);
+            if !line.loses_replies() {
+                return read_reply(frame, verb, key);
+            }
+            let (kind, applied) = line.silence(timeout).await;
+            if kind == StoreErrorKind::Timeout {
+                // As on a socket: what else is under way on this connection will not be answered either.
+                line.cut();
+            }
+            Err(StoreError::new(kind, verb, key, applied))
+        }
+    }
+
+    fn subscribe(&self, channel: Channel, heard: UnboundedSender<Heard>) -> Subscription {
+        let mut ears = self.0.ears();
+        ears.last += 1;
+        let id = ears.last;
+        let mut listening = Listening { channel, heard, seat: None };
+        if self.0.line.is_reachable() {
+            listening.sit_down(&self.0.server);
+        }
+        ears.open.insert(id, listening);
+        drop(ears);
+        let client = Arc::downgrade(&self.0);
+        Subscription::new(move || {
+            if let Some(client) = client.upgrade() {
+                let ended = client.ears().open.remove(&id);
+                if let Some(mut ended) = ended {
+                    ended.stand_up(&client.server);
+                }
+            }
+        })
+    }
+}
+
+impl Client {
+    fn hang_up(&self) {
+        self.ears().open.values_mut().for_each(|listening| listening.stand_up(&self.server));
+    }
+
+    fn listen_again(&self) {
+        if self.line.is_reachable() {
+            self.ears().open.values_mut().for_each(|listening| listening.sit_down(&self.server));
+        }
+    }
+
+    fn ears(&self) -> MutexGuard<'_, Ears> {
+        self.ears.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Listening {
+    fn sit_down(&mut self, server: &Server) {
+        if self.seat.is_some() {
+            return;
+        }
+        let (channel, heard) = (self.channel.clone(), self.heard.clone());
+        let deliver: Deliver = Box::new(move |message| {
+            let _ = heard.send(Heard::Message(channel.clone(), message.payload.clone()));
+        });
+        let confirm = || {
+            let _ = self.heard.send(Heard::Listening(self.channel.clone()));
+        };
+        self.seat = Some(server.join(Ear::Channel, self.channel.as_str().as_bytes(), deliver, confirm));
+    }
+
+    fn stand_up(&mut self, server: &Server) {
+        if let Some(seat) = self.seat.take() {
+            server.leave(Ear::Channel, self.channel.as_str().as_bytes(), seat, || {});
+        }
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        self.hang_up();
+    }
+}
+
+impl fmt::Debug for Embedded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Embedded")
+    }
+}

@@ -141,15 +141,7 @@ impl World {
     /// Runs until then; `false` when a promise was broken and there is no use in going on.
     fn run_until(&mut self, at: Duration) -> bool {
         let (recorder, ground) = (&self.recorder, &self.ground);
-        let mut last_look = Duration::ZERO;
-        let went_on = self.executor.run_until(at, || {
-            let now = ground.now();
-            if now > last_look {
-                last_look = now;
-                recorder.look(now);
-            }
-            recorder.violation().is_some()
-        });
+        let went_on = self.executor.run_until(at, || !recorder.look(ground.now()));
         if !went_on {
             self.violate("L", "the world is caught in a loop at one moment".into());
         }

@@ -120,6 +120,21 @@ impl Kind {
         Self::ALL.into_iter().filter(possible).collect()
     }
 
+    /// Whether it is over as soon as it has happened.
+    #[must_use]
+    pub(crate) const fn is_instant(self) -> bool {
+        matches!(
+            self,
+            Self::Reset
+                | Self::ForgetScripts
+                | Self::ServerClockForward
+                | Self::ServerClockBack
+                | Self::ClockForward
+                | Self::Delete
+                | Self::ForceRelease
+        )
+    }
+
     /// Whether it breaks an assumption of promise M: what was held before it may be held twice after it.
     #[must_use]
     pub(crate) const fn breaks_assumptions(self) -> bool {

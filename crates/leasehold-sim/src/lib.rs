@@ -11,6 +11,7 @@ mod clock;
 pub mod command;
 mod fast;
 mod fault;
+mod full;
 mod ground;
 mod history;
 mod invariants;

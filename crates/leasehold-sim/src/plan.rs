@@ -111,7 +111,8 @@ impl Plan {
                 let kind = *rng.choice(&kinds).expect("there are kinds");
                 let begins = self.calm_at.mul_f64(rng.f64() * 0.9);
                 let longest = (self.calm_at - begins).min(self.longest_lease() * 2).min(Duration::from_secs(15));
-                let lasts = longest.mul_f64(rng.f64() * rng.f64()).max(Duration::from_millis(1));
+                let part = if kind.is_instant() { 0.0 } else { rng.f64() * rng.f64() };
+                let lasts = longest.mul_f64(part).max(Duration::from_millis(1));
                 let process = rng.usize(0..self.processes + self.foreigners);
                 let name = Arc::clone(rng.choice(&self.names).expect("there are names"));
                 Fault { kind, begins, lasts: lasts.min(self.calm_at - begins), process, name, chance: rng.u64(..) }

@@ -96,6 +96,9 @@ struct State {
     invariants: Vec<Box<dyn Invariant>>,
     events: Vec<(Duration, Event)>,
     keep: bool,
+    /// Whether something was recorded since the last look, and when that was.
+    news: bool,
+    looked_at: Duration,
     hash: DefaultHasher,
     counts: Counts,
     violation: Option<Violation>,
@@ -157,6 +160,8 @@ impl Recorder {
             invariants: all(),
             events: Vec::new(),
             keep,
+            news: false,
+            looked_at: Duration::ZERO,
             hash: DefaultHasher::new(),
             counts: Counts::default(),
             violation: None,
@@ -207,9 +212,18 @@ impl Recorder {
         hold
     }
 
-    /// The time goes on although nothing is said: looks whether something is overdue.
-    pub(crate) fn look(&self, now: Duration) {
-        self.lock().look(now);
+    /// After something has run: what was said of renewals has been taken in now. When time has passed since the last
+    /// look, looks whether something is overdue. `false` when a promise was seen broken.
+    pub(crate) fn look(&self, now: Duration) -> bool {
+        let mut state = self.lock();
+        state.view.now = now;
+        if std::mem::take(&mut state.news) {
+            state.refresh();
+        }
+        if now > state.looked_at {
+            state.look(now);
+        }
+        state.violation.is_none()
     }
 
     /// A promise was seen broken by somebody who is no invariant.
@@ -275,7 +289,11 @@ impl Recorder {
 
 impl State {
     fn record(&mut self, now: Duration, event: Event) {
+        if self.violation.is_some() {
+            return;
+        }
         self.view.now = now;
+        self.news = true;
         match &event {
             Event::Fault { kind, begins: true, .. } => {
                 self.view.at_work += 1;
@@ -306,6 +324,7 @@ impl State {
 
     fn look(&mut self, now: Duration) {
         self.view.now = now;
+        self.looked_at = now;
         for invariant in &mut self.invariants {
             if let Err(what) = invariant.look(&self.view) {
                 let id = invariant.id();

@@ -58,6 +58,7 @@ pub(crate) fn violation(broken: &Outcome, plan: &Plan) -> String {
     for (at, event) in &events[events.len().saturating_sub(EVENTS_BEFORE)..] {
         let _ = writeln!(text, "{}", line(*at, event));
     }
+    let _ = writeln!(text, "VIOLATION of {} at {:?}: {}", violation.id, violation.at, violation.what);
     let list: Vec<_> = kept.iter().map(ToString::to_string).collect();
     let only = if list.is_empty() { "none".to_owned() } else { list.join(",") };
     let _ = write!(

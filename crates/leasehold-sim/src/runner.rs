@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use crate::fast;
 use crate::fault::Kind;
+use crate::full;
 use crate::history::Event;
 use crate::plan::{Mode, Plan};
 use crate::recorder::{Recorder, Violation};
@@ -84,7 +85,8 @@ pub(crate) fn replay(plan: &Arc<Plan>) -> (Outcome, Vec<(Duration, Event)>) {
 
 fn live(plan: &Arc<Plan>, keep: bool) -> Recorder {
     match plan.mode {
-        Mode::Fast | Mode::Full => fast::run(plan, keep),
+        Mode::Fast => fast::run(plan, keep),
+        Mode::Full => full::run(plan, keep),
     }
 }
 

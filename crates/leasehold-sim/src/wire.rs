@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use leasehold_proto::Verb;
 use leasehold_proto::recipe::reentrant;
-use leasehold_store::embedded::{Database, Frame};
+use leasehold_store::embedded::{Database, Entry, Frame, Value};
 
 use crate::history::{Key, Reply, Wire};
 use crate::workload::foreign;
@@ -56,37 +56,16 @@ pub(crate) fn reply(frame: &Frame) -> Reply {
 
 /// A lock's key as it is now.
 pub(crate) fn key(database: &mut Database, now_ms: u64, name: &str) -> Key {
-    let mut ask = |verb: &str| database.execute(now_ms, &[verb.into(), name.into()]).reply;
-    let fields = match ask("HGETALL") {
-        Frame::Array(items) => items,
-        Frame::Error(_) => return Key { foreign_type: true, ..Key::default() },
-        _ => Vec::new(),
-    };
-    if fields.is_empty() {
-        return Key::default();
-    }
-    let text = |frame: &Frame| match frame {
-        Frame::Bulk(bytes) => String::from_utf8_lossy(bytes).into_owned(),
-        _ => String::new(),
-    };
-    let fields = fields.chunks(2).map(|pair| (text(&pair[0]).into(), text(&pair[1]))).collect();
-    let expires_at_ms = match ask("PEXPIRETIME") {
-        Frame::Int(at) => u64::try_from(at).ok(),
-        _ => None,
-    };
+    let entry = database.entries(now_ms).into_iter().find(|entry| entry.key == name.as_bytes());
+    let Some(Entry { value, expires_at_ms, .. }) = entry else { return Key::default() };
+    let Value::Hash(fields) = value else { return Key { foreign_type: true, ..Key::default() } };
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let fields = fields.iter().map(|(wire, count)| (text(wire).into(), text(count))).collect();
     Key { fields, expires_at_ms, foreign_type: false }
 }
 
-/// How many keys there are.
+/// The names of all keys.
 pub(crate) fn keys(database: &mut Database, now_ms: u64) -> Vec<String> {
-    match database.execute(now_ms, &["KEYS".into(), "*".into()]).reply {
-        Frame::Array(keys) => keys
-            .iter()
-            .filter_map(|key| match key {
-                Frame::Bulk(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
-                _ => None,
-            })
-            .collect(),
-        _ => Vec::new(),
-    }
+    let name = |entry: Entry| String::from_utf8_lossy(&entry.key).into_owned();
+    database.entries(now_ms).into_iter().map(name).collect()
 }

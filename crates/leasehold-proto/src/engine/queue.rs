@@ -63,7 +63,7 @@ pub(super) struct Question {
 
 impl Asking {
     /// How the acquire ends if it ends now.
-    fn verdict(&self, now: Moment, request: &Request) -> AcquireFailure {
+    fn verdict(&self, now: Moment, request: &Request, arrives_by: Moment) -> AcquireFailure {
         let error = match &self.last {
             Some(Last::Refused) => return AcquireFailure::Contended,
             Some(Last::TooLate(took)) => {
@@ -73,7 +73,7 @@ impl Asking {
             None if self.wire.is_none() => return AcquireFailure::Contended,
             None => request.subject.timed_out(Verb::Acquire),
         };
-        let asking_until = self.call.map(|_| request.first_lease().gone_by(now));
+        let asking_until = self.call.map(|_| request.first_lease().gone_by(arrives_by));
         match self.unknown_until.max(asking_until) {
             Some(until) => AcquireFailure::Unknown { free_within: until.since(now), error },
             None => AcquireFailure::Failed(error),
@@ -180,7 +180,7 @@ impl Engine {
             Ok(_) | Err(_) if question.doubtful => Cause::UnknownAcquire,
             Ok(_) | Err(_) => return,
         };
-        self.begin_parting(now, question.wire, &question.subject, question.lease, cause);
+        self.begin_parting(now, question.wire, &question.subject, question.lease, cause, now);
     }
 
     fn granted(&mut self, now: Moment, question: &Question) {
@@ -189,7 +189,7 @@ impl Engine {
             return;
         }
         // Nothing is left to trust. The owner is burnt; the next question has another.
-        self.begin_parting(now, question.wire, &question.subject, question.lease, Cause::UnseenGrant);
+        self.begin_parting(now, question.wire, &question.subject, question.lease, Cause::UnseenGrant, now);
         let took = now.since(question.sent_at);
         if let Some(asking) = self.asking(question.id) {
             asking.wire = None;
@@ -269,14 +269,16 @@ impl Engine {
         let Some((request, asking)) = self.waiting(id) else {
             return AcquireFailure::Contended;
         };
+        // A question on its way may be executed until its connection is closed, a timeout from now at the latest.
+        let arrives_by = self.arrives_by(now, true);
         // A grant that came too late has burnt the owner that it was asked for with.
         if asking.wire.is_some() || asking.last.is_some() {
-            return asking.verdict(now, request);
+            return asking.verdict(now, request, arrives_by);
         }
         let head = self.lines.get(&request.subject).and_then(|line| line.front());
         match head.and_then(|head| self.waiting(*head)) {
             Some((_, Asking { last: Some(Last::TooLate(_)), .. })) | None => AcquireFailure::Contended,
-            Some((_, head)) => head.verdict(now, request).not_applied(),
+            Some((_, head)) => head.verdict(now, request, arrives_by).not_applied(),
         }
     }
 
@@ -304,7 +306,7 @@ impl Engine {
     pub(super) fn undo_asked(&mut self, now: Moment, request: &Request, asking: &Asking) {
         if let (Some(wire), Some(_), None) = (asking.wire, asking.unknown_until, asking.call) {
             let lease = request.first_lease();
-            self.begin_parting(now, wire, &request.subject, lease, Cause::UnknownAcquire);
+            self.begin_parting(now, wire, &request.subject, lease, Cause::UnknownAcquire, now);
         }
     }
 

@@ -212,7 +212,8 @@ impl Engine {
         let under_way = tenure.setting.as_ref().is_some_and(|setting| setting.carries.contains(&id));
         let error = tenure.last_error.clone().unwrap_or_else(|| tenure.subject.timed_out(Verb::Acquire));
         if under_way || tenure.on_server.is_none() {
-            AcquireFailure::Unknown { free_within: tenure.longest.gone_by(now).since(now), error }
+            let arrives_by = self.arrives_by(now, tenure.has_call_on_its_way());
+            AcquireFailure::Unknown { free_within: tenure.longest.gone_by(arrives_by).since(now), error }
         } else {
             AcquireFailure::Failed(error.not_applied())
         }

@@ -119,6 +119,11 @@ impl Tenure {
         u32::try_from(self.holds.len() + self.entering.len()).unwrap_or(u32::MAX).saturating_add(self.kept)
     }
 
+    /// Whether a call that sets its lease has not been answered.
+    pub(super) const fn has_call_on_its_way(&self) -> bool {
+        self.setting.is_some() || self.renewing.is_some()
+    }
+
     fn is_unused(&self) -> bool {
         self.holds.is_empty() && self.entering.is_empty()
     }
@@ -231,7 +236,8 @@ impl Engine {
     /// The last hold is gone: renewal stops here, and only then the release is sent.
     fn end_tenure(&mut self, now: Moment, wire: WireOwner, report: Option<Id>) {
         if let Some(tenure) = self.forget(wire) {
-            self.begin_parting(now, wire, &tenure.subject, tenure.longest, Cause::Release);
+            let arrives_by = self.arrives_by(now, tenure.has_call_on_its_way());
+            self.begin_parting(now, wire, &tenure.subject, tenure.longest, Cause::Release, arrives_by);
             for id in tenure.reports.into_iter().chain(report) {
                 self.report_parting(wire, id);
             }
@@ -279,7 +285,8 @@ impl Engine {
             return;
         }
         tenure.lost = Some(reason);
-        let doubtful = tenure.uncertain || tenure.setting.is_some() || tenure.renewing.is_some();
+        let on_its_way = tenure.has_call_on_its_way();
+        let doubtful = tenure.uncertain || on_its_way;
         let (subject, lease) = (tenure.subject.clone(), tenure.longest);
         let entering: Vec<Id> = tenure.entering.iter().copied().collect();
         let holds: Vec<Id> = tenure.holds.keys().copied().collect();
@@ -287,7 +294,8 @@ impl Engine {
         let ensuring = std::mem::take(&mut tenure.ensuring);
         self.clear_timers(wire);
         if doubtful || reason == LostReason::Closed {
-            self.begin_parting(now, wire, &subject, lease, Cause::Release);
+            let arrives_by = self.arrives_by(now, on_its_way);
+            self.begin_parting(now, wire, &subject, lease, Cause::Release, arrives_by);
         }
         for id in entering {
             self.fail(now, id, AcquireFailure::Lost(reason));

@@ -69,7 +69,7 @@ impl Closing {
 }
 
 impl Engine {
-    /// Takes a wire owner off the server, starting now.
+    /// Takes a wire owner off the server, starting now. Nothing of it that was sent before arrives after `arrives_by`.
     pub(super) fn begin_parting(
         &mut self,
         now: Moment,
@@ -77,8 +77,9 @@ impl Engine {
         subject: &Subject,
         lease: Lease,
         cause: Cause,
+        arrives_by: Moment,
     ) {
-        let gone_by = lease.gone_by(now);
+        let gone_by = lease.gone_by(arrives_by);
         if let Some(parting) = self.partings.get_mut(&wire) {
             parting.gone_by = parting.gone_by.max(gone_by);
             if cause == Cause::UnknownAcquire {
@@ -102,6 +103,11 @@ impl Engine {
             self.timers.set(Timer::Report(wire), now + self.settings.timeout);
         }
         self.part(now, wire);
+    }
+
+    /// By when whatever is on its way now has arrived, or never will: its connection is closed after the timeout.
+    pub(super) fn arrives_by(&self, now: Moment, on_its_way: bool) -> Moment {
+        if on_its_way { now + self.settings.timeout } else { now }
     }
 
     /// Somebody wants to know how a parting goes.

@@ -92,7 +92,8 @@ impl Errors {
     fn answered(&mut self, view: &View, asking: &Asking, outcome: &Outcome) {
         let (within, said) = match outcome {
             Outcome::NotApplied(_) => (Duration::ZERO, "not acquired"),
-            Outcome::Contended => (Duration::ZERO, "contended"),
+            // Its last question may be on its way; what that takes is given back, or runs out.
+            Outcome::Contended => (view.plan.longest_lease().mul_f64(1.01) + view.plan.timeout, "contended"),
             // A server that stood still may run it later; then the undo follows, which is said in the docs.
             Outcome::Unknown(within, _) if !freezes(view) => (within.mul_f64(1.006), "unknown, free by now"),
             _ => return,

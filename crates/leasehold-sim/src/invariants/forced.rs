@@ -22,11 +22,11 @@ impl Invariant for Forced {
     }
 
     fn see(&mut self, event: &Event, view: &View) -> Result<(), String> {
-        if let Event::Fault { index, kind: Kind::Delete | Kind::ForceRelease, begins: false } = event {
+        if let Event::Fault { index, kind: Kind::Delete | Kind::ForceRelease, begins: true } = event {
             let fault = &view.plan.faults[*index];
+            let near = view.plan.longest_lease();
             let others = view.plan.faults.iter().enumerate().any(|(other, fault)| {
-                other != *index && fault.begins <= view.now + view.plan.longest_lease() && fault.ends() >= fault.begins
-                    && fault.ends() + view.plan.longest_lease() >= view.now
+                other != *index && fault.begins <= view.now + near && fault.ends() + near >= view.now
             });
             if !others {
                 let watched = view.valid_holds(&fault.name).filter(|(_, hold)| hold.terms.watched);

@@ -3,7 +3,7 @@
 //! Invariant: judged by releases that were confirmed as made while the lock was held.
 //! Called by: the recorder.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use leasehold::Released;
@@ -20,6 +20,8 @@ pub(super) struct Reentry {
     last: BTreeMap<Hold, (Arc<str>, Wire)>,
     /// Releases that are reported on.
     reports: BTreeMap<Op, Hold>,
+    /// Owners with a hold that was given up without a release: their last release leaves the lock to its lease.
+    kept: BTreeSet<Wire>,
     repeated: bool,
 }
 
@@ -30,15 +32,19 @@ impl Invariant for Reentry {
 
     fn see(&mut self, event: &Event, view: &View) -> Result<(), String> {
         match event {
-            Event::Executed { name, wire, verb, by, after, .. } => {
+            Event::Executed { name, wire, verb, by, before, after, .. } => {
                 self.keys.insert(Arc::clone(name), after.clone());
                 self.repeated |= matches!(by, By::Duplicate(_));
-                if *verb == Verb::Release && !after.is_held_by(wire) && !self.repeated {
+                let freed = before.is_held_by(wire) && !after.is_held_by(wire);
+                if *verb == Verb::Release && freed && !self.repeated {
                     return freed_early(view, name, wire);
                 }
             }
             Event::Asked { op, what: What::Release, .. } => {
                 self.reports.insert(*op, Hold(0));
+            }
+            Event::Ending { hold, how: Ending::Keep } => {
+                self.kept.extend(view.holds.get(hold).map(|hold| hold.wire.clone()));
             }
             Event::Ending { hold, how: Ending::Release } => {
                 let Some(ending) = view.holds.get(hold) else { return Ok(()) };
@@ -56,7 +62,7 @@ impl Invariant for Reentry {
                 let Some((name, wire)) = self.last.remove(&hold) else { return Ok(()) };
                 let freed = *outcome == Outcome::Released(Released::Released);
                 let there = self.keys.get(&name).is_some_and(|key| key.is_held_by(&wire));
-                if freed && there && !self.repeated {
+                if freed && there && !self.repeated && !self.kept.contains(&wire) {
                     return Err(format!("{} has released {name} for the last time and still has it", short(&wire)));
                 }
             }

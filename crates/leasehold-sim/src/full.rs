@@ -1,0 +1,211 @@
+//! The full mode: the real client with the real redis-rs, over a simulated network, against the embedded database.
+//!
+//! Invariant: every host and link follows from the plan and its seed; a host that is down leaves nothing behind but what
+//! its fault says.
+//! Called by: the runner.
+//!
+//! # How it works
+//! The server and each process are hosts of one `turmoil` simulation, which steps by a millisecond: no timer is finer,
+//! so within a step all hosts have the same time. A message takes one step at least, so no host sees another's future.
+//! Between two steps the world begins and ends faults, which is the only time when anything is changed from outside.
+
+mod faults;
+mod gate;
+mod ground;
+mod net;
+mod process;
+mod resp;
+mod runtime;
+mod seat;
+mod server;
+mod weather;
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use turmoil::{Builder, Sim};
+
+use self::ground::FullGround;
+use self::process::Truth;
+use self::seat::Seat;
+use self::server::{HOST, PROCESS, Server, host};
+use self::weather::Weather;
+use crate::clock::Clock;
+use crate::history::Event;
+use crate::plan::{Plan, stream};
+use crate::recorder::Recorder;
+use crate::rest;
+
+/// One step of the simulation.
+const STEP: Duration = Duration::from_millis(1);
+
+/// Runs a plan to its end; what happened is with the recorder.
+pub(crate) fn run(plan: &Arc<Plan>, keep: bool) -> Recorder {
+    let clocks: Vec<_> = (0..plan.processes).map(|process| plan.clock_of(process)).collect();
+    let server_clock = plan.server_clock();
+    let recorder = Recorder::new(plan, clocks.clone(), server_clock.clone(), keep);
+    let truth = Truth::default();
+    let server = Arc::new(Server::new(plan, truth.clone(), server_clock, recorder.clone()));
+    let ground = Arc::new(FullGround {
+        truth: truth.clone(),
+        timeout: plan.timeout,
+        processes: Mutex::default(),
+        dropping: Mutex::new(BTreeSet::new()),
+    });
+    let mut sim = Builder::new()
+        .tick_duration(STEP)
+        .simulation_duration(Duration::MAX)
+        .min_message_latency(STEP)
+        .max_message_latency(usual_latency(plan))
+        .rng_seed(stream(plan.seed, "network").u64(..))
+        .build();
+    let seat = Arc::clone(&server);
+    sim.host(HOST, move || host(Arc::clone(&seat)));
+    let weather = Weather::new(plan, clocks.clone());
+    let mut world =
+        World { plan: Arc::clone(plan), sim, truth, server, ground, recorder: recorder.clone(), weather };
+    world.settle(clocks);
+    world.live();
+    recorder
+}
+
+/// How long a message may take in a healthy network.
+fn usual_latency(plan: &Plan) -> Duration {
+    STEP + Duration::from_millis(u64::try_from(plan.latency_max.as_millis()).unwrap_or(u64::MAX).max(1))
+}
+
+struct World {
+    plan: Arc<Plan>,
+    sim: Sim<'static>,
+    truth: Truth,
+    server: Arc<Server>,
+    ground: Arc<FullGround>,
+    recorder: Recorder,
+    weather: Weather,
+}
+
+impl World {
+    /// Gives every process its host.
+    fn settle(&mut self, clocks: Vec<Clock>) {
+        for number in 0..self.plan.processes + self.plan.foreigners {
+            let seat = Seat {
+                number,
+                plan: Arc::clone(&self.plan),
+                ground: Arc::clone(&self.ground),
+                recorder: self.recorder.clone(),
+                // A foreign client reads no clock of its own.
+                clock: clocks.get(number).cloned().unwrap_or_else(|| self.plan.clock_of(number)),
+                lives: Mutex::new(0),
+            };
+            self.sim.host(format!("{PROCESS}{number}"), move || {
+                let process = seat.begin();
+                let life = seat.live(process);
+                async move {
+                    life.await;
+                    Ok(())
+                }
+            });
+        }
+    }
+
+    fn live(&mut self) {
+        for (at, turn) in self.weather.turns() {
+            if !self.run_until(at) {
+                return;
+            }
+            self.turn(&turn);
+        }
+        if !self.run_until(self.plan.calm_at) {
+            return;
+        }
+        self.record(Event::Calm);
+        if !self.run_until(self.plan.stop_at) {
+            return;
+        }
+        self.record(Event::Stopped);
+        self.come_to_rest();
+    }
+
+    /// After the users have stopped: they end, their clients close, and nothing is left.
+    fn come_to_rest(&mut self) {
+        let latest = self.plan.stop_at + rest::users_end_within(&self.plan);
+        while self.users() > 0 && self.truth.now() < latest {
+            let next = self.truth.now() + Duration::from_millis(100);
+            if !self.run_until(next) {
+                return;
+            }
+        }
+        if self.users() > 0 {
+            let left = self.users();
+            return self.violate("L", format!("{left} users still wait long after the last fault"));
+        }
+        let gone_by = self.truth.now() + rest::keys_go_within(&self.plan);
+        if !self.run_until(gone_by) {
+            return;
+        }
+        let keys = self.server.keys();
+        if !keys.is_empty() {
+            self.violate("G4", format!("nobody is left, and these keys are: {keys:?}"));
+        }
+    }
+
+    /// Runs until then; `false` when a promise was broken and there is no use in going on.
+    fn run_until(&mut self, at: Duration) -> bool {
+        while self.sim.elapsed() < at {
+            self.sim.step().expect("no host ends with an error");
+            self.truth.pass(self.sim.elapsed());
+            self.recorder.look(self.truth.now());
+            if self.recorder.violation().is_some() {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn users(&self) -> usize {
+        let hosts = self.plan.processes + self.plan.foreigners;
+        (0..hosts).map(|number| self.ground.process(number).users()).sum()
+    }
+
+    fn record(&self, event: Event) {
+        self.recorder.record(self.truth.now(), event);
+    }
+
+    fn violate(&self, id: &'static str, what: String) {
+        self.recorder.violate(self.truth.now(), id, what);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+    use crate::plan::Mode;
+
+    const SEEDS: u64 = 4;
+
+    fn histories() -> String {
+        let plans = (0..SEEDS).map(|seed| Arc::new(Plan::from_seed(seed, Mode::Full)));
+        let hashes: Vec<_> = plans.map(|plan| format!("{:016x}", run(&plan, false).hash())).collect();
+        format!("histories {}", hashes.join(" "))
+    }
+
+    #[test]
+    fn histories_are_told() {
+        println!("{}", histories());
+    }
+
+    #[test]
+    fn a_seed_has_one_history_here_and_in_another_process() {
+        let here = histories();
+        assert_eq!(here, histories());
+        let told = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "full::tests::histories_are_told", "--nocapture"])
+            .output()
+            .unwrap();
+        let told = String::from_utf8(told.stdout).unwrap();
+        assert!(told.contains(&here), "{here} there: {told}");
+    }
+}

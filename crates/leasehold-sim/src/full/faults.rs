@@ -1,0 +1,166 @@
+//! The faults of the full mode: what happens when one begins or ends.
+//!
+//! Invariant: whatever lasts is brought in line with the weather, never begun or ended by itself.
+//! Called by: the world, between two steps.
+
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use leasehold_proto::Name;
+use leasehold_proto::recipe::reentrant;
+
+use super::server::{HOST, PROCESS};
+use super::weather::{Link, Turn, loses, replicated_at, takes_the_server_down};
+use super::{World, usual_latency};
+use crate::fault::{Fault, Kind};
+use crate::history::{By, Event};
+
+/// How long a message takes at most in a slow network.
+const SLOW: Duration = Duration::from_secs(1);
+
+fn name_of(process: usize) -> String {
+    format!("{PROCESS}{process}")
+}
+
+impl World {
+    pub(super) fn turn(&mut self, turn: &Turn) {
+        match *turn {
+            Turn::Replicate => self.server.replicate(),
+            Turn::Begin(index) => {
+                let fault = self.plan.faults[index].clone();
+                self.record(Event::Fault { index, kind: fault.kind, begins: true });
+                self.weather.at_work.push(index);
+                self.strike(&fault);
+                self.carry_out();
+            }
+            Turn::End(index) => {
+                self.weather.at_work.retain(|known| *known != index);
+                self.carry_out();
+                self.record(Event::Fault { index, kind: self.plan.faults[index].kind, begins: false });
+            }
+        }
+    }
+
+    /// What happens at once.
+    fn strike(&mut self, fault: &Fault) {
+        match fault.kind {
+            Kind::Reset if loses(fault) => self.ground.process(fault.process).reset_streams(),
+            Kind::Reset => self.server.reset(fault.process),
+            Kind::Restart | Kind::RestartEmpty | Kind::Failover => self.take_server_down(fault),
+            Kind::ForgetScripts => self.server.with_database(|database, _| database.forget_scripts()),
+            Kind::ServerClockForward => self.server.jump(fault.jump_ns()),
+            Kind::ServerClockBack => self.server.jump(-fault.jump_ns()),
+            Kind::ClockForward => {
+                if let Some(clock) = self.weather.clocks.get(fault.process) {
+                    clock.jump(fault.jump_ns());
+                }
+            }
+            Kind::Delete => {
+                let command = [b"DEL".to_vec(), fault.name.as_bytes().to_vec()];
+                self.server.with_database(|database, now_ms| database.execute(now_ms, &command));
+            }
+            Kind::ForceRelease => {
+                let name = Name::new(&fault.name).expect("a plan's names are names");
+                self.server.execute_by(By::Operator, &super::resp::eval(&reentrant::force_release(&name)));
+            }
+            _ => {}
+        }
+    }
+
+    fn take_server_down(&mut self, fault: &Fault) {
+        if self.weather.server_is_up {
+            self.weather.server_is_up = false;
+            self.sim.crash(HOST);
+        }
+        self.server.crash(fault.kind != Kind::RestartEmpty);
+        if fault.kind == Kind::Failover {
+            self.server.fail_over(replicated_at(fault));
+        }
+    }
+
+    /// Brings the world in line with the faults at work.
+    fn carry_out(&mut self) {
+        let weather = &self.weather;
+        let any = |which: fn(Kind) -> bool| weather.faults().any(|fault| which(fault.kind));
+        let down = any(takes_the_server_down);
+        self.server.running.set(!any(|kind| kind == Kind::ServerFreeze));
+        self.server.set_condition(weather.condition());
+        match any(|kind| kind == Kind::Refuse) {
+            true => self.server.refuse(),
+            false => self.server.admit(),
+        }
+        if !down && !self.weather.server_is_up {
+            self.weather.server_is_up = true;
+            self.sim.bounce(HOST);
+        }
+        for process in 0..self.weather.up.len() {
+            self.carry_out_for(process);
+        }
+    }
+
+    fn carry_out_for(&mut self, number: usize) {
+        let ours = number < self.plan.processes;
+        let weather = &self.weather;
+        let hit = |kind: Kind| weather.hits(number, |fault| fault.kind == kind);
+        let (up, paused) = (!(ours && hit(Kind::Crash)), ours && hit(Kind::Pause));
+        let stalls = |kind| weather.hits(number, |fault| fault.kind == kind && !loses(fault));
+        let open = (!stalls(Kind::RequestsStall), !stalls(Kind::RepliesStall));
+        let (deaf, slow, drops) = (hit(Kind::MessagesLost), hit(Kind::Slow), hit(Kind::DropFutures));
+        let link = weather.link_of(number);
+
+        self.set_up(number, up);
+        self.set_paused(number, up && paused);
+        self.set_link(number, link);
+        let process = self.ground.process(number);
+        process.requests.set(open.0);
+        process.replies.set(open.1);
+        self.server.set_deaf(number, deaf);
+        let latency = if slow { SLOW } else { usual_latency(&self.plan) };
+        self.sim.set_link_max_message_latency(name_of(number), HOST, latency);
+        let mut dropping = self.ground.dropping.lock().unwrap_or_else(PoisonError::into_inner);
+        if drops {
+            dropping.insert(number)
+        } else {
+            dropping.remove(&number)
+        };
+    }
+
+    fn set_up(&mut self, number: usize, up: bool) {
+        let was_up = std::mem::replace(&mut self.weather.up[number], up);
+        if was_up && !up {
+            self.recorder.kill(self.truth.now(), number);
+            self.sim.crash(name_of(number));
+        } else if up && !was_up {
+            self.sim.bounce(name_of(number));
+        }
+    }
+
+    fn set_paused(&mut self, number: usize, paused: bool) {
+        let was_paused = std::mem::replace(&mut self.weather.paused[number], paused);
+        if was_paused != paused {
+            self.recorder.pause(self.truth.now(), number, paused);
+        }
+        self.ground.process(number).running.set(!paused);
+    }
+
+    fn set_link(&mut self, number: usize, link: Link) {
+        let process = name_of(number);
+        let old = std::mem::replace(&mut self.weather.links[number], link);
+        if old == link {
+            return;
+        }
+        // What was held arrives now; where something was lost the stream is of no use any more, and is reset.
+        self.sim.release(process.as_str(), HOST);
+        if !matches!(old, Link::Healthy | Link::Held) {
+            self.server.reset(number);
+            self.ground.process(number).reset_streams();
+        }
+        match link {
+            Link::Healthy => {}
+            Link::Cut => self.sim.partition(process, HOST),
+            Link::Held => self.sim.hold(process, HOST),
+            Link::RequestsLost => self.sim.partition_oneway(process, HOST),
+            Link::RepliesLost => self.sim.partition_oneway(HOST, process),
+        }
+    }
+}

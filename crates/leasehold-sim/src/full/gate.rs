@@ -1,0 +1,98 @@
+//! Something that can stand still: a process that is stopped, a direction in which nothing travels.
+//!
+//! Invariant: what waits at a closed gate goes on in the order in which it came.
+//! Called by: the runtime, the sockets and the server, which wait; the world, which closes and opens.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+/// Open at first. Clones are the same gate.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Gate(Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    closed: bool,
+    waiting: Vec<Waker>,
+}
+
+impl Gate {
+    pub(super) fn close(&self) {
+        self.with(|state| state.closed = true);
+    }
+
+    pub(super) fn open(&self) {
+        let waiting = self.with(|state| {
+            state.closed = false;
+            std::mem::take(&mut state.waiting)
+        });
+        waiting.into_iter().for_each(Waker::wake);
+    }
+
+    /// Opens or closes it.
+    pub(super) fn set(&self, open: bool) {
+        if open { self.open() } else { self.close() }
+    }
+
+    /// Completes when it is open.
+    pub(super) fn poll_open(&self, cx: &Context<'_>) -> Poll<()> {
+        self.with(|state| {
+            if !state.closed {
+                return Poll::Ready(());
+            }
+            if !state.waiting.iter().any(|known| known.will_wake(cx.waker())) {
+                state.waiting.push(cx.waker().clone());
+            }
+            Poll::Pending
+        })
+    }
+
+    /// Completes when it is open.
+    pub(super) async fn passed(&self) {
+        std::future::poll_fn(|cx| self.poll_open(cx)).await;
+    }
+
+    /// This work, which stands still while the gate is closed.
+    pub(super) fn around<F: Future>(&self, work: F) -> Gated<F> {
+        Gated { gate: self.clone(), work: Box::pin(work) }
+    }
+
+    fn with<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Work that is polled only while a gate is open.
+#[derive(Debug)]
+pub(super) struct Gated<F> {
+    gate: Gate,
+    work: Pin<Box<F>>,
+}
+
+impl<F: Future> Future for Gated<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        std::task::ready!(self.gate.poll_open(cx));
+        self.work.as_mut().poll(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    #[test]
+    fn work_stands_still_behind_a_closed_gate_and_goes_on_when_it_opens() {
+        let gate = Gate::default();
+        gate.close();
+        let mut work = gate.around(async { 7 });
+        assert_eq!((&mut work).now_or_never(), None);
+        gate.open();
+        assert_eq!(work.now_or_never(), Some(7));
+    }
+}

@@ -1,0 +1,73 @@
+//! The full world, as workloads see it.
+//!
+//! Invariant: whoever asks for the time gets that of the world, on whichever host.
+//! Called by: workloads.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use leasehold_store::embedded::Frame;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use super::net::Dialer;
+use super::process::{Process, Truth};
+use super::resp::parse_reply;
+use super::runtime::{pause, within};
+use crate::ground::Ground;
+
+/// The ground of all processes.
+pub(super) struct FullGround {
+    pub(super) truth: Truth,
+    /// How long a foreign client waits for a reply.
+    pub(super) timeout: Duration,
+    /// What there is of each process now.
+    pub(super) processes: Mutex<BTreeMap<usize, Arc<Process>>>,
+    /// Those whose futures are dropped.
+    pub(super) dropping: Mutex<BTreeSet<usize>>,
+}
+
+impl FullGround {
+    pub(super) fn process(&self, number: usize) -> Arc<Process> {
+        Arc::clone(&self.processes.lock().unwrap_or_else(PoisonError::into_inner)[&number])
+    }
+
+    pub(super) fn set_process(&self, process: Arc<Process>) {
+        self.processes.lock().unwrap_or_else(PoisonError::into_inner).insert(process.number, process);
+    }
+}
+
+impl Ground for FullGround {
+    fn now(&self) -> Duration {
+        self.truth.now()
+    }
+
+    fn sleep(&self, span: Duration) -> BoxFuture<'static, ()> {
+        pause(span).boxed()
+    }
+
+    /// On a connection of its own, which is closed when it takes too long.
+    fn command(&self, process: usize, command: Vec<Vec<u8>>) -> BoxFuture<'static, Option<Frame>> {
+        let (process, timeout) = (self.process(process), self.timeout);
+        async move { within(timeout, ask(process, command)).await.flatten() }.boxed()
+    }
+
+    fn drops_futures(&self, process: usize) -> bool {
+        self.dropping.lock().unwrap_or_else(PoisonError::into_inner).contains(&process)
+    }
+}
+
+async fn ask(process: Arc<Process>, command: Vec<Vec<u8>>) -> Option<Frame> {
+    let command = Frame::Array(command.into_iter().map(Frame::Bulk).collect());
+    let mut stream = Dialer(process).dial_server().await.ok()?;
+    stream.write_all(&command.encode()).await.ok()?;
+    let mut bytes = Vec::new();
+    while stream.read_buf(&mut bytes).await.ok()? > 0 {
+        if let Some((frame, _)) = parse_reply(&bytes).ok()? {
+            return Some(frame);
+        }
+    }
+    None
+}

@@ -1,0 +1,88 @@
+//! The streams of a process: those of the simulated network, behind the gates of the process.
+//!
+//! Invariant: a process that stands still neither reads, writes nor dials. What stalls on its way out is lost with its
+//! stream, as a reset loses it.
+//! Called by: the Redis store, which dials; the ground, for foreign clients.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use leasehold_store::redis::{Address, Dial, Socket};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use turmoil::net::TcpStream;
+
+use super::process::Process;
+use super::server::{HOST, PORT};
+
+/// Dials for one process.
+#[derive(Debug)]
+pub(super) struct Dialer(pub(super) Arc<Process>);
+
+impl Dial for Dialer {
+    fn dial<'a>(&'a self, address: &'a Address, _limit: Duration) -> BoxFuture<'a, io::Result<Socket>> {
+        debug_assert_eq!(*address, Address::Tcp { host: HOST.into(), port: PORT });
+        self.dial_server().boxed()
+    }
+
+    fn jitter(&self, span: Duration) -> Duration {
+        self.0.draw(|rng| span.mul_f64(0.5 + rng.f64() / 2.0))
+    }
+}
+
+impl Dialer {
+    pub(super) async fn dial_server(&self) -> io::Result<Socket> {
+        self.0.running.passed().await;
+        self.0.requests.passed().await;
+        let stream = TcpStream::connect((HOST, PORT)).await?;
+        let resets = self.0.resets();
+        Ok(Box::pin(Wire { stream, process: Arc::clone(&self.0), resets }))
+    }
+}
+
+/// A stream of a process.
+struct Wire {
+    stream: TcpStream,
+    process: Arc<Process>,
+    /// How often the process's streams had been reset when it was opened.
+    resets: u64,
+}
+
+impl AsyncRead for Wire {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        ready!(self.process.running.poll_open(cx));
+        if self.process.watch_resets(cx.waker()) != self.resets {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
+        }
+        ready!(self.process.replies.poll_open(cx));
+        Pin::new(&mut self.stream).poll_read(cx, buffer)
+    }
+}
+
+impl AsyncWrite for Wire {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        ready!(self.process.running.poll_open(cx));
+        if self.process.resets() != self.resets {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
+        }
+        ready!(self.process.requests.poll_open(cx));
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.process.running.poll_open(cx));
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}

@@ -1,0 +1,105 @@
+//! Where a process lives: its client and its users, or a foreign client's user.
+//!
+//! Invariant: a process that begins anew shares nothing with the one before but its clock.
+//! Called by: the world, which gives each its host.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use leasehold::Client;
+use leasehold_store::redis::{ConnectOptions, Redis, ServerUrl};
+
+use super::ground::FullGround;
+use super::net::Dialer;
+use super::process::Process;
+use super::runtime::{FullRuntime, pause};
+use super::server::HOST;
+use crate::clock::Clock;
+use crate::ground::{Env, Ground};
+use crate::history::Event;
+use crate::observe::Observed;
+use crate::plan::{Plan, stream};
+use crate::recorder::Recorder;
+use crate::workload;
+
+/// How long a process waits after it could not connect.
+const CONNECT_AGAIN_AFTER: Duration = Duration::from_millis(50);
+
+/// Where a process lives, once or several times.
+pub(super) struct Seat {
+    pub(super) number: usize,
+    pub(super) plan: Arc<Plan>,
+    pub(super) ground: Arc<FullGround>,
+    pub(super) recorder: Recorder,
+    pub(super) clock: Clock,
+    /// How often a process has begun here.
+    pub(super) lives: Mutex<u64>,
+}
+
+impl Seat {
+    /// A new process in the place of the one before.
+    pub(super) fn begin(&self) -> (Arc<Process>, u64) {
+        let mut lives = self.lives.lock().expect("nobody panics with it");
+        *lives += 1;
+        let life = (self.number as u64) << 32 | *lives;
+        let identity = stream(self.plan.seed ^ life, "identity");
+        let truth = self.ground.truth.clone();
+        let process = Arc::new(Process::new(self.number, truth, self.clock.clone(), identity));
+        self.ground.set_process(Arc::clone(&process));
+        (process, life)
+    }
+
+    /// Its life: a client and its users, or a foreign client's user.
+    pub(super) fn live(&self, (process, life): (Arc<Process>, u64)) -> impl Future<Output = ()> + use<> {
+        let env = |salt: u64| Env {
+            ground: self.ground.clone(),
+            plan: Arc::clone(&self.plan),
+            recorder: self.recorder.clone(),
+            process: self.number,
+            rng: stream(self.plan.seed ^ salt.wrapping_mul(0x0002_0000_0001), "user"),
+            client: None,
+        };
+        let foreign = self.number >= self.plan.processes;
+        let envs: Vec<_> = match foreign {
+            true => vec![env(self.number as u64)],
+            false => (0..self.plan.users).map(|user| env(life << 8 | user as u64)).collect(),
+        };
+        if !foreign {
+            self.recorder.record(self.ground.now(), Event::Started { process: self.number });
+        }
+        async move {
+            let home = Arc::clone(&process);
+            home.start(async move {
+                let client = if foreign { None } else { Some(connect(&process, &envs[0]).await) };
+                for env in envs {
+                    let env = Env { client: client.clone(), ..env };
+                    match foreign {
+                        true => process.start(workload::foreign::live(env)),
+                        false => process.start(workload::live(env)),
+                    }
+                }
+            });
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+/// The client of a process, when it has connected.
+async fn connect(process: &Arc<Process>, env: &Env) -> Client {
+    let url = ServerUrl::parse(&format!("redis://{HOST}")).expect("a host's name makes a URL");
+    loop {
+        let (url, dialer) = (url.clone(), Arc::new(Dialer(Arc::clone(process))));
+        let (number, recorder, ground) = (process.number, env.recorder.clone(), Arc::clone(&env.ground));
+        let timeout = env.plan.timeout;
+        let open = async move || {
+            let options = ConnectOptions::default().timeout(timeout);
+            let store = Redis::connect_through(&url, options, dialer).await?;
+            Ok(Observed { store, process: number, recorder, ground })
+        };
+        let builder = Client::builder().timeout(timeout).poll_interval(env.plan.poll_interval);
+        match builder.connect_over(&FullRuntime(Arc::clone(process)), "sim", open).await {
+            Ok(client) => return client,
+            Err(_) => pause(CONNECT_AGAIN_AFTER).await,
+        }
+    }
+}

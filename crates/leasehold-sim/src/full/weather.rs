@@ -1,0 +1,123 @@
+//! Which faults are at work, and what is out of order for it.
+//!
+//! Invariant: what is out of order at any time follows from the faults at work then, so two that overlap neither undo
+//! each other nor outlast their ends.
+//! Called by: the faults.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_store::embedded::Condition;
+
+use crate::clock::Clock;
+use crate::fault::{Fault, Kind};
+use crate::plan::Plan;
+
+/// How many true milliseconds a replica of a failover lags behind, at most.
+const LAG_MAX_MS: u64 = 400;
+
+/// What happens at a moment of the plan.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Turn {
+    Begin(usize),
+    End(usize),
+    /// What a replica will have seen when it takes over.
+    Replicate,
+}
+
+/// What is out of order.
+pub(super) struct Weather {
+    plan: Arc<Plan>,
+    pub(super) clocks: Vec<Clock>,
+    pub(super) at_work: Vec<usize>,
+    pub(super) server_is_up: bool,
+    pub(super) links: Vec<Link>,
+    /// Which processes are up, and which of them stand still.
+    pub(super) up: Vec<bool>,
+    pub(super) paused: Vec<bool>,
+}
+
+/// How a process is linked to the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Link {
+    Healthy,
+    /// What it sends is lost.
+    RequestsLost,
+    /// What it is sent is lost.
+    RepliesLost,
+    /// Everything is late: it arrives when the fault ends.
+    Held,
+    /// Everything is lost.
+    Cut,
+}
+
+impl Weather {
+    pub(super) fn new(plan: &Arc<Plan>, clocks: Vec<Clock>) -> Self {
+        let hosts = plan.processes + plan.foreigners;
+        Self {
+            plan: Arc::clone(plan),
+            clocks,
+            at_work: Vec::new(),
+            server_is_up: true,
+            links: vec![Link::Healthy; hosts],
+            up: vec![true; hosts],
+            paused: vec![false; hosts],
+        }
+    }
+
+    /// What happens, by time.
+    pub(super) fn turns(&self) -> Vec<(Duration, Turn)> {
+        let mut turns = Vec::new();
+        for (index, fault) in self.plan.faults.iter().enumerate() {
+            turns.push((fault.begins, Turn::Begin(index)));
+            turns.push((fault.ends(), Turn::End(index)));
+            if fault.kind == Kind::Failover {
+                turns.push((replicated_at(fault), Turn::Replicate));
+            }
+        }
+        turns.sort_by_key(|(at, _)| *at);
+        turns
+    }
+
+    pub(super) fn faults(&self) -> impl Iterator<Item = &Fault> {
+        self.at_work.iter().map(|index| &self.plan.faults[*index])
+    }
+
+    /// Whether one of these kinds is at work on a process.
+    pub(super) fn hits(&self, process: usize, which: impl Fn(&Fault) -> bool) -> bool {
+        self.faults().any(|fault| fault.process == process && which(fault))
+    }
+
+    pub(super) fn link_of(&self, process: usize) -> Link {
+        let links = self.faults().filter(|fault| fault.process == process).map(|fault| match fault.kind {
+            Kind::Partition if loses(fault) => Link::Cut,
+            Kind::Partition => Link::Held,
+            Kind::RequestsStall if loses(fault) => Link::RequestsLost,
+            Kind::RepliesStall if loses(fault) => Link::RepliesLost,
+            _ => Link::Healthy,
+        });
+        links.max().unwrap_or(Link::Healthy)
+    }
+
+    pub(super) fn condition(&self) -> Option<Condition> {
+        self.faults().find_map(|fault| match fault.kind {
+            Kind::OutOfMemory => Some(Condition::OutOfMemory),
+            Kind::ReadOnly => Some(Condition::ReadOnly),
+            Kind::Busy => Some(Condition::Busy),
+            _ => None,
+        })
+    }
+}
+
+/// Whether what a fault stops is lost, with its connection, or only late.
+pub(super) const fn loses(fault: &Fault) -> bool {
+    fault.chance & 1 == 1
+}
+
+pub(super) fn replicated_at(fault: &Fault) -> Duration {
+    fault.begins.saturating_sub(Duration::from_millis(fault.chance % LAG_MAX_MS))
+}
+
+pub(super) const fn takes_the_server_down(kind: Kind) -> bool {
+    matches!(kind, Kind::Restart | Kind::RestartEmpty | Kind::Failover)
+}

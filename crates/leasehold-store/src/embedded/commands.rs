@@ -19,7 +19,7 @@ use std::sync::LazyLock;
 
 use super::condition::Condition;
 use super::database::Database;
-use super::frame::Frame;
+use super::frame::{Frame, one_line};
 use super::machine::Machine;
 use super::number;
 
@@ -44,8 +44,9 @@ impl Fault {
         Self(Cow::Borrowed(text))
     }
 
+    /// A text that may repeat what was given: line endings at its ends are dropped, others become spaces.
     pub(super) fn of(text: String) -> Self {
-        Self(Cow::Owned(text))
+        Self(Cow::Owned(one_line(text.trim_matches(['\r', '\n']))))
     }
 
     /// The fault of a command that was given too many or too few arguments.
@@ -71,6 +72,8 @@ pub(super) struct Command {
     arity: i8,
     pub(super) traits: u8,
     pub(super) deed: Deed,
+    /// The words that may come second, with their arities; none when any may.
+    words: &'static [(&'static str, i8)],
 }
 
 /// It may change data.
@@ -91,17 +94,52 @@ impl Command {
         traits: u8,
         deed: fn(&mut Machine, Args<'_>) -> Answer,
     ) -> Self {
-        Self { name, arity, traits, deed: Deed::Data(deed) }
+        Self { name, arity, traits, deed: Deed::Data(deed), words: &[] }
     }
 
-    pub(super) fn takes(&self, words: usize) -> bool {
-        let arity = usize::from(self.arity.unsigned_abs());
-        if self.arity < 0 { words >= arity } else { words == arity }
+    /// A command whose second word says what it does.
+    const fn of_words(
+        name: &'static str,
+        traits: u8,
+        words: &'static [(&'static str, i8)],
+        deed: Deed,
+    ) -> Self {
+        Self { name, arity: -2, traits, deed, words }
+    }
+
+    /// Whether it can be called with these arguments.
+    pub(super) fn accepts(&self, args: Args<'_>) -> Result<(), Mismatch> {
+        if !fits(self.arity, args.len()) {
+            return Err(Mismatch::Arity);
+        }
+        if self.words.is_empty() {
+            return Ok(());
+        }
+        match self.words.iter().find(|(word, _)| is(&args[1], word)) {
+            None => Err(Mismatch::Unknown),
+            Some((_, arity)) if fits(*arity, args.len()) => Ok(()),
+            Some((word, _)) => Err(Mismatch::WordArity(word)),
+        }
     }
 
     pub(super) const fn has(&self, quality: u8) -> bool {
         self.traits & quality != 0
     }
+}
+
+/// Why a command cannot be called with its arguments.
+pub(super) enum Mismatch {
+    /// It is given too many or too few.
+    Arity,
+    /// So is its second word.
+    WordArity(&'static str),
+    /// Its second word is none that it has.
+    Unknown,
+}
+
+fn fits(arity: i8, words: usize) -> bool {
+    let least = usize::from(arity.unsigned_abs());
+    if arity < 0 { words >= least } else { words == least }
 }
 
 static TABLE: LazyLock<Vec<&'static Command>> = LazyLock::new(|| {
@@ -143,9 +181,15 @@ pub(super) fn dispatch(database: &mut Database, args: Args<'_>) -> Answer {
     let Some(command) = find(name) else {
         return Err(unknown(args));
     };
-    if !command.takes(args.len()) {
-        return Err(Fault::arity(command.name));
-    }
+    command.accepts(args).map_err(|mismatch| match mismatch {
+        Mismatch::Arity => Fault::arity(command.name),
+        Mismatch::WordArity(word) => Fault::arity(&format!("{}|{word}", command.name)),
+        Mismatch::Unknown => {
+            let word = String::from_utf8_lossy(until_zero(&args[1]));
+            let word: String = word.chars().take(128).collect();
+            Fault::of(format!("ERR unknown subcommand '{word}'. Try {} HELP.", command.name.to_uppercase()))
+        }
+    })?;
     if let Some(fault) = refusal(&database.machine, command) {
         return Err(fault);
     }
@@ -183,6 +227,13 @@ fn unknown(args: Args<'_>) -> Fault {
     let name = until_zero(&args[0]);
     let name = String::from_utf8_lossy(&name[..name.len().min(SHOWN_MAX)]);
     Fault::of(format!("ERR unknown command '{name}', with args beginning with: {shown}"))
+}
+
+/// The fault of a second word that is not known, or not with so many words behind it.
+fn unknown_word(args: Args<'_>) -> Fault {
+    let name = String::from_utf8_lossy(&args[0]).to_uppercase();
+    let word = String::from_utf8_lossy(until_zero(&args[1])).into_owned();
+    Fault::of(format!("ERR unknown subcommand or wrong number of arguments for '{word}'. Try {name} HELP."))
 }
 
 /// The part that C prints.

@@ -4,7 +4,7 @@
 //! Called by: the commands; the database and the Lua side, which hand it to each other.
 
 use super::audience::Audience;
-use super::commands::{Args, Command, Deed, Fault, GROWS, NO_SCRIPT, WRITE, find};
+use super::commands::{Args, Command, Deed, Fault, GROWS, Mismatch, NO_SCRIPT, WRITE, find};
 use super::condition::Condition;
 use super::frame::Frame;
 use super::keyspace::Keyspace;
@@ -37,8 +37,12 @@ impl Machine {
         let Some(command) = args.first().and_then(|name| find(name)) else {
             return Err(Fault::new("ERR Unknown Redis command called from script"));
         };
-        if !command.takes(args.len()) {
-            return Err(Fault::new("ERR Wrong number of args calling Redis command from script"));
+        match command.accepts(args) {
+            Ok(()) => {}
+            Err(Mismatch::Unknown) => return Err(Fault::new("ERR Unknown Redis command called from script")),
+            Err(Mismatch::Arity | Mismatch::WordArity(_)) => {
+                return Err(Fault::new("ERR Wrong number of args calling Redis command from script"));
+            }
         }
         let Deed::Data(deed) = command.deed else {
             return Err(Fault::new("ERR This Redis command is not allowed from script"));

@@ -7,13 +7,16 @@ use super::super::audience::Ear;
 use super::super::frame::Frame;
 use super::super::glob::matches;
 use super::super::machine::{Machine, Message};
-use super::{Answer, Args, Command, Fault, WHILE_LOADING, count, is};
+use super::{Answer, Args, Command, Deed, WHILE_LOADING, count, unknown_word};
 
 pub(super) const COMMANDS: &[Command] = &[
     Command::data("publish", 3, WHILE_LOADING, |machine, args| Ok(publish(machine, args, false))),
     Command::data("spublish", 3, WHILE_LOADING, |machine, args| Ok(publish(machine, args, true))),
-    Command::data("pubsub", -2, WHILE_LOADING, pubsub),
+    Command::of_words("pubsub", WHILE_LOADING, PUBSUB, Deed::Data(pubsub)),
 ];
+
+const PUBSUB: &[(&str, i8)] =
+    &[("channels", -2), ("shardchannels", -2), ("numsub", -2), ("shardnumsub", -2), ("numpat", 2)];
 
 fn publish(machine: &mut Machine, args: Args<'_>, sharded: bool) -> Frame {
     let reached = machine.audience.reached(&args[1], sharded);
@@ -35,25 +38,12 @@ fn pubsub(machine: &mut Machine, args: Args<'_>) -> Answer {
             each.flat_map(|name| [Frame::Bulk(name.clone()), count(audience.count(ear, name))]).collect(),
         )
     };
-    let word = &args[1];
-    let short = args.len() <= 3;
-    match word {
-        _ if is(word, "channels") && short => Ok(channels(Ear::Channel)),
-        _ if is(word, "shardchannels") && short => Ok(channels(Ear::Shard)),
-        _ if is(word, "numsub") => Ok(numbers(Ear::Channel)),
-        _ if is(word, "shardnumsub") => Ok(numbers(Ear::Shard)),
-        _ if is(word, "numpat") && args.len() == 2 => Ok(count(audience.of(Ear::Pattern).count())),
-        _ => Err(unknown_or_arity(args, &["channels", "shardchannels", "numpat"])),
+    match args[1].to_ascii_lowercase().as_slice() {
+        b"channels" if args.len() <= 3 => Ok(channels(Ear::Channel)),
+        b"shardchannels" if args.len() <= 3 => Ok(channels(Ear::Shard)),
+        b"numsub" => Ok(numbers(Ear::Channel)),
+        b"shardnumsub" => Ok(numbers(Ear::Shard)),
+        b"numpat" => Ok(count(audience.of(Ear::Pattern).count())),
+        _ => Err(unknown_word(args)),
     }
-}
-
-/// The fault of a word after a command's name that is not known, or that has too many or too few words behind it.
-pub(super) fn unknown_or_arity(args: Args<'_>, known: &[&str]) -> Fault {
-    let name = String::from_utf8_lossy(&args[0]).to_lowercase();
-    let word = String::from_utf8_lossy(super::until_zero(&args[1])).into_owned();
-    if known.iter().any(|known| is(&args[1], known)) {
-        return Fault::arity(&format!("{name}|{}", word.to_lowercase()));
-    }
-    let word: String = word.chars().take(128).collect();
-    Fault::of(format!("ERR unknown subcommand '{word}'. Try {} HELP.", name.to_uppercase()))
 }

@@ -8,14 +8,15 @@ use std::sync::Arc;
 use super::super::database::Database;
 use super::super::frame::Frame;
 use super::super::lua;
-use super::publishing::unknown_or_arity;
-use super::{Answer, Args, Command, Deed, Fault, NO_SCRIPT, WHILE_BUSY, integer, is};
+use super::{Answer, Args, Command, Deed, Fault, NO_SCRIPT, WHILE_BUSY, integer, is, unknown_word};
 
 pub(super) const COMMANDS: &[Command] = &[
     script("eval", -3, NO_SCRIPT, eval),
     script("evalsha", -3, NO_SCRIPT, evalsha),
-    script("script", -2, NO_SCRIPT | WHILE_BUSY, manage),
+    Command::of_words("script", NO_SCRIPT | WHILE_BUSY, SCRIPT, Deed::Script(manage)),
 ];
+
+const SCRIPT: &[(&str, i8)] = &[("load", 3), ("exists", -3), ("flush", -2), ("kill", 2)];
 
 const fn script(
     name: &'static str,
@@ -23,7 +24,7 @@ const fn script(
     traits: u8,
     deed: fn(&mut Database, Args<'_>) -> Answer,
 ) -> Command {
-    Command { name, arity, traits, deed: Deed::Script(deed) }
+    Command { name, arity, traits, deed: Deed::Script(deed), words: &[] }
 }
 
 fn eval(database: &mut Database, args: Args<'_>) -> Answer {
@@ -82,7 +83,7 @@ fn manage(database: &mut Database, args: Args<'_>) -> Answer {
             learn(database, &sha1, source)?;
             Ok(Frame::bulk(sha1))
         }
-        [word, hashes @ ..] if is(word, "exists") && !hashes.is_empty() => {
+        [word, hashes @ ..] if is(word, "exists") => {
             let known = |sha1: &Vec<u8>| {
                 let sha1 = String::from_utf8_lossy(sha1).to_ascii_lowercase();
                 Frame::Int(database.scripts.contains_key(&sha1).into())
@@ -98,7 +99,7 @@ fn manage(database: &mut Database, args: Args<'_>) -> Answer {
             database.forget_scripts();
             Ok(Frame::ok())
         }
-        [word] if is(word, "kill") => Err(Fault::new("NOTBUSY No scripts in execution right now.")),
-        _ => Err(unknown_or_arity(args, &["load", "exists", "flush", "kill"])),
+        [_] => Err(Fault::new("NOTBUSY No scripts in execution right now.")),
+        _ => Err(unknown_word(args)),
     }
 }

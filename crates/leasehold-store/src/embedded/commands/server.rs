@@ -5,13 +5,12 @@
 
 use super::super::frame::Frame;
 use super::super::machine::Machine;
-use super::publishing::unknown_or_arity;
 use super::{Answer, Args, Command, Deed, Fault, NO_SCRIPT, WHILE_BUSY, WHILE_LOADING, is};
 
 const ALWAYS: u8 = WHILE_BUSY | WHILE_LOADING;
 
 const fn of_connection(name: &'static str, arity: i8) -> Command {
-    Command { name, arity, traits: NO_SCRIPT | ALWAYS, deed: Deed::Connection }
+    Command { name, arity, traits: NO_SCRIPT | ALWAYS, deed: Deed::Connection, words: &[] }
 }
 
 pub(super) const COMMANDS: &[Command] = &[
@@ -21,7 +20,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::data("select", 2, WHILE_LOADING, select),
     Command::data("auth", -2, NO_SCRIPT | ALWAYS, auth),
     Command::data("hello", -1, NO_SCRIPT | ALWAYS, hello),
-    Command::data("client", -2, NO_SCRIPT | ALWAYS, client),
+    Command::of_words("client", NO_SCRIPT | ALWAYS, CLIENT, Deed::Data(client)),
     of_connection("subscribe", -2),
     of_connection("unsubscribe", -1),
     of_connection("psubscribe", -2),
@@ -45,6 +44,8 @@ fn time(machine: &mut Machine, _: Args<'_>) -> Answer {
     let parts = [now_ms / 1000, now_ms % 1000 * 1000];
     Ok(Frame::Array(parts.iter().map(|part| Frame::bulk(part.to_string())).collect()))
 }
+
+const CLIENT: &[(&str, i8)] = &[("setname", 3), ("getname", 2), ("id", 2)];
 
 /// There is one database, number zero.
 fn select(_: &mut Machine, args: Args<'_>) -> Answer {
@@ -96,15 +97,12 @@ fn hello(_: &mut Machine, args: Args<'_>) -> Answer {
 
 /// What a connection is called is not kept here.
 fn client(_: &mut Machine, args: Args<'_>) -> Answer {
-    match &args[1..] {
-        [word, name] if is(word, "setname") => {
-            if name.iter().all(|byte| (b'!'..=b'~').contains(byte)) {
-                return Ok(Frame::ok());
-            }
+    match args {
+        [_, _, name] if name.iter().all(|byte| (b'!'..=b'~').contains(byte)) => Ok(Frame::ok()),
+        [_, _, _] => {
             Err(Fault::new("ERR Client names cannot contain spaces, newlines or special characters."))
         }
-        [word] if is(word, "getname") => Ok(Frame::Nil),
-        [word] if is(word, "id") => Ok(Frame::Int(1)),
-        _ => Err(unknown_or_arity(args, &["setname", "getname", "id"])),
+        [_, word] if is(word, "id") => Ok(Frame::Int(1)),
+        _ => Ok(Frame::Nil),
     }
 }

@@ -99,7 +99,8 @@ impl Options {
                 return Err(Fault::SYNTAX);
             }
         }
-        if self.limit.is_some() && !self.by_score {
+        // Redis cannot tell a limit of -1 from none.
+        if self.limit.is_some_and(|(_, number)| number != -1) && !self.by_score {
             return Err(Fault::new(
                 "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX",
             ));

@@ -27,6 +27,7 @@ pub(super) fn table(lua: &Lua, bench: &Bench) -> mlua::Result<Table> {
     redis.raw_set("status_reply", lua.create_function(status_reply)?)?;
     redis.raw_set("sha1hex", lua.create_function(sha1hex)?)?;
     redis.raw_set("log", lua.create_function(log)?)?;
+    redis.raw_set("setresp", lua.create_function(set_protocol)?)?;
     redis.raw_set("replicate_commands", lua.create_function(|_, ()| Ok(true))?)?;
     for (level, name) in ["LOG_DEBUG", "LOG_VERBOSE", "LOG_NOTICE", "LOG_WARNING"].into_iter().enumerate() {
         redis.raw_set(name, level)?;
@@ -92,11 +93,20 @@ fn sha1hex(_: &Lua, words: MultiValue) -> mlua::Result<String> {
     Ok(hash(&words.front().and_then(argument).unwrap_or_default()))
 }
 
+/// There is one protocol, the second.
+fn set_protocol(_: &Lua, words: MultiValue) -> mlua::Result<()> {
+    match words.front() {
+        _ if words.len() != 1 => Err(raise(b"ERR redis.setresp() requires one argument.".to_vec())),
+        Some(Value::Integer(2)) => Ok(()),
+        _ => Err(raise(b"ERR RESP version must be 2 or 3.".to_vec())),
+    }
+}
+
 /// There is no log; what is wrong with the arguments is said all the same.
 fn log(_: &Lua, words: MultiValue) -> mlua::Result<()> {
     let complaint = match words.front() {
         _ if words.len() < 2 => "ERR redis.log() requires two arguments or more.",
-        Some(Value::Integer(level)) if !(0..=3).contains(level) => "ERR Invalid log level.",
+        Some(Value::Integer(level)) if !(0..=3).contains(level) => "ERR Invalid debug level.",
         Some(Value::Integer(_) | Value::Number(_)) => return Ok(()),
         _ => "ERR First argument must be a number (log level).",
     };

@@ -24,6 +24,33 @@ impl fmt::Display for Raised {
 
 impl std::error::Error for Raised {}
 
+/// An error of a function that scripts call, as Lua's own functions make them: with the place in front.
+#[derive(Debug)]
+struct Complaint(String);
+
+impl fmt::Display for Complaint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Complaint {}
+
+/// The error of a function that was called wrongly, with the line that called it.
+pub(super) fn complain(lua: &Lua, text: &str) -> Error {
+    let caller = lua.inspect_stack(1, |frame| {
+        let line = frame.current_line()?;
+        Some(format!("{}:{line}: ", frame.source().short_src?))
+    });
+    let place = caller.flatten().unwrap_or_default();
+    Error::external(Complaint(place + text))
+}
+
+/// The same without a line, for what the server itself objects to.
+pub(super) fn object(text: &str) -> Error {
+    Error::external(Complaint(text.to_owned()))
+}
+
 /// An error that nothing in the script caught.
 #[derive(Debug)]
 pub(super) struct Failure {

@@ -5,6 +5,7 @@
 
 use mlua::{Lua, MultiValue};
 
+use super::errors::complain;
 use super::vm::Bench;
 
 /// The generator of the C library's `lrand48`.
@@ -29,12 +30,12 @@ impl Random {
 }
 
 /// `math.random`.
-pub(super) fn draw(bench: &Bench, bounds: &MultiValue) -> mlua::Result<f64> {
+pub(super) fn draw(lua: &Lua, bench: &Bench, bounds: &MultiValue) -> mlua::Result<f64> {
     let drawn = f64::from(bench.work().random.next() % i32::MAX) / f64::from(i32::MAX);
-    let bound = |at: usize| bounds.get(at).and_then(mlua::Value::as_f64);
+    let bound = |at: usize| bounds.get(at).and_then(|value| lua.coerce_number(value.clone()).ok().flatten());
     let wrong = |at: usize| {
         let text = format!("bad argument #{at} to 'random' (interval is empty)");
-        Err(mlua::Error::runtime(text))
+        Err(complain(lua, &text))
     };
     match (bounds.len(), bound(0), bound(1)) {
         (0, ..) => Ok(drawn),
@@ -42,7 +43,7 @@ pub(super) fn draw(bench: &Bench, bounds: &MultiValue) -> mlua::Result<f64> {
         (1, ..) => wrong(1),
         (2, Some(low), Some(high)) if low <= high => Ok((drawn * (high - low + 1.0)).floor() + low),
         (2, ..) => wrong(2),
-        _ => Err(mlua::Error::runtime("wrong number of arguments")),
+        _ => Err(complain(lua, "wrong number of arguments")),
     }
 }
 

@@ -5,7 +5,7 @@
 
 use mlua::{Function, Lua, LuaString, MultiValue, Table, Value};
 
-use super::errors::{innermost, plain, told};
+use super::errors::{complain, innermost, object, plain, told};
 use super::random;
 use super::structs;
 use super::values::single;
@@ -78,8 +78,8 @@ fn read_only(lua: &Lua, table: Table) -> mlua::Result<Table> {
 
 const READ_ONLY: &str = "Attempt to modify a readonly table";
 
-fn refuse_write(_: &Lua, _: MultiValue) -> mlua::Result<()> {
-    Err(mlua::Error::runtime(READ_ONLY))
+fn refuse_write(lua: &Lua, _: MultiValue) -> mlua::Result<()> {
+    Err(complain(lua, READ_ONLY))
 }
 
 fn raw_set(_: &Lua, (table, key, value): (Table, Value, Value)) -> mlua::Result<Table> {
@@ -87,15 +87,15 @@ fn raw_set(_: &Lua, (table, key, value): (Table, Value, Value)) -> mlua::Result<
         metatable.raw_get::<Value>("__metatable").is_ok_and(|mark| mark == Value::Boolean(false))
     });
     if refuses {
-        return Err(mlua::Error::runtime(READ_ONLY));
+        return Err(object(READ_ONLY));
     }
     table.raw_set(key, value)?;
     Ok(table)
 }
 
-fn no_such_global(_: &Lua, (_, name): (Value, Value)) -> mlua::Result<()> {
+fn no_such_global(lua: &Lua, (_, name): (Value, Value)) -> mlua::Result<()> {
     let name = name.as_string().map(LuaString::to_string_lossy).unwrap_or_default();
-    Err(mlua::Error::runtime(format!("Script attempted to access nonexistent global variable '{name}'")))
+    Err(complain(lua, &format!("Script attempted to access nonexistent global variable '{name}'")))
 }
 
 /// Redis's own `pcall`: of an error that a command gave, the script gets the text.
@@ -138,7 +138,7 @@ fn math(lua: &Lua, bench: &Bench, math: Table) -> mlua::Result<Table> {
     let drawing = bench.clone();
     math.raw_set(
         "random",
-        lua.create_function(move |_, bounds: MultiValue| random::draw(&drawing, &bounds))?,
+        lua.create_function(move |lua, bounds: MultiValue| random::draw(lua, &drawing, &bounds))?,
     )?;
     let seeding = bench.clone();
     let seed = lua.create_function(move |lua, seed: f64| {

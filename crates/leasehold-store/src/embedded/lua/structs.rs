@@ -6,11 +6,20 @@
 
 use mlua::{Lua, MultiValue, Table, Value};
 
+use super::errors::complain;
+
 pub(super) fn table(lua: &Lua) -> mlua::Result<Table> {
     let library = lua.create_table()?;
-    library.raw_set("pack", lua.create_function(pack)?)?;
-    library.raw_set("unpack", lua.create_function(unpack)?)?;
-    library.raw_set("size", lua.create_function(size)?)?;
+    library.raw_set(
+        "pack",
+        lua.create_function(|lua, words| pack(lua, words).map_err(|fault| fault.raise(lua)))?,
+    )?;
+    library.raw_set(
+        "unpack",
+        lua.create_function(|lua, words| unpack(lua, words).map_err(|fault| fault.raise(lua)))?,
+    )?;
+    library
+        .raw_set("size", lua.create_function(|lua, words| size(words).map_err(|fault| fault.raise(lua)))?)?;
     Ok(library)
 }
 
@@ -39,8 +48,23 @@ struct Format<'a> {
     align: usize,
 }
 
-fn fault(text: impl Into<String>) -> mlua::Error {
-    mlua::Error::runtime(text.into())
+/// What is wrong with the arguments.
+struct Fault(String);
+
+impl Fault {
+    fn raise(self, lua: &Lua) -> mlua::Error {
+        complain(lua, &self.0)
+    }
+}
+
+impl From<mlua::Error> for Fault {
+    fn from(error: mlua::Error) -> Self {
+        Self(error.to_string())
+    }
+}
+
+fn fault(text: impl Into<String>) -> Fault {
+    Fault(text.into())
 }
 
 impl<'a> Format<'a> {
@@ -56,7 +80,7 @@ impl<'a> Format<'a> {
         number
     }
 
-    fn integer(&mut self, default: usize, signed: bool) -> mlua::Result<Step> {
+    fn integer(&mut self, default: usize, signed: bool) -> Result<Step, Fault> {
         let bytes = self.number().unwrap_or(default);
         if bytes > 32 {
             return Err(fault(format!("integral size {bytes} is larger than limit of 32")));
@@ -64,7 +88,7 @@ impl<'a> Format<'a> {
         Ok(Step::Integer { bytes, signed })
     }
 
-    fn next(&mut self) -> mlua::Result<Option<Step>> {
+    fn next(&mut self, function: &str) -> Result<Option<Step>, Fault> {
         while let Some(&letter) = self.rest.next() {
             let fixed = |bytes| Step::Integer { bytes, signed: letter.is_ascii_lowercase() };
             return Ok(Some(match letter {
@@ -94,7 +118,10 @@ impl<'a> Format<'a> {
                     }
                     continue;
                 }
-                other => return Err(fault(format!("invalid format option '{}'", char::from(other)))),
+                other => {
+                    let why = format!("invalid format option '{}'", char::from(other));
+                    return Err(bad(1, function, &why));
+                }
             }));
         }
         Ok(None)
@@ -129,11 +156,11 @@ fn ordered(mut bytes: Vec<u8>, big: bool) -> Vec<u8> {
     bytes
 }
 
-fn bad(at: usize, function: &str, why: &str) -> mlua::Error {
+fn bad(at: usize, function: &str, why: &str) -> Fault {
     fault(format!("bad argument #{at} to '{function}' ({why})"))
 }
 
-fn number(value: Option<&Value>, at: usize) -> mlua::Result<f64> {
+fn number(value: Option<&Value>, at: usize) -> Result<f64, Fault> {
     let text = match value {
         Some(Value::Integer(number)) => {
             #[allow(clippy::cast_precision_loss, reason = "it came from a double")]
@@ -145,11 +172,11 @@ fn number(value: Option<&Value>, at: usize) -> mlua::Result<f64> {
         }
         _ => None,
     };
-    let found = value.map_or("no value", |value| value.type_name());
+    let found = value.map_or("nil", |value| value.type_name());
     text.ok_or_else(|| bad(at, "pack", &format!("number expected, got {found}")))
 }
 
-fn text(words: &MultiValue, at: usize, function: &str) -> mlua::Result<Vec<u8>> {
+fn text(words: &MultiValue, at: usize, function: &str) -> Result<Vec<u8>, Fault> {
     let value = words.get(at - 1);
     let found = value.map_or("no value", |value| value.type_name());
     value
@@ -163,11 +190,11 @@ fn integer_bytes(number: f64, bytes: usize) -> Vec<u8> {
     (0..bytes).map(|at| if at < 8 { (bits >> (8 * at)) as u8 } else { 0 }).collect()
 }
 
-fn pack(lua: &Lua, words: MultiValue) -> mlua::Result<Value> {
+fn pack(lua: &Lua, words: MultiValue) -> Result<Value, Fault> {
     let format = text(&words, 1, "pack")?;
     let mut format = Format::new(&format);
     let (mut out, mut at) = (Vec::new(), 1);
-    while let Some(step) = format.next()? {
+    while let Some(step) = format.next("pack")? {
         out.resize(out.len() + format.gap(step, out.len()), 0);
         at += usize::from(step != Step::Padding);
         let number = || number(words.get(at - 1), at);
@@ -204,14 +231,14 @@ fn integer_of(bytes: &[u8], signed: bool, big: bool) -> f64 {
     if unused == 64 { 0.0 } else { (bits.cast_signed() << unused >> unused) as f64 }
 }
 
-fn unpack(lua: &Lua, words: MultiValue) -> mlua::Result<MultiValue> {
+fn unpack(lua: &Lua, words: MultiValue) -> Result<MultiValue, Fault> {
     let format = text(&words, 1, "unpack")?;
     let data = text(&words, 2, "unpack")?;
     let start = words.get(2).and_then(Value::as_usize).unwrap_or(1);
     let mut format = Format::new(&format);
     let mut at = start.saturating_sub(1);
     let mut values: Vec<Value> = Vec::new();
-    while let Some(step) = format.next()? {
+    while let Some(step) = format.next("unpack")? {
         at += format.gap(step, at);
         let mut length = step_size(step);
         let short = || bad(2, "unpack", "data string too short");
@@ -250,11 +277,11 @@ fn unpack(lua: &Lua, words: MultiValue) -> mlua::Result<MultiValue> {
     Ok(MultiValue::from_vec(values))
 }
 
-fn size(_: &Lua, words: MultiValue) -> mlua::Result<usize> {
+fn size(words: MultiValue) -> Result<usize, Fault> {
     let format = text(&words, 1, "size")?;
     let mut format = Format::new(&format);
     let mut total = 0;
-    while let Some(step) = format.next()? {
+    while let Some(step) = format.next("size")? {
         total += format.gap(step, total);
         match step {
             Step::Ended => return Err(bad(1, "size", "variable-size format 's'")),

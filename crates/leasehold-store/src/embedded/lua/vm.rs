@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use mlua::chunk::ChunkMode;
 use mlua::{Function, Lua, LuaOptions, MultiValue, StdLib, Table, Value};
 
 use super::errors::{self, Failure};
@@ -65,10 +66,8 @@ impl Vm {
         if let Some(function) = self.compiled.get(sha1) {
             return Ok(function.clone());
         }
-        // As Redis does, so that the complaints about a script that is none are the same.
-        let whole = [b"return function() ", source, b"\nend"].concat();
-        let chunk = self.lua.load(whole).set_name("@user_script").set_mode(mlua::chunk::ChunkMode::Text);
-        let function: Function = chunk.eval().map_err(|error| errors::of_compiling(&error))?;
+        let chunk = self.lua.load(source).set_name("@user_script").set_mode(ChunkMode::Text);
+        let function = chunk.into_function().map_err(|error| errors::of_compiling(&error))?;
         if self.compiled.len() >= COMPILED_MAX {
             self.compiled.clear();
         }

@@ -15,6 +15,7 @@ mod zset_ranges;
 mod zsets;
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use super::condition::Condition;
@@ -142,7 +143,7 @@ fn fits(arity: i8, words: usize) -> bool {
     if arity < 0 { words >= least } else { words == least }
 }
 
-static TABLE: LazyLock<Vec<&'static Command>> = LazyLock::new(|| {
+static TABLE: LazyLock<HashMap<&'static [u8], &'static Command>> = LazyLock::new(|| {
     let groups: [&'static [Command]; 10] = [
         keys::COMMANDS,
         expiry::COMMANDS,
@@ -155,9 +156,7 @@ static TABLE: LazyLock<Vec<&'static Command>> = LazyLock::new(|| {
         scripting::COMMANDS,
         server::COMMANDS,
     ];
-    let mut table: Vec<_> = groups.into_iter().flatten().collect();
-    table.sort_by_key(|command| command.name);
-    table
+    groups.into_iter().flatten().map(|command| (command.name.as_bytes(), command)).collect()
 });
 
 /// The longest name of a command.
@@ -169,8 +168,7 @@ pub(super) fn find(name: &[u8]) -> Option<&'static Command> {
     let lower = lower.get_mut(..name.len())?;
     lower.copy_from_slice(name);
     lower.make_ascii_lowercase();
-    let place = TABLE.binary_search_by(|command| command.name.as_bytes().cmp(lower)).ok()?;
-    Some(TABLE[place])
+    TABLE.get(&*lower).copied()
 }
 
 /// Does what a client asks.
@@ -206,6 +204,8 @@ fn refusal(machine: &Machine, command: &Command) -> Option<Fault> {
         Condition::OutOfMemory => command.has(GROWS),
         Condition::Busy => !command.has(WHILE_BUSY),
         Condition::Loading => !command.has(WHILE_LOADING),
+        // It is a replica, after all.
+        Condition::MasterDown if command.has(WRITE) => return Some(Fault::new(Condition::ReadOnly.text())),
         Condition::MasterDown => !command.has(WHILE_LOADING),
         Condition::ReadOnly | Condition::NoReplicas | Condition::Misconfigured => command.has(WRITE),
     };
@@ -275,7 +275,7 @@ mod tests {
 
     #[test]
     fn every_command_is_found_by_its_name_in_any_case() {
-        for command in TABLE.iter() {
+        for command in TABLE.values() {
             assert_eq!(command.name, command.name.to_lowercase());
             let found = find(command.name.to_uppercase().as_bytes()).unwrap();
             assert_eq!(found.name, command.name);

@@ -3,7 +3,7 @@
 //! Invariant: a key whose time has passed is not seen by anybody; the clock is what the caller says it is.
 //! Called by: commands; [`Database`](super::Database) to list entries.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 
 use super::commands::Fault;
 use super::value::{Fields, SortedSet, Value};
@@ -35,7 +35,8 @@ impl Item {
 /// All keys.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Keyspace {
-    items: BTreeMap<Vec<u8>, Item>,
+    /// Never walked in its own order, which is another one in every process.
+    items: HashMap<Vec<u8>, Item>,
     pub(super) now_ms: u64,
 }
 
@@ -67,12 +68,16 @@ kinds!(Vec<u8> => String, VecDeque<Vec<u8>> => List, Fields => Hash, SortedSet =
 impl Keyspace {
     /// The key, if it is there; if its time has passed it is removed.
     pub(super) fn find(&mut self, key: &[u8]) -> Option<&mut Item> {
-        let now_ms = self.now_ms;
-        if self.items.get(key)?.is_expired(now_ms) {
+        if self.holds_expired(key)? {
             self.items.remove(key);
             return None;
         }
         self.items.get_mut(key)
+    }
+
+    /// Whether the key is there although its time has passed; `None` when it is not there.
+    fn holds_expired(&self, key: &[u8]) -> Option<bool> {
+        self.items.get(key).map(|item| item.is_expired(self.now_ms))
     }
 
     /// The value of the key, if it is there.
@@ -115,10 +120,15 @@ impl Keyspace {
 
     /// All keys that have not expired, in the order of their bytes.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&[u8], &Item)> {
-        self.items
-            .iter()
-            .filter(|(_, item)| !item.is_expired(self.now_ms))
-            .map(|(key, item)| (key.as_slice(), item))
+        let live = self.items.iter().filter(|(_, item)| !item.is_expired(self.now_ms));
+        let mut sorted: Vec<_> = live.map(|(key, item)| (key.as_slice(), item)).collect();
+        sorted.sort_unstable_by_key(|(key, _)| *key);
+        sorted.into_iter()
+    }
+
+    /// How many keys have not expired.
+    pub(super) fn len(&self) -> usize {
+        self.items.values().filter(|item| !item.is_expired(self.now_ms)).count()
     }
 
     pub(super) fn entries(&self) -> Vec<Entry> {

@@ -80,6 +80,8 @@ impl SortedSet {
     /// Sets a member's score and returns the one it had.
     pub(super) fn insert(&mut self, member: &[u8], score: f64) -> Option<f64> {
         let before = self.remove(member);
+        // Redis stores whole scores as integers, which have one zero.
+        let score = if score == 0.0 { 0.0 } else { score };
         self.scores.insert(member.to_vec(), score);
         self.order.insert((Score(score), member.to_vec()));
         before
@@ -123,7 +125,7 @@ mod tests {
     #[test]
     fn members_are_ordered_by_score_and_then_by_their_bytes() {
         let mut set = SortedSet::default();
-        for (member, score) in [("b", 0.0), ("a", -0.0), ("c", -1.0), ("d", f64::INFINITY)] {
+        for (member, score) in [("b", -0.0), ("a", 0.0), ("c", -1.0), ("d", f64::INFINITY)] {
             assert_eq!(set.insert(member.as_bytes(), score), None);
         }
         let order: Vec<_> = set.iter().map(|(member, _)| member.to_vec()).collect();

@@ -57,12 +57,6 @@ fn random_commands_and_scripts_do_the_same_on_both() {
         let now_ms = real.now_ms();
         let batch: Vec<_> = (0..BATCH).map(|_| generator.command(now_ms)).collect();
         if let Err(story) = run(&mut real, &mut model, &batch, &mut tally) {
-            if number("COLLECT", 0) > 0 {
-                eprintln!("@@ {story}");
-                let d = real.dump();
-                model.resynchronise(&mut real, &d.entries);
-                continue;
-            }
             panic!("seed {seed} (LEASEHOLD_DIFFERENTIAL_SEED), after {} commands:\n{story}", tally.commands);
         }
     }

@@ -40,7 +40,7 @@ fn keys(machine: &mut Machine, args: Args<'_>) -> Answer {
 }
 
 fn size(machine: &mut Machine, _: Args<'_>) -> Answer {
-    Ok(count(machine.keyspace.iter().count()))
+    Ok(count(machine.keyspace.len()))
 }
 
 fn flush(machine: &mut Machine, args: Args<'_>) -> Answer {

@@ -99,13 +99,6 @@ fn range(machine: &mut Machine, args: Args<'_>) -> Answer {
 
 fn remove(machine: &mut Machine, args: Args<'_>) -> Answer {
     let wanted = integer(&args[2])?;
-    if wanted == i64::MIN {
-        return Err(Fault::of(format!(
-            "ERR value is out of range, value must between {} and {}",
-            -i64::MAX,
-            i64::MAX
-        )));
-    }
     let Some(list) = machine.keyspace.get::<List>(&args[1])? else {
         return Ok(Frame::Int(0));
     };

@@ -8,12 +8,12 @@ use std::sync::Arc;
 use super::super::database::Database;
 use super::super::frame::Frame;
 use super::super::lua;
-use super::{Answer, Args, Command, Deed, Fault, NO_SCRIPT, WHILE_BUSY, integer, is, unknown_word};
+use super::{Answer, Args, Command, Deed, Fault, NO_SCRIPT, integer, is, unknown_word};
 
 pub(super) const COMMANDS: &[Command] = &[
     script("eval", -3, NO_SCRIPT, eval),
     script("evalsha", -3, NO_SCRIPT, evalsha),
-    Command::of_words("script", NO_SCRIPT | WHILE_BUSY, SCRIPT, Deed::Script(manage)),
+    Command::of_words("script", NO_SCRIPT, SCRIPT, Deed::Script(manage)),
 ];
 
 const SCRIPT: &[(&str, i8)] = &[("load", 3), ("exists", -3), ("flush", -2), ("kill", 2)];

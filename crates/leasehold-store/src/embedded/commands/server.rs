@@ -20,7 +20,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::data("select", 2, WHILE_LOADING, select),
     Command::data("auth", -2, NO_SCRIPT | ALWAYS, auth),
     Command::data("hello", -1, NO_SCRIPT | ALWAYS, hello),
-    Command::of_words("client", NO_SCRIPT | ALWAYS, CLIENT, Deed::Data(client)),
+    Command::of_words("client", NO_SCRIPT | WHILE_LOADING, CLIENT, Deed::Data(client)),
     of_connection("subscribe", -2),
     of_connection("unsubscribe", -1),
     of_connection("psubscribe", -2),
@@ -52,7 +52,11 @@ fn select(_: &mut Machine, args: Args<'_>) -> Answer {
     match super::super::number::integer(&args[1]) {
         Some(0) => Ok(Frame::ok()),
         Some(index) if i32::try_from(index).is_ok() => Err(Fault::new("ERR DB index is out of range")),
-        Some(_) | None => Err(Fault::NOT_AN_INTEGER),
+        Some(_) => {
+            let range = format!("value must between {} and {}", i32::MIN, i32::MAX);
+            Err(Fault::of(format!("ERR value is out of range, {range}")))
+        }
+        None => Err(Fault::NOT_AN_INTEGER),
     }
 }
 

@@ -85,8 +85,10 @@ fn add(machine: &mut Machine, args: Args<'_>) -> Answer {
     insert(machine, &args[1], &options, &args[2 + words..])
 }
 
+/// Takes the options of ZADD, as Redis's does.
 fn increase(machine: &mut Machine, args: Args<'_>) -> Answer {
-    insert(machine, &args[1], &Options { increase: true, ..Options::default() }, &args[2..])
+    let (options, words) = Options::read(&args[2..]);
+    insert(machine, &args[1], &Options { increase: true, ..options }, &args[2 + words..])
 }
 
 fn insert(machine: &mut Machine, key: &[u8], options: &Options, pairs: Args<'_>) -> Answer {

@@ -8,7 +8,7 @@ use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mlua::chunk::ChunkMode;
-use mlua::{Function, Lua, LuaOptions, MultiValue, StdLib, Table, Value};
+use mlua::{Function, Lua, LuaOptions, LuaString, MultiValue, StdLib, Table, Value};
 
 use super::errors::{self, Failure};
 use super::random::Random;
@@ -110,10 +110,7 @@ impl Vm {
     }
 
     fn lend<'a>(&self, name: &str, values: impl Iterator<Item = &'a [u8]>) -> mlua::Result<()> {
-        let table = self.lua.create_table()?;
-        for value in values {
-            table.raw_push(self.lua.create_string(value)?)?;
-        }
+        let table = self.lua.create_sequence_from(values.map(LuaString::wrap))?;
         self.globals.raw_set(name, table)
     }
 }

@@ -203,7 +203,7 @@ impl World {
                 let name = Name::new(&fault.name).expect("a plan's names are names");
                 net.operate(&Work::Call(reentrant::force_release(&name)));
             }
-            Kind::ClockForward | Kind::Pause | Kind::Crash => self.hit(&fault),
+            Kind::ClockForward | Kind::Pause | Kind::Starve | Kind::Crash => self.hit(&fault),
             Kind::ForgetScripts => {}
         }
     }
@@ -218,6 +218,10 @@ impl World {
             Kind::ClockForward => self.clocks[process].jump(fault.jump_ns()),
             Kind::Pause => {
                 self.executor.pause(process, true);
+                self.recorder.pause(self.ground.now(), process, true);
+            }
+            Kind::Starve => {
+                self.executor.starve(process, true);
                 self.recorder.pause(self.ground.now(), process, true);
             }
             _ => {
@@ -236,8 +240,9 @@ impl World {
             Kind::OutOfMemory | Kind::ReadOnly | Kind::Busy => {
                 self.ground.net.with_server(|server, _| server.refuse(None));
             }
-            Kind::Pause if fault.process < self.plan.processes => {
+            Kind::Pause | Kind::Starve if fault.process < self.plan.processes => {
                 self.executor.pause(fault.process, false);
+                self.executor.starve(fault.process, false);
                 self.recorder.pause(self.ground.now(), fault.process, false);
             }
             Kind::Crash if self.alive.get(fault.process) == Some(&false) => self.start(fault.process),

@@ -70,6 +70,8 @@ pub(crate) enum Kind {
     ClockForward,
     /// A process stands still.
     Pause,
+    /// A process's users are not polled, as in a busy runtime; its driver is.
+    Starve,
     /// A process is killed; another one takes its place.
     Crash,
     /// Futures of a process are dropped while they wait.
@@ -81,7 +83,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 24] = [
+    const ALL: [Self; 25] = [
         Self::RequestsStall,
         Self::RepliesStall,
         Self::Partition,
@@ -102,6 +104,7 @@ impl Kind {
         Self::ServerClockBack,
         Self::ClockForward,
         Self::Pause,
+        Self::Starve,
         Self::Crash,
         Self::DropFutures,
         Self::Delete,
@@ -133,6 +136,12 @@ impl Kind {
                 | Self::Delete
                 | Self::ForceRelease
         )
+    }
+
+    /// Whether it leaves calls, the server and the driver alone.
+    #[must_use]
+    pub(crate) const fn leaves_calls_alone(self) -> bool {
+        matches!(self, Self::MessagesLost | Self::DropFutures | Self::Starve | Self::ForgetScripts)
     }
 
     /// Whether it breaks an assumption of promise M: what was held before it may be held twice after it.
@@ -168,6 +177,7 @@ impl fmt::Display for Kind {
             Self::ServerClockBack => "server clock back",
             Self::ClockForward => "process clock forward",
             Self::Pause => "process paused",
+            Self::Starve => "users not polled",
             Self::Crash => "process killed",
             Self::DropFutures => "futures dropped",
             Self::Delete => "key deleted",

@@ -36,6 +36,8 @@ pub(crate) enum Event {
     Claimed { hold: Hold, op: Op, wire: Wire },
     /// The user is done with it; the release may still have to be sent.
     Ending { hold: Hold, how: Ending },
+    /// A user waits to be told that a hold is lost, or does so no more.
+    Watches { hold: Hold, begins: bool },
     /// The guard has told its user that it is lost.
     Lost { hold: Hold, reason: LostReason },
     /// A client gives a call to its store.
@@ -197,6 +199,8 @@ impl fmt::Display for Event {
                 write!(f, "op {}: claimed, hold {} as {}", op.0, hold.0, short(wire))
             }
             Self::Ending { hold, how } => write!(f, "hold {}: {how:?}", hold.0),
+            Self::Watches { hold, begins: true } => write!(f, "hold {}: watched", hold.0),
+            Self::Watches { hold, begins: false } => write!(f, "hold {}: watched no more", hold.0),
             Self::Lost { hold, reason } => write!(f, "hold {}: told that it is lost, {reason}", hold.0),
             Self::Sent { process, call, verb, name, wire, count } => {
                 write!(f, "process {process}: sends {verb} {name} {} (call {call})", short(wire))?;

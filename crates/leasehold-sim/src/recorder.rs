@@ -45,10 +45,13 @@ pub(crate) struct View {
     pub(crate) server_clock: Clock,
     /// For how long each process has been paused, and since when it is now.
     pauses: Vec<(Vec<(Duration, Duration)>, Option<Duration>)>,
-    /// Faults at work now.
+    /// Faults at work now that disturb calls.
     at_work: usize,
-    /// Since when no fault is at work.
+    /// Since when none is.
     quiet_since: Duration,
+    /// Losses of wake-ups at work now, and since when none is.
+    messages_lost: usize,
+    heard_since: Duration,
 }
 
 /// A guard that a user has.
@@ -119,10 +122,16 @@ impl View {
         of_name.filter(|(_, hold)| self.is_valid(hold)).map(|(id, hold)| (*id, hold))
     }
 
-    /// Whether no fault is at work, and none was within this time.
+    /// Whether no fault disturbs calls, and none did within this time.
     #[must_use]
     pub(crate) fn is_quiet_for(&self, span: Duration) -> bool {
         self.at_work == 0 && self.now.saturating_sub(self.quiet_since) >= span
+    }
+
+    /// Whether no wake-ups are lost, and none were within this time.
+    #[must_use]
+    pub(crate) fn hears_for(&self, span: Duration) -> bool {
+        self.messages_lost == 0 && self.now.saturating_sub(self.heard_since) >= span
     }
 
     /// For how long a process stood still since then.
@@ -154,6 +163,8 @@ impl Recorder {
             pauses,
             at_work: 0,
             quiet_since: Duration::ZERO,
+            messages_lost: 0,
+            heard_since: Duration::ZERO,
         };
         Self(Arc::new(Mutex::new(State {
             view,
@@ -296,10 +307,15 @@ impl State {
         self.news = true;
         match &event {
             Event::Fault { kind, begins: true, .. } => {
-                self.view.at_work += 1;
+                self.view.at_work += usize::from(!kind.leaves_calls_alone());
+                self.view.messages_lost += usize::from(*kind == Kind::MessagesLost);
                 *self.counts.faults.entry(*kind).or_default() += 1;
             }
-            Event::Fault { begins: false, .. } => {
+            Event::Fault { kind: Kind::MessagesLost, begins: false, .. } => {
+                self.view.messages_lost = self.view.messages_lost.saturating_sub(1);
+                self.view.heard_since = now;
+            }
+            Event::Fault { kind, begins: false, .. } if !kind.leaves_calls_alone() => {
                 self.view.at_work = self.view.at_work.saturating_sub(1);
                 self.view.quiet_since = now;
             }

@@ -142,7 +142,7 @@ impl Engine {
         tenure.entering = entering;
         let entered: VecDeque<Id> = entered;
         if !setting.carries.is_empty() {
-            self.confirm(now, wire, setting.sent_at, setting.lease);
+            self.confirm(wire, setting.sent_at, setting.lease);
         }
         for id in entered {
             self.entered(now, id, wire);

@@ -39,7 +39,7 @@ impl Tenure {
 
 impl Engine {
     /// Sets the next renewal, or none when the watchdog has nothing to keep.
-    pub(super) fn plan_renewal(&mut self, now: Moment, wire: WireOwner) {
+    pub(super) fn plan_renewal(&mut self, wire: WireOwner) {
         let Some(tenure) = self.tenures.get(&wire) else {
             return;
         };
@@ -49,13 +49,8 @@ impl Engine {
         if !tenure.is_watched() {
             return self.timers.clear(Timer::Renew(wire));
         }
-        let due = match tenure.renew_failures {
-            0 => tenure.confirmed_at + tenure.lease().duration() / 3,
-            failures => {
-                let pause = backoff::after_failures(failures - 1, wire.seed());
-                now + pause.min(tenure.lease().duration() / 12).min(RETRY_MAX)
-            }
-        };
+        let third = tenure.confirmed_at + tenure.lease().duration() / 3;
+        let due = tenure.retry_at.unwrap_or(third);
         self.timers.set(Timer::Renew(wire), due);
     }
 
@@ -111,11 +106,10 @@ impl Engine {
         let subject = tenure.subject.clone();
         match subject.read_renewed(result) {
             Ok(Renewal::Renewed) => {
-                tenure.renew_failures = 0;
                 for hold in tenure.holds.values_mut() {
                     hold.renewals_left = hold.renewals_left.map(|left| left.saturating_sub(1));
                 }
-                self.confirm(now, wire, sent.sent_at, sent.lease);
+                self.confirm(wire, sent.sent_at, sent.lease);
                 self.ensured(now, wire);
             }
             Ok(Renewal::Gone) => self.lose(now, wire, LostReason::Deleted),
@@ -128,24 +122,28 @@ impl Engine {
         let Some(tenure) = self.tenures.get_mut(&wire) else {
             return;
         };
+        let pause = backoff::after_failures(tenure.renew_failures, wire.seed());
+        // Set once: whatever else happens to its holds meanwhile does not put the next attempt off.
+        tenure.retry_at = Some(now + pause.min(tenure.lease().duration() / 12).min(RETRY_MAX));
         tenure.renew_failures += 1;
         tenure.uncertain |= error.applied == Applied::Unknown;
         let remaining = tenure.remaining(now);
         let ensuring = std::mem::take(&mut tenure.ensuring);
         self.fail_ensuring(ensuring, &EnsureFailure::Unconfirmed { remaining, error: error.clone() });
-        self.plan_renewal(now, wire);
+        self.plan_renewal(wire);
     }
 
     /// The server has confirmed a lease that was asked for at `sent_at`.
-    pub(super) fn confirm(&mut self, now: Moment, wire: WireOwner, sent_at: Moment, lease: Lease) {
+    pub(super) fn confirm(&mut self, wire: WireOwner, sent_at: Moment, lease: Lease) {
         let Some(tenure) = self.tenures.get_mut(&wire) else {
             return;
         };
+        (tenure.renew_failures, tenure.retry_at) = (0, None);
         tenure.confirmed_at = tenure.confirmed_at.max(sent_at);
         tenure.valid_until = tenure.valid_until.max(lease.valid_until(sent_at));
         tenure.expires_at = tenure.expires_at.max(sent_at + lease.duration());
         self.timers.set(Timer::Expire(wire), tenure.valid_until);
-        self.plan_renewal(now, wire);
+        self.plan_renewal(wire);
     }
 
     /// The validity has passed, whatever the server says.

@@ -44,6 +44,8 @@ pub(super) struct Tenure {
     pub(super) expires_at: Moment,
     pub(super) renewing: Option<Renewing>,
     pub(super) renew_failures: u32,
+    /// When a renewal that failed is to be tried again.
+    pub(super) retry_at: Option<Moment>,
     /// Those who want more validity now.
     pub(super) ensuring: Vec<Ensuring>,
     /// An unanswered call may still extend the key.
@@ -160,6 +162,7 @@ impl Engine {
             expires_at: sent_at + lease.duration(),
             renewing: None,
             renew_failures: 0,
+            retry_at: None,
             ensuring: Vec::new(),
             uncertain: false,
             lost: None,
@@ -186,7 +189,7 @@ impl Engine {
         if let Some(hold) = self.tenures.get_mut(&wire).and_then(|tenure| tenure.holds.get_mut(&id)) {
             hold.claimed = true;
         }
-        self.plan_renewal(now, wire);
+        self.plan_renewal(wire);
         self.actions.push(super::Action::Settle(id, Settlement::Acquired(Ok(wire))));
     }
 
@@ -229,7 +232,7 @@ impl Engine {
         } else {
             tenure.reports.extend(report);
             self.set_count(now, wire);
-            self.plan_renewal(now, wire);
+            self.plan_renewal(wire);
         }
     }
 

@@ -37,15 +37,6 @@ pub(crate) enum Home {
     User(usize),
 }
 
-impl Home {
-    fn process(self) -> Option<usize> {
-        match self {
-            Self::World => None,
-            Self::Driver(process) | Self::User(process) => Some(process),
-        }
-    }
-}
-
 /// Gives a task to the executor that runs on this thread.
 pub(crate) fn spawn(home: Home, job: impl Future<Output = ()> + 'static) {
     SPAWNED.with_borrow_mut(|spawned| spawned.push((home, Box::pin(job))));
@@ -58,6 +49,7 @@ pub(crate) struct Executor {
     last_task: u64,
     ready: Arc<Mutex<Vec<u64>>>,
     paused: Vec<bool>,
+    starved: Vec<bool>,
     rng: Rng,
     /// Polls since time last passed.
     polls: u32,
@@ -98,6 +90,7 @@ impl Executor {
             last_task: 0,
             ready: Arc::default(),
             paused: vec![false; processes],
+            starved: vec![false; processes],
             rng,
             polls: 0,
         }
@@ -130,6 +123,11 @@ impl Executor {
         self.paused[process] = paused;
     }
 
+    /// Stops polling the users of a process, or goes on.
+    pub(crate) fn starve(&mut self, process: usize, starved: bool) {
+        self.starved[process] = starved;
+    }
+
     /// Kills a process: its driver first, so that nothing that its futures do on their way out is sent.
     pub(crate) fn kill(&mut self, process: usize) {
         self.adopt();
@@ -140,7 +138,7 @@ impl Executor {
                 drop(self.tasks.remove(&id));
             }
         }
-        self.paused[process] = false;
+        (self.paused[process], self.starved[process]) = (false, false);
     }
 
     /// How many tasks of users have not ended.
@@ -167,8 +165,11 @@ impl Executor {
         let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
         ready.retain(|task| self.tasks.contains_key(task));
         let runs = |task: &u64| {
-            let process = self.tasks.get(task).and_then(|task| task.home.process());
-            process.is_none_or(|process| !self.paused[process])
+            match self.tasks.get(task).map(|task| task.home) {
+                Some(Home::Driver(process)) => !self.paused[process],
+                Some(Home::User(process)) => !self.paused[process] && !self.starved[process],
+                Some(Home::World) | None => true,
+            }
         };
         let able: Vec<usize> =
             ready.iter().enumerate().filter(|(_, task)| runs(task)).map(|(place, _)| place).collect();

@@ -13,7 +13,7 @@ use leasehold_proto::Verb;
 use super::Invariant;
 use super::breaches::Breaches;
 use crate::fault::Kind;
-use crate::history::{By, Event, Key, Op, Outcome, Wire, short};
+use crate::history::{By, Ending, Event, Hold, Key, Op, Outcome, Wire, short};
 use crate::recorder::View;
 
 #[derive(Default)]
@@ -21,8 +21,20 @@ pub(super) struct Errors {
     breaches: Breaches,
     asking: BTreeMap<Op, Asking>,
     keys: BTreeMap<Arc<str>, Key>,
-    /// Owners that must not be on the server any more, from when on.
-    settled: Vec<(Duration, Arc<str>, Wire, &'static str)>,
+    /// Owners with a hold that was given up without a release.
+    kept: BTreeSet<Wire>,
+    /// Owners that must not be on the server any more.
+    settled: Vec<Settled>,
+}
+
+struct Settled {
+    /// From when on.
+    from: Duration,
+    /// Only if nothing has disturbed since then.
+    quiet_since: Option<Duration>,
+    name: Arc<str>,
+    wire: Wire,
+    said: &'static str,
 }
 
 struct Asking {
@@ -53,14 +65,21 @@ impl Invariant for Errors {
                 }
             }
             Event::Dropped { op } => {
-                self.asking.remove(op);
+                if let Some(asking) = self.asking.remove(op).filter(|asking| asking.alone) {
+                    let from = view.now + undone_within(view);
+                    self.settle(view, &asking, from, Some(view.now), "its future's end");
+                }
             }
+            Event::Ending { hold, how: Ending::Keep } => {
+                self.kept.extend(view.holds.get(hold).map(|hold| Arc::clone(&hold.wire)));
+            }
+            Event::Ending { hold, how: Ending::Release | Ending::Drop } => self.ends(view, *hold),
             Event::Killed { process } => self.asking.retain(|_, asking| asking.process != *process),
             Event::Executed { name, wire, by, after, .. } => {
                 self.keys.insert(Arc::clone(name), after.clone());
                 if matches!(by, By::Duplicate(_)) {
                     // A network that repeats a request brings back what was settled.
-                    self.settled.retain(|(_, _, settled, _)| settled != wire);
+                    self.settled.retain(|settled| settled.wire != *wire);
                 }
             }
             _ => {}
@@ -69,10 +88,14 @@ impl Invariant for Errors {
     }
 
     fn look(&mut self, view: &View) -> Result<(), String> {
-        for (from, name, wire, said) in &self.settled {
+        for Settled { from, quiet_since, name, wire, said } in &self.settled {
             let there = self.keys.get(name).is_some_and(|key| key.is_held_by(wire) && !expired(key, view));
-            if view.now > *from && there && !self.breaches.any_since(name, Duration::ZERO) {
-                return Err(format!("{} stands on {name}, although its acquire ended as {said}", short(wire)));
+            // What disturbed up to a second before may have been begun by it.
+            let disturbed = quiet_since.is_some_and(|since| {
+                !view.is_quiet_for(view.now - since + view.plan.timeout + Duration::from_secs(2))
+            });
+            if view.now > *from && there && !disturbed && !self.breaches.any_since(name, Duration::ZERO) {
+                return Err(format!("{} stands on {name} after {said}", short(wire)));
             }
         }
         Ok(())
@@ -91,18 +114,53 @@ impl Errors {
 
     fn answered(&mut self, view: &View, asking: &Asking, outcome: &Outcome) {
         let (within, said) = match outcome {
-            Outcome::NotApplied(_) => (Duration::ZERO, "not acquired"),
+            Outcome::NotApplied(_) => (Duration::ZERO, "an acquire that was not made"),
             // Its last question may be on its way; what that takes is given back, or runs out.
-            Outcome::Contended => (view.plan.longest_lease().mul_f64(1.01) + view.plan.timeout, "contended"),
+            Outcome::Contended => (view.plan.longest_lease().mul_f64(1.01) + view.plan.timeout, "an acquire that was refused"),
             // A server that stood still may run it later; then the undo follows, which is said in the docs.
-            Outcome::Unknown(within, _) if !freezes(view) => (within.mul_f64(1.006), "unknown, free by now"),
+            Outcome::Unknown(within, _) if !freezes(view) => (within.mul_f64(1.006), "the time by which its unknown acquire was to be gone"),
             _ => return,
         };
-        let from = view.now + within + Duration::from_millis(1);
+        self.settle(view, asking, view.now + within + Duration::from_millis(1), None, said);
+    }
+
+    /// The last guard of an owner goes, and with it the lock.
+    fn ends(&mut self, view: &View, hold: Hold) {
+        // What was lost before runs out by itself.
+        let Some(ending) = view.holds.get(&hold).filter(|hold| view.is_valid(hold)) else { return };
+        let others = view.holds.iter().any(|(id, other)| *id != hold && other.wire == ending.wire);
+        let shared = self.asking.values().any(|asking| asking.process == ending.process);
+        // One that was given up without a release keeps the lock.
+        if !others && !shared && !self.kept.contains(&ending.wire) {
+            let (name, wire) = (Arc::clone(&ending.name), Arc::clone(&ending.wire));
+            let from = view.now + undone_within(view);
+            self.settled.push(Settled { from, quiet_since: Some(view.now), name, wire, said: "its release" });
+        }
+    }
+
+    fn settle(
+        &mut self,
+        view: &View,
+        asking: &Asking,
+        from: Duration,
+        quiet_since: Option<Duration>,
+        said: &'static str,
+    ) {
         let held: BTreeSet<&Wire> = view.holds.values().map(|hold| &hold.wire).collect();
         let wires = asking.wires.iter().filter(|wire| !held.contains(wire));
-        self.settled.extend(wires.map(|wire| (from, Arc::clone(&asking.name), Arc::clone(wire), said)));
+        self.settled.extend(wires.map(|wire| Settled {
+            from,
+            quiet_since,
+            name: Arc::clone(&asking.name),
+            wire: Arc::clone(wire),
+            said,
+        }));
     }
+}
+
+/// How soon what nobody wants is off the server when nothing disturbs.
+fn undone_within(view: &View) -> Duration {
+    view.plan.latency_max * 10 + Duration::from_millis(50)
 }
 
 fn freezes(view: &View) -> bool {

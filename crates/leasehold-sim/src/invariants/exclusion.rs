@@ -28,9 +28,10 @@ impl Invariant for Exclusion {
         self.breaches.see(event, view);
         match event {
             Event::Claimed { hold, wire, .. } => {
-                let Some(claimed) = view.holds.get(hold).filter(|hold| view.is_valid(hold)) else {
-                    return Ok(());
-                };
+                let Some(claimed) = view.holds.get(hold) else { return Ok(()) };
+                if !view.is_valid(claimed) {
+                    return Err(format!("hold {} was handed out when it was over", hold.0));
+                }
                 self.alone(view, &claimed.name, wire)
             }
             Event::ForeignHold { name, wire, until } => {

@@ -3,16 +3,21 @@
 //! Invariant: the deadline is the last one that the guard itself gave.
 //! Called by: the recorder.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::Invariant;
-use crate::history::Event;
-use crate::recorder::View;
+use crate::fault::Kind;
+use crate::history::{Event, Hold};
+use crate::recorder::{LiveHold, View};
 
 const WITHIN: Duration = Duration::from_millis(50);
 
 #[derive(Default)]
-pub(super) struct Losses;
+pub(super) struct Losses {
+    /// Holds whose user waits to be told.
+    watched: BTreeSet<Hold>,
+}
 
 impl Invariant for Losses {
     fn id(&self) -> &'static str {
@@ -20,19 +25,41 @@ impl Invariant for Losses {
     }
 
     fn see(&mut self, event: &Event, view: &View) -> Result<(), String> {
-        let Event::Lost { hold, reason } = event else { return Ok(()) };
-        let Some(lost) = view.holds.get(hold) else { return Ok(()) };
-        if view.is_valid(lost) {
-            return Err(format!("hold {} was told that it is lost ({reason}) while it is valid", hold.0));
+        match event {
+            Event::Watches { hold, begins: true } => {
+                self.watched.insert(*hold);
+            }
+            Event::Watches { hold, begins: false } => {
+                self.watched.remove(hold);
+            }
+            Event::Lost { hold, reason } => {
+                self.watched.remove(hold);
+                let Some(lost) = view.holds.get(hold) else { return Ok(()) };
+                if view.is_valid(lost) {
+                    return Err(format!("hold {} was told that it is lost ({reason}) while it is valid", hold.0));
+                }
+                return in_time(view, *hold, lost);
+            }
+            _ => {}
         }
-        let says = view.clock_says(lost.process);
-        let late = says.saturating_sub(lost.valid_until);
-        // A pause since the deadline is not the library's; how long ago that was is known by the process's clock alone.
-        let since = view.now.saturating_sub(late);
-        let jumps = view.plan.faults.iter().any(|fault| fault.kind == crate::fault::Kind::ClockForward);
-        if jumps || late.saturating_sub(view.paused_since(lost.process, since)) <= WITHIN {
-            return Ok(());
-        }
-        Err(format!("hold {} was told that it is lost ({reason}) {late:?} after its deadline", hold.0))
+        Ok(())
     }
+
+    fn look(&mut self, view: &View) -> Result<(), String> {
+        let watched = view.holds.iter().filter(|(hold, _)| self.watched.contains(hold));
+        let mut over = watched.filter(|(_, hold)| !view.is_valid(hold));
+        over.try_for_each(|(id, hold)| in_time(view, *id, hold))
+    }
+}
+
+/// Whether it is not later than it should be.
+fn in_time(view: &View, id: Hold, hold: &LiveHold) -> Result<(), String> {
+    let late = view.clock_says(hold.process).saturating_sub(hold.valid_until);
+    // A pause since the deadline is not the library's; how long ago that was is known by the process's clock alone.
+    let since = view.now.saturating_sub(late.mul_f64(1.01));
+    let jumps = view.plan.faults.iter().any(|fault| fault.kind == Kind::ClockForward);
+    if jumps || late.saturating_sub(view.paused_since(hold.process, since)) <= WITHIN {
+        return Ok(());
+    }
+    Err(format!("the user of hold {} waits for its loss {late:?} after its deadline", id.0))
 }

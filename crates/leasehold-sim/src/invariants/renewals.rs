@@ -13,6 +13,9 @@ use crate::history::{Event, Wire, short};
 use crate::plan::Mode;
 use crate::recorder::{LiveHold, View};
 
+/// How soon a failed renewal is tried again: half a second at most, and what clocks differ.
+const AGAIN_WITHIN: Duration = Duration::from_millis(550);
+
 #[derive(Default)]
 pub(super) struct Renewals {
     claimed: BTreeSet<Wire>,
@@ -21,8 +24,12 @@ pub(super) struct Renewals {
     ended: BTreeMap<Wire, Duration>,
     /// Renewals without an answer, by call.
     under_way: BTreeMap<u64, Wire>,
+    /// Re-entries without an answer.
+    entering: BTreeMap<u64, Wire>,
     /// When an owner's lease was asked for last.
     asked: BTreeMap<Wire, Duration>,
+    /// When a renewal failed that no other has followed.
+    failed: BTreeMap<Wire, Duration>,
 }
 
 impl Invariant for Renewals {
@@ -53,12 +60,18 @@ impl Invariant for Renewals {
             Event::Sent { process, call, verb: Verb::Renew, wire, count: Some(0), .. } => {
                 return self.sent(view, *process, *call, wire);
             }
-            Event::Sent { verb: Verb::Renew, wire, .. } => {
+            Event::Sent { verb: Verb::Renew, call, wire, .. } => {
                 // A re-entry; it renews too.
                 self.asked.insert(wire.clone(), view.now);
+                self.entering.insert(*call, wire.clone());
             }
-            Event::Told { call, .. } => {
-                self.under_way.remove(call);
+            Event::Told { call, applied, .. } => {
+                if let (Some(wire), Some(_)) = (self.under_way.remove(call), applied) {
+                    self.failed.insert(wire, view.now);
+                }
+                if let (Some(wire), None) = (self.entering.remove(call), applied) {
+                    self.failed.remove(&wire);
+                }
             }
             _ => {}
         }
@@ -66,7 +79,10 @@ impl Invariant for Renewals {
     }
 
     fn look(&mut self, view: &View) -> Result<(), String> {
-        view.holds.values().try_for_each(|hold| self.in_time(view, hold))
+        view.holds.values().try_for_each(|hold| {
+            self.tried_again(view, hold)?;
+            self.in_time(view, hold)
+        })
     }
 }
 
@@ -89,8 +105,19 @@ impl Renewals {
             return Err(format!("D2: {} is renewed twice at once", short(wire)));
         }
         self.under_way.insert(call, wire.clone());
+        self.failed.remove(wire);
         self.asked.insert(wire.clone(), view.now);
         Ok(())
+    }
+
+    /// Rule 7: a renewal that failed is tried again within the lease.
+    fn tried_again(&self, view: &View, hold: &LiveHold) -> Result<(), String> {
+        let Some(failed_at) = self.failed.get(&hold.wire) else { return Ok(()) };
+        let waited = (view.now - *failed_at).saturating_sub(view.paused_since(hold.process, *failed_at));
+        if !hold.terms.watched || waited <= AGAIN_WITHIN || !view.is_valid(hold) {
+            return Ok(());
+        }
+        Err(format!("D4: a renewal of {} failed {waited:?} ago, and none followed", short(&hold.wire)))
     }
 
     /// D1, while nothing disturbs: a lease has been asked for within a third of it.

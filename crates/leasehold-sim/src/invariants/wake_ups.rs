@@ -47,14 +47,18 @@ impl Invariant for WakeUps {
     }
 
     fn look(&mut self, view: &View) -> Result<(), String> {
-        let within = view.plan.latency_max * 12 + Duration::from_millis(40);
+        let trip = view.plan.latency_max * 12 + Duration::from_millis(40);
         for (name, freed_at) in &self.freed {
             let since = view.now - *freed_at;
             // Faults leave partings, failures and pauses of a second behind them.
-            if since <= within || !view.is_quiet_for(since + Duration::from_secs(2) + view.plan.longest_lease()) {
+            let behind = since + Duration::from_secs(2) + view.plan.longest_lease();
+            let within = if view.hears_for(behind) { trip } else { trip + view.plan.poll_interval };
+            if since <= within || !view.is_quiet_for(behind) {
                 continue;
             }
-            let waits = self.waiting.iter().find(|(_, (of, asked_at, _))| of == name && *asked_at < *freed_at);
+            let waits = self.waiting.iter().find(|(_, (of, asked_at, process))| {
+                of == name && *asked_at < *freed_at && view.paused_since(*process, *asked_at).is_zero()
+            });
             if let Some((op, (_, asked_at, _))) = waits {
                 return Err(format!(
                     "{name} has been free for {since:?}, and op {} waits for it since {asked_at:?}",

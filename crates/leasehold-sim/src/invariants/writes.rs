@@ -39,6 +39,9 @@ impl Invariant for Writes {
         if others && *verb != Verb::ForceRelease && before != after {
             return Err(format!("L3: {verb} of {} changed what is another's: {before}, then {after}", short(wire)));
         }
+        if *verb == Verb::Acquire && before.is_held_by(wire) && before.fields != after.fields {
+            return Err(format!("R1: an acquire that ran twice has counted twice: {before}, then {after}"));
+        }
         shortened(*verb, before, after, wire)
     }
 }

@@ -41,6 +41,7 @@ impl Held {
 
     /// Says that it is lost.
     pub(super) async fn lost(&self) -> LostReason {
+        let _watch = Watch::begin(self);
         let reason = self.guard().lost().await;
         self.recorder.record(self.ground.now(), Event::Lost { hold: self.hold, reason });
         reason
@@ -72,5 +73,22 @@ impl Drop for Held {
         if self.guard.is_some() {
             self.recorder.end(self.ground.now(), self.hold, Ending::Drop);
         }
+    }
+}
+
+/// A wait for a loss, told to the recorder for as long as it lasts.
+struct Watch<'a>(&'a Held);
+
+impl<'a> Watch<'a> {
+    fn begin(held: &'a Held) -> Self {
+        held.recorder.record(held.ground.now(), Event::Watches { hold: held.hold, begins: true });
+        Self(held)
+    }
+}
+
+impl Drop for Watch<'_> {
+    fn drop(&mut self) {
+        let Held { recorder, ground, hold, .. } = self.0;
+        recorder.record(ground.now(), Event::Watches { hold: *hold, begins: false });
     }
 }

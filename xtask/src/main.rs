@@ -9,6 +9,7 @@
     reason = "printing what it does, and how long that took, is the job of this program"
 )]
 
+mod mutants;
 mod server;
 mod shell;
 mod tidy;
@@ -25,7 +26,7 @@ struct Verb {
     run: fn(&[String]) -> Result<()>,
 }
 
-const VERBS: [Verb; 9] = [
+const VERBS: [Verb; 11] = [
     Verb {
         name: "demo",
         purpose: "run two programs that need the same lock, on a private server; takes a program of yours",
@@ -51,6 +52,16 @@ const VERBS: [Verb; 9] = [
         name: "fuzz",
         purpose: "search for inputs that break something; takes --seconds, a target, and files for it",
         run: verb::fuzz::run,
+    },
+    Verb {
+        name: "sim",
+        purpose: "simulate for a while, in both modes; takes --minutes",
+        run: verb::sim::run,
+    },
+    Verb {
+        name: "mutants",
+        purpose: "break the protocol on purpose and see the simulator find it; takes parts of names",
+        run: verb::mutants::run,
     },
     Verb {
         name: "tidy",

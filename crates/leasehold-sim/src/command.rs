@@ -43,6 +43,9 @@ struct Arguments {
     /// With `--seed`: only these of its faults, by their numbers, or `none`.
     #[arg(long, requires = "seed")]
     only: Option<String>,
+    /// Of a broken promise, say only the seed's place and the promise.
+    #[arg(long)]
+    brief: bool,
     /// Run every seed twice and compare the histories.
     #[arg(long)]
     twice: bool,
@@ -71,6 +74,10 @@ fn search(arguments: &Arguments) -> ExitCode {
     let summary = run(batch(arguments), over, progress);
     println!("{}", Report { summary: &summary, took: begin.elapsed() });
     let Some(broken) = &summary.violation else { return ExitCode::SUCCESS };
+    if let (true, Some(violation)) = (arguments.brief, &broken.violation) {
+        println!("broken {} {}", broken.seed.wrapping_sub(arguments.from) + 1, violation.id);
+        return ExitCode::FAILURE;
+    }
     println!("{}", report::violation(broken, &Plan::from_seed(broken.seed, arguments.mode)));
     ExitCode::FAILURE
 }

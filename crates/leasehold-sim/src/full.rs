@@ -13,6 +13,7 @@ mod faults;
 mod gate;
 mod ground;
 mod net;
+mod parse;
 mod process;
 mod resp;
 mod runtime;
@@ -27,6 +28,7 @@ use std::time::Duration;
 use turmoil::{Builder, Sim};
 
 use self::ground::FullGround;
+use self::net::Cuts;
 use self::process::Truth;
 use self::seat::Seat;
 use self::server::{HOST, PROCESS, Server, host};
@@ -45,10 +47,11 @@ pub(crate) fn run(plan: &Arc<Plan>, keep: bool) -> Recorder {
     let clocks: Vec<_> = (0..plan.processes).map(|process| plan.clock_of(process)).collect();
     let server_clock = plan.server_clock();
     let recorder = Recorder::new(plan, clocks.clone(), server_clock.clone(), keep);
-    let truth = Truth::default();
-    let server = Arc::new(Server::new(plan, truth.clone(), server_clock, recorder.clone()));
+    let (truth, cuts) = (Truth::default(), Cuts::default());
+    let server = Arc::new(Server::new(plan, truth.clone(), cuts.clone(), server_clock, recorder.clone()));
     let ground = Arc::new(FullGround {
         truth: truth.clone(),
+        cuts,
         timeout: plan.timeout,
         processes: Mutex::default(),
         dropping: Mutex::new(BTreeSet::new()),

@@ -12,15 +12,16 @@ use futures_util::future::BoxFuture;
 use leasehold_store::embedded::Frame;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::net::Dialer;
+use super::net::{Cuts, Dialer};
+use super::parse::reply;
 use super::process::{Process, Truth};
-use super::resp::parse_reply;
 use super::runtime::{pause, within};
 use crate::ground::Ground;
 
 /// The ground of all processes.
 pub(super) struct FullGround {
     pub(super) truth: Truth,
+    pub(super) cuts: Cuts,
     /// How long a foreign client waits for a reply.
     pub(super) timeout: Duration,
     /// What there is of each process now.
@@ -65,7 +66,7 @@ async fn ask(process: Arc<Process>, command: Vec<Vec<u8>>) -> Option<Frame> {
     stream.write_all(&command.encode()).await.ok()?;
     let mut bytes = Vec::new();
     while stream.read_buf(&mut bytes).await.ok()? > 0 {
-        if let Some((frame, _)) = parse_reply(&bytes).ok()? {
+        if let Some((frame, _)) = reply(&bytes).ok()? {
             return Some(frame);
         }
     }

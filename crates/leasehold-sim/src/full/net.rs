@@ -1,12 +1,14 @@
 //! The streams of a process: those of the simulated network, behind the gates of the process.
 //!
-//! Invariant: a process that stands still neither reads, writes nor dials. What stalls on its way out is lost with its
-//! stream, as a reset loses it.
-//! Called by: the Redis store, which dials; the ground, for foreign clients.
+//! Invariant: a process that stands still neither reads, writes nor dials. A stream that is closed has been reset: what
+//! the server's machine has not received by then is lost, whatever the network still carries.
+//! Called by: the Redis store, which dials; the ground, for foreign clients; the server, for what it accepts.
 
+use std::collections::BTreeSet;
 use std::io;
+use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -39,17 +41,24 @@ impl Dialer {
         self.0.running.passed().await;
         self.0.requests.passed().await;
         let stream = TcpStream::connect((HOST, PORT)).await?;
-        let resets = self.0.resets();
-        Ok(Box::pin(Wire { stream, process: Arc::clone(&self.0), resets }))
+        let (process, resets) = (Arc::clone(&self.0), self.0.resets());
+        Ok(Box::pin(Wire { address: stream.local_addr()?, stream, process, resets }))
     }
 }
 
 /// A stream of a process.
 struct Wire {
+    address: SocketAddr,
     stream: TcpStream,
     process: Arc<Process>,
     /// How often the process's streams had been reset when it was opened.
     resets: u64,
+}
+
+impl Drop for Wire {
+    fn drop(&mut self) {
+        self.process.cuts.add(self.address);
+    }
 }
 
 impl AsyncRead for Wire {
@@ -83,6 +92,65 @@ impl AsyncWrite for Wire {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.process.running.poll_open(cx));
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+/// The processes' ends of streams that were closed.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Cuts(Arc<Mutex<BTreeSet<SocketAddr>>>);
+
+impl Cuts {
+    fn add(&self, address: SocketAddr) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(address);
+    }
+
+    fn has(&self, address: SocketAddr) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(&address)
+    }
+
+    fn remove(&self, address: SocketAddr) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&address);
+    }
+}
+
+/// The server's end of a stream.
+pub(super) struct Landing {
+    pub(super) stream: TcpStream,
+    /// The other end.
+    pub(super) peer: SocketAddr,
+    pub(super) cuts: Cuts,
+}
+
+impl Drop for Landing {
+    fn drop(&mut self) {
+        self.cuts.remove(self.peer);
+    }
+}
+
+impl AsyncRead for Landing {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.cuts.has(self.peer) {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
+        }
+        Pin::new(&mut self.stream).poll_read(cx, buffer)
+    }
+}
+
+impl AsyncWrite for Landing {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }

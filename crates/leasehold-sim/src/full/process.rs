@@ -13,6 +13,7 @@ use fastrand::Rng;
 use leasehold_proto::Moment;
 
 use super::gate::Gate;
+use super::net::Cuts;
 use super::runtime::spawn;
 use crate::clock::Clock;
 
@@ -36,6 +37,7 @@ impl Truth {
 pub(super) struct Process {
     pub(super) number: usize,
     pub(super) truth: Truth,
+    pub(super) cuts: Cuts,
     clock: Clock,
     rng: Mutex<Rng>,
     /// Tasks of users that have not ended.
@@ -51,11 +53,11 @@ pub(super) struct Process {
 }
 
 impl Process {
-    pub(super) fn new(number: usize, truth: Truth, clock: Clock, rng: Rng) -> Self {
+    pub(super) fn new(number: usize, truth: Truth, cuts: Cuts, clock: Clock, rng: Rng) -> Self {
         let (running, requests, replies) = (Gate::default(), Gate::default(), Gate::default());
         let (rng, users) = (Mutex::new(rng), AtomicUsize::new(0));
         let resets = Mutex::default();
-        Self { number, truth, clock, rng, users, running, requests, replies, resets }
+        Self { number, truth, cuts, clock, rng, users, running, requests, replies, resets }
     }
 
     /// Resets the streams that it has.

@@ -1,22 +1,22 @@
-//! Redis's protocol: the server's side of a connection, and the replies that a foreign client reads.
+//! Redis's protocol: the server's side of a connection.
 //!
 //! Invariant: commands are executed in the order of their bytes, and answered in it.
-//! Called by: the server, for each connection; the ground, for foreign clients.
+//! Called by: the server, for each connection.
 
+use std::future::poll_fn;
 use std::io;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 
 use futures_util::future::select;
 use leasehold_proto::Call;
 use leasehold_store::embedded::Frame;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, split};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf, split};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::gate::Gate;
-
-/// A command: its name and its arguments.
-pub(super) type Command = Vec<Vec<u8>>;
+use super::parse::{Command, command};
 
 /// A call, as a command with its script's text.
 pub(super) fn eval(call: &Call) -> Command {
@@ -39,7 +39,8 @@ pub(super) trait Commands: 'static {
     fn leave(&self, channel: &[u8], ear: &UnboundedSender<Frame>);
 }
 
-/// Serves a connection of a process until it ends. While the gate is closed nothing is read or answered.
+/// Serves a connection of a process until it ends. While the gate is closed nothing is executed or answered, but what
+/// arrives has been received.
 pub(super) async fn serve(
     stream: impl AsyncRead + AsyncWrite,
     process: usize,
@@ -48,22 +49,46 @@ pub(super) async fn serve(
 ) -> io::Result<()> {
     let (mut incoming, mut outgoing) = split(stream);
     let (answer, answers) = unbounded_channel();
-    let session = async {
-        let mut session = Session { process, commands, answer, channels: Vec::new() };
-        let mut bytes = Vec::with_capacity(1024);
-        loop {
-            gate.passed().await;
-            while let Some((command, length)) = parse(&bytes)? {
-                bytes.drain(..length);
-                session.take(command);
-            }
-            if incoming.read_buf(&mut bytes).await? == 0 {
-                return Ok(());
-            }
+    let mut session = Session { process, commands, answer, channels: Vec::new() };
+    let mut received = Received::default();
+    let session = poll_fn(|cx| {
+        received.poll_more(cx, Pin::new(&mut incoming));
+        ready!(gate.poll_open(cx));
+        while let Some(command) = received.command()? {
+            session.take(command);
         }
-    };
+        if received.ended { Poll::Ready(Ok(())) } else { Poll::Pending }
+    });
     let written = write(&mut outgoing, answers, &gate);
     select(pin!(session), pin!(written)).await.factor_first().0
+}
+
+/// What the server's machine has received.
+#[derive(Default)]
+struct Received {
+    bytes: Vec<u8>,
+    ended: bool,
+}
+
+impl Received {
+    /// Takes what has arrived; a stream that breaks takes back nothing that was received.
+    fn poll_more(&mut self, cx: &mut Context<'_>, mut incoming: Pin<&mut impl AsyncRead>) {
+        let mut space = [0; 4096];
+        while !self.ended {
+            let mut buffer = ReadBuf::new(&mut space);
+            match incoming.as_mut().poll_read(cx, &mut buffer) {
+                Poll::Pending => return,
+                Poll::Ready(read) => self.ended = read.is_err() || buffer.filled().is_empty(),
+            }
+            self.bytes.extend_from_slice(buffer.filled());
+        }
+    }
+
+    fn command(&mut self) -> io::Result<Option<Command>> {
+        let Some((command, length)) = command(&self.bytes)? else { return Ok(None) };
+        self.bytes.drain(..length);
+        Ok(Some(command))
+    }
 }
 
 async fn write(
@@ -144,87 +169,5 @@ impl<C: Commands> Drop for Session<C> {
         for channel in &self.channels {
             self.commands.leave(channel, &self.answer);
         }
-    }
-}
-
-/// The first command, and its length in bytes; `None` when it is not whole yet.
-fn parse(bytes: &[u8]) -> io::Result<Option<(Command, usize)>> {
-    let mut rest = bytes;
-    let Some(count) = number(&mut rest, b'*')? else { return Ok(None) };
-    let mut command = Vec::with_capacity(count.min(64));
-    for _ in 0..count {
-        let Some(length) = number(&mut rest, b'$')? else { return Ok(None) };
-        if rest.len() < length + 2 {
-            return Ok(None);
-        }
-        command.push(rest[..length].to_vec());
-        rest = &rest[length + 2..];
-    }
-    Ok(Some((command, bytes.len() - rest.len())))
-}
-
-/// The first reply, and its length in bytes; `None` when it is not whole yet.
-pub(super) fn parse_reply(bytes: &[u8]) -> io::Result<Option<(Frame, usize)>> {
-    let Some(end) = bytes.windows(2).position(|pair| pair == b"\r\n") else { return Ok(None) };
-    let text = String::from_utf8_lossy(&bytes[1..end]).into_owned();
-    let length = || text.parse::<i64>().map_err(|_| io::Error::from(io::ErrorKind::InvalidData));
-    let mut taken = end + 2;
-    let frame = match bytes[0] {
-        b'+' => Frame::Simple(text),
-        b'-' => Frame::Error(text),
-        b':' => Frame::Int(length()?),
-        b'$' => match usize::try_from(length()?) {
-            Err(_) => Frame::Nil,
-            Ok(length) if bytes.len() < taken + length + 2 => return Ok(None),
-            Ok(length) => {
-                taken += length + 2;
-                Frame::Bulk(bytes[end + 2..end + 2 + length].to_vec())
-            }
-        },
-        b'*' => {
-            let Ok(count) = usize::try_from(length()?) else { return Ok(Some((Frame::NilArray, taken))) };
-            let mut items = Vec::new();
-            for _ in 0..count {
-                let Some((item, length)) = parse_reply(&bytes[taken..])? else { return Ok(None) };
-                items.push(item);
-                taken += length;
-            }
-            Frame::Array(items)
-        }
-        _ => return Err(io::ErrorKind::InvalidData.into()),
-    };
-    Ok(Some((frame, taken)))
-}
-
-/// A line with a number, behind its mark.
-fn number(rest: &mut &[u8], mark: u8) -> io::Result<Option<usize>> {
-    let Some(end) = rest.windows(2).position(|pair| pair == b"\r\n") else { return Ok(None) };
-    let digits = rest[..end].strip_prefix(&[mark]).and_then(|digits| std::str::from_utf8(digits).ok());
-    let number = digits.and_then(|digits| digits.parse().ok()).ok_or(io::ErrorKind::InvalidData)?;
-    *rest = &rest[end + 2..];
-    Ok(Some(number))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_command_is_read_when_it_is_whole() {
-        let bytes = b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n*1\r\n";
-        for cut in 0..20 {
-            assert_eq!(parse(&bytes[..cut]).unwrap(), None, "{cut}");
-        }
-        let command = vec![b"GET".to_vec(), b"k".to_vec()];
-        assert_eq!(parse(bytes).unwrap(), Some((command, 20)));
-        assert!(parse(b"GET k\r\n").is_err());
-    }
-
-    #[test]
-    fn a_reply_reads_back() {
-        let items = vec![Frame::ok(), Frame::Nil, Frame::Int(-2), Frame::bulk("a\r\nb"), Frame::NilArray];
-        let bytes = Frame::Array(items.clone()).encode();
-        assert_eq!(parse_reply(&bytes).unwrap(), Some((Frame::Array(items), bytes.len())));
-        assert_eq!(parse_reply(&bytes[..bytes.len() - 1]).unwrap(), None);
     }
 }

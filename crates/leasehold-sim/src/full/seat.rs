@@ -43,8 +43,8 @@ impl Seat {
         *lives += 1;
         let life = (self.number as u64) << 32 | *lives;
         let identity = stream(self.plan.seed ^ life, "identity");
-        let truth = self.ground.truth.clone();
-        let process = Arc::new(Process::new(self.number, truth, self.clock.clone(), identity));
+        let (truth, cuts) = (self.ground.truth.clone(), self.ground.cuts.clone());
+        let process = Arc::new(Process::new(self.number, truth, cuts, self.clock.clone(), identity));
         self.ground.set_process(Arc::clone(&process));
         (process, life)
     }

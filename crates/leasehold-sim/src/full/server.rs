@@ -14,8 +14,10 @@ use tokio::task::AbortHandle;
 use turmoil::net::TcpListener;
 
 use super::gate::Gate;
+use super::net::{Cuts, Landing};
+use super::parse::Command;
 use super::process::Truth;
-use super::resp::{Command, Commands, serve};
+use super::resp::{Commands, serve};
 use super::runtime::spawn;
 use crate::clock::Clock;
 use crate::history::{By, Event};
@@ -33,6 +35,7 @@ pub(super) const PROCESS: &str = "process-";
 /// The server.
 pub(super) struct Server {
     truth: Truth,
+    cuts: Cuts,
     clock: Clock,
     plan: Arc<Plan>,
     recorder: Recorder,
@@ -62,9 +65,10 @@ struct Ear {
 }
 
 impl Server {
-    pub(super) fn new(plan: &Arc<Plan>, truth: Truth, clock: Clock, recorder: Recorder) -> Self {
+    pub(super) fn new(plan: &Arc<Plan>, truth: Truth, cuts: Cuts, clock: Clock, recorder: Recorder) -> Self {
         Self {
             truth,
+            cuts,
             clock,
             plan: Arc::clone(plan),
             recorder,
@@ -232,7 +236,8 @@ async fn accept(server: Arc<Server>) {
         let name = turmoil::reverse_lookup(peer.ip()).expect("every host has a name");
         let number = name.strip_prefix(PROCESS).and_then(|number| number.parse().ok());
         let process: usize = number.expect("only processes connect");
-        let serving = serve(stream, process, Arc::clone(&server), server.running.clone());
+        let landing = Landing { stream, peer, cuts: server.cuts.clone() };
+        let serving = serve(landing, process, Arc::clone(&server), server.running.clone());
         // How it broke does not matter.
         let task = spawn(async move { drop(serving.await) });
         let mut state = server.state();

@@ -78,7 +78,7 @@ impl Plan {
             (false, _) => &[5_000, 30_000],
         };
         let leases: Vec<_> = leases.iter().copied().map(ms).collect();
-        let calm_at = if full { ms(rng.u64(2_000..5_000)) } else { leases[0] * rng.u32(4..20) + ms(500) };
+        let calm_at = if full { ms(rng.u64(2_000..5_000)) } else { leases[0] * rng.u32(3..12) + ms(500) };
         let mut plan = Self {
             seed,
             mode,

@@ -69,6 +69,8 @@ pub(crate) struct LiveHold {
     pub(crate) since: Duration,
     /// Until when, by its client's clock, it could be trusted when it was last looked at.
     pub(crate) valid_until: Duration,
+    /// Whether it could be trusted then.
+    held: bool,
     guard: Weak<Guard>,
 }
 
@@ -116,10 +118,16 @@ impl View {
         hold.guard.upgrade().is_some_and(|guard| guard.is_held())
     }
 
-    /// The holds of a name that may be trusted now.
+    /// The same by what was seen of it last; asking costs more, and this is looked at after every step.
+    #[must_use]
+    pub(crate) fn seems_valid(&self, hold: &LiveHold) -> bool {
+        hold.held && self.clock_says(hold.process) < hold.valid_until
+    }
+
+    /// The holds of a name that seem valid now.
     pub(crate) fn valid_holds<'a>(&'a self, name: &'a str) -> impl Iterator<Item = (Hold, &'a LiveHold)> + 'a {
         let of_name = self.holds.iter().filter(move |(_, hold)| &*hold.name == name);
-        of_name.filter(|(_, hold)| self.is_valid(hold)).map(|(id, hold)| (*id, hold))
+        of_name.filter(|(_, hold)| self.seems_valid(hold)).map(|(id, hold)| (*id, hold))
     }
 
     /// Whether no fault disturbs calls, and none did within this time.
@@ -215,6 +223,7 @@ impl Recorder {
             terms,
             since: now,
             valid_until,
+            held: guard.is_held(),
             guard: Arc::downgrade(guard),
         };
         state.view.holds.insert(hold, live);
@@ -323,7 +332,6 @@ impl State {
             _ => {}
         }
         (now, &event).hash(&mut self.hash);
-        self.refresh();
         for invariant in &mut self.invariants {
             if let Err(what) = invariant.see(&event, &self.view) {
                 let id = invariant.id();
@@ -354,7 +362,8 @@ impl State {
         let View { holds, clocks, now, .. } = &mut self.view;
         for hold in holds.values_mut() {
             let remaining = hold.guard.upgrade().map_or(Duration::ZERO, |guard| guard.remaining());
-            if !remaining.is_zero() {
+            hold.held = !remaining.is_zero();
+            if hold.held {
                 hold.valid_until = clocks[hold.process].says(*now) + remaining;
             }
         }

@@ -69,6 +69,12 @@ fn ms(at: u64) -> Moment {
     Moment::from_millis(1_000_000 + at)
 }
 
+/// The first whole millisecond at or after a moment.
+fn millis(moment: Moment) -> u64 {
+    let since = moment.since(ms(0));
+    u64::try_from(since.as_millis()).unwrap() + u64::from(since.subsec_nanos() % 1_000_000 > 0)
+}
+
 fn request(owner: u64, lease_ms: u64) -> Request {
     Request {
         subject: Subject { name: Name::new("x").unwrap(), recipe: &Reentrant },
@@ -282,4 +288,55 @@ fn a_longer_lease_goes_with_the_hold_that_asked_for_it() {
     desk.step(2_200, Event::Tick);
     let renewal = desk.sent.iter().find(|(_, call)| call.verb() == Verb::Renew);
     assert_eq!(renewal.map(|(_, call)| call.argument("lease_ms")), Some(Some("3000")));
+}
+
+#[test]
+fn an_unknown_acquire_is_bounded_from_when_it_may_still_arrive() {
+    let mut desk = Desk::new();
+    let soon = Wait::Until(ms(37));
+    desk.step(0, Event::Acquire(Id(1), Request { wait: soon, ..request(1, 900) }));
+    desk.step(37, Event::Tick);
+    let Some(Settlement::Acquired(Err(AcquireFailure::Unknown { free_within, .. }))) = desk.claim(37, 1) else {
+        panic!("its question is on its way");
+    };
+    // A stalled network holds the question back until its connection is closed, after the timeout of 3 s.
+    assert!(free_within >= Duration::from_millis(3_000 + 900 - 37), "{free_within:?}");
+}
+
+#[test]
+fn a_release_is_bounded_from_when_a_renewal_may_still_arrive() {
+    let mut desk = Desk::new();
+    desk.hold(0, 1, request(1, 3_000));
+    desk.step(1_000, Event::Tick);
+    assert_eq!(desk.sent[0].1.verb(), Verb::Renew);
+    desk.release(1_500, 1, 2);
+    desk.step(4_500, Event::Tick);
+    let Some(Settlement::Released(Err(failure))) = desk.claim(4_500, 2) else {
+        panic!("nothing was answered within the timeout");
+    };
+    assert!(failure.free_within >= Duration::from_millis(3_000), "{:?}", failure.free_within);
+}
+
+#[test]
+fn a_failed_renewal_is_tried_again_in_time_whatever_its_holds_do_meanwhile() {
+    let mut desk = Desk::new();
+    for hold in 1..=9 {
+        desk.hold(hold, hold, request(1, 60_000));
+    }
+    let mut at = 20_100;
+    desk.step(at, Event::Tick);
+    for _ in 0..8 {
+        assert_eq!(desk.answer(at, refused(StoreErrorKind::Busy)).verb(), Verb::Renew);
+        at = millis(desk.engine.next_timer());
+        desk.step(at, Event::Tick);
+    }
+    desk.answer(at, refused(StoreErrorKind::Busy));
+    let retry = millis(desk.engine.next_timer());
+    assert!(retry > at + 200, "the pauses have grown");
+    for hold in 2..=8 {
+        desk.release(at + hold, hold, 100 + hold);
+        desk.answer(at + hold, Ok(Reply::Int(0)));
+    }
+    desk.step(retry, Event::Tick);
+    assert_eq!(desk.answer(retry, Ok(Reply::Int(1))).verb(), Verb::Renew, "it is sent when it was due");
 }

@@ -52,7 +52,8 @@ impl Exclusion {
         if self.breaches.excuse(name, wire) {
             return Ok(());
         }
-        let ours = view.valid_holds(name).map(|(_, hold)| &hold.wire);
+        let ours = view.holds.values().filter(|hold| *hold.name == *name && view.is_valid(hold));
+        let ours = ours.map(|hold| &hold.wire);
         let foreign = self.foreign.iter().filter(|((of, _), until)| **of == *name && **until > view.now);
         let mut others = ours.chain(foreign.map(|((_, wire), _)| wire));
         match others.find(|other| ***other != *wire && !self.breaches.excuse(name, other)) {

@@ -37,7 +37,7 @@ impl Invariant for Forced {
     }
 
     fn look(&mut self, view: &View) -> Result<(), String> {
-        self.taken.retain(|(hold, _)| view.holds.get(hold).is_some_and(|hold| view.is_valid(hold)));
+        self.taken.retain(|(hold, _)| view.holds.get(hold).is_some_and(|hold| view.seems_valid(hold)));
         for (id, taken_at) in &self.taken {
             let Some(hold) = view.holds.get(id) else { continue };
             // Once for the clock's rate, and a renewal that was on its way when the lock was taken.

@@ -47,7 +47,7 @@ impl Invariant for Losses {
 
     fn look(&mut self, view: &View) -> Result<(), String> {
         let watched = view.holds.iter().filter(|(hold, _)| self.watched.contains(hold));
-        let mut over = watched.filter(|(_, hold)| !view.is_valid(hold));
+        let mut over = watched.filter(|(_, hold)| !view.seems_valid(hold));
         over.try_for_each(|(id, hold)| in_time(view, *id, hold))
     }
 }

@@ -114,7 +114,7 @@ impl Renewals {
     fn tried_again(&self, view: &View, hold: &LiveHold) -> Result<(), String> {
         let Some(failed_at) = self.failed.get(&hold.wire) else { return Ok(()) };
         let waited = (view.now - *failed_at).saturating_sub(view.paused_since(hold.process, *failed_at));
-        if !hold.terms.watched || waited <= AGAIN_WITHIN || !view.is_valid(hold) {
+        if !hold.terms.watched || waited <= AGAIN_WITHIN || !view.seems_valid(hold) {
             return Ok(());
         }
         Err(format!("D4: a renewal of {} failed {waited:?} ago, and none followed", short(&hold.wire)))
@@ -129,7 +129,7 @@ impl Renewals {
         }
         let paused = view.paused_since(hold.process, hold.since);
         let since = self.asked.get(&hold.wire).map_or(hold.since, |asked| *asked);
-        if !paused.is_zero() || view.now.saturating_sub(since) <= third + slack || !view.is_valid(hold) {
+        if !paused.is_zero() || view.now.saturating_sub(since) <= third + slack || !view.seems_valid(hold) {
             return Ok(());
         }
         Err(format!("D1: {} was not renewed for {:?}", short(&hold.wire), view.now - since))

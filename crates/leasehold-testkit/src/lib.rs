@@ -10,6 +10,7 @@
     reason = "test code: real servers are waited for in real time, and the proxy has threads of its own"
 )]
 
+pub mod contract;
 pub mod proxy;
 pub mod servers;
 pub mod wait;

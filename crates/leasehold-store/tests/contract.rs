@@ -1,0 +1,60 @@
+//! The contract of stores, on a real server and on the embedded one.
+#![cfg(all(feature = "redis", feature = "embedded"))]
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use leasehold_store::embedded::{Embedded, Frame};
+use leasehold_store::redis::{ConnectOptions, Redis};
+use leasehold_testkit::contract::{Admin, reentrant, store};
+use leasehold_testkit::servers::RedisServer;
+
+struct Insider(Embedded);
+
+impl Admin for Insider {
+    fn tell(&self, words: &[&str]) -> String {
+        text(self.0.execute(words))
+    }
+}
+
+fn text(frame: Frame) -> String {
+    match frame {
+        Frame::Simple(text) | Frame::Error(text) => text,
+        Frame::Int(number) => number.to_string(),
+        Frame::Bulk(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+        Frame::Nil | Frame::NilArray => String::new(),
+        Frame::Array(items) => items.into_iter().map(text).collect::<Vec<_>>().join("\n"),
+    }
+}
+
+fn unix_ms() -> u64 {
+    #[expect(clippy::disallowed_methods, reason = "the clock of a server in a test")]
+    let now = SystemTime::now();
+    now.duration_since(UNIX_EPOCH).unwrap().as_millis().try_into().unwrap()
+}
+
+async fn on_both(
+    name: &str,
+    on_redis: impl AsyncFn(&str, &Redis, &RedisServer),
+    on_embedded: impl AsyncFn(&str, &Embedded, &Insider),
+) {
+    println!("{name}");
+    let server = RedisServer::start();
+    let url = server.url().parse().unwrap();
+    on_redis(name, &Redis::connect(&url, ConnectOptions::default()).await.unwrap(), &server).await;
+    let embedded = Embedded::new(unix_ms);
+    on_embedded(name, &embedded, &Insider(embedded.clone())).await;
+}
+
+#[tokio::test]
+async fn both_stores_do_what_a_store_does() {
+    for name in store::NAMES {
+        on_both(name, store::run, store::run).await;
+    }
+}
+
+#[tokio::test]
+async fn both_stores_run_the_reentrant_lock() {
+    for name in reentrant::NAMES {
+        on_both(name, reentrant::run, reentrant::run).await;
+    }
+}

@@ -1,0 +1,143 @@
+//! What every store must do, one function per behaviour: each back end and each decorator runs all of them.
+//!
+//! Invariant: a behaviour uses keys that bear its name, so all of them can run on one server at once; a behaviour that
+//! is not listed does not compile.
+//! Called by: `tests/contract.rs` of the crates that have a store.
+
+/// Lists the behaviours of a module: their names, and how to run one by its name.
+macro_rules! behaviours {
+    ($($behaviour:ident,)*) => {
+        /// The names of all behaviours.
+        pub const NAMES: &[&str] = &[$(stringify!($behaviour)),*];
+
+        /// Runs one behaviour.
+        ///
+        /// # Panics
+        /// When the store does not behave so, or there is no such behaviour.
+        pub async fn run<S: leasehold_store::Store, A: $crate::contract::Admin>(name: &str, store: &S, admin: &A) {
+            let bench = $crate::contract::Bench::new(name, store, admin);
+            match name {
+                $(stringify!($behaviour) => $behaviour(&bench).await,)*
+                _ => panic!("there is no behaviour {name:?}"),
+            }
+        }
+    };
+}
+
+pub mod reentrant;
+pub mod store;
+
+use std::time::{Duration, Instant};
+
+use leasehold_proto::recipe::reentrant::SCRIPTS;
+use leasehold_proto::{Call, Channel, Reply, StoreError, Verb};
+use leasehold_store::{Heard, Store, Subscription};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+/// Longer than anything takes that is not broken.
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// Who may ask the server for anything, beside the store.
+pub trait Admin {
+    /// Executes a command and returns its reply as text: a number or a string as it is, nothing as nothing, the
+    /// elements of an array in lines, an error as its text.
+    fn tell(&self, words: &[&str]) -> String;
+}
+
+impl Admin for crate::servers::RedisServer {
+    fn tell(&self, words: &[&str]) -> String {
+        self.cli(words)
+    }
+}
+
+/// A store with an admin, and the names that one behaviour uses.
+struct Bench<'a, S, A> {
+    store: &'a S,
+    admin: &'a A,
+    lock: String,
+}
+
+impl<'a, S: Store, A: Admin> Bench<'a, S, A> {
+    fn new(behaviour: &str, store: &'a S, admin: &'a A) -> Self {
+        Self { store, admin, lock: format!("{{contract:{behaviour}}}") }
+    }
+
+    fn channel(&self) -> Channel {
+        Channel::new(&format!("redisson_lock__channel:{}", self.lock))
+    }
+
+    fn tell(&self, words: &[&str]) -> String {
+        self.admin.tell(words)
+    }
+
+    async fn run(&self, call: Call) -> Result<Reply, StoreError> {
+        self.store.run(call, LIMIT).await
+    }
+
+    /// Runs a call that must not fail.
+    async fn ask(&self, call: Call) -> Reply {
+        self.run(call).await.expect("the call succeeds")
+    }
+
+    fn call(&self, verb: Verb) -> Call {
+        let script =
+            SCRIPTS.into_iter().find(|script| script.verb == verb).expect("there is a script for this verb");
+        Call::of(script).key("lock", self.lock.as_str())
+    }
+
+    fn acquire(&self, owner: &str, lease_ms: &str) -> Call {
+        self.call(Verb::Acquire).arg("owner", owner).arg("lease_ms", lease_ms)
+    }
+
+    fn renew(&self, owner: &str, lease_ms: &str, count: &str) -> Call {
+        self.call(Verb::Renew).arg("owner", owner).arg("lease_ms", lease_ms).arg("count", count)
+    }
+
+    fn release(&self, owner: &str, remaining: &str) -> Call {
+        let call = self.call(Verb::Release).arg("owner", owner).arg("remaining", remaining);
+        call.arg("publish", "PUBLISH").arg("channel", self.channel()).arg("message", "0")
+    }
+
+    fn force_release(&self) -> Call {
+        let call = self.call(Verb::ForceRelease).arg("publish", "PUBLISH");
+        call.arg("channel", self.channel()).arg("message", "0")
+    }
+
+    fn inspect(&self, owner: &str) -> Call {
+        self.call(Verb::Inspect).arg("owner", owner)
+    }
+
+    /// Listens to the lock's channel, and waits until the server has confirmed it.
+    async fn listen(&self) -> (Subscription, UnboundedReceiver<Heard>) {
+        let (sender, mut heard) = unbounded_channel();
+        let subscription = self.store.subscribe(self.channel(), sender);
+        assert_eq!(next(&mut heard).await, Heard::Listening(self.channel()));
+        (subscription, heard)
+    }
+
+    /// How many the server counts on the lock's channel.
+    fn listeners(&self) -> String {
+        let answer = self.tell(&["PUBSUB", "NUMSUB", &self.channel().to_string()]);
+        answer.lines().last().unwrap_or_default().to_owned()
+    }
+}
+
+/// The next thing that is heard.
+async fn next(heard: &mut UnboundedReceiver<Heard>) -> Heard {
+    tokio::time::timeout(LIMIT, heard.recv())
+        .await
+        .expect("something is heard in time")
+        .expect("the store listens")
+}
+
+/// Asks again until the answer is the one that is wanted.
+async fn until<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
+    let started = Instant::now();
+    loop {
+        if let Some(answer) = ask().await {
+            return answer;
+        }
+        assert!(started.elapsed() < LIMIT, "waited in vain for {what}");
+        tokio::task::yield_now().await;
+    }
+}

@@ -8,122 +8,28 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Wake};
 use std::time::Duration;
 
-use leasehold::{Client, Guard, Lock};
+use leasehold::{Client, Guard};
 use leasehold_testkit::proxy::Proxy;
 use leasehold_testkit::servers::RedisServer;
 
+mod sources;
+#[path = "../support/mod.rs"]
 mod support;
+mod waiting;
+
 use support::{
     SOON, channel, connect, connect_through, connect_with, eventually, hold_by_hand, is_free, keys,
     listeners, ms, poll_hastily, poll_times, scripts_run, server_and_proxy, soon, tell,
 };
-
-/// How long the clients here wait for an answer.
-const TIMEOUT: Duration = ms(300);
-
-/// Every method that waits.
-#[derive(Clone, Copy, Debug)]
-enum Waiting {
-    Lock,
-    TryLock,
-    TryLockFor,
-    Run,
-    Release,
-    Ensure,
-    Lost,
-    Close,
-    Reenter,
-    IsLocked,
-    Remaining,
-    IsHeldBy,
-    HoldCount,
-    ForceUnlock,
-    Connect,
-}
-
-const ALL: [Waiting; 15] = [
-    Waiting::Lock,
-    Waiting::TryLock,
-    Waiting::TryLockFor,
-    Waiting::Run,
-    Waiting::Release,
-    Waiting::Ensure,
-    Waiting::Lost,
-    Waiting::Close,
-    Waiting::Reenter,
-    Waiting::IsLocked,
-    Waiting::Remaining,
-    Waiting::IsHeldBy,
-    Waiting::HoldCount,
-    Waiting::ForceUnlock,
-    Waiting::Connect,
-];
-
-impl Waiting {
-    /// Whether it is a guard's, which is acquired while all is well.
-    fn needs_guard(self) -> bool {
-        matches!(self, Self::Release | Self::Ensure | Self::Lost | Self::Reenter)
-    }
-
-    /// Waits in this way; how it ends does not matter here.
-    async fn wait(self, url: String, client: Client, lock: Lock, guard: Option<Guard>) {
-        let owner = client.owner();
-        match (self, guard) {
-            (Self::Lock, _) => {
-                let _ = lock.lock().await;
-            }
-            (Self::TryLock, _) => {
-                let _ = lock.try_lock().await;
-            }
-            (Self::TryLockFor, _) => {
-                let _ = lock.try_lock_for(ms(80)).await;
-            }
-            (Self::Run, _) => {
-                let _ = lock.run(async |_| tokio::task::yield_now().await).await;
-            }
-            (Self::Release, Some(guard)) => {
-                let _ = guard.release().await;
-            }
-            (Self::Ensure, Some(guard)) => {
-                let _ = guard.ensure(guard.remaining() + ms(1)).await;
-            }
-            (Self::Lost, Some(guard)) => {
-                let _ = guard.lost().await;
-            }
-            (Self::Reenter, Some(_guard)) => {
-                let _ = lock.lock().await;
-            }
-            (Self::Close, _) => {
-                let _ = client.close().await;
-            }
-            (Self::IsLocked, _) => {
-                let _ = lock.is_locked().await;
-            }
-            (Self::Remaining, _) => {
-                let _ = lock.remaining().await;
-            }
-            (Self::IsHeldBy, _) => {
-                let _ = lock.is_held_by(&owner).await;
-            }
-            (Self::HoldCount, _) => {
-                let _ = lock.hold_count(&owner).await;
-            }
-            (Self::ForceUnlock, _) => {
-                let _ = lock.force_unlock().await;
-            }
-            (Self::Connect, _) => {
-                let _ = Client::builder().timeout(TIMEOUT).connect(&url).await;
-            }
-            (_, None) => unreachable!("its guard was acquired"),
-        }
-    }
-}
+use waiting::{ALL, TIMEOUT};
 
 /// Drops every kind of wait after 0, 1, 2, ... polls, until it completes, with a fault that begins before the first
 /// poll and ends after the drop; then looks at what is left.
 async fn drop_everything_everywhere(begin: impl Fn(&Proxy), end: impl Fn(&Proxy)) {
     let (server, proxy) = server_and_proxy();
     let other = connect(&server).await;
+    let connections = connections_of(&server);
+    let mut dropped = 0;
     for waiting in ALL {
         for polls in 0.. {
             assert!(polls < 20, "{waiting:?} completes");
@@ -144,11 +50,28 @@ async fn drop_everything_everywhere(begin: impl Fn(&Proxy), end: impl Fn(&Proxy)
             if outcome.is_some() {
                 break;
             }
+            dropped += 1;
         }
     }
     eventually("every key to go", || keys(&server) == 0).await;
-    eventually("every subscription to end", || listeners(&server, "job") == 0).await;
-    eventually("every connection but one to end", || proxy.connections() == 0).await;
+    eventually("every subscription to end", || subscriptions(&server) == 0).await;
+    eventually("every connection through the proxy to end", || proxy.connections() == 0).await;
+    // The witness has its own still, and nobody else has any.
+    eventually("every connection at the server to end", || connections_of(&server) <= connections + 1).await;
+    assert!(dropped > ALL.len(), "hardly anything waited");
+    println!("{} methods, dropped {dropped} times while they waited", ALL.len());
+}
+
+/// How many channels and patterns anybody listens to.
+fn subscriptions(server: &RedisServer) -> usize {
+    let channels = server.cli(&["PUBSUB", "CHANNELS"]).lines().filter(|line| !line.is_empty()).count();
+    let patterns: usize = server.cli(&["PUBSUB", "NUMPAT"]).parse().unwrap();
+    channels + patterns
+}
+
+/// How many clients the server has, the one that asks included.
+fn connections_of(server: &RedisServer) -> usize {
+    server.cli(&["CLIENT", "LIST"]).lines().filter(|line| !line.is_empty()).count()
 }
 
 #[tokio::test]

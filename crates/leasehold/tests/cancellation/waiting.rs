@@ -1,0 +1,118 @@
+//! Every public method that waits, each as a case.
+//!
+//! Invariant: a case says the name of its method, as the library's sources have it; `sources` compares the two.
+
+use std::time::Duration;
+
+use leasehold::{Client, Guard, Lock, owner};
+use leasehold_store::TokioRuntime;
+use leasehold_store::redis::{ConnectOptions, Redis, ServerUrl};
+
+use crate::support::ms;
+
+/// How long the clients here wait for an answer.
+pub(crate) const TIMEOUT: Duration = ms(300);
+
+/// The cases, each with the name of its method.
+macro_rules! cases {
+    ($($case:ident => $method:literal,)*) => {
+        /// A way to wait.
+        #[derive(Clone, Copy, Debug)]
+        pub(crate) enum Waiting {
+            $($case,)*
+        }
+
+        /// All ways to wait.
+        pub(crate) const ALL: &[Waiting] = &[$(Waiting::$case,)*];
+
+        impl Waiting {
+            /// The method, qualified by its type or module.
+            pub(crate) const fn method(self) -> &'static str {
+                match self {
+                    $(Self::$case => $method,)*
+                }
+            }
+        }
+    };
+}
+
+cases! {
+    Lock => "Lock::lock",
+    Reenter => "Lock::lock",
+    TryLock => "Lock::try_lock",
+    TryLockFor => "Lock::try_lock_for",
+    Run => "Lock::run",
+    Scope => "owner::scope",
+    Release => "Guard::release",
+    Ensure => "Guard::ensure",
+    Lost => "Guard::lost",
+    IsLocked => "Lock::is_locked",
+    Remaining => "Lock::remaining",
+    IsHeldBy => "Lock::is_held_by",
+    HoldCount => "Lock::hold_count",
+    ForceUnlock => "Lock::force_unlock",
+    Close => "Client::close",
+    Connect => "ClientBuilder::connect",
+    ConnectByDefault => "Client::connect",
+    ConnectOver => "ClientBuilder::connect_over",
+}
+
+impl Waiting {
+    /// Whether it is a guard's, which is acquired while all is well.
+    pub(crate) fn needs_guard(self) -> bool {
+        matches!(self, Self::Release | Self::Ensure | Self::Lost | Self::Reenter)
+    }
+
+    /// Waits in this way; how it ends does not matter here.
+    pub(crate) async fn wait(self, url: String, client: Client, lock: Lock, guard: Option<Guard>) {
+        match self {
+            Self::Lock | Self::Reenter => drop(lock.lock().await),
+            Self::TryLock => drop(lock.try_lock().await),
+            Self::TryLockFor => drop(lock.try_lock_for(ms(80)).await),
+            Self::Run => drop(lock.run(async |_| tokio::task::yield_now().await).await),
+            Self::Scope => nested(&client.lock("job")).await,
+            Self::IsLocked => drop(lock.is_locked().await),
+            Self::Remaining => drop(lock.remaining().await),
+            Self::IsHeldBy => drop(lock.is_held_by(&client.owner()).await),
+            Self::HoldCount => drop(lock.hold_count(&client.owner()).await),
+            Self::ForceUnlock => drop(lock.force_unlock().await),
+            Self::Close => {
+                let _ = client.close().await;
+            }
+            Self::Connect => drop(Client::builder().timeout(TIMEOUT).connect(&url).await),
+            Self::ConnectByDefault => drop(Client::connect(&url).await),
+            Self::ConnectOver => drop(over(url).await),
+            Self::Release | Self::Ensure | Self::Lost => {
+                self.wait_with(guard.expect("its guard was acquired")).await;
+            }
+        }
+    }
+
+    async fn wait_with(self, guard: Guard) {
+        match self {
+            Self::Release => drop(guard.release().await),
+            Self::Ensure => drop(guard.ensure(guard.remaining() + ms(1)).await),
+            _ => {
+                let _ = guard.lost().await;
+            }
+        }
+    }
+}
+
+/// Two holds of the owner of a scope.
+async fn nested(lock: &Lock) {
+    owner::scope(async {
+        let outer = lock.lock().await;
+        let inner = lock.lock().await;
+        drop((outer, inner));
+    })
+    .await;
+}
+
+/// A client over a store of one's own, which is the usual one.
+async fn over(url: String) -> Result<Client, leasehold::ConnectError> {
+    let builder = Client::builder().timeout(TIMEOUT);
+    let options = ConnectOptions::default().timeout(TIMEOUT);
+    let open = async move || Redis::connect(&ServerUrl::parse(&url).expect("it is a URL"), options).await;
+    builder.connect_over(&TokioRuntime, "the server", open).await
+}

@@ -8,6 +8,8 @@ use crate::random::Random;
 pub(crate) struct Generator {
     pub(crate) random: Random,
     now_ms: u64,
+    /// The kind of key that the present command is for.
+    group: char,
 }
 
 /// The commands and the kinds of their arguments: `k` key, `f` field or member, `v` value, `i` integer, `t` a short time,
@@ -124,7 +126,7 @@ const WEIRD: &[&str] = &[
 
 impl Generator {
     pub(crate) const fn new(random: Random) -> Self {
-        Self { random, now_ms: 0 }
+        Self { random, now_ms: 0, group: 's' }
     }
 
     pub(crate) fn command(&mut self, now_ms: u64) -> Vec<Vec<u8>> {
@@ -155,6 +157,11 @@ impl Generator {
     fn shaped(&mut self) -> Vec<Vec<u8>> {
         let shape = self.random.pick(SHAPES);
         let (name, kinds) = shape.split_once(' ').unwrap();
+        self.group = match name.as_bytes() {
+            [kind @ (b'h' | b'z' | b'l' | b'r'), ..] => char::from(*kind).to_ascii_lowercase(),
+            [b'g' | b's' | b'i' | b'd', ..] if name != "del" => 's',
+            _ => ['h', 'z', 'l', 's'][self.random.below(4)],
+        };
         let name = if self.random.one_in(4) { name.to_uppercase() } else { name.to_owned() };
         let mut words = vec![name.into_bytes()];
         let kinds = kinds.as_bytes();
@@ -188,7 +195,12 @@ impl Generator {
         let random = &mut self.random;
         match kind {
             // Most keys have a kind of their own, so that most commands find what they are for.
-            b'k' => format!("k:{}", random.below(14)),
+            b'k' => {
+                let group =
+                    if random.one_in(12) { ['h', 'z', 'l', 's'][random.below(4)] } else { self.group };
+                let group = if group == 'r' { 'l' } else { group };
+                format!("k:{group}{}", random.below(4))
+            }
             b'f' => ["a", "b", "c", "d", "e", "1", "", "ünï"][random.below(8)].to_owned(),
             b'v' => ["v", "w", "10", "-3", "0", "3.5", "x y", "\r\n\0"][random.below(8)].to_owned(),
             b'i' => ["0", "1", "-1", "2", "-2", "5", "100", "-100"][random.below(8)].to_owned(),
@@ -286,9 +298,8 @@ impl Generator {
     fn shipped(&mut self) -> Vec<Vec<u8>> {
         let script = SCRIPTS[self.random.below(SCRIPTS.len())];
         let mut words: Vec<Vec<u8>> = vec![b"EVAL".to_vec(), script.source().into(), b"1".to_vec()];
-        let keys = if self.random.one_in(4) { 14 } else { 4 };
-        let key = self.random.below(keys);
-        words.push(format!("k:{key}").into_bytes());
+        let group = if self.random.one_in(12) { ['z', 'l', 's'][self.random.below(3)] } else { 'h' };
+        words.push(format!("k:{group}{}", self.random.below(4)).into_bytes());
         for name in &script.header().args {
             let random = &mut self.random;
             let value = match *name {

@@ -151,7 +151,7 @@ const JOINTS: &[&str] = &[
 /// An EVAL of a random script.
 pub(crate) fn script(generator: &mut Generator) -> Vec<Vec<u8>> {
     let mut text = String::from("local r, q\n");
-    let key = format!("k:{}", generator.random.below(14));
+    let key = format!("k:{}{}", ['h', 'z', 'l', 's'][generator.random.below(4)], generator.random.below(4));
     let argument = ["1", "5", "abc", "-3", "", "2.5"][generator.random.below(6)];
     for _ in 0..generator.random.below(4) {
         text += generator.random.pick(JOINTS);

@@ -26,7 +26,7 @@ use real::Real;
 
 const SEED: u64 = 0x1ea5_e401d;
 const COMMANDS: u64 = 100_000;
-const BATCH: usize = 16;
+const BATCH: usize = 40;
 
 /// What was seen.
 #[derive(Debug, Default)]

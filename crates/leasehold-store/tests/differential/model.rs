@@ -1,6 +1,7 @@
 //! The embedded server, following the real one.
 
-use std::collections::VecDeque;
+use std::cell::RefCell;
+use std::collections::{HashMap, VecDeque};
 
 use leasehold_store::embedded::{Database, Ear, Entry, Frame, Message};
 
@@ -163,10 +164,17 @@ fn differs(database: &mut Database, now_ms: u64, theirs: &[Plain]) -> Option<Str
 
 /// As replies write it.
 fn score_text(score: f64) -> Vec<u8> {
+    thread_local! {
+        static KNOWN: RefCell<HashMap<u64, Vec<u8>>> = RefCell::default();
+    }
+    KNOWN.with_borrow_mut(|known| known.entry(score.to_bits()).or_insert_with(|| ask_for_text(score)).clone())
+}
+
+fn ask_for_text(score: f64) -> Vec<u8> {
     let mut database = Database::new();
-    let words = ["ZADD", "k", &format!("{score:?}"), "m"].map(|word| word.as_bytes().to_vec());
-    database.execute(0, &words);
-    match database.execute(0, &["ZSCORE", "k", "m"].map(|word| word.as_bytes().to_vec())).reply {
+    let words = |words: &[&str]| words.iter().map(|word| word.as_bytes().to_vec()).collect::<Vec<_>>();
+    database.execute(0, &words(&["ZADD", "k", &format!("{score:?}"), "m"]));
+    match database.execute(0, &words(&["ZSCORE", "k", "m"])).reply {
         Frame::Bulk(text) => text,
         other => panic!("{score}: {other:?}"),
     }

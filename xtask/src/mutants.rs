@@ -70,8 +70,10 @@ mutants! {
     "an unclaimed grant is kept":
         TICKET, "self.timers.set(Timer::Unclaimed(id), now + claim_within);" => "let _ = claim_within;"
     "a grant past its validity is accepted":
-        QUEUE, "if now < question.lease.valid_until(question.sent_at) {" => "if now >= question.sent_at {"
-    "a lost grant is claimed":
+        QUEUE, "if now < question.lease.valid_until(question.sent_at) {" => "if now >= question.sent_at {";
+        TENURE, "let lost = self.tenures.get(&wire).is_none_or(|tenure| tenure.lost.is_some());" => "let lost = false;"
+    "a lost grant is claimed, however late":
+        TICKET, "self.timers.set(Timer::Unclaimed(id), now + claim_within);" => "let _ = claim_within;";
         TENURE, "let lost = self.tenures.get(&wire).is_none_or(|tenure| tenure.lost.is_some());" => "let lost = false;"
     "a wait has no deadline":
         QUEUE, "            self.timers.set(Timer::Deadline(id), deadline);" => "            let _ = deadline;"

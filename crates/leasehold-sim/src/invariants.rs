@@ -5,6 +5,7 @@
 //! Called by: the recorder, with every event.
 
 mod breaches;
+mod claims;
 mod deadlines;
 mod errors;
 mod exclusion;
@@ -48,6 +49,7 @@ pub(crate) fn all() -> Vec<Box<dyn Invariant>> {
         Box::new(writes::Writes),
         Box::new(deadlines::Deadlines::default()),
         Box::new(errors::Errors::default()),
+        Box::new(claims::Claims::default()),
         Box::new(renewals::Renewals::default()),
         Box::new(losses::Losses::default()),
         Box::new(forced::Forced::default()),

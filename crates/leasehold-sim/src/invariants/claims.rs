@@ -1,0 +1,78 @@
+//! Rule 6: a grant that nobody claims is given back after a third of its lease, so that a future which is not polled
+//! blocks nobody for long.
+//!
+//! Invariant: judged only while nothing disturbs calls and the client's driver runs.
+//! Called by: the recorder.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_proto::Verb;
+
+use super::Invariant;
+use crate::fault::Kind;
+use crate::history::{By, Event, Wire, short};
+use crate::recorder::View;
+
+/// The longest that a grant may wait for its claim, whatever its lease.
+const LONGEST: Duration = Duration::from_secs(5);
+
+#[derive(Default)]
+pub(super) struct Claims {
+    unclaimed: BTreeMap<Wire, Grant>,
+}
+
+struct Grant {
+    name: Arc<str>,
+    process: usize,
+    at: Duration,
+    within: Duration,
+}
+
+impl Invariant for Claims {
+    fn id(&self) -> &'static str {
+        "G5 L"
+    }
+
+    fn see(&mut self, event: &Event, view: &View) -> Result<(), String> {
+        match event {
+            Event::Executed { verb: Verb::Acquire, name, wire, by: By::Process(process), before, after, .. }
+                if !before.is_held_by(wire) && after.is_held_by(wire) =>
+            {
+                let says = view.server_clock.says(view.now);
+                let lease = Duration::from_millis(after.expires_at_ms.unwrap_or_default()).saturating_sub(says);
+                let trip = view.plan.latency_max * 8 + Duration::from_millis(50);
+                let within = (lease / 3).min(LONGEST).mul_f64(1.01) + trip;
+                let grant = Grant { name: Arc::clone(name), process: *process, at: view.now, within };
+                self.unclaimed.insert(Arc::clone(wire), grant);
+            }
+            Event::Executed { name, after, .. } => {
+                self.unclaimed.retain(|wire, grant| grant.name != *name || after.is_held_by(wire));
+            }
+            Event::Claimed { wire, .. } => {
+                self.unclaimed.remove(wire);
+            }
+            Event::Killed { process } => self.unclaimed.retain(|_, grant| grant.process != *process),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn look(&mut self, view: &View) -> Result<(), String> {
+        for (wire, Grant { name, process, at, within }) in &self.unclaimed {
+            let took = view.now - *at;
+            let disturbed = !view.is_quiet_for(took + view.plan.timeout + Duration::from_secs(2));
+            if took > *within && !disturbed && !stands_still(view, *process, *at) {
+                return Err(format!("{} has had {name} for {took:?}, and nobody has claimed it", short(wire)));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a process, and not only its users, stood still since then.
+fn stands_still(view: &View, process: usize, since: Duration) -> bool {
+    let mut pauses = view.plan.faults.iter().filter(|fault| fault.kind == Kind::Pause && fault.process == process);
+    pauses.any(|fault| fault.begins <= view.now && fault.ends() >= since)
+}

@@ -14,6 +14,7 @@ mod refusal;
 pub mod runtime;
 pub mod store;
 pub mod tokio_runtime;
+pub mod url;
 
 pub use runtime::{Alarm, Runtime};
 pub use store::{Heard, Store, Subscription};

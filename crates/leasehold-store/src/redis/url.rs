@@ -10,6 +10,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+pub use crate::url::UrlError;
+
 /// Where a server is and how to log in: `redis://[[user]:password@]host[:port][/db]` or
 /// `unix:///path/to.sock[?db=n&user=name&pass=word]`.
 ///
@@ -50,54 +52,6 @@ pub enum Address {
 pub(super) struct Credentials {
     pub(super) user: Option<String>,
     pub(super) password: String,
-}
-
-/// Why a URL was refused.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum UrlError {
-    /// There is no `scheme://` in front.
-    #[error("the URL does not begin with a scheme such as `redis://`")]
-    NoScheme,
-    /// A scheme of the family that needs another feature or a later version.
-    #[error("`{scheme}://` is not available in this build")]
-    NotBuiltIn {
-        /// The scheme.
-        scheme: &'static str,
-    },
-    /// A scheme that is none of the family.
-    #[error("`{scheme}://` is not a scheme of a lock server; `redis://` and `unix://` are")]
-    UnknownScheme {
-        /// The scheme, in lower case.
-        scheme: String,
-    },
-    /// No host between `redis://` and the port or the end.
-    #[error("the URL has no host")]
-    NoHost,
-    /// The host has characters that no host has, or brackets around something that is no IPv6 address.
-    #[error("the URL's host is not a host name or address")]
-    BadHost,
-    /// The port is not a number from 1 to 65535.
-    #[error("the URL's port is not a number from 1 to 65535")]
-    BadPort,
-    /// The database is not a number.
-    #[error("the URL's database is not a number")]
-    BadDatabase,
-    /// A user name without a password.
-    #[error("the URL has a user but no password")]
-    NoPassword,
-    /// A `/`, `?` or `#` in the user or password that is not percent-encoded.
-    #[error("the URL's user or password has a `/`, `?` or `#` that must be percent-encoded")]
-    UnescapedCredentials,
-    /// A `%` that is not followed by two hex digits, or bytes that are not UTF-8 when decoded.
-    #[error("the URL has a percent escape that is not UTF-8 text")]
-    BadEscape,
-    /// `unix://` without an absolute path.
-    #[error("the URL has no absolute path to a socket")]
-    NoPath,
-    /// A parameter that is not known for this scheme, or a fragment.
-    #[error("the URL has a parameter that is not known for its scheme")]
-    UnknownParameter,
 }
 
 impl ServerUrl {
@@ -217,10 +171,10 @@ mod tests {
             ("localhost:6379", UrlError::NoScheme),
             ("hunter2 ://x", UrlError::NoScheme),
             ("http://h", UrlError::UnknownScheme { scheme: "http".into() }),
-            ("rediss://h", UrlError::NotBuiltIn { scheme: "rediss" }),
-            ("redis+sentinel://h", UrlError::NotBuiltIn { scheme: "redis+sentinel" }),
-            ("redis+cluster://h", UrlError::NotBuiltIn { scheme: "redis+cluster" }),
-            ("memory://", UrlError::NotBuiltIn { scheme: "memory" }),
+            ("rediss://h", UrlError::NotBuiltIn { scheme: "rediss", feature: None }),
+            ("redis+sentinel://h", UrlError::NotBuiltIn { scheme: "redis+sentinel", feature: None }),
+            ("redis+cluster://h", UrlError::NotBuiltIn { scheme: "redis+cluster", feature: None }),
+            ("memory://", UrlError::NotBuiltIn { scheme: "memory", feature: Some("embedded") }),
             ("redis://", UrlError::NoHost),
             ("redis://:6379", UrlError::NoHost),
             ("redis://u:p@:6379", UrlError::NoHost),

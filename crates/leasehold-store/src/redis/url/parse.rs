@@ -6,31 +6,15 @@
 use std::net::Ipv6Addr;
 
 use super::{Address, Credentials, ServerUrl, UrlError};
+use crate::url::Scheme;
 
 const DEFAULT_PORT: u16 = 6379;
 
-/// Schemes that the family of URLs has and this build does not serve.
-const NOT_BUILT_IN: [&str; 4] = ["rediss", "redis+sentinel", "redis+cluster", "memory"];
-
 pub(super) fn url(text: &str) -> Result<ServerUrl, UrlError> {
-    let (scheme, rest) = text.split_once("://").ok_or(UrlError::NoScheme)?;
-    match scheme.to_ascii_lowercase().as_str() {
-        "redis" => tcp(rest),
-        "unix" => unix(rest),
-        other => Err(refuse(other)),
-    }
-}
-
-fn refuse(scheme: &str) -> UrlError {
-    if let Some(scheme) = NOT_BUILT_IN.into_iter().find(|known| *known == scheme) {
-        return UrlError::NotBuiltIn { scheme };
-    }
-    // What stands before `://` may also be a password that was pasted in the wrong place.
-    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
-    if scheme.starts_with(|c: char| c.is_ascii_alphabetic()) && scheme.chars().all(allowed) {
-        UrlError::UnknownScheme { scheme: scheme.into() }
-    } else {
-        UrlError::NoScheme
+    match Scheme::split(text)? {
+        (Scheme::Redis, rest) => tcp(rest),
+        (Scheme::Unix, rest) => unix(rest),
+        (scheme @ Scheme::Memory, _) => Err(scheme.not_built_in()),
     }
 }
 

@@ -1,0 +1,171 @@
+//! The family of URLs: which scheme is whose.
+//!
+//! Invariant: the same whatever back ends are built in. No error repeats the URL's text but its scheme: the rest might
+//! be a password.
+//! Called by: the client, with what the user wrote; the back ends, which read what stands behind their scheme.
+
+use std::fmt;
+
+/// What stands before `://`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Scheme {
+    /// A Redis server on a port of a host.
+    Redis,
+    /// A Redis server at a socket in the file system.
+    Unix,
+    /// A server in the process.
+    Memory,
+}
+
+/// Why a URL was refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum UrlError {
+    /// There is no `scheme://` in front.
+    #[error("the URL does not begin with a scheme such as `redis://`")]
+    NoScheme,
+    /// A scheme of the family that needs another feature or a later version.
+    #[error("`{scheme}://` is not available in this build{}", Hint(*feature))]
+    NotBuiltIn {
+        /// The scheme.
+        scheme: &'static str,
+        /// The feature of the crate `leasehold` that brings it; none when no version has it yet.
+        feature: Option<&'static str>,
+    },
+    /// A scheme that is none of the family.
+    #[error("`{scheme}://` is not a scheme of a lock server; `redis://`, `unix://` and `memory://` are")]
+    UnknownScheme {
+        /// The scheme, in lower case.
+        scheme: String,
+    },
+    /// No host between `redis://` and the port or the end.
+    #[error("the URL has no host")]
+    NoHost,
+    /// The host has characters that no host has, or brackets around something that is no IPv6 address.
+    #[error("the URL's host is not a host name or address")]
+    BadHost,
+    /// The port is not a number from 1 to 65535.
+    #[error("the URL's port is not a number from 1 to 65535")]
+    BadPort,
+    /// The database is not a number.
+    #[error("the URL's database is not a number")]
+    BadDatabase,
+    /// A user name without a password.
+    #[error("the URL has a user but no password")]
+    NoPassword,
+    /// A `/`, `?` or `#` in the user or password that is not percent-encoded.
+    #[error("the URL's user or password has a `/`, `?` or `#` that must be percent-encoded")]
+    UnescapedCredentials,
+    /// A `%` that is not followed by two hex digits, or bytes that are not UTF-8 when decoded.
+    #[error("the URL has a percent escape that is not UTF-8 text")]
+    BadEscape,
+    /// `unix://` without an absolute path.
+    #[error("the URL has no absolute path to a socket")]
+    NoPath,
+    /// A parameter that is not known for this scheme, or a fragment.
+    #[error("the URL has a parameter that is not known for its scheme")]
+    UnknownParameter,
+    /// The name of a store in memory has something else than letters, digits, `-`, `_` and `.` in it.
+    #[error("the URL's name of a store in memory is not made of letters, digits, `-`, `_` and `.`")]
+    BadStoreName,
+}
+
+/// Schemes that the family of URLs has and no version serves yet.
+const LATER: [&str; 3] = ["rediss", "redis+sentinel", "redis+cluster"];
+
+impl Scheme {
+    /// The scheme of a URL, and what stands behind its `://`.
+    ///
+    /// # Errors
+    /// [`UrlError`] when there is no scheme, or one that no back end has.
+    pub fn split(text: &str) -> Result<(Self, &str), UrlError> {
+        let (scheme, rest) = text.split_once("://").ok_or(UrlError::NoScheme)?;
+        match scheme.to_ascii_lowercase().as_str() {
+            "redis" => Ok((Self::Redis, rest)),
+            "unix" => Ok((Self::Unix, rest)),
+            "memory" => Ok((Self::Memory, rest)),
+            other => Err(refuse(other)),
+        }
+    }
+
+    /// The error for a build without its back end.
+    #[must_use]
+    pub const fn not_built_in(self) -> UrlError {
+        let (scheme, feature) = match self {
+            Self::Redis => ("redis", "redis"),
+            Self::Unix => ("unix", "redis"),
+            Self::Memory => ("memory", "embedded"),
+        };
+        UrlError::NotBuiltIn { scheme, feature: Some(feature) }
+    }
+}
+
+/// The name in `memory://name`; none in `memory://`.
+///
+/// # Errors
+/// [`UrlError::BadStoreName`] for anything but letters, digits, `-`, `_` and `.`.
+pub fn store_name(rest: &str) -> Result<Option<&str>, UrlError> {
+    let allowed = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.');
+    match rest {
+        "" => Ok(None),
+        name if name.chars().all(allowed) => Ok(Some(name)),
+        _ => Err(UrlError::BadStoreName),
+    }
+}
+
+fn refuse(scheme: &str) -> UrlError {
+    if let Some(scheme) = LATER.into_iter().find(|known| *known == scheme) {
+        return UrlError::NotBuiltIn { scheme, feature: None };
+    }
+    // What stands before `://` may also be a password that was pasted in the wrong place.
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
+    if scheme.starts_with(|c: char| c.is_ascii_alphabetic()) && scheme.chars().all(allowed) {
+        UrlError::UnknownScheme { scheme: scheme.into() }
+    } else {
+        UrlError::NoScheme
+    }
+}
+
+/// Which feature to switch on.
+struct Hint(Option<&'static str>);
+
+impl fmt::Display for Hint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.map_or(Ok(()), |feature| {
+            write!(f, "; switch on the feature `{feature}` of the crate `leasehold`")
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scheme_is_read_in_any_case_and_the_rest_is_left_alone() {
+        assert_eq!(Scheme::split("REDIS://H/1"), Ok((Scheme::Redis, "H/1")));
+        assert_eq!(Scheme::split("unix:///S"), Ok((Scheme::Unix, "/S")));
+        assert_eq!(Scheme::split("Memory://Orders"), Ok((Scheme::Memory, "Orders")));
+    }
+
+    #[test]
+    fn a_store_in_memory_may_have_a_name() {
+        assert_eq!(store_name(""), Ok(None));
+        assert_eq!(store_name("orders-2.test_a"), Ok(Some("orders-2.test_a")));
+        for text in ["/", "a/b", "a?b=1", "me:secret@host", "a b", "ä"] {
+            assert_eq!(store_name(text), Err(UrlError::BadStoreName), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_error_says_which_feature_to_switch_on() {
+        let shown = |text: &str| match Scheme::split(text) {
+            Ok((scheme, _)) => scheme.not_built_in().to_string(),
+            Err(error) => error.to_string(),
+        };
+        let hint = "is not available in this build; switch on the feature";
+        assert_eq!(shown("memory://"), format!("`memory://` {hint} `embedded` of the crate `leasehold`"));
+        assert_eq!(shown("unix:///s"), format!("`unix://` {hint} `redis` of the crate `leasehold`"));
+        assert_eq!(shown("rediss://h"), "`rediss://` is not available in this build");
+    }
+}

@@ -48,11 +48,23 @@ impl Client {
         Self { handle }
     }
 
-    /// Connects to `redis://[user:password@]host[:port][/db]` or `unix:///path/to.sock`.
+    #[cfg(feature = "embedded")]
+    pub(crate) const fn handle(&self) -> &Arc<Handle> {
+        &self.handle
+    }
+
+    /// Connects to `redis://[user:password@]host[:port][/db]` or `unix:///path/to.sock`, or to a server in this process:
+    /// `memory://` or `memory://name`.
+    ///
+    /// A server in the process (feature `embedded`) is for trying things out and for tests: it excludes nobody in
+    /// another process, and what it holds is gone with its last client. `memory://` is a new one for each client,
+    /// `memory://orders` the same one for all clients of the process that name it. For tests that let time pass, and
+    /// let things go wrong, see [`testing`](crate::testing).
     ///
     /// # Errors
-    /// [`ConnectError`] when the URL cannot be used, or the server cannot be reached, refuses the password, is not
-    /// ready to serve or is no Redis at all; at the latest after the timeout of 3 s. No error repeats the password.
+    /// [`ConnectError`] when the URL cannot be used, or needs a feature that is not switched on; or when the server
+    /// cannot be reached, refuses the password, is not ready to serve or is no Redis at all; at the latest after the
+    /// timeout of 3 s. No error repeats the password.
     ///
     /// # Cancel safety
     /// Dropping the future ends the attempt; nothing is left behind.

@@ -9,9 +9,14 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 use leasehold_proto::engine::Settings;
 use leasehold_proto::{ClientId, Engine};
-pub use leasehold_store::redis::UrlError;
+#[cfg(feature = "embedded")]
+pub(crate) use leasehold_store::embedded::{BoxFuture, Embedded, Frame};
+#[cfg(feature = "redis")]
 use leasehold_store::redis::{ConnectOptions, Redis, ServerUrl};
+#[cfg(any(feature = "redis", feature = "embedded", test))]
 use leasehold_store::tokio_runtime::TokioRuntime;
+use leasehold_store::url::Scheme;
+pub use leasehold_store::url::UrlError;
 use leasehold_store::{Runtime, Store};
 use tokio::sync::oneshot;
 
@@ -20,11 +25,42 @@ use crate::error::ConnectError;
 use crate::shared::{Handle, Shared};
 
 /// Connects, and starts the driver.
+#[cfg_attr(
+    not(any(feature = "redis", feature = "embedded")),
+    expect(unused_variables, reason = "without a back end nothing can be connected to")
+)]
 pub(crate) async fn connect(url: &str, settings: Settings) -> Result<Arc<Handle>, ConnectError> {
+    match Scheme::split(url).map_err(ConnectError::Url)? {
+        #[cfg(feature = "redis")]
+        (Scheme::Redis | Scheme::Unix, _) => to_redis(url, settings).await,
+        #[cfg(feature = "embedded")]
+        (Scheme::Memory, rest) => to_memory(rest, settings).await,
+        #[cfg(not(all(feature = "redis", feature = "embedded")))]
+        (scheme, _) => Err(ConnectError::Url(scheme.not_built_in())),
+    }
+}
+
+#[cfg(feature = "redis")]
+async fn to_redis(url: &str, settings: Settings) -> Result<Arc<Handle>, ConnectError> {
     let url = ServerUrl::parse(url).map_err(ConnectError::Url)?;
     let server = url.to_string();
     let options = ConnectOptions::default().timeout(settings.timeout);
     start(&TokioRuntime, settings, server, async move || Redis::connect(&url, options).await).await
+}
+
+/// A store of this client's own, or the one of that name.
+#[cfg(feature = "embedded")]
+async fn to_memory(rest: &str, settings: Settings) -> Result<Arc<Handle>, ConnectError> {
+    let name = leasehold_store::url::store_name(rest).map_err(ConnectError::Url)?;
+    let store = name.map_or_else(|| Embedded::new(uptime_ms), |name| Embedded::named(name, uptime_ms));
+    start(&TokioRuntime, settings, format!("memory://{rest}"), async move || Ok(store)).await
+}
+
+/// The time of servers in memory: the clock by which clients trust their holds, so that a wall clock that is set takes
+/// no lock away.
+#[cfg(feature = "embedded")]
+fn uptime_ms() -> u64 {
+    TokioRuntime.now().as_nanos() / 1_000_000
 }
 
 /// Starts a driver where the runtime puts it, which opens the store there, and waits until it is open.

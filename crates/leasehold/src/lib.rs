@@ -40,6 +40,8 @@
 
 pub mod error;
 pub mod owner;
+#[cfg(feature = "embedded")]
+pub mod testing;
 
 mod client;
 mod connect;

@@ -1,0 +1,430 @@
+//! For the tests of programs that use locks: a server in the test's process, on a clock that the test moves.
+//!
+//! Invariant: nothing here takes real time. On an executor with one thread, a test that does the same steps sees the
+//! same outcome in every run.
+//! Called by: users' tests, with the feature `embedded`.
+//!
+//! ```
+//! use std::time::Duration;
+//! use leasehold::{LostReason, testing};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), leasehold::Error> {
+//! let server = testing::Server::new();
+//! let (one, other) = (server.client().await?, server.client().await?);
+//! let guard = one.lock("order:42").lock().await?;
+//!
+//! server.advance(Duration::from_secs(3600)).await; // the watchdog goes on renewing
+//! assert!(guard.is_held());
+//! assert!(other.lock("order:42").try_lock().await?.is_none());
+//!
+//! server.delete("order:42"); // somebody deletes the key; the next renewal finds out
+//! server.advance(Duration::from_secs(10)).await;
+//! assert_eq!(guard.lost().await, LostReason::Deleted);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # How it works
+//! The server is the store behind `memory://`, which runs the same scripts as Redis. Whatever a client sends is executed
+//! at once, before the call that sends it returns; what takes time is only what the test lets take time, by
+//! [`Server::advance`]: leases, renewals, waits with a deadline, and calls whose answer is lost, which end by the client's
+//! timeout. `advance` goes from timer to timer, and lets the test's tasks run after each.
+//!
+//! The clock is that of the locks alone. What else a test waits for should come from the test (a channel, a
+//! [`Server::sleep`]) rather than from a real clock.
+//!
+//! On an executor with one thread, which is what `#[tokio::test]` uses, everything is deterministic. On one with several
+//! threads it works too, but which of two tasks runs first is then that executor's choice.
+
+mod runtime;
+mod settle;
+mod world;
+
+use std::fmt;
+use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use leasehold_proto::{Applied, ClientId, Moment, StoreError, StoreErrorKind, Verb};
+
+use self::runtime::VirtualRuntime;
+use self::settle::settle;
+use self::world::World;
+use crate::client::{Client, ClientBuilder};
+use crate::connect::{self, Embedded, Frame};
+use crate::error::ConnectError;
+use crate::lock::IntoName;
+use crate::shared::Handle;
+
+/// What the server's clock says when it begins, in unix milliseconds: the year 2026.
+const SERVER_BEGINS_MS: u64 = 1_767_225_600_000;
+
+/// A server in the test's process, empty at first. A clone is the same server.
+///
+/// Its clients are [`Client`]s like any others. When the last clone is gone, their time stands still.
+///
+/// # Examples
+/// What a program does when the network fails:
+/// ```
+/// use std::time::Duration;
+/// use leasehold::{AcquireError, testing};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), leasehold::Error> {
+/// let server = testing::Server::new();
+/// let lock = server.client().await?.lock("order:42");
+/// server.set_reachable(false);
+/// assert!(matches!(lock.try_lock().await, Err(AcquireError::Store(_))));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Server(Arc<Inner>);
+
+struct Inner {
+    world: Arc<World>,
+    runtime: VirtualRuntime,
+    store: Embedded,
+    unreachable: AtomicBool,
+    loses_replies: AtomicBool,
+    members: Members,
+}
+
+type Members = Arc<Mutex<Vec<Member>>>;
+
+/// A client, and its line to the server.
+struct Member {
+    id: ClientId,
+    handle: Weak<Handle>,
+    line: Embedded,
+}
+
+/// Who holds a lock, by the server's word.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Holder {
+    /// The field of the lock's hash; that of a guard is [`Guard::wire_owner`](crate::Guard::wire_owner).
+    pub wire_owner: String,
+    /// How often it holds the lock.
+    pub hold_count: u32,
+    /// How long the lease lasts unless it is renewed; `None` when the key never expires.
+    pub remaining: Option<Duration>,
+}
+
+impl Server {
+    /// A server without keys, at the beginning of its time.
+    #[must_use]
+    pub fn new() -> Self {
+        let world = World::new();
+        let clock = Arc::clone(&world);
+        let now_ms = move || {
+            let elapsed = u64::try_from(clock.elapsed().as_millis()).unwrap_or(u64::MAX);
+            SERVER_BEGINS_MS.saturating_add(elapsed)
+        };
+        Self(Arc::new(Inner {
+            runtime: VirtualRuntime { world: Arc::clone(&world), made: Arc::default() },
+            world,
+            store: Embedded::new(now_ms),
+            unreachable: AtomicBool::new(false),
+            loses_replies: AtomicBool::new(false),
+            members: Members::default(),
+        }))
+    }
+
+    /// A new client with the default settings, as if in a process of its own.
+    ///
+    /// # Errors
+    /// [`ConnectError`] while the server is not [reachable](Self::set_reachable), or when the operating system gives no
+    /// thread.
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends the attempt; nothing is left behind.
+    pub async fn client(&self) -> Result<Client, ConnectError> {
+        self.client_with(Client::builder()).await
+    }
+
+    /// A new client with settings of its own.
+    ///
+    /// # Errors
+    /// As [`client`](Self::client), and [`ConnectError::TooShort`] for a setting below 1 ms.
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends the attempt; nothing is left behind.
+    ///
+    /// # Examples
+    /// ```
+    /// # use std::time::Duration;
+    /// # use leasehold::{Client, testing};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// let server = testing::Server::new();
+    /// let client = server.client_with(Client::builder().timeout(Duration::from_secs(1))).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn client_with(&self, builder: ClientBuilder) -> Result<Client, ConnectError> {
+        let world = Arc::clone(&self.0.world);
+        let wait = move |span| -> connect::BoxFuture<()> { Box::pin(world.sleep_until(world.now() + span)) };
+        let line = Embedded::on(Arc::clone(self.0.store.server())).waiting_with(wait);
+        line.lose_replies(self.0.loses_replies.load(Ordering::SeqCst));
+        let store = line.clone();
+        let unreachable = self.0.unreachable.load(Ordering::SeqCst);
+        let open = async move || match unreachable {
+            false => Ok(store),
+            true => Err(StoreError::new(StoreErrorKind::Unreachable, Verb::Connect, "".into(), Applied::No)),
+        };
+        let client = builder.connect_over(&self.0.runtime, "the server of this test", open).await?;
+        let handle = client.handle();
+        let member = Member { id: handle.client(), handle: Arc::downgrade(handle), line };
+        let gone: Vec<Member> = {
+            let mut members = self.0.members();
+            members.push(member);
+            members.extract_if(.., |member| member.handle.strong_count() == 0).collect()
+        };
+        self.0.world.run(move || drop(gone));
+        Ok(client)
+    }
+
+    /// Lets this much time pass: timer after timer, each followed by whatever the test's other tasks do about it.
+    ///
+    /// Nothing passes besides: a test that never calls this takes no time at all. A span of nothing lets the tasks run
+    /// that were woken, as [`settle`](Self::settle) does. Called twice at a time, both spans begin now.
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves the time where it has come to.
+    ///
+    /// # Examples
+    /// ```
+    /// # use std::time::Duration;
+    /// # use leasehold::testing;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// let server = testing::Server::new();
+    /// let month = Duration::from_secs(30 * 24 * 3600);
+    /// let guard = server.client().await?.lock("archive").lease(month).lock().await?;
+    /// server.advance(month - Duration::from_secs(1)).await;
+    /// assert!(server.holder("archive").is_some());
+    /// server.advance(Duration::from_secs(2)).await;
+    /// assert!(server.holder("archive").is_none() && !guard.is_held());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn advance(&self, span: Duration) {
+        let end = self.0.world.now() + span;
+        self.settle().await;
+        while self.0.world.pass(end) {
+            self.settle().await;
+        }
+    }
+
+    /// Lets the test's other tasks run until nothing happens any more, without any time passing.
+    ///
+    /// # Cancel safety
+    /// Cancel safe.
+    pub async fn settle(&self) {
+        settle(&self.0.world).await;
+    }
+
+    /// How much time has passed since the server was made.
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        self.0.world.elapsed()
+    }
+
+    /// Completes when this much time has passed, by [`advance`](Self::advance) in another task: for work that takes
+    /// time.
+    ///
+    /// # Cancel safety
+    /// Cancel safe.
+    pub fn sleep(&self, span: Duration) -> impl Future<Output = ()> + Send + use<> {
+        let sleep = self.0.world.sleep_until(self.now() + span);
+        // Keeps the server, without which time stands still.
+        let server = self.clone();
+        async move {
+            sleep.await;
+            drop(server);
+        }
+    }
+
+    /// Ends a lock's lease now, on the server alone, as if its clock had gone faster than its clients'. No waiter is
+    /// woken. `false` when nobody held it.
+    ///
+    /// # Panics
+    /// When the name cannot be a lock's.
+    #[track_caller]
+    pub fn expire(&self, name: impl IntoName) -> bool {
+        self.execute(&["PEXPIRE", &key(name), "0"]) == Frame::Int(1)
+    }
+
+    /// Deletes a lock's key, as a person or a flush might. No waiter is woken. `false` when nobody held it.
+    ///
+    /// # Panics
+    /// When the name cannot be a lock's.
+    #[track_caller]
+    pub fn delete(&self, name: impl IntoName) -> bool {
+        self.execute(&["DEL", &key(name)]) == Frame::Int(1)
+    }
+
+    /// Who holds a lock by the server's word; `None` when it is free.
+    ///
+    /// # Panics
+    /// When the name cannot be a lock's.
+    #[track_caller]
+    pub fn holder(&self, name: impl IntoName) -> Option<Holder> {
+        let key = key(name);
+        let Frame::Array(fields) = self.execute(&["HGETALL", &key]) else { return None };
+        let [Frame::Bulk(owner), Frame::Bulk(count), ..] = &fields[..] else { return None };
+        let Frame::Int(remaining_ms) = self.execute(&["PTTL", &key]) else { return None };
+        Some(Holder {
+            wire_owner: String::from_utf8_lossy(owner).into_owned(),
+            hold_count: String::from_utf8_lossy(count).parse().unwrap_or_default(),
+            remaining: u64::try_from(remaining_ms).ok().map(Duration::from_millis),
+        })
+    }
+
+    /// While set, calls of all clients are executed and their replies are lost: they end by the client's timeout, and
+    /// nobody knows whether they were executed.
+    pub fn lose_replies(&self, lose: bool) {
+        self.0.loses_replies.store(lose, Ordering::SeqCst);
+        self.on_lines(move |line| line.lose_replies(lose));
+    }
+
+    /// Breaks the connections of all clients, once: what is under way ends without an answer, and what is listened to is
+    /// subscribed again at once.
+    pub fn drop_connection(&self) {
+        self.on_lines(Embedded::drop_connection);
+    }
+
+    /// While not reachable, calls of all clients fail without having been executed, nothing is heard, and no client can
+    /// be made. Leases go on.
+    pub fn set_reachable(&self, reachable: bool) {
+        self.0.unreachable.store(!reachable, Ordering::SeqCst);
+        self.on_lines(move |line| line.set_reachable(reachable));
+    }
+
+    /// The connection of one client, which can be made to fail alone.
+    ///
+    /// # Panics
+    /// When the client is not one of this server's.
+    ///
+    /// # Examples
+    /// ```
+    /// # use std::time::Duration;
+    /// # use leasehold::{LostReason, testing};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// let server = testing::Server::new();
+    /// let (one, other) = (server.client().await?, server.client().await?);
+    /// let guard = one.lock("order:42").lock().await?;
+    /// server.line(&one).set_reachable(false);
+    /// server.advance(Duration::from_secs(31)).await;
+    /// assert_eq!(guard.lost().await, LostReason::Unreachable);
+    /// assert!(other.lock("order:42").try_lock().await?.is_some());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn line(&self, client: &Client) -> Line {
+        let handle = client.handle();
+        let is_it = |member: &&Member| {
+            member.id == handle.client() && std::ptr::eq(member.handle.as_ptr(), Arc::as_ptr(handle))
+        };
+        let line = self.0.members().iter().find(is_it).map(|member| member.line.clone());
+        match line {
+            Some(line) => Line { server: self.clone(), line },
+            None => panic!("{client:?} is not a client of this server"),
+        }
+    }
+
+    fn now(&self) -> Moment {
+        self.0.world.now()
+    }
+
+    fn on_lines(&self, act: impl Fn(&Embedded) + Send + 'static) {
+        let members = Arc::clone(&self.0.members);
+        self.0.world.run(move || {
+            let lines: Vec<Embedded> = locked(&members).iter().map(|member| member.line.clone()).collect();
+            lines.iter().for_each(act);
+        });
+    }
+
+    fn execute(&self, command: &[&str]) -> Frame {
+        let store = self.0.store.clone();
+        let words: Vec<String> = command.iter().map(|word| (*word).to_owned()).collect();
+        self.0.world.run(move || store.execute(&words))
+    }
+}
+
+impl Inner {
+    fn members(&self) -> MutexGuard<'_, Vec<Member>> {
+        locked(&self.members)
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let members = Arc::clone(&self.members);
+        self.world.leave(move || locked(&members).iter().any(|member| member.handle.strong_count() > 0));
+    }
+}
+
+impl Default for Server {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server").field("elapsed", &self.elapsed()).finish_non_exhaustive()
+    }
+}
+
+/// The connection of one client to the server of a test; made by [`Server::line`].
+#[derive(Clone)]
+pub struct Line {
+    server: Server,
+    line: Embedded,
+}
+
+impl Line {
+    /// As [`Server::lose_replies`], for this client.
+    pub fn lose_replies(&self, lose: bool) {
+        self.run(move |line| line.lose_replies(lose));
+    }
+
+    /// As [`Server::drop_connection`], for this client.
+    pub fn drop_connection(&self) {
+        self.run(Embedded::drop_connection);
+    }
+
+    /// As [`Server::set_reachable`], for this client.
+    pub fn set_reachable(&self, reachable: bool) {
+        self.run(move |line| line.set_reachable(reachable));
+    }
+
+    fn run(&self, act: impl FnOnce(&Embedded) + Send + 'static) {
+        let line = self.line.clone();
+        self.server.0.world.run(move || act(&line));
+    }
+}
+
+impl fmt::Debug for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Line").field("server", &self.server).finish_non_exhaustive()
+    }
+}
+
+#[track_caller]
+fn key(name: impl IntoName) -> String {
+    match name.into_name() {
+        Ok(name) => name.as_str().to_owned(),
+        Err(error) => panic!("this cannot be the name of a lock: {error}"),
+    }
+}
+
+fn locked(members: &Mutex<Vec<Member>>) -> MutexGuard<'_, Vec<Member>> {
+    members.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,69 @@
+//! Time and chance of a test's clients.
+//!
+//! Invariant: the clock is the world's; identities follow from the order in which clients are made. Nothing here knows
+//! the real time.
+//! Called by: the client, through [`Runtime`].
+
+use std::future::{Future, pending};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use leasehold_proto::Moment;
+use leasehold_store::{Alarm, Runtime};
+
+use super::world::World;
+
+/// What the clients of one world have in common.
+#[derive(Clone, Debug)]
+pub(super) struct VirtualRuntime {
+    pub(super) world: Arc<World>,
+    pub(super) made: Arc<AtomicU64>,
+}
+
+impl Runtime for VirtualRuntime {
+    type Alarm = VirtualAlarm;
+
+    fn now(&self) -> Moment {
+        self.world.now()
+    }
+
+    /// The number of the client, spread over all bits (SplitMix64), so that identities do not look alike.
+    fn random(&self) -> [u8; 16] {
+        let number = self.made.fetch_add(1, Ordering::SeqCst);
+        let [high, low] = [2 * number + 1, 2 * number + 2].map(spread);
+        (u128::from(high) << 64 | u128::from(low)).to_be_bytes()
+    }
+
+    fn start<M, D>(&self, driver: M) -> io::Result<()>
+    where
+        M: FnOnce() -> D + Send + 'static,
+        D: Future<Output = ()> + 'static,
+    {
+        self.world.start(|| Box::pin(driver()))
+    }
+
+    fn alarm(&self) -> io::Result<VirtualAlarm> {
+        Ok(VirtualAlarm(Arc::clone(&self.world)))
+    }
+}
+
+/// A timer of a driver.
+#[derive(Debug)]
+pub(super) struct VirtualAlarm(Arc<World>);
+
+impl Alarm for VirtualAlarm {
+    async fn wait_until(&mut self, at: Moment) {
+        if at == Moment::NEVER {
+            pending::<()>().await;
+        }
+        self.0.sleep_until(at).await;
+    }
+}
+
+const fn spread(number: u64) -> u64 {
+    let mut bits = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ (bits >> 31)
+}

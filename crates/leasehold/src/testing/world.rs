@@ -1,0 +1,301 @@
+//! The thread that a test's drivers live on, and the clock that they go by.
+//!
+//! Invariant: time moves by [`World::pass`] and nothing else. Who gives the drivers something to do, on whichever
+//! thread, goes on only when they have nothing left to do.
+//! Called by: the server of a test; the runtime that it gives to its clients.
+//!
+//! # How it works
+//! All drivers are tasks of one thread, which polls them in the order in which they were woken. Waking one from outside
+//! waits until all of them are at rest, as if the driver were a function that is called. So at any await point of a test
+//! nothing is under way, and what its clients do has one order: that of the test's own steps. Nothing may wake a driver
+//! while it has something locked that drivers need; the server is therefore only touched from the thread itself.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, ThreadId};
+use std::time::Duration;
+
+use leasehold_proto::Moment;
+
+/// When a world begins: late enough that everything in it can look back.
+const BEGINNING: Moment = Moment::from_millis(1_000_000_000);
+
+type Task = Pin<Box<dyn Future<Output = ()>>>;
+
+/// Time, and who is woken by it.
+pub(super) struct World {
+    now_ns: AtomicU64,
+    state: Mutex<State>,
+    /// There is something to do, or nobody left to do it for.
+    work: Condvar,
+    /// There is nothing to do.
+    rest: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    jobs: VecDeque<Job>,
+    ready: VecDeque<u64>,
+    timers: BTreeMap<(Moment, u64), Waker>,
+    last_timer: u64,
+    /// How often there was something to do.
+    turns: u64,
+    /// The thread, while there is one.
+    thread: Option<ThreadId>,
+    busy: bool,
+    /// Says whether the drivers are still wanted, once the server of the test is gone.
+    wanted: Option<Box<dyn Fn() -> bool + Send>>,
+}
+
+enum Job {
+    Start(Box<dyn FnOnce() -> Task + Send>),
+    Do(Box<dyn FnOnce() + Send>),
+}
+
+impl World {
+    pub(super) fn new() -> Arc<Self> {
+        Arc::new(Self {
+            now_ns: AtomicU64::new(BEGINNING.as_nanos()),
+            state: Mutex::default(),
+            work: Condvar::new(),
+            rest: Condvar::new(),
+        })
+    }
+
+    pub(super) fn now(&self) -> Moment {
+        Moment::from_nanos(self.now_ns.load(Ordering::SeqCst))
+    }
+
+    pub(super) fn elapsed(&self) -> Duration {
+        self.now().since(BEGINNING)
+    }
+
+    /// How often there was something to do for the drivers.
+    pub(super) fn turns(&self) -> u64 {
+        self.lock().turns
+    }
+
+    /// Makes a driver on the thread, which begins with the first one.
+    pub(super) fn start(self: &Arc<Self>, make: impl FnOnce() -> Task + Send + 'static) -> io::Result<()> {
+        {
+            let mut state = self.lock();
+            if state.thread.is_none() {
+                let world = Arc::clone(self);
+                let work = move || Hands { world, tasks: HashMap::new(), last_task: 0 }.work();
+                state.thread =
+                    Some(thread::Builder::new().name("leasehold-testing".into()).spawn(work)?.thread().id());
+            }
+        }
+        self.bring(|state| state.jobs.push_back(Job::Start(Box::new(make))));
+        Ok(())
+    }
+
+    /// Does something between two steps of the drivers, and returns when they are at rest again.
+    pub(super) fn run<T: Send + 'static>(&self, act: impl FnOnce() -> T + Send + 'static) -> T {
+        let thread = self.lock().thread;
+        if thread.is_none_or(|thread| thread == thread::current().id()) {
+            return act();
+        }
+        let made = Arc::new(Mutex::new(None));
+        let place = Arc::clone(&made);
+        let job = move || *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(act());
+        self.bring(|state| state.jobs.push_back(Job::Do(Box::new(job))));
+        let value = made.lock().unwrap_or_else(PoisonError::into_inner).take();
+        value.expect("the thread of the drivers does all jobs before it rests")
+    }
+
+    /// Lets time pass to the next timer, if one is due by `limit`, and returns when the drivers are at rest again; else
+    /// to `limit`, and says `false`.
+    pub(super) fn pass(self: &Arc<Self>, limit: Moment) -> bool {
+        let world = Arc::clone(self);
+        self.run(move || {
+            let mut due = Vec::new();
+            {
+                let mut state = world.lock();
+                let next = state.timers.first_key_value().map(|((at, _), _)| *at);
+                let now = next.map_or(limit, |at| at.min(limit)).as_nanos();
+                let now = Moment::from_nanos(world.now_ns.fetch_max(now, Ordering::SeqCst).max(now));
+                while let Some(timer) = state.timers.first_entry().filter(|timer| timer.key().0 <= now) {
+                    due.push(timer.remove());
+                }
+            }
+            let some = !due.is_empty();
+            due.into_iter().for_each(Waker::wake);
+            some
+        })
+    }
+
+    /// A wait for a moment.
+    pub(super) fn sleep_until(self: &Arc<Self>, at: Moment) -> Sleep {
+        Sleep { world: Arc::clone(self), at, timer: None }
+    }
+
+    /// Nobody moves the time any more: the thread ends when the drivers are not wanted either.
+    pub(super) fn leave(&self, wanted: impl Fn() -> bool + Send + 'static) {
+        self.bring(|state| state.wanted = Some(Box::new(wanted)));
+    }
+
+    /// Gives the thread something to do, and waits until it has done everything.
+    fn bring(&self, add: impl FnOnce(&mut State)) {
+        let mut state = self.lock();
+        add(&mut state);
+        state.turns += 1;
+        if state.thread == Some(thread::current().id()) {
+            return;
+        }
+        self.work.notify_one();
+        drop(self.rest.wait_while(state, |state| state.is_at_work()));
+    }
+
+    /// For the thread: what to do next; `None` when there is nobody to do it for.
+    fn next(&self) -> Option<Next> {
+        let mut state = self.lock();
+        loop {
+            state.busy = true;
+            if let Some(job) = state.jobs.pop_front() {
+                return Some(Next::Job(job));
+            }
+            if let Some(task) = state.ready.pop_front() {
+                return Some(Next::Poll(task));
+            }
+            if state.wanted.as_ref().is_some_and(|wanted| !wanted()) {
+                return None;
+            }
+            state.busy = false;
+            self.rest.notify_all();
+            state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn is_at_work(&self) -> bool {
+        self.thread.is_some() && (self.busy || !self.jobs.is_empty() || !self.ready.is_empty())
+    }
+}
+
+impl fmt::Debug for World {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "World({:?})", self.elapsed())
+    }
+}
+
+enum Next {
+    Job(Job),
+    Poll(u64),
+}
+
+/// What the thread has.
+struct Hands {
+    world: Arc<World>,
+    tasks: HashMap<u64, (Task, Arc<Bell>)>,
+    last_task: u64,
+}
+
+impl Hands {
+    fn work(mut self) {
+        while let Some(next) = self.world.next() {
+            match next {
+                Next::Job(Job::Do(act)) => act(),
+                Next::Job(Job::Start(make)) => {
+                    self.last_task += 1;
+                    let world = Arc::clone(&self.world);
+                    let bell = Bell { world, task: self.last_task, queued: AtomicBool::new(true) };
+                    self.tasks.insert(self.last_task, (make(), Arc::new(bell)));
+                    self.poll(self.last_task);
+                }
+                Next::Poll(task) => self.poll(task),
+            }
+        }
+    }
+
+    fn poll(&mut self, id: u64) {
+        let Some((task, bell)) = self.tasks.get_mut(&id) else { return };
+        bell.queued.store(false, Ordering::SeqCst);
+        let waker = Waker::from(Arc::clone(bell));
+        if task.as_mut().poll(&mut Context::from_waker(&waker)).is_ready() {
+            drop(self.tasks.remove(&id));
+        }
+    }
+}
+
+impl Drop for Hands {
+    /// Also when a job panicked: then nobody waits for a thread that is gone.
+    fn drop(&mut self) {
+        self.tasks.clear();
+        let left = {
+            let mut state = self.world.lock();
+            let left = std::mem::take(&mut *state);
+            (state.turns, state.last_timer) = (left.turns, left.last_timer);
+            left
+        };
+        self.world.rest.notify_all();
+        drop(left);
+    }
+}
+
+/// Wakes a driver.
+struct Bell {
+    world: Arc<World>,
+    task: u64,
+    queued: AtomicBool,
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if !self.queued.swap(true, Ordering::SeqCst) {
+            self.world.bring(|state| state.ready.push_back(self.task));
+        }
+    }
+}
+
+/// A wait for a moment. Cancel safe.
+pub(super) struct Sleep {
+    world: Arc<World>,
+    at: Moment,
+    timer: Option<u64>,
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let world = Arc::clone(&self.world);
+        let mut state = world.lock();
+        if world.now() >= self.at {
+            return Poll::Ready(());
+        }
+        let timer = *self.timer.get_or_insert_with(|| {
+            state.last_timer += 1;
+            state.last_timer
+        });
+        let known = state.timers.insert((self.at, timer), cx.waker().clone());
+        // Dropping a waker may run foreign code.
+        drop(state);
+        drop(known);
+        Poll::Pending
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        if let Some(timer) = self.timer {
+            let waker = self.world.lock().timers.remove(&(self.at, timer));
+            drop(waker);
+        }
+    }
+}

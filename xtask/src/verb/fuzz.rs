@@ -18,7 +18,7 @@ const SECONDS: u32 = 10;
 const BOUNDS: [&str; 3] = ["-rss_limit_mb=2048", "-timeout=20", "-print_final_stats=1"];
 /// What makes the compiler count the edges that an input takes, as cargo-fuzz does it. No sanitizer, which would need a
 /// nightly compiler: the code is safe, and what it must not do it asserts.
-const COVERAGE: &str = "--cfg fuzzing -Cpasses=sancov-module -Ccodegen-units=1 \
+const COVERAGE: &str = "--cfg fuzzing -Cpasses=sancov-module \
     -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
     -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares";
 

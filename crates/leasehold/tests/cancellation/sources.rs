@@ -12,7 +12,7 @@ use syn::{ImplItem, Item, ReturnType, Signature, TraitItem, Type, Visibility};
 use crate::waiting::ALL;
 
 /// Methods that wait and that no case drops, each with the reason.
-const LEFT_OUT: [(&str, &str); 0] = [];
+const LEFT_OUT: &[(&str, &str)] = &[];
 
 /// The public methods that wait, as far as they were read.
 #[derive(Default)]

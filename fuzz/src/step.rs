@@ -1,0 +1,188 @@
+//! The engine, stepped with events in any order, at any times, with replies of any shape.
+//!
+//! Invariant: callers keep their side: an id is used once, and only a claimed hold is released. Servers need not, except
+//! in the half of the inputs in which the server is a model that does what the scripts do; only there it is checked
+//! that what is trusted is held.
+//! Called by: the target `step`.
+//!
+//! # How it works
+//! Bytes choose events until they are used up. After each the promises are checked that hold for any server. Then the
+//! callers end: every ticket is given up, every hold released, the client closed; and everything must come to rest.
+
+mod server;
+mod watch;
+
+use std::time::Duration;
+
+use arbitrary::{Result, Unstructured};
+use leasehold_proto::engine::{Event, Id, Request, Settings, Subject, Wait};
+use leasehold_proto::recipe::reentrant::Reentrant;
+use leasehold_proto::{Applied, Lease, Name, Owner, Recipe};
+
+use server::{any_error, any_reply};
+use watch::Watch;
+
+/// How many events one input may have.
+const EVENTS: usize = 400;
+const NAMES: [&str; 3] = ["a", "b", "{c}d"];
+
+/// Steps an engine with what the bytes say.
+pub fn step(data: &[u8]) {
+    let mut u = Unstructured::new(data);
+    let Ok(mut watch) = begin(&mut u) else { return };
+    for _ in 0..EVENTS {
+        if u.is_empty() || event(&mut u, &mut watch).is_err() {
+            break;
+        }
+    }
+    watch.come_to_rest();
+}
+
+fn begin(u: &mut Unstructured<'_>) -> Result<Watch> {
+    let honest = u.arbitrary()?;
+    let least = Duration::from_millis(1);
+    let settings = match u.arbitrary::<bool>()? {
+        true => Settings::default(),
+        false => Settings { timeout: span(u)?.max(least), poll_interval: span(u)?.max(least) },
+    };
+    Ok(Watch::new(settings, honest))
+}
+
+/// One event of any kind.
+fn event(u: &mut Unstructured<'_>, watch: &mut Watch) -> Result<()> {
+    match u.int_in_range(0..=15)? {
+        0 | 1 => {
+            let request = request(u, watch)?;
+            let id = watch.fresh();
+            watch.acquire(id, request);
+        }
+        2 | 3 => {
+            let id = known(u, watch.waiting(), watch)?;
+            watch.claim(id);
+        }
+        4 => {
+            let id = known(u, watch.waiting(), watch)?;
+            watch.cancel(id);
+        }
+        5 => {
+            let hold = known(u, watch.holds(), watch)?;
+            let report = u.arbitrary::<bool>()?.then(|| watch.fresh());
+            watch.release(hold, report);
+        }
+        6 => {
+            let hold = known(u, watch.holds(), watch)?;
+            watch.keep(hold);
+        }
+        7 => {
+            let (hold, least) = (known(u, watch.holds(), watch)?, span(u)?);
+            let id = watch.fresh();
+            watch.ensure(id, hold, least);
+        }
+        8 => watch.pass(span(u)?),
+        9 | 10 => watch.execute(u.arbitrary()?),
+        11 | 12 => answer(u, watch)?,
+        13 => watch.hear(u.arbitrary()?),
+        14 => stranger(u, watch)?,
+        _ => rare(u, watch)?,
+    }
+    Ok(())
+}
+
+/// A reply, or the lack of one.
+fn answer(u: &mut Unstructured<'_>, watch: &mut Watch) -> Result<()> {
+    let place = u.arbitrary()?;
+    let Some(call) = watch.outstanding(place) else { return Ok(()) };
+    match u.int_in_range(0..=5)? {
+        0 => {
+            let error = any_error(u, &call, Applied::Unknown)?;
+            watch.fail(place, error);
+        }
+        1 => {
+            let error = any_error(u, &call, Applied::No)?;
+            watch.refuse(place, error);
+        }
+        2 if !watch.is_honest() => {
+            let reply = any_reply(u)?;
+            watch.lie(place, reply);
+        }
+        _ => watch.answer(place),
+    }
+    Ok(())
+}
+
+/// What others do: on the server, and on the channels.
+fn stranger(u: &mut Unstructured<'_>, watch: &mut Watch) -> Result<()> {
+    let name = *u.choose(&NAMES)?;
+    match u.int_in_range(0..=3)? {
+        0 => {
+            let lease = span(u)?;
+            watch.server_takes(name, lease);
+        }
+        1 => watch.repeat(u.arbitrary()?),
+        kind => {
+            let channel = Reentrant.channel(&a_name(name)).expect("the lock has a channel");
+            let event = if kind == 2 { Event::Listening(channel) } else { Event::Message(channel) };
+            watch.bring(event);
+        }
+    }
+    Ok(())
+}
+
+/// What happens seldom: the client ends, time makes a leap, an answer comes once more.
+fn rare(u: &mut Unstructured<'_>, watch: &mut Watch) -> Result<()> {
+    match u.int_in_range(0..=4)? {
+        0 => {
+            let id = watch.fresh();
+            watch.close(id);
+        }
+        1 => watch.pass(Duration::from_nanos(u.arbitrary()?)),
+        2 => {
+            let (place, reply) = (u.arbitrary()?, any_reply(u)?);
+            watch.answer_again(place, reply);
+        }
+        _ => watch.pass_to_next_timer(),
+    }
+    Ok(())
+}
+
+fn request(u: &mut Unstructured<'_>, watch: &Watch) -> Result<Request> {
+    let name = a_name(u.choose(&NAMES)?);
+    let wait = match u.int_in_range(0..=2)? {
+        0 => Wait::Once,
+        1 => Wait::Until(watch.now() + span(u)?),
+        _ => Wait::Forever,
+    };
+    Ok(Request {
+        subject: Subject { name, recipe: &Reentrant },
+        owner: Owner::from_number(u.int_in_range(0..=2)?),
+        lease: Lease::clamped(span(u)?),
+        watchdog: u.arbitrary()?,
+        max_renewals: u.arbitrary::<Option<u8>>()?.map(u32::from),
+        max_hold: match u.arbitrary()? {
+            true => Some(span(u)?.max(leasehold_proto::LEASE_MIN)),
+            false => None,
+        },
+        wait,
+    })
+}
+
+fn a_name(name: &str) -> Name {
+    Name::raw_redisson(name).expect("it is a name")
+}
+
+/// A length of time, most often one that matters.
+fn span(u: &mut Unstructured<'_>) -> Result<Duration> {
+    Ok(match u.int_in_range(0..=4)? {
+        0 => Duration::from_millis(u.int_in_range(0..=20)?),
+        1 => Duration::from_millis(u.arbitrary::<u16>()?.into()),
+        2 => Duration::from_secs(u.arbitrary::<u8>()?.into()),
+        3 => Duration::from_nanos(u.arbitrary::<u32>()?.into()),
+        _ => Duration::from_millis(u.arbitrary()?),
+    })
+}
+
+/// One of these ids, or one that nobody has.
+fn known(u: &mut Unstructured<'_>, ids: Vec<Id>, watch: &Watch) -> Result<Id> {
+    let place = usize::from(u.arbitrary::<u8>()?);
+    Ok(if ids.is_empty() || place == 255 { watch.nobody() } else { ids[place % ids.len()] })
+}

@@ -1,0 +1,109 @@
+//! What the reentrant scripts do to keys, as a model, and replies that no script gives.
+//!
+//! Invariant: a hold's expiry goes by the same clock as the engine's, so what the engine trusts must stand here.
+//! Called by: the target `step`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arbitrary::{Result, Unstructured};
+use leasehold_proto::{Applied, Call, Moment, Reply, StoreError, StoreErrorKind, Verb};
+
+/// The keys.
+#[derive(Debug, Default)]
+pub(super) struct Server(BTreeMap<Arc<str>, Hold>);
+
+#[derive(Debug)]
+struct Hold {
+    owner: String,
+    count: u32,
+    expires_at: Moment,
+}
+
+impl Server {
+    /// Whether this wire owner holds the key.
+    pub(super) fn is_held_by(&self, key: &str, owner: &str, now: Moment) -> bool {
+        self.0.get(key).is_some_and(|hold| hold.owner == owner && hold.expires_at > now)
+    }
+
+    /// Those keys that are still held.
+    pub(super) fn held(&self, now: Moment) -> Vec<&str> {
+        self.0.iter().filter(|(_, hold)| hold.expires_at > now).map(|(key, _)| &**key).collect()
+    }
+
+    /// Somebody else takes a key, if it is free.
+    pub(super) fn take(&mut self, key: &str, lease: Duration, now: Moment) {
+        self.0.retain(|_, hold| hold.expires_at > now);
+        let stranger = Hold { owner: "somebody else".to_owned(), count: 1, expires_at: now + lease };
+        self.0.entry(key.into()).or_insert(stranger);
+    }
+
+    /// Executes a script. Also whether it was a release that the waiters hear of.
+    pub(super) fn run(&mut self, call: &Call, now: Moment) -> (Reply, bool) {
+        self.0.retain(|_, hold| hold.expires_at > now);
+        let key = call.subject();
+        let text = |name| call.argument(name).expect("the script has this argument");
+        let number = |name| text(name).parse::<u64>().expect("the argument is a number");
+        let expires_at = |now: Moment| now + Duration::from_millis(number("lease_ms"));
+        let owner = text("owner").to_owned();
+        let mine = self.0.get(&key).is_some_and(|hold| hold.owner == owner);
+        let reply = match (call.verb(), self.0.get_mut(&key)) {
+            (Verb::Acquire, Some(hold)) if mine => {
+                hold.expires_at = hold.expires_at.max(expires_at(now));
+                Reply::Nil
+            }
+            (Verb::Acquire, Some(hold)) => {
+                Reply::Int(i64::try_from(hold.expires_at.since(now).as_millis()).unwrap_or(i64::MAX))
+            }
+            (Verb::Acquire, None) => {
+                self.0.insert(key, Hold { owner, count: 1, expires_at: expires_at(now) });
+                Reply::Nil
+            }
+            (Verb::Renew, Some(hold)) if mine => {
+                hold.expires_at = hold.expires_at.max(expires_at(now));
+                let count = u32::try_from(number("count")).expect("a count is small");
+                hold.count = if count == 0 { hold.count } else { count };
+                Reply::Int(1)
+            }
+            (Verb::Renew, held) => Reply::Int(if held.is_some() { -1 } else { 0 }),
+            (Verb::Release, Some(hold)) if mine => {
+                hold.count = u32::try_from(number("remaining")).expect("a count is small");
+                if hold.count > 0 {
+                    return (Reply::Int(0), false);
+                }
+                self.0.remove(&key);
+                return (Reply::Int(1), true);
+            }
+            (Verb::Release, _) => Reply::Nil,
+            (other, _) => panic!("the engine has no business with {other}"),
+        };
+        (reply, false)
+    }
+}
+
+/// A reply of any shape.
+pub(super) fn any_reply(u: &mut Unstructured<'_>) -> Result<Reply> {
+    Ok(match u.int_in_range(0..=6)? {
+        0 | 1 => Reply::Nil,
+        2 | 3 => Reply::Int(u.int_in_range(-3..=3)?),
+        4 => Reply::Int(u.arbitrary()?),
+        5 => Reply::Text(u.arbitrary()?),
+        _ => Reply::Array(vec![Reply::Nil; u.int_in_range(0..=2)?]),
+    })
+}
+
+/// A failure of any kind.
+pub(super) fn any_error(u: &mut Unstructured<'_>, call: &Call, applied: Applied) -> Result<StoreError> {
+    const KINDS: [StoreErrorKind; 8] = [
+        StoreErrorKind::Timeout,
+        StoreErrorKind::Unreachable,
+        StoreErrorKind::ConnectionLost,
+        StoreErrorKind::Busy,
+        StoreErrorKind::OutOfMemory,
+        StoreErrorKind::Malformed,
+        StoreErrorKind::Server,
+        StoreErrorKind::Closed,
+    ];
+    Ok(StoreError::new(*u.choose(&KINDS)?, call.verb(), call.subject(), applied))
+}

@@ -1,0 +1,402 @@
+//! An engine under watch: every action is held against what was promised.
+//!
+//! Invariant: what is kept here is what callers and the network know, never the engine's own state.
+//! Called by: the target `step`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use leasehold_proto::engine::{Action, CallId, Event, Id, Request, Settings, Settlement};
+use leasehold_proto::{Call, Channel, ClientId, Engine, Moment, Owner, Reply, StoreError, Verb, WireOwner};
+
+use super::server::Server;
+
+/// How often time may have to go on until everything has come to rest.
+const REST: usize = 5_000;
+
+/// So near to the end of time, after some 584 years, a pause may reach beyond it, and what it was for never comes.
+const NEAR_THE_END: Duration = Duration::from_secs(2 * 365 * 24 * 60 * 60);
+
+/// A ticket that is waited for.
+struct Waiting {
+    kind: Kind,
+    /// Its caller has a reason to look: it has not looked yet, or it was woken.
+    news: bool,
+}
+
+#[derive(Debug, PartialEq)]
+enum Kind {
+    Acquire(String, Owner),
+    Release,
+    Ensure(Id),
+    Close,
+}
+
+/// A hold that was claimed and not given back.
+struct Held {
+    name: String,
+    owner: Owner,
+    wire: WireOwner,
+}
+
+/// A call that is not answered yet.
+struct Transit {
+    id: CallId,
+    call: Call,
+    reply: Option<Reply>,
+}
+
+pub(super) struct Watch {
+    engine: Engine,
+    now: Moment,
+    honest: bool,
+    last_id: u64,
+    waiting: BTreeMap<Id, Waiting>,
+    held: BTreeMap<Id, Held>,
+    calls: Vec<Transit>,
+    last_call: Option<CallId>,
+    ghosts: Vec<Call>,
+    news: Vec<Event>,
+    channels: BTreeSet<Channel>,
+    /// Wire owners whose last hold was given back: nothing may take or renew for them any more.
+    parted: BTreeSet<String>,
+    server: Server,
+    /// Whether the story is printed, to be read when an input has failed.
+    told: bool,
+}
+
+impl Watch {
+    pub(super) fn new(settings: Settings, honest: bool) -> Self {
+        Self {
+            engine: Engine::new(ClientId::from_random([9; 16]), settings),
+            now: Moment::from_millis(1_000),
+            honest,
+            last_id: 0,
+            waiting: BTreeMap::new(),
+            held: BTreeMap::new(),
+            calls: Vec::new(),
+            last_call: None,
+            ghosts: Vec::new(),
+            news: Vec::new(),
+            channels: BTreeSet::new(),
+            parted: BTreeSet::new(),
+            server: Server::default(),
+            told: std::env::var_os("LEASEHOLD_STORY").is_some(),
+        }
+    }
+
+    pub(super) fn is_honest(&self) -> bool {
+        self.honest
+    }
+
+    pub(super) fn now(&self) -> Moment {
+        self.now
+    }
+
+    pub(super) fn fresh(&mut self) -> Id {
+        self.last_id += 1;
+        Id(self.last_id)
+    }
+
+    pub(super) fn nobody(&self) -> Id {
+        Id(u64::MAX)
+    }
+
+    pub(super) fn waiting(&self) -> Vec<Id> {
+        self.waiting.keys().copied().collect()
+    }
+
+    pub(super) fn holds(&self) -> Vec<Id> {
+        self.held.keys().copied().collect()
+    }
+
+    fn wait_for(&mut self, id: Id, kind: Kind) {
+        self.waiting.insert(id, Waiting { kind, news: true });
+    }
+
+    pub(super) fn acquire(&mut self, id: Id, request: Request) {
+        self.wait_for(id, Kind::Acquire(request.subject.name.to_string(), request.owner));
+        self.bring(Event::Acquire(id, request));
+    }
+
+    pub(super) fn cancel(&mut self, id: Id) {
+        self.waiting.remove(&id);
+        self.bring(Event::Cancel(id));
+    }
+
+    pub(super) fn release(&mut self, hold: Id, report: Option<Id>) {
+        self.give_up(hold);
+        if let Some(id) = report {
+            self.wait_for(id, Kind::Release);
+        }
+        self.bring(Event::Release { hold, report });
+    }
+
+    pub(super) fn keep(&mut self, hold: Id) {
+        self.give_up(hold);
+        self.bring(Event::Keep(hold));
+    }
+
+    /// A guard goes; those who wait for its renewal have borrowed it, so they went before.
+    fn give_up(&mut self, hold: Id) {
+        let ensuring = self.waiting.iter().filter(|(_, waiting)| waiting.kind == Kind::Ensure(hold));
+        for id in ensuring.map(|(id, _)| *id).collect::<Vec<_>>() {
+            self.cancel(id);
+        }
+        self.held.remove(&hold);
+    }
+
+    pub(super) fn ensure(&mut self, id: Id, hold: Id, least: Duration) {
+        self.wait_for(id, Kind::Ensure(hold));
+        self.bring(Event::Ensure { id, hold, least });
+    }
+
+    pub(super) fn close(&mut self, id: Id) {
+        self.wait_for(id, Kind::Close);
+        self.bring(Event::Close(id));
+    }
+
+    pub(super) fn pass(&mut self, span: Duration) {
+        self.now = self.now + span;
+        self.bring(Event::Tick);
+    }
+
+    pub(super) fn pass_to_next_timer(&mut self) {
+        if self.engine.next_timer() < Moment::NEVER {
+            self.now = self.now.max(self.engine.next_timer());
+            self.bring(Event::Tick);
+        }
+    }
+
+    fn place(&self, place: u8) -> Option<usize> {
+        (!self.calls.is_empty()).then(|| usize::from(place) % self.calls.len())
+    }
+
+    pub(super) fn outstanding(&self, place: u8) -> Option<Call> {
+        self.place(place).map(|at| self.calls[at].call.clone())
+    }
+
+    /// The server executes a call that is on its way.
+    pub(super) fn execute(&mut self, place: u8) {
+        let Some(at) = self.place(place) else { return };
+        if self.calls[at].reply.is_none() {
+            let reply = self.run(at);
+            self.calls[at].reply = Some(reply);
+        }
+    }
+
+    fn run(&mut self, at: usize) -> Reply {
+        let call = self.calls[at].call.clone();
+        let (reply, tells) = self.server.run(&call, self.now);
+        if tells {
+            self.news.extend(self.channels.iter().cloned().map(Event::Message));
+        }
+        reply
+    }
+
+    /// The reply to a call arrives, executed at the latest now.
+    pub(super) fn answer(&mut self, place: u8) {
+        self.execute(place);
+        let Some(at) = self.place(place) else { return };
+        let Transit { id, call, reply } = self.calls.remove(at);
+        self.ghosts.push(call);
+        self.bring(Event::Replied(id, Ok(reply.expect("it was executed"))));
+    }
+
+    /// No reply to a call arrives; if it was not executed it may be later.
+    pub(super) fn fail(&mut self, place: u8, error: StoreError) {
+        let Some(at) = self.place(place) else { return };
+        let Transit { id, call, .. } = self.calls.remove(at);
+        self.ghosts.push(call);
+        self.bring(Event::Replied(id, Err(error)));
+    }
+
+    /// A call certainly does not run.
+    pub(super) fn refuse(&mut self, place: u8, error: StoreError) {
+        let Some(at) = self.place(place) else { return };
+        if self.calls[at].reply.is_none() || !self.honest {
+            let id = self.calls.remove(at).id;
+            self.bring(Event::Replied(id, Err(error)));
+        }
+    }
+
+    /// The server says something else than it did.
+    pub(super) fn lie(&mut self, place: u8, reply: Reply) {
+        let Some(at) = self.place(place) else { return };
+        let id = self.calls.remove(at).id;
+        self.bring(Event::Replied(id, Ok(reply)));
+    }
+
+    /// A reply to a call that was answered already, or to the newest one twice.
+    pub(super) fn answer_again(&mut self, place: u8, reply: Reply) {
+        let answered = self.last_call.filter(|id| self.calls.iter().all(|transit| transit.id != *id));
+        if let Some(id) = answered {
+            self.bring(Event::Replied(id, Ok(reply)));
+        } else if !self.honest {
+            self.lie(place, reply);
+        }
+    }
+
+    /// The network delivers a call once more: a lost one late, or an answered one again.
+    pub(super) fn repeat(&mut self, place: u8) {
+        if !self.ghosts.is_empty() {
+            let ghost = self.ghosts.remove(usize::from(place) % self.ghosts.len());
+            self.server.run(&ghost, self.now);
+        }
+    }
+
+    /// Somebody else's client takes a free lock.
+    pub(super) fn server_takes(&mut self, name: &str, lease: Duration) {
+        self.server.take(name, lease, self.now);
+    }
+
+    /// News from the channels arrive.
+    pub(super) fn hear(&mut self, place: u8) {
+        if !self.news.is_empty() {
+            let event = self.news.remove(usize::from(place) % self.news.len());
+            self.bring(event);
+        }
+    }
+
+    pub(super) fn claim(&mut self, id: Id) {
+        // What wakes it while it looks makes it look again.
+        let woken =
+            self.waiting.get_mut(&id).is_some_and(|waiting| std::mem::replace(&mut waiting.news, false));
+        let Some(settlement) = self.bring_and_settle(Event::Claim(id), Some(id)) else {
+            return self.check();
+        };
+        let waiting = self.waiting.remove(&id).expect("an outcome is told once, and only to who waits");
+        assert!(woken || waiting.news, "{id:?} has an outcome, {settlement:?}, and was not woken for it");
+        match (waiting.kind, settlement) {
+            (Kind::Acquire(name, owner), Settlement::Acquired(Ok(wire))) => {
+                let can_be_trusted = self.engine.is_held(id, self.now) || self.now == Moment::NEVER;
+                assert!(can_be_trusted, "a hold that was just claimed is lost");
+                self.held.insert(id, Held { name, owner, wire });
+            }
+            (Kind::Acquire(..), Settlement::Acquired(Err(_)))
+            | (Kind::Release, Settlement::Released(_))
+            | (Kind::Ensure(_), Settlement::Ensured(_))
+            | (Kind::Close, Settlement::Closed(_)) => {}
+            (kind, other) => panic!("{kind:?} settled as {other:?}"),
+        }
+        self.check();
+    }
+
+    pub(super) fn bring(&mut self, event: Event) {
+        let settled = self.bring_and_settle(event, None);
+        assert_eq!(settled, None, "nobody has asked");
+        self.check();
+    }
+
+    fn bring_and_settle(&mut self, event: Event, asker: Option<Id>) -> Option<Settlement> {
+        let mut settled = None;
+        self.tell(&event);
+        for action in self.engine.step(self.now, event) {
+            self.tell(&action);
+            match action {
+                Action::Run(id, call, limit) => {
+                    assert!(limit > Duration::ZERO, "a call has time for an answer");
+                    assert!(self.last_call < Some(id), "a call is run once");
+                    self.last_call = Some(id);
+                    self.check_call(&call);
+                    self.calls.push(Transit { id, call, reply: None });
+                }
+                Action::Listen(channel) => {
+                    self.news.push(Event::Listening(channel.clone()));
+                    assert!(self.channels.insert(channel), "it listens already");
+                }
+                Action::Unlisten(channel) => assert!(self.channels.remove(&channel), "it does not listen"),
+                Action::Wake(id) => {
+                    if let Some(waiting) = self.waiting.get_mut(&id) {
+                        waiting.news = true;
+                    }
+                }
+                Action::Settle(id, settlement) => {
+                    assert!(asker == Some(id) && settled.is_none(), "{id:?} is told, and has not asked");
+                    settled = Some(settlement);
+                }
+            }
+        }
+        settled
+    }
+
+    fn tell(&self, what: &dyn std::fmt::Debug) {
+        if self.told {
+            eprintln!("{:?}: {what:?}", self.now);
+        }
+    }
+
+    fn check_call(&mut self, call: &Call) {
+        let owner = call.argument("owner").expect("every call of the engine has an owner").to_owned();
+        if call.verb() == Verb::Release {
+            if call.argument("remaining") == Some("0") {
+                self.parted.insert(owner);
+            }
+            return;
+        }
+        assert!(!self.parted.contains(&owner), "{call:?} after its owner has parted");
+        if call.verb() == Verb::Renew && call.argument("count") == Some("0") {
+            let held = self.held.values().any(|held| held.wire.to_string() == owner);
+            assert!(held, "{call:?} renews what nobody has claimed, or what was given back");
+        }
+    }
+
+    /// What must be true at any moment.
+    fn check(&mut self) {
+        // A timer may be set to what has passed, but not again and again.
+        for _ in 0..8 {
+            if self.engine.next_timer() <= self.now && self.now < Moment::NEVER {
+                assert_eq!(self.bring_and_settle(Event::Tick, None), None, "nobody has asked");
+            }
+        }
+        let busy = self.engine.next_timer() <= self.now && self.now < Moment::NEVER;
+        assert!(!busy, "a timer stays due, so the driver would never sleep");
+        if self.honest {
+            self.check_holds();
+        }
+    }
+
+    /// What is trusted is held on the server, by one owner.
+    fn check_holds(&self) {
+        let valid = self.held.iter().filter(|(id, _)| self.engine.is_held(**id, self.now));
+        let mut owners: BTreeMap<&str, (Owner, WireOwner)> = BTreeMap::new();
+        for (_, held) in valid {
+            let first = *owners.entry(&held.name).or_insert((held.owner, held.wire));
+            assert_eq!(first, (held.owner, held.wire), "two owners hold {:?} at one moment", held.name);
+            let kept = self.server.is_held_by(&held.name, &held.wire.to_string(), self.now);
+            assert!(kept, "{:?} is trusted, and the server does not keep it", held.name);
+        }
+    }
+
+    /// Everybody gives up or looks to the end, and every call is answered: nobody waits for ever, and the client ends.
+    pub(super) fn come_to_rest(&mut self) {
+        if Moment::NEVER.since(self.now) < NEAR_THE_END {
+            return;
+        }
+        for id in self.waiting().into_iter().filter(|id| id.0 % 2 == 0) {
+            self.cancel(id);
+        }
+        for hold in self.holds() {
+            self.release(hold, None);
+        }
+        let close = self.fresh();
+        self.close(close);
+        for _ in 0..REST {
+            let woken = self.waiting.iter().filter(|(_, waiting)| waiting.news).map(|(id, _)| *id);
+            for id in woken.collect::<Vec<_>>() {
+                self.claim(id);
+            }
+            if self.engine.is_finished() && self.waiting.is_empty() {
+                assert!(self.channels.is_empty(), "a client that has ended listens");
+                return;
+            }
+            match self.calls.is_empty() {
+                false => self.answer(0),
+                true => self.pass_to_next_timer(),
+            }
+        }
+        let left: Vec<_> = self.waiting.iter().map(|(id, waiting)| (id, &waiting.kind)).collect();
+        let (held, now, next) = (self.server.held(self.now), self.now, self.engine.next_timer());
+        panic!("at {now:?} {left:?} still wait, the next timer is due at {next:?}, held are {held:?}");
+    }
+}

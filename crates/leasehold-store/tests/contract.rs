@@ -1,5 +1,10 @@
 //! The contract of stores, on a real server and on the embedded one.
 #![cfg(all(feature = "redis", feature = "embedded"))]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and says where it is"
+)]
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

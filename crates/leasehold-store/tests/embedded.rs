@@ -1,5 +1,10 @@
 //! The embedded store: its name, its faults, its subscriptions.
 #![cfg(feature = "embedded")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and says where it is"
+)]
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -61,6 +66,7 @@ async fn a_name_is_one_server_as_long_as_somebody_uses_it() {
 async fn a_lost_reply_ends_with_the_timeout_and_the_call_has_run() {
     let store = store();
     store.lose_replies(true);
+    #[expect(clippy::disallowed_methods, reason = "tokio's clock, which stands in this test")]
     let started = tokio::time::Instant::now();
     assert_failed(store.run(acquire("k"), LIMIT).await, Kind::Timeout, Applied::Unknown);
     assert!(started.elapsed() >= LIMIT);

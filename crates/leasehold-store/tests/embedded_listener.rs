@@ -1,5 +1,10 @@
 //! The embedded server behind a stream: to the byte what redis-server says, and never a panic.
 #![cfg(feature = "listener")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and says where it is"
+)]
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -56,9 +56,8 @@ fn strtod(text: &[u8]) -> Found {
     let signed = &text[blanks..];
     let negative = signed.first() == Some(&b'-');
     let sign = usize::from(matches!(signed.first(), Some(b'-' | b'+')));
-    let (value, length, out_of_range) = match magnitude(&signed[sign..]) {
-        Some(found) => found,
-        None => return NOTHING,
+    let Some((value, length, out_of_range)) = magnitude(&signed[sign..]) else {
+        return NOTHING;
     };
     Found { value: if negative { -value } else { value }, length: blanks + sign + length, out_of_range }
 }
@@ -69,10 +68,10 @@ fn magnitude(text: &[u8]) -> Option<(f64, usize, bool)> {
             return Some((value, word.len(), false));
         }
     }
-    if text.len() > 2 && text[0] == b'0' && text[1].eq_ignore_ascii_case(&b'x') {
-        if let Some((value, length)) = hexadecimal(&text[2..]) {
-            return Some((value, length + 2, value.is_infinite()));
-        }
+    if let [b'0', b'x' | b'X', rest @ ..] = text
+        && let Some((value, length)) = hexadecimal(rest)
+    {
+        return Some((value, length + 2, value.is_infinite()));
     }
     decimal(text)
 }

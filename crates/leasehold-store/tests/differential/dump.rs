@@ -72,7 +72,7 @@ pub(crate) fn plain(entry: &Entry, score: impl Fn(f64) -> Vec<u8>) -> Plain {
         Value::String(text) => all.push(text.clone()),
         Value::List(list) => all.extend(list.iter().cloned()),
         Value::Hash(fields) => {
-            all.extend(fields.iter().flat_map(|(field, value)| [field.clone(), value.clone()]))
+            all.extend(fields.iter().flat_map(|(field, value)| [field.clone(), value.clone()]));
         }
         Value::SortedSet(set) => all.extend(set.iter().flat_map(|(member, at)| [member.to_vec(), score(at)])),
     }

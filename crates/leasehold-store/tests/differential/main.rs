@@ -9,6 +9,11 @@
 //! every millisecond between them is tried on a copy, and all copies that answered as the server did go on. After each
 //! batch the data are compared.
 #![cfg(feature = "embedded")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and says where it is"
+)]
 
 mod dump;
 mod generator;
@@ -16,6 +21,7 @@ mod lua;
 mod model;
 mod random;
 mod real;
+mod words;
 
 use std::env;
 

@@ -4,8 +4,7 @@
 //! Called by: the contract's users, by name.
 #![deny(dead_code)]
 
-use std::pin::pin;
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Waker};
 
 use leasehold_proto::{Reply, Verb};
 use leasehold_store::{Heard, Store};
@@ -25,26 +24,15 @@ behaviours! {
 }
 
 async fn calls_are_executed_in_the_order_of_their_first_polls<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
-    let mut first = pin!(bench.store.run(bench.acquire("u:1", "30000"), LIMIT));
-    let mut second = pin!(bench.store.run(bench.renew("u:1", "30000", "7"), LIMIT));
-    let mut third = pin!(bench.store.run(bench.release("u:1", "5"), LIMIT));
+    let calls = [bench.acquire("u:1", "30000"), bench.renew("u:1", "30000", "7"), bench.release("u:1", "5")];
+    let mut running: Vec<_> = calls.into_iter().map(|call| Box::pin(bench.store.run(call, LIMIT))).collect();
     let mut cx = Context::from_waker(Waker::noop());
-    let mut ready = Vec::new();
-    ready.push(first.as_mut().poll(&mut cx));
-    ready.push(second.as_mut().poll(&mut cx));
-    ready.push(third.as_mut().poll(&mut cx));
+    let polled: Vec<_> = running.iter_mut().map(|call| call.as_mut().poll(&mut cx)).collect();
     let mut answers = Vec::new();
-    for (polled, call) in ready.into_iter().zip([
-        first.as_mut() as std::pin::Pin<&mut dyn Future<Output = _>>,
-        second.as_mut(),
-        third.as_mut(),
-    ]) {
-        answers.push(match polled {
-            std::task::Poll::Ready(answer) => answer,
-            std::task::Poll::Pending => call.await,
-        });
+    for (polled, call) in polled.into_iter().zip(running) {
+        let answer = if let Poll::Ready(answer) = polled { answer } else { call.await };
+        answers.push(answer.expect("the call succeeds"));
     }
-    let answers: Vec<Reply> = answers.into_iter().map(|answer| answer.expect("the call succeeds")).collect();
     assert_eq!(answers, [Reply::Nil, Reply::Int(1), Reply::Int(0)]);
     assert_eq!(bench.tell(&["HGET", &bench.lock, "u:1"]), "5");
 }

@@ -26,7 +26,7 @@ pub(super) const COMMANDS: &[Command] = &[
 ];
 
 fn set(machine: &mut Machine, args: Args<'_>) -> Result<usize, Fault> {
-    if args.len() % 2 != 0 {
+    if !args.len().is_multiple_of(2) {
         return Err(Fault::arity(&String::from_utf8_lossy(&args[0]).to_lowercase()));
     }
     let fields = machine.keyspace.make::<Fields>(&args[1])?;

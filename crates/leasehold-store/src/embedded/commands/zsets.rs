@@ -48,7 +48,7 @@ impl Options {
     }
 
     fn judge(&self, pairs: Args<'_>) -> Result<(), Fault> {
-        if pairs.len() % 2 != 0 || pairs.is_empty() {
+        if !pairs.len().is_multiple_of(2) || pairs.is_empty() {
             return Err(Fault::SYNTAX);
         }
         if self.new && self.present {

@@ -54,8 +54,8 @@ struct State {
     calls: HashMap<CallId, StoreError>,
     /// Whether there is no driver any more.
     ended: bool,
-    /// By what there may be news for, and by who waits for it.
-    wakers: BTreeMap<(Id, Id), Waker>,
+    /// By what there may be news for, and by who waits for it; none from when it was woken until it comes to look.
+    wakers: BTreeMap<(Id, Id), Option<Waker>>,
     /// What the driver sleeps for; not later than the engine's next timer.
     alarm: Moment,
     /// Whether the driver will take its orders without being rung.
@@ -210,7 +210,7 @@ impl Shared {
 
     /// One of those who wait for news of this id does so no more.
     pub(crate) fn forget_listener(&self, id: Id, listener: Id) -> Result<(), Forked> {
-        let waker = self.enter()?.wakers.remove(&(id, listener));
+        let waker = self.enter()?.wakers.remove(&(id, listener)).flatten();
         drop(waker);
         Ok(())
     }
@@ -220,6 +220,13 @@ impl Shared {
         let wakers = self.enter()?.take_wakers(id);
         drop(wakers);
         Ok(())
+    }
+
+    /// Who was woken and has neither come to look since nor gone.
+    #[cfg(feature = "embedded")]
+    pub(crate) fn woken(&self) -> Vec<(Id, Id)> {
+        let state = self.lock();
+        state.wakers.iter().filter(|(_, waker)| waker.is_none()).map(|(who, _)| *who).collect()
     }
 
     /// Asks the server something that the engine has no part in.
@@ -275,9 +282,7 @@ impl Shared {
             let due = state.engine.next_timer();
             state.step(due, Event::Tick, &mut news);
         }
-        for (_, waker) in std::mem::take(&mut state.wakers) {
-            news.wakers.push(waker);
-        }
+        news.wakers.extend(std::mem::take(&mut state.wakers).into_values().flatten());
         self.leave(state, news);
     }
 
@@ -331,24 +336,29 @@ impl State {
     /// Remembers whom to wake, in place of the one that is returned.
     fn register(&mut self, id: Id, listener: Id, waker: &Waker) -> Option<Waker> {
         match self.wakers.get(&(id, listener)) {
-            Some(known) if known.will_wake(waker) => None,
-            _ => self.wakers.insert((id, listener), waker.clone()),
+            Some(Some(known)) if known.will_wake(waker) => None,
+            _ => self.wakers.insert((id, listener), Some(waker.clone())).flatten(),
         }
     }
 
     fn take_wakers(&mut self, id: Id) -> Vec<Waker> {
         let mut taken = Vec::new();
         while let Some((&key, _)) = self.wakers.range((id, Id(0))..=(id, Id(u64::MAX))).next() {
-            taken.extend(self.wakers.remove(&key));
+            taken.extend(self.wakers.remove(&key).flatten());
         }
         taken
+    }
+
+    fn wake(&mut self, id: Id, news: &mut News) {
+        let waiting = self.wakers.range_mut((id, Id(0))..=(id, Id(u64::MAX)));
+        news.wakers.extend(waiting.filter_map(|(_, waker)| waker.take()));
     }
 
     fn take(&mut self, action: Action, news: &mut News) {
         match action {
             Action::Wake(id) => {
                 news.look_again |= news.asker == Some(id);
-                news.wakers.extend(self.take_wakers(id));
+                self.wake(id, news);
             }
             Action::Settle(_, settlement) => news.settled = Some(settlement),
             order => self.orders.push(Order::Act(order)),

@@ -50,7 +50,7 @@ use std::time::Duration;
 use leasehold_proto::{Applied, ClientId, Moment, StoreError, StoreErrorKind, Verb};
 
 use self::runtime::VirtualRuntime;
-use self::settle::settle;
+use self::settle::{GivenUp, Woken, settle};
 use self::world::World;
 use crate::client::{Client, ClientBuilder};
 use crate::connect::{self, Embedded, Frame};
@@ -90,6 +90,7 @@ struct Inner {
     unreachable: AtomicBool,
     loses_replies: AtomicBool,
     members: Members,
+    given_up: GivenUp,
 }
 
 type Members = Arc<Mutex<Vec<Member>>>;
@@ -130,6 +131,7 @@ impl Server {
             unreachable: AtomicBool::new(false),
             loses_replies: AtomicBool::new(false),
             members: Members::default(),
+            given_up: GivenUp::default(),
         }))
     }
 
@@ -224,7 +226,7 @@ impl Server {
     /// # Cancel safety
     /// Cancel safe.
     pub async fn settle(&self) {
-        settle(&self.0.world).await;
+        settle(&self.0.world, &self.0.given_up, || self.0.woken()).await;
     }
 
     /// How much time has passed since the server was made.
@@ -360,6 +362,17 @@ impl Server {
 impl Inner {
     fn members(&self) -> MutexGuard<'_, Vec<Member>> {
         locked(&self.members)
+    }
+
+    fn woken(&self) -> Vec<Woken> {
+        // Outside the lock: one of these may turn out to be a client's last handle.
+        let handles: Vec<Arc<Handle>> =
+            self.members().iter().filter_map(|member| member.handle.upgrade()).collect();
+        let of = |handle: &Arc<Handle>| {
+            let client = handle.client();
+            handle.woken().into_iter().map(move |(id, listener)| (client, id, listener))
+        };
+        handles.iter().flat_map(of).collect()
     }
 }
 

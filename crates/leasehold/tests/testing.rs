@@ -485,6 +485,36 @@ async fn tasks_on_several_threads_take_turns_as_well() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn time_waits_for_tasks_on_several_threads() {
+    for _ in 0..20 {
+        let server = Server::new();
+        let tasks: Vec<_> = (0..6_u32)
+            .map(|number| {
+                let server = server.clone();
+                tokio::spawn(async move {
+                    let client = server.client().await.unwrap();
+                    let lock = client.lock("job").lease(10 * SECOND);
+                    for round in 0..4 {
+                        // A grant that nobody takes in a third of its lease is given back: tasks must come in time.
+                        let guard = lock.try_lock_for(HOUR).await.unwrap().expect("a turn within the hour");
+                        assert!(guard.is_held(), "{number} in round {round}");
+                        server.sleep(SECOND).await;
+                        drop(guard);
+                    }
+                })
+            })
+            .collect();
+        while !tasks.iter().all(tokio::task::JoinHandle::is_finished) {
+            server.advance(SECOND).await;
+        }
+        for task in tasks {
+            task.await.unwrap();
+        }
+        assert!(server.elapsed() < HOUR, "{:?}", server.elapsed());
+    }
+}
+
 #[test]
 fn no_runtime_is_needed() {
     block_on(async {

@@ -29,11 +29,12 @@ pub struct Client {
 /// Settings of a client, before it connects.
 ///
 /// # Examples
-/// ```no_run
+/// ```
 /// # use std::time::Duration;
-/// # async fn example() -> Result<(), leasehold::Error> {
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), leasehold::Error> {
 /// let builder = leasehold::Client::builder().timeout(Duration::from_secs(1));
-/// let client = builder.connect("redis://127.0.0.1:6379").await?;
+/// let client = builder.connect("memory://").await?;
 /// # Ok(())
 /// # }
 /// ```
@@ -76,6 +77,17 @@ impl Client {
     /// # Ok(())
     /// # }
     /// ```
+    /// Without a server:
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// let one = leasehold::Client::connect("memory://orders").await?;
+    /// let other = leasehold::Client::connect("memory://orders").await?;
+    /// let guard = one.lock("order:42").lock().await?;
+    /// assert!(other.lock("order:42").try_lock().await?.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn connect(url: &str) -> Result<Self, ConnectError> {
         Self::builder().connect(url).await
     }
@@ -90,6 +102,17 @@ impl Client {
     ///
     /// The name is text of 1 to 512 bytes without control characters or braces, or a [`Name`](crate::Name) made
     /// otherwise.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// let lock = client.lock(format!("order:{}", 42)); // cheap; make one wherever it is needed
+    /// assert!(!lock.is_locked().await?);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn lock(&self, name: impl IntoName) -> Lock {
         Lock::new(&self.handle, name.into_name())
@@ -113,11 +136,15 @@ impl Client {
     /// locked there until its lease ends; guards of other clients are not touched.
     ///
     /// # Examples
-    /// ```no_run
+    /// ```
     /// # use std::time::Duration;
-    /// # async fn example(client: leasehold::Client) -> Result<(), leasehold::Error> {
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// let guard = client.lock("order:42").lock().await?;
     /// let report = client.close().await;
-    /// println!("{} released, {} unconfirmed", report.released, report.unconfirmed);
+    /// assert_eq!((report.released, report.unconfirmed), (1, 0));
+    /// assert!(!guard.is_held());
     /// # Ok(())
     /// # }
     /// ```

@@ -71,13 +71,17 @@ impl Guard {
     /// process it completes at once, as [`LostReason::Closed`].
     ///
     /// # Examples
-    /// ```no_run
+    /// ```
     /// # async fn work() {}
-    /// # async fn example(guard: leasehold::Guard) {
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// # let guard = client.lock("order:42").lock().await?;
     /// tokio::select! {
     ///     () = work() => {}
     ///     reason = guard.lost() => eprintln!("stopped: {reason}"),
     /// }
+    /// # Ok(())
     /// # }
     /// ```
     pub async fn lost(&self) -> LostReason {
@@ -103,9 +107,12 @@ impl Guard {
     /// Dropping the future leaves the hold as it is; a renewal that was sent may still extend it.
     ///
     /// # Examples
-    /// ```no_run
+    /// ```
     /// # use std::time::Duration;
-    /// # async fn example(guard: leasehold::Guard) -> Result<(), leasehold::Error> {
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// # let guard = client.lock("order:42").lock().await?;
     /// guard.ensure(Duration::from_secs(5)).await?;
     /// // ... what takes less than 5 s ...
     /// # Ok(())
@@ -129,9 +136,12 @@ impl Guard {
     /// Dropping the future does not cancel the release, it only gives up the report.
     ///
     /// # Examples
-    /// ```no_run
+    /// ```
     /// # use std::time::Duration;
-    /// # async fn example(guard: leasehold::Guard) -> Result<(), leasehold::Error> {
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// # let guard = client.lock("order:42").lock().await?;
     /// match guard.release().await? {
     ///     leasehold::Released::Released => {}
     ///     leasehold::Released::NotHeld => println!("it was lost before"),
@@ -154,9 +164,11 @@ impl Guard {
     /// Gives the guard up without a release: renewal stops, and the lock is free when the present lease has run out.
     ///
     /// # Examples
-    /// ```no_run
+    /// ```
     /// # use std::time::Duration;
-    /// # async fn example(client: leasehold::Client) -> Result<(), leasehold::Error> {
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
     /// let lock = client.lock("daily-report").lease(Duration::from_secs(600));
     /// if let Some(guard) = lock.try_lock().await? {
     ///     guard.keep(); // nobody else makes it for ten minutes

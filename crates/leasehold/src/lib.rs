@@ -20,6 +20,14 @@
 //! | one holder at a time, over processes and machines | [`Client::lock`] |
 //! | work that stops when the lock is lost | [`Lock::run`] |
 //! | to take a lock again in code that already holds it | [`owner::scope`], or [`Lock::owned_by`] |
+//! | to test code that takes locks | [`testing`], and `memory://` in place of a server's URL |
+//!
+//! # Features
+//!
+//! | feature | brings |
+//! |---|---|
+//! | `redis` (on unless switched off) | `redis://` and `unix://` |
+//! | `embedded` | a server in the process: `memory://` and [`testing`]; it brings a Lua interpreter and a C compiler's work |
 //!
 //! # What a distributed lock cannot promise
 //!

@@ -22,8 +22,10 @@ tokio::task_local! {
 /// Dropping the future drops the inner one, and with it the guards that it holds.
 ///
 /// # Examples
-/// ```no_run
-/// # async fn example(client: leasehold::Client) -> Result<(), leasehold::Error> {
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), leasehold::Error> {
+/// # let client = leasehold::Client::connect("memory://").await?;
 /// leasehold::owner::scope(async {
 ///     let outer = client.lock("order:42").lock().await?;
 ///     let inner = client.lock("order:42").lock().await?; // a second hold, granted at once

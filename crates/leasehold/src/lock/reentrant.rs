@@ -32,9 +32,11 @@ const WATCHDOG_LEASE: Duration = Duration::from_secs(30);
 /// hold for as long as its guard lives; a process that dies loses the lock within one lease.
 ///
 /// # Examples
-/// ```no_run
+/// ```
 /// # use std::time::Duration;
-/// # async fn example(client: leasehold::Client) -> Result<(), leasehold::Error> {
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), leasehold::Error> {
+/// # let client = leasehold::Client::connect("memory://").await?;
 /// let lock = client.lock("order:42");
 /// let guard = lock.lock().await?; // waits
 /// guard.release().await?;
@@ -107,9 +109,11 @@ impl Lock {
     /// acquire.
     ///
     /// # Examples
-    /// ```no_run
+    /// ```
     /// # use std::time::Duration;
-    /// # async fn example(client: leasehold::Client) -> Result<(), leasehold::Error> {
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
     /// let report = client.lock("report").lease(Duration::from_secs(10));
     /// let guard = report.lock().await?; // ends after 10 s, come what may
     /// # Ok(())
@@ -125,9 +129,11 @@ impl Lock {
     /// when this process dies. It is renewed every third.
     ///
     /// # Examples
-    /// ```no_run
+    /// ```
     /// # use std::time::Duration;
-    /// # async fn example(client: leasehold::Client) -> Result<(), leasehold::Error> {
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
     /// let lock = client.lock("order:42").watchdog(Duration::from_secs(5));
     /// let guard = lock.lock().await?; // renewed for as long as it lives
     /// # Ok(())
@@ -143,9 +149,11 @@ impl Lock {
     /// the grant. Bounds what a guard that is never dropped can block.
     ///
     /// # Examples
-    /// ```no_run
+    /// ```
     /// # use std::time::Duration;
-    /// # async fn example(client: leasehold::Client) -> Result<(), leasehold::Error> {
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
     /// let lock = client.lock("order:42").max_hold(Duration::from_secs(3600));
     /// let guard = lock.lock().await?; // lost after an hour
     /// # Ok(())
@@ -158,6 +166,17 @@ impl Lock {
     }
 
     /// The same lock with a bound on the number of renewals, after which the lease runs out.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// let lock = client.lock("order:42").max_renewals(10); // 10 s apart, then 30 s to the end
+    /// let guard = lock.lock().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub const fn max_renewals(mut self, most: u32) -> Self {
         self.terms.max_renewals = Some(most);
@@ -171,9 +190,11 @@ impl Lock {
     /// seen by this client.
     ///
     /// # Examples
-    /// ```no_run
+    /// ```
     /// # use std::time::Duration;
-    /// # async fn example(client: leasehold::Client) -> Result<(), leasehold::Error> {
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
     /// let owner = client.owner();
     /// let lock = client.lock("order:42").owned_by(&owner);
     /// let outer = lock.lock().await?;
@@ -200,6 +221,18 @@ impl Lock {
     ///
     /// # Losing the lease
     /// See [`Guard`].
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// let guard = client.lock("order:42").lock().await?;
+    /// assert!(guard.is_held());
+    /// guard.release().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn lock(&self) -> Result<Guard, AcquireError> {
         loop {
             // A wait without a deadline ends with a guard or an error; the loop has one turn.
@@ -221,9 +254,11 @@ impl Lock {
     /// See [`Guard`].
     ///
     /// # Examples
-    /// ```no_run
+    /// ```
     /// # use std::time::Duration;
-    /// # async fn example(client: leasehold::Client) -> Result<(), leasehold::Error> {
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
     /// match client.lock("order:42").try_lock().await? {
     ///     Some(guard) => drop(guard),
     ///     None => println!("somebody else is at it"),
@@ -248,9 +283,11 @@ impl Lock {
     /// See [`Guard`].
     ///
     /// # Examples
-    /// ```no_run
+    /// ```
     /// # use std::time::Duration;
-    /// # async fn example(client: leasehold::Client) -> Result<(), leasehold::Error> {
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
     /// let wait = Duration::from_secs(10);
     /// if let Some(guard) = client.lock("order:42").try_lock_for(wait).await? {
     ///     guard.release().await?;
@@ -277,9 +314,11 @@ impl Lock {
     /// Dropping the future drops the body and releases.
     ///
     /// # Examples
-    /// ```no_run
+    /// ```
     /// # async fn charge(order: u64) -> Result<(), std::io::Error> { Ok(()) }
-    /// # async fn example(client: leasehold::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
     /// let receipt = client.lock("order:42").run(async |_guard| charge(42).await).await??;
     /// # Ok(())
     /// # }
@@ -311,10 +350,15 @@ impl Lock {
     /// is cut off, trusts its hold to the end of its lease. Until then a new holder may be valid beside it.
     ///
     /// # Examples
-    /// ```no_run
+    /// ```
     /// # use std::time::Duration;
-    /// # async fn example(client: leasehold::Client) -> Result<(), leasehold::Error> {
-    /// let was_held = client.lock("order:42").force_unlock().await?;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// let lock = client.lock("order:42");
+    /// lock.lock().await?.keep(); // somebody who does not give it back
+    /// assert!(lock.force_unlock().await?);
+    /// assert!(!lock.force_unlock().await?, "it was free");
     /// # Ok(())
     /// # }
     /// ```
@@ -330,6 +374,19 @@ impl Lock {
     ///
     /// # Cancel safety
     /// Cancel safe.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// let lock = client.lock("order:42");
+    /// assert!(!lock.is_locked().await?);
+    /// let guard = lock.lock().await?;
+    /// assert!(lock.is_locked().await?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn is_locked(&self) -> Result<bool, InspectError> {
         Ok(self.inspect(None).await?.remaining.is_some())
     }
@@ -341,6 +398,19 @@ impl Lock {
     ///
     /// # Cancel safety
     /// Cancel safe.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// let lock = client.lock("order:42");
+    /// assert_eq!(lock.remaining().await?, None);
+    /// let guard = lock.lock().await?;
+    /// assert!(lock.remaining().await? > Some(guard.remaining()), "a client trusts it for less");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn remaining(&self) -> Result<Option<Duration>, InspectError> {
         match self.inspect(None).await?.remaining {
             None => Ok(None),
@@ -351,26 +421,52 @@ impl Lock {
 
     /// Whether this owner holds the lock, by the server's word.
     ///
+    /// Only holds through this client are seen: the same owner's through another one are somebody else's.
+    ///
     /// # Errors
     /// [`InspectError`] when the server did not answer.
     ///
     /// # Cancel safety
     /// Cancel safe.
     ///
-    /// Only holds through this client are seen: the same owner's through another one are somebody else's.
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// let owner = client.owner();
+    /// let lock = client.lock("order:42").owned_by(&owner);
+    /// let guard = lock.lock().await?;
+    /// assert!(lock.is_held_by(&owner).await?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn is_held_by(&self, owner: &Owner) -> Result<bool, InspectError> {
         Ok(self.hold_count(owner).await? > 0)
     }
 
     /// How often this owner holds the lock, by the server's word.
     ///
+    /// Only holds through this client are seen: the same owner's through another one are somebody else's.
+    ///
     /// # Errors
     /// [`InspectError`] when the server did not answer.
     ///
     /// # Cancel safety
     /// Cancel safe.
     ///
-    /// Only holds through this client are seen: the same owner's through another one are somebody else's.
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// let owner = client.owner();
+    /// let lock = client.lock("order:42").owned_by(&owner);
+    /// let (outer, inner) = (lock.lock().await?, lock.lock().await?);
+    /// assert_eq!(lock.hold_count(&owner).await?, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn hold_count(&self, owner: &Owner) -> Result<u32, InspectError> {
         Ok(self.inspect(Some(*owner)).await?.hold_count)
     }

@@ -103,13 +103,14 @@ impl World {
         let weather = &self.weather;
         let hit = |kind: Kind| weather.hits(number, |fault| fault.kind == kind);
         let (up, paused) = (!(ours && hit(Kind::Crash)), ours && hit(Kind::Pause));
+        let starved = ours && hit(Kind::Starve);
         let stalls = |kind| weather.hits(number, |fault| fault.kind == kind && !loses(fault));
         let open = (!stalls(Kind::RequestsStall), !stalls(Kind::RepliesStall));
         let (deaf, slow, drops) = (hit(Kind::MessagesLost), hit(Kind::Slow), hit(Kind::DropFutures));
         let link = weather.link_of(number);
 
         self.set_up(number, up);
-        self.set_paused(number, up && paused);
+        self.set_paused(number, up && paused, up && starved);
         self.set_link(number, link);
         let process = self.ground.process(number);
         process.requests.set(open.0);
@@ -135,12 +136,14 @@ impl World {
         }
     }
 
-    fn set_paused(&mut self, number: usize, paused: bool) {
-        let was_paused = std::mem::replace(&mut self.weather.paused[number], paused);
-        if was_paused != paused {
-            self.recorder.pause(self.truth.now(), number, paused);
+    fn set_paused(&mut self, number: usize, paused: bool, starved: bool) {
+        let held_up = paused || starved;
+        if std::mem::replace(&mut self.weather.held_up[number], held_up) != held_up {
+            self.recorder.pause(self.truth.now(), number, held_up);
         }
-        self.ground.process(number).running.set(!paused);
+        let process = self.ground.process(number);
+        process.running.set(!paused);
+        process.polled.set(!starved);
     }
 
     fn set_link(&mut self, number: usize, link: Link) {

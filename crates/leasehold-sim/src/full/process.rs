@@ -44,6 +44,8 @@ pub(super) struct Process {
     users: AtomicUsize,
     /// Closed while it stands still.
     pub(super) running: Gate,
+    /// Closed while its users are not polled.
+    pub(super) polled: Gate,
     /// Closed while nothing that it writes gets out.
     pub(super) requests: Gate,
     /// Closed while nothing gets in.
@@ -54,10 +56,11 @@ pub(super) struct Process {
 
 impl Process {
     pub(super) fn new(number: usize, truth: Truth, cuts: Cuts, clock: Clock, rng: Rng) -> Self {
-        let (running, requests, replies) = (Gate::default(), Gate::default(), Gate::default());
+        let gate = Gate::default;
+        let (running, polled, requests, replies) = (gate(), gate(), gate(), gate());
         let (rng, users) = (Mutex::new(rng), AtomicUsize::new(0));
         let resets = Mutex::default();
-        Self { number, truth, cuts, clock, rng, users, running, requests, replies, resets }
+        Self { number, truth, cuts, clock, rng, users, running, polled, requests, replies, resets }
     }
 
     /// Resets the streams that it has.
@@ -88,10 +91,11 @@ impl Process {
     pub(super) fn start(self: &Arc<Self>, user: impl Future<Output = ()> + 'static) {
         self.users.fetch_add(1, Ordering::Relaxed);
         let process = Arc::clone(self);
-        spawn(self.running.around(async move {
+        let life = async move {
             user.await;
             process.users.fetch_sub(1, Ordering::Relaxed);
-        }));
+        };
+        spawn(self.running.around(self.polled.around(life)));
     }
 
     /// How many tasks of users have not ended.

@@ -32,9 +32,9 @@ pub(super) struct Weather {
     pub(super) at_work: Vec<usize>,
     pub(super) server_is_up: bool,
     pub(super) links: Vec<Link>,
-    /// Which processes are up, and which of them stand still.
+    /// Which processes are up, and whose users are held up.
     pub(super) up: Vec<bool>,
-    pub(super) paused: Vec<bool>,
+    pub(super) held_up: Vec<bool>,
 }
 
 /// How a process is linked to the server.
@@ -61,7 +61,7 @@ impl Weather {
             server_is_up: true,
             links: vec![Link::Healthy; hosts],
             up: vec![true; hosts],
-            paused: vec![false; hosts],
+            held_up: vec![false; hosts],
         }
     }
 

@@ -88,7 +88,7 @@ impl Vm {
         self.lend("ARGV", args).map_err(|error| broken(&error))?;
         {
             let mut work = self.bench.work();
-            work.machine = mem::take(machine);
+            mem::swap(machine, &mut work.machine);
             work.machine.script_wrote = false;
             work.random = Random::default();
             work.failure = None;
@@ -96,7 +96,7 @@ impl Vm {
         let outcome = self.guarded.call::<MultiValue>((&function, &self.on_error));
         let failure = {
             let mut work = self.bench.work();
-            *machine = mem::take(&mut work.machine);
+            mem::swap(machine, &mut work.machine);
             work.failure.take()
         };
         match (outcome, failure) {

@@ -29,7 +29,7 @@ struct Verb {
 const VERBS: [Verb; 11] = [
     Verb {
         name: "demo",
-        purpose: "run two programs that need the same lock, on a private server; takes a program of yours",
+        purpose: "show two clients that want one lock, without a server; takes --server, and then a program of yours",
         run: verb::demo::run,
     },
     Verb {

@@ -1,6 +1,7 @@
-//! `cargo x demo`: the main job from nothing, a program that runs under a lock.
+//! `cargo x demo`: the main job from nothing.
 //!
-//! Invariant: the server is the demo's own, on loopback, and is stopped when the demo returns.
+//! Invariant: nothing is needed but what `cargo` brings, unless a server is asked for. That one is the demo's own, on
+//! loopback, and is stopped when the demo returns.
 //! Called by: `main`.
 
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -17,10 +18,27 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// What runs when nothing else is said: long enough for the second one to be seen waiting.
 const WORK: &str = "echo \"  $LEASEHOLD_NAME is mine, as $LEASEHOLD_OWNER\"; sleep 2; echo '  done'";
 
-/// Starts a private server, and two programs at once that both need the lock `nightly-report`.
+/// Two clients in one process that both want to charge one order; with `--server`, two programs and a server.
 ///
-/// Arguments are the program to run instead, as in `cargo x demo ./report.sh`.
+/// Arguments behind `--server` are the program to run instead, as in `cargo x demo --server ./report.sh`.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
+    match arguments.split_first() {
+        None => in_one_process(),
+        Some((flag, program)) if flag == "--server" => with_a_server(program),
+        Some((program, _)) => {
+            bail!("programs exclude each other through a server: cargo x demo --server {program}")
+        }
+    }
+}
+
+/// The library's example, on a server in the process.
+fn in_one_process() -> Result<()> {
+    let example = ["run", "--quiet", "-p", "leasehold", "--features", "embedded", "--example", "contention"];
+    run_command(&mut cargo(&example)?)
+}
+
+/// Starts a private server, and two programs at once that both need the lock `nightly-report`.
+fn with_a_server(arguments: &[String]) -> Result<()> {
     let server = Private::start(&server::ensure_installed()?)?;
     run_command(&mut cargo(&["build", "--quiet", "-p", "leasehold-cli"])?)?;
     println!("two programs want the lock \"nightly-report\" at the same time:\n");

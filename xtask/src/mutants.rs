@@ -78,11 +78,11 @@ mutants! {
     "a wait has no deadline":
         QUEUE, "            self.timers.set(Timer::Deadline(id), deadline);" => "            let _ = deadline;"
     "nobody asks again after subscribing":
-        WAKEUP, "                self.ask(now, head);" => "                let _ = (now, head);"
+        WAKEUP, "pub(super) fn listening(&mut self, now: Moment, channel: &Channel) {" => "pub(super) fn listening(&mut self, now: Moment, channel: &Channel) {\n        if now >= Moment::default() { return; }"
     "nobody polls":
         QUEUE, "+ jitter).min(self.settings.poll_interval);" => "+ jitter);"
     "nobody wakes up by a message":
-        WAKEUP, "            self.ask_unless_held_here(now, &subject);" => "            let _ = (now, &subject);"
+        WAKEUP, "pub(super) fn message(&mut self, now: Moment, channel: &Channel) {" => "pub(super) fn message(&mut self, now: Moment, channel: &Channel) {\n        if now >= Moment::default() { return; }"
     "the watchdog stops at an error":
         RENEWAL, "        self.fail_ensuring(ensuring, &EnsureFailure::Unconfirmed { remaining, error: error.clone() });\n        self.plan_renewal(wire);" => "        self.fail_ensuring(ensuring, &EnsureFailure::Unconfirmed { remaining, error: error.clone() });"
     "the watchdog renews too late":

@@ -183,7 +183,9 @@ impl World {
             Kind::Duplicate => trouble(Trouble::Repeated),
             Kind::MessagesLost => trouble(Trouble::MessagesLost),
             Kind::DropFutures => trouble(Trouble::DropsFutures),
-            Kind::ServerFreeze => net.with_server(|server, _| server.frozen_until = until),
+            Kind::ServerFreeze => net.with_server(|server, _| {
+                server.frozen_until = server.frozen_until.max(until);
+            }),
             Kind::Restart | Kind::RestartEmpty => {
                 let keeps = fault.kind == Kind::Restart;
                 net.with_server(|server, now| server.restart(now, until, keeps));

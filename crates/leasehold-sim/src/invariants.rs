@@ -10,6 +10,7 @@ mod deadlines;
 mod errors;
 mod exclusion;
 mod forced;
+mod ghosts;
 mod losses;
 mod reentry;
 mod renewals;
@@ -50,6 +51,7 @@ pub(crate) fn all() -> Vec<Box<dyn Invariant>> {
         Box::new(deadlines::Deadlines::default()),
         Box::new(errors::Errors::default()),
         Box::new(claims::Claims::default()),
+        Box::new(ghosts::Ghosts::default()),
         Box::new(renewals::Renewals::default()),
         Box::new(losses::Losses::default()),
         Box::new(forced::Forced::default()),

@@ -43,15 +43,21 @@ pub(crate) struct View {
     pub(crate) clocks: Vec<Clock>,
     /// The server's.
     pub(crate) server_clock: Clock,
-    /// For how long each process has been paused, and since when it is now.
-    pauses: Vec<(Vec<(Duration, Duration)>, Option<Duration>)>,
+    pauses: Vec<Pauses>,
     /// Faults at work now that disturb calls.
     at_work: usize,
-    /// Since when none is.
-    quiet_since: Duration,
+    /// Since when none is; `None` when none ever was.
+    quiet_since: Option<Duration>,
     /// Losses of wake-ups at work now, and since when none is.
     messages_lost: usize,
-    heard_since: Duration,
+    heard_since: Option<Duration>,
+}
+
+/// When a process stood still: past times, and since when it does now.
+#[derive(Clone, Default)]
+struct Pauses {
+    past: Vec<(Duration, Duration)>,
+    present: Option<Duration>,
 }
 
 /// A guard that a user has.
@@ -133,19 +139,19 @@ impl View {
     /// Whether no fault disturbs calls, and none did within this time.
     #[must_use]
     pub(crate) fn is_quiet_for(&self, span: Duration) -> bool {
-        self.at_work == 0 && self.now.saturating_sub(self.quiet_since) >= span
+        self.at_work == 0 && self.quiet_since.is_none_or(|since| self.now.saturating_sub(since) >= span)
     }
 
     /// Whether no wake-ups are lost, and none were within this time.
     #[must_use]
     pub(crate) fn hears_for(&self, span: Duration) -> bool {
-        self.messages_lost == 0 && self.now.saturating_sub(self.heard_since) >= span
+        self.messages_lost == 0 && self.heard_since.is_none_or(|since| self.now.saturating_sub(since) >= span)
     }
 
     /// For how long a process stood still since then.
     #[must_use]
     pub(crate) fn paused_since(&self, process: usize, since: Duration) -> Duration {
-        let Some((past, present)) = self.pauses.get(process) else { return Duration::ZERO };
+        let Some(Pauses { past, present }) = self.pauses.get(process) else { return Duration::ZERO };
         let past = past.iter().map(|(from, until)| until.saturating_sub((*from).max(since))).sum::<Duration>();
         past + present.map_or(Duration::ZERO, |from| self.now.saturating_sub(from.max(since)))
     }
@@ -161,7 +167,7 @@ impl Recorder {
     /// A recorder of a new history; it keeps the events only when they are to be printed.
     #[must_use]
     pub(crate) fn new(plan: &Arc<Plan>, clocks: Vec<Clock>, server_clock: Clock, keep: bool) -> Self {
-        let pauses = vec![(Vec::new(), None); clocks.len()];
+        let pauses = vec![Pauses::default(); clocks.len()];
         let view = View {
             now: Duration::ZERO,
             plan: Arc::clone(plan),
@@ -170,9 +176,9 @@ impl Recorder {
             server_clock,
             pauses,
             at_work: 0,
-            quiet_since: Duration::ZERO,
+            quiet_since: None,
             messages_lost: 0,
-            heard_since: Duration::ZERO,
+            heard_since: None,
         };
         Self(Arc::new(Mutex::new(State {
             view,
@@ -294,7 +300,7 @@ impl Recorder {
     /// A process stands still, or goes on.
     pub(crate) fn pause(&self, now: Duration, process: usize, begins: bool) {
         let mut state = self.lock();
-        let (past, present) = &mut state.view.pauses[process];
+        let Pauses { past, present } = &mut state.view.pauses[process];
         if begins {
             present.get_or_insert(now);
         } else if let Some(from) = present.take() {
@@ -322,11 +328,11 @@ impl State {
             }
             Event::Fault { kind: Kind::MessagesLost, begins: false, .. } => {
                 self.view.messages_lost = self.view.messages_lost.saturating_sub(1);
-                self.view.heard_since = now;
+                self.view.heard_since = Some(now);
             }
             Event::Fault { kind, begins: false, .. } if !kind.leaves_calls_alone() => {
                 self.view.at_work = self.view.at_work.saturating_sub(1);
-                self.view.quiet_since = now;
+                self.view.quiet_since = Some(now);
             }
             Event::Executed { .. } => self.counts.scripts += 1,
             _ => {}

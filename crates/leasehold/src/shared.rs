@@ -14,7 +14,7 @@
 //! When the driver has ended, in whichever way, nothing waits for it: the client is closed, and every call is answered
 //! on the spot with [`StoreErrorKind::Closed`].
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::atomic::Ordering;
@@ -51,7 +51,7 @@ struct State {
     engine: Engine,
     orders: Vec<Order>,
     /// What the driver has taken and not answered, each with what is said of it if the driver ends.
-    calls: HashMap<CallId, StoreError>,
+    calls: BTreeMap<CallId, StoreError>,
     /// Whether there is no driver any more.
     ended: bool,
     /// By what there may be news for, and by who waits for it; none from when it was woken until it comes to look.
@@ -77,7 +77,7 @@ impl Shared {
         let state = State {
             engine,
             orders: Vec::new(),
-            calls: HashMap::new(),
+            calls: BTreeMap::new(),
             ended: false,
             wakers: BTreeMap::new(),
             alarm: Moment::NEVER,

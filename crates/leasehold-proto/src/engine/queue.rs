@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use super::ticket::{AcquireFailure, Acquiring, Settlement, Stage, Ticket};
 use super::timer::Timer;
-use super::undo::Cause;
+use super::undo::{Cause, Leaving};
 use super::{CallId, Engine, Id, Purpose, Request, Subject, Wait};
 use crate::backoff;
 use crate::call::Reply;
@@ -180,7 +180,7 @@ impl Engine {
             Ok(_) | Err(_) if question.doubtful => Cause::UnknownAcquire,
             Ok(_) | Err(_) => return,
         };
-        self.begin_parting(now, question.wire, &question.subject, question.lease, cause, now);
+        self.begin_parting(now, question.wire, &question.subject, Leaving::undo(now, question.lease, cause));
     }
 
     fn granted(&mut self, now: Moment, question: &Question) {
@@ -189,7 +189,8 @@ impl Engine {
             return;
         }
         // Nothing is left to trust. The owner is burnt; the next question has another.
-        self.begin_parting(now, question.wire, &question.subject, question.lease, Cause::UnseenGrant, now);
+        let undo = Leaving::undo(now, question.lease, Cause::UnseenGrant);
+        self.begin_parting(now, question.wire, &question.subject, undo);
         let took = now.since(question.sent_at);
         if let Some(asking) = self.asking(question.id) {
             asking.wire = None;
@@ -305,8 +306,8 @@ impl Engine {
     /// Takes back what a waiter's earlier questions may have taken. A question on its way does that when it is answered.
     pub(super) fn undo_asked(&mut self, now: Moment, request: &Request, asking: &Asking) {
         if let (Some(wire), Some(_), None) = (asking.wire, asking.unknown_until, asking.call) {
-            let lease = request.first_lease();
-            self.begin_parting(now, wire, &request.subject, lease, Cause::UnknownAcquire, now);
+            let undo = Leaving::undo(now, request.first_lease(), Cause::UnknownAcquire);
+            self.begin_parting(now, wire, &request.subject, undo);
         }
     }
 

@@ -11,7 +11,7 @@ use super::reentry::Setting;
 use super::renewal::Renewing;
 use super::ticket::{AcquireFailure, EnsureFailure, Settlement, Ticket};
 use super::timer::Timer;
-use super::undo::Cause;
+use super::undo::{Cause, Leaving};
 use super::{Engine, Id, LostReason, Request, Subject, Wait};
 use crate::lease::{LEASE_MIN, Lease};
 use crate::moment::Moment;
@@ -221,10 +221,10 @@ impl Engine {
         };
         let (lost, unused, kept) = (tenure.lost.is_some(), tenure.is_unused(), tenure.kept > 0);
         if lost || (unused && kept) {
-            if unused {
-                self.forget(wire);
-            }
-            if let Some(id) = report {
+            let gone = if unused { self.forget(wire) } else { None };
+            // Those who gave back one hold of several, and wait for the count to be confirmed.
+            let waiting = gone.map(|tenure| tenure.reports).unwrap_or_default();
+            for id in waiting.into_iter().chain(report) {
                 self.settle_if_wanted(id, Settlement::Released(Ok(!lost)));
             }
         } else if unused {
@@ -239,11 +239,10 @@ impl Engine {
     /// The last hold is gone: renewal stops here, and only then the release is sent.
     fn end_tenure(&mut self, now: Moment, wire: WireOwner, report: Option<Id>) {
         if let Some(tenure) = self.forget(wire) {
-            let arrives_by = self.arrives_by(now, tenure.has_call_on_its_way());
-            self.begin_parting(now, wire, &tenure.subject, tenure.longest, Cause::Release, arrives_by);
-            for id in tenure.reports.into_iter().chain(report) {
-                self.report_parting(wire, id);
-            }
+            let gone_by = tenure.longest.gone_by(self.arrives_by(now, tenure.has_call_on_its_way()));
+            let reports = tenure.reports.into_iter().chain(report).collect();
+            let leaving = Leaving { lease: tenure.longest, gone_by, cause: Cause::Release, reports };
+            self.begin_parting(now, wire, &tenure.subject, leaving);
         }
     }
 
@@ -297,8 +296,9 @@ impl Engine {
         let ensuring = std::mem::take(&mut tenure.ensuring);
         self.clear_timers(wire);
         if doubtful || reason == LostReason::Closed {
-            let arrives_by = self.arrives_by(now, on_its_way);
-            self.begin_parting(now, wire, &subject, lease, Cause::Release, arrives_by);
+            let gone_by = lease.gone_by(self.arrives_by(now, on_its_way));
+            let leaving = Leaving { lease, gone_by, cause: Cause::Release, reports: Vec::new() };
+            self.begin_parting(now, wire, &subject, leaving);
         }
         for id in entering {
             self.fail(now, id, AcquireFailure::Lost(reason));

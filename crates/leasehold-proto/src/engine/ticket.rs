@@ -200,7 +200,7 @@ impl Engine {
             return;
         };
         acquiring.stage = Stage::Granted(wire);
-        let claim_within = (acquiring.request.lease.duration() / 3).min(UNCLAIMED_MAX);
+        let claim_within = (acquiring.request.first_lease().duration() / 3).min(UNCLAIMED_MAX);
         self.timers.clear(Timer::Deadline(id));
         self.timers.set(Timer::Unclaimed(id), now + claim_within);
         self.wake(id);

@@ -40,6 +40,23 @@ pub(super) struct Parting {
     reports: Vec<Id>,
 }
 
+/// How a wire owner parts.
+pub(super) struct Leaving {
+    pub(super) lease: Lease,
+    /// When the key is gone even if no release ever arrives.
+    pub(super) gone_by: Moment,
+    pub(super) cause: Cause,
+    /// Who waits for the outcome.
+    pub(super) reports: Vec<Id>,
+}
+
+impl Leaving {
+    /// Of an acquire that nobody waits for, of which nothing is on its way any more.
+    pub(super) fn undo(now: Moment, lease: Lease, cause: Cause) -> Self {
+        Self { lease, gone_by: lease.gone_by(now), cause, reports: Vec::new() }
+    }
+}
+
 /// Why a wire owner parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Cause {
@@ -69,23 +86,22 @@ impl Closing {
 }
 
 impl Engine {
-    /// Takes a wire owner off the server, starting now. Nothing of it that was sent before arrives after `arrives_by`.
+    /// Takes a wire owner off the server, starting now.
     pub(super) fn begin_parting(
         &mut self,
         now: Moment,
         wire: WireOwner,
         subject: &Subject,
-        lease: Lease,
-        cause: Cause,
-        arrives_by: Moment,
+        leaving: Leaving,
     ) {
-        let gone_by = lease.gone_by(arrives_by);
+        let Leaving { lease, gone_by, cause, reports } = leaving;
         if let Some(parting) = self.partings.get_mut(&wire) {
             parting.gone_by = parting.gone_by.max(gone_by);
             if cause == Cause::UnknownAcquire {
                 parting.cause = cause;
             }
             parting.again = parting.call.is_some();
+            parting.reports.extend(reports);
         } else {
             let parting = Parting {
                 subject: subject.clone(),
@@ -97,7 +113,7 @@ impl Engine {
                 doubtful: false,
                 again: false,
                 last_error: None,
-                reports: Vec::new(),
+                reports,
             };
             self.partings.insert(wire, parting);
             self.timers.set(Timer::Report(wire), now + self.settings.timeout);
@@ -108,13 +124,6 @@ impl Engine {
     /// By when whatever is on its way now has arrived, or never will: its connection is closed after the timeout.
     pub(super) fn arrives_by(&self, now: Moment, on_its_way: bool) -> Moment {
         if on_its_way { now + self.settings.timeout } else { now }
-    }
-
-    /// Somebody wants to know how a parting goes.
-    pub(super) fn report_parting(&mut self, wire: WireOwner, id: Id) {
-        if let Some(parting) = self.partings.get_mut(&wire) {
-            parting.reports.push(id);
-        }
     }
 
     /// Sends the release, unless it is on its way.

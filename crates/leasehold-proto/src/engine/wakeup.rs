@@ -48,9 +48,7 @@ impl Engine {
     /// A subscription stands, for the first time or again: what was sent before is lost, so the heads ask.
     pub(super) fn listening(&mut self, now: Moment, channel: &Channel) {
         for subject in self.subjects_on(channel) {
-            if let Some(&head) = self.lines.get(&subject).and_then(|line| line.front()) {
-                self.ask(now, head);
-            }
+            self.ask_unless_held_here(now, &subject);
         }
     }
 

@@ -340,3 +340,14 @@ fn a_failed_renewal_is_tried_again_in_time_whatever_its_holds_do_meanwhile() {
     desk.step(retry, Event::Tick);
     assert_eq!(desk.answer(retry, Ok(Reply::Int(1))).verb(), Verb::Renew, "it is sent when it was due");
 }
+
+#[test]
+fn a_release_is_told_though_the_other_hold_is_kept_meanwhile() {
+    let mut desk = Desk::new();
+    desk.hold(0, 1, request(1, 30_000));
+    desk.hold(2, 2, request(1, 30_000));
+    desk.release(10, 1, 9);
+    desk.step(11, Event::Keep(Id(2)));
+    desk.answer(12, Ok(Reply::Int(0)));
+    assert_eq!(desk.claim(12, 9), Some(Settlement::Released(Ok(true))));
+}

@@ -147,10 +147,7 @@ impl Executor {
     }
 
     fn adopt(&mut self) {
-        while let Some((home, job)) = SPAWNED.with_borrow_mut(|spawned| {
-            let first = (!spawned.is_empty()).then(|| spawned.remove(0));
-            first
-        }) {
+        for (home, job) in SPAWNED.take() {
             self.last_task += 1;
             let task = self.last_task;
             let notice = Notice { task, queued: AtomicBool::new(false), ready: Arc::clone(&self.ready) };

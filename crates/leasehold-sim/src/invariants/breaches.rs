@@ -10,7 +10,7 @@ use std::time::Duration;
 use leasehold_proto::Verb;
 
 use crate::fault::Kind;
-use crate::history::{Event, Wire};
+use crate::history::{By, Event, Wire};
 use crate::recorder::View;
 
 /// Breaches and grants so far.
@@ -31,8 +31,10 @@ impl Breaches {
                 }
                 _ => self.everywhere = Some(view.now),
             },
-            // The server has the lock for this owner from here on.
-            Event::Executed { verb: Verb::Acquire, wire, after, .. } if after.is_held_by(wire) => {
+            // The server has the lock for this owner from here on. What a repeating network does is no grant.
+            Event::Executed { verb: Verb::Acquire, wire, by, after, .. }
+                if after.is_held_by(wire) && !matches!(by, By::Duplicate(_)) =>
+            {
                 self.granted.insert(Arc::clone(wire), view.now);
             }
             _ => {}

@@ -51,11 +51,11 @@ impl Invariant for Renewals {
                     self.ended.insert(ending.wire.clone(), view.now);
                 }
             }
-            Event::Sent { verb: Verb::Release, wire, count: None, .. } => {
-                // A partial release has guards left.
-                if !view.holds.values().any(|hold| hold.wire == *wire) {
-                    self.released.insert(wire.clone());
-                }
+            // A partial release has guards left.
+            Event::Sent { verb: Verb::Release, wire, .. }
+                if !view.holds.values().any(|hold| hold.wire == *wire) =>
+            {
+                self.released.insert(wire.clone());
             }
             Event::Sent { process, call, verb: Verb::Renew, wire, count: Some(0), .. } => {
                 return self.sent(view, *process, *call, wire);

@@ -1,0 +1,108 @@
+//! G6: what no guard stands for and nobody asks for is taken off the server soon after the disturbance has ended, and
+//! not only by its lease.
+//!
+//! Invariant: what a repeating network brought back, what was given up without a release, and what a dead process left
+//! is left to its lease.
+//! Called by: the recorder.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_proto::Verb;
+
+use super::Invariant;
+use crate::fault::Kind;
+use crate::history::{By, Ending, Event, Key, Op, Wire, short};
+use crate::recorder::View;
+
+/// What an undo may take after its last attempt failed: the longest pause between two, and the next one.
+const UNDONE_WITHIN: Duration = Duration::from_secs(3);
+
+#[derive(Default)]
+pub(super) struct Ghosts {
+    keys: BTreeMap<Arc<str>, Key>,
+    asking: BTreeMap<Op, (usize, Arc<str>)>,
+    /// The owners of living processes.
+    process_of: BTreeMap<Wire, usize>,
+    /// Owners that are left to their lease.
+    excused: BTreeSet<Wire>,
+    /// Since when an owner is a ghost.
+    since: BTreeMap<Wire, Duration>,
+}
+
+impl Invariant for Ghosts {
+    fn id(&self) -> &'static str {
+        "G6"
+    }
+
+    fn see(&mut self, event: &Event, view: &View) -> Result<(), String> {
+        match event {
+            Event::Asked { op, process, name, what, .. } if what.acquires() => {
+                self.asking.insert(*op, (*process, Arc::clone(name)));
+            }
+            Event::Answered { op, .. } | Event::Dropped { op } => {
+                self.asking.remove(op);
+            }
+            Event::Sent { process, verb: Verb::Acquire, wire, .. } => {
+                self.process_of.insert(Arc::clone(wire), *process);
+            }
+            Event::Executed { name, wire, by, after, .. } => {
+                self.keys.insert(Arc::clone(name), after.clone());
+                if matches!(by, By::Duplicate(_)) {
+                    self.excused.insert(Arc::clone(wire));
+                }
+            }
+            Event::Ending { hold, how: Ending::Keep } => {
+                self.excused.extend(view.holds.get(hold).map(|hold| Arc::clone(&hold.wire)));
+            }
+            Event::Killed { process } => {
+                self.process_of.retain(|_, of| of != process);
+                self.asking.retain(|_, (of, _)| of != process);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn look(&mut self, view: &View) -> Result<(), String> {
+        // A hold that ends by a clock which jumped leaves its key to a lease that has not; a stale replica brings back
+        // what was released.
+        let excuses = |kind| matches!(kind, Kind::ClockForward | Kind::ServerClockBack | Kind::Failover);
+        if view.plan.faults.iter().any(|fault| excuses(fault.kind)) {
+            return Ok(());
+        }
+        let ghosts: BTreeMap<Wire, (Arc<str>, usize)> = self.ghosts(view).collect();
+        self.since.retain(|wire, _| ghosts.contains_key(wire));
+        for (wire, (name, process)) in ghosts {
+            let since = *self.since.entry(Arc::clone(&wire)).or_insert(view.now);
+            let within = view.plan.timeout + UNDONE_WITHIN;
+            if view.now - since > within && view.is_quiet_for(within) && !is_paused(view, process, within) {
+                let age = view.now - since;
+                return Err(format!("{} stands on {name} for nobody since {age:?}", short(&wire)));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Ghosts {
+    fn ghosts(&self, view: &View) -> impl Iterator<Item = (Wire, (Arc<str>, usize))> {
+        let says = u64::try_from(view.server_clock.says(view.now).as_millis()).unwrap_or(u64::MAX);
+        let standing = self.keys.iter().filter(move |(_, key)| key.expires_at_ms.is_some_and(|at| at >= says));
+        standing.filter_map(move |(name, key)| {
+            let (wire, _) = key.fields.first()?;
+            let process = *self.process_of.get(wire)?;
+            let held = view.holds.values().any(|hold| hold.wire == *wire);
+            let asked = self.asking.values().any(|(of, asked)| *of == process && asked == name);
+            let ghost = !held && !asked && !self.excused.contains(wire);
+            ghost.then(|| (Arc::clone(wire), (Arc::clone(name), process)))
+        })
+    }
+}
+
+/// Whether a process stands still now, or did within this time.
+fn is_paused(view: &View, process: usize, within: Duration) -> bool {
+    let mut pauses = view.plan.faults.iter().filter(|fault| fault.kind == Kind::Pause && fault.process == process);
+    pauses.any(|fault| fault.begins <= view.now && fault.ends() + within >= view.now)
+}

@@ -118,8 +118,17 @@ impl Plan {
                 Fault { kind, begins, lasts: lasts.min(self.calm_at - begins), process, name, chance: rng.u64(..) }
             })
             .collect();
+        if rng.u8(0..6) == 0 {
+            faults.extend((0..self.processes).map(|process| self.deaf(process)));
+        }
         faults.sort_by_key(|fault| fault.begins);
         faults
+    }
+
+    /// A process that hears no wake-up until the calm, so that its waiters live by polling.
+    fn deaf(&self, process: usize) -> Fault {
+        let (name, lasts) = (Arc::clone(&self.names[0]), self.calm_at);
+        Fault { kind: Kind::MessagesLost, begins: Duration::ZERO, lasts, process, name, chance: 0 }
     }
 
     /// The longest lease in play.

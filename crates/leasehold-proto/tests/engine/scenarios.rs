@@ -72,7 +72,7 @@ fn ms(at: u64) -> Moment {
 /// The first whole millisecond at or after a moment.
 fn millis(moment: Moment) -> u64 {
     let since = moment.since(ms(0));
-    u64::try_from(since.as_millis()).unwrap() + u64::from(since.subsec_nanos() % 1_000_000 > 0)
+    u64::try_from(since.as_millis()).unwrap() + u64::from(!since.subsec_nanos().is_multiple_of(1_000_000))
 }
 
 fn request(owner: u64, lease_ms: u64) -> Request {

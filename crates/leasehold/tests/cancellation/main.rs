@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
 #![allow(clippy::disallowed_methods, reason = "test code: tasks and real time")]
+#![allow(clippy::print_stdout, reason = "a test that says how much it tried")]
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Wake};

@@ -130,7 +130,11 @@ impl World {
         let was_up = std::mem::replace(&mut self.weather.up[number], up);
         if was_up && !up {
             self.recorder.kill(self.truth.now(), number);
+            let process = self.ground.process(number);
+            process.kill();
             self.sim.crash(name_of(number));
+            process.bury();
+            self.server.reset(number);
         } else if up && !was_up {
             self.sim.bounce(name_of(number));
         }

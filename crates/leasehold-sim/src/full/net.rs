@@ -42,22 +42,30 @@ impl Dialer {
         self.0.requests.passed().await;
         let stream = TcpStream::connect((HOST, PORT)).await?;
         let (process, resets) = (Arc::clone(&self.0), self.0.resets());
-        Ok(Box::pin(Wire { address: stream.local_addr()?, stream, process, resets }))
+        Ok(Box::pin(Wire { address: stream.local_addr()?, stream: Some(stream), process, resets }))
     }
 }
 
 /// A stream of a process.
 struct Wire {
     address: SocketAddr,
-    stream: TcpStream,
+    /// Until it is closed.
+    stream: Option<TcpStream>,
     process: Arc<Process>,
     /// How often the process's streams had been reset when it was opened.
     resets: u64,
 }
 
+impl Wire {
+    fn stream(&mut self) -> Pin<&mut TcpStream> {
+        Pin::new(self.stream.as_mut().expect("a stream is closed by its drop"))
+    }
+}
+
 impl Drop for Wire {
     fn drop(&mut self) {
         self.process.cuts.add(self.address);
+        self.stream.take().into_iter().for_each(|stream| self.process.close(stream));
     }
 }
 
@@ -72,7 +80,7 @@ impl AsyncRead for Wire {
             return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
         }
         ready!(self.process.replies.poll_open(cx));
-        Pin::new(&mut self.stream).poll_read(cx, buffer)
+        self.stream().poll_read(cx, buffer)
     }
 }
 
@@ -83,16 +91,16 @@ impl AsyncWrite for Wire {
             return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
         }
         ready!(self.process.requests.poll_open(cx));
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
+        self.stream().poll_write(cx, bytes)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
+        self.stream().poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.process.running.poll_open(cx));
-        Pin::new(&mut self.stream).poll_shutdown(cx)
+        self.stream().poll_shutdown(cx)
     }
 }
 

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use leasehold_proto::Moment;
+use turmoil::net::TcpStream;
 
 use super::gate::Gate;
 use super::net::Cuts;
@@ -52,6 +53,8 @@ pub(super) struct Process {
     pub(super) replies: Gate,
     /// Grows when all streams of before are reset, and who has to know.
     resets: Mutex<(u64, Vec<Waker>)>,
+    /// The streams that it had when it was killed, once it was.
+    left: Mutex<Option<Vec<TcpStream>>>,
 }
 
 impl Process {
@@ -59,8 +62,28 @@ impl Process {
         let gate = Gate::default;
         let (running, polled, requests, replies) = (gate(), gate(), gate(), gate());
         let (rng, users) = (Mutex::new(rng), AtomicUsize::new(0));
-        let resets = Mutex::default();
-        Self { number, truth, cuts, clock, rng, users, running, polled, requests, replies, resets }
+        let (resets, left) = (Mutex::default(), Mutex::default());
+        Self { number, truth, cuts, clock, rng, users, running, polled, requests, replies, resets, left }
+    }
+
+    /// Its end begins: from now on its streams close without a word. In which order a runtime that goes drops its tasks
+    /// depends on how many tasks the program has ever had.
+    pub(super) fn kill(&self) {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default();
+    }
+
+    /// Its end is over, outside of the simulated network.
+    pub(super) fn bury(&self) {
+        let left = self.left.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop(left);
+    }
+
+    /// Closes a stream.
+    pub(super) fn close(&self, stream: TcpStream) {
+        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(left) = left.as_mut() {
+            left.push(stream);
+        }
     }
 
     /// Resets the streams that it has.

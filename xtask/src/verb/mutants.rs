@@ -87,10 +87,20 @@ fn copy_of_the_checkout() -> Result<PathBuf> {
     Ok(tree)
 }
 
+/// Makes a folder the same as another, and leaves alone what is the same already.
 fn copy_folder(from: &Path, to: &Path) -> Result<()> {
     fs::create_dir_all(to)?;
+    for entry in fs::read_dir(to)? {
+        let entry = entry?.path();
+        let source = from.join(entry.file_name().context("an entry has a name")?);
+        match (entry.is_dir(), source.is_dir()) {
+            (true, false) => fs::remove_dir_all(&entry)?,
+            (false, _) if !source.is_file() => fs::remove_file(&entry)?,
+            _ => {}
+        }
+    }
     for entry in fs::read_dir(from)? {
-        let (entry, to) = (entry?.path(), to);
+        let entry = entry?.path();
         let to = to.join(entry.file_name().context("an entry has a name")?);
         if entry.is_dir() { copy_folder(&entry, &to)? } else { copy_if_changed(&entry, &to)? }
     }

@@ -69,6 +69,13 @@ impl Embedded {
         Self::on(server)
     }
 
+    /// Gives this server a name in this process, as if [`named`](Self::named) had made it: for a server that is observed.
+    /// One that has the name already loses it.
+    pub fn take_name(&self, name: &str) {
+        let mut named = NAMED.lock().unwrap_or_else(PoisonError::into_inner);
+        named.insert(name.to_owned(), Arc::downgrade(&self.0.server));
+    }
+
     /// A store on a server that may have other clients, over streams too.
     #[must_use]
     pub fn on(server: Arc<Server>) -> Self {

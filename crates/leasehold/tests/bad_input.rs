@@ -10,16 +10,29 @@ use leasehold::{
     AcquireError, Client, ConnectError, InspectError, LEASE_MAX, LEASE_MIN, LeaseError, LostReason,
     NAME_BYTES_MAX, Name, NameError,
 };
-use leasehold_testkit::servers::{Monitor, RedisServer};
+use leasehold_testkit::servers::RedisServer;
 
 mod support;
 use support::{
-    SOON, connect, connect_with, eventually, fields, hold_by_hand, is_free, keys, ms, pttl, sent, soon, tell,
+    Monitor, Place, SOON, connect, connect_with, eventually, fields, hold_by_hand, is_free, keys, ms,
+    on_both, pttl, sent, soon, tell,
 };
 
-#[tokio::test]
-async fn names_that_cannot_be_used_are_refused_and_nothing_is_sent() {
-    let server = RedisServer::start();
+on_both! {
+    async {
+        names_that_cannot_be_used_are_refused_and_nothing_is_sent,
+        the_longest_and_the_strangest_names_work,
+        leases_that_cannot_be_used_are_refused_and_nothing_is_sent,
+        the_longest_lease_and_the_longest_bound_work,
+        the_shortest_lease_ends_well_one_way_or_the_other,
+        an_endless_wait_is_a_wait_like_any_other,
+        a_wait_of_nothing_asks_once,
+        timeouts_at_the_edge_do_no_harm,
+        errors_name_their_own_layer_in_lower_case_without_a_full_stop,
+    }
+}
+
+async fn names_that_cannot_be_used_are_refused_and_nothing_is_sent(server: Place) {
     let client = connect(&server).await;
     let monitor = Monitor::start(&server);
     let long = "x".repeat(NAME_BYTES_MAX + 1);
@@ -51,9 +64,7 @@ async fn names_that_cannot_be_used_are_refused_and_nothing_is_sent() {
     assert_eq!(sent(&monitor), []);
 }
 
-#[tokio::test]
-async fn the_longest_and_the_strangest_names_work() {
-    let server = RedisServer::start();
+async fn the_longest_and_the_strangest_names_work(server: Place) {
     let client = connect(&server).await;
     for name in ["x".repeat(NAME_BYTES_MAX), "schlüssel 🔑 \"'*?[]\\ %d".to_owned(), " ".to_owned()] {
         let guard = client.lock(&name).lock().await.unwrap();
@@ -66,9 +77,7 @@ async fn the_longest_and_the_strangest_names_work() {
     drop(guard);
 }
 
-#[tokio::test]
-async fn leases_that_cannot_be_used_are_refused_and_nothing_is_sent() {
-    let server = RedisServer::start();
+async fn leases_that_cannot_be_used_are_refused_and_nothing_is_sent(server: Place) {
     let client = connect(&server).await;
     let monitor = Monitor::start(&server);
     let short = [Duration::ZERO, Duration::from_nanos(1), ms(2), LEASE_MIN - Duration::from_nanos(1)];
@@ -90,9 +99,7 @@ async fn leases_that_cannot_be_used_are_refused_and_nothing_is_sent() {
     assert_eq!(sent(&monitor), []);
 }
 
-#[tokio::test]
-async fn the_longest_lease_and_the_longest_bound_work() {
-    let server = RedisServer::start();
+async fn the_longest_lease_and_the_longest_bound_work(server: Place) {
     let client = connect(&server).await;
     let guard = client.lock("job").lease(LEASE_MAX).max_hold(Duration::MAX).lock().await.unwrap();
     let left = Duration::from_millis(pttl(&server, "job").try_into().unwrap());
@@ -102,9 +109,7 @@ async fn the_longest_lease_and_the_longest_bound_work() {
     assert!(is_free(&server, "job"));
 }
 
-#[tokio::test]
-async fn the_shortest_lease_ends_well_one_way_or_the_other() {
-    let server = RedisServer::start();
+async fn the_shortest_lease_ends_well_one_way_or_the_other(server: Place) {
     let client = connect(&server).await;
     for _ in 0..50 {
         // A lease of 3 ms may be over before its grant arrives; then it says so.
@@ -117,9 +122,7 @@ async fn the_shortest_lease_ends_well_one_way_or_the_other() {
     eventually("the key to run out", || keys(&server) == 0).await;
 }
 
-#[tokio::test]
-async fn an_endless_wait_is_a_wait_like_any_other() {
-    let server = RedisServer::start();
+async fn an_endless_wait_is_a_wait_like_any_other(server: Place) {
     let client = connect(&server).await;
     hold_by_hand(&server, "job", ms(200));
     let lock = client.lock("job");
@@ -127,18 +130,14 @@ async fn an_endless_wait_is_a_wait_like_any_other() {
     assert!(guard.unwrap().is_held());
 }
 
-#[tokio::test]
-async fn a_wait_of_nothing_asks_once() {
-    let server = RedisServer::start();
+async fn a_wait_of_nothing_asks_once(server: Place) {
     let client = connect(&server).await;
     hold_by_hand(&server, "job", SOON);
     assert!(client.lock("job").try_lock_for(Duration::ZERO).await.unwrap().is_none());
     assert!(client.lock("free").try_lock_for(Duration::ZERO).await.unwrap().is_some());
 }
 
-#[tokio::test]
-async fn timeouts_at_the_edge_do_no_harm() {
-    let server = RedisServer::start();
+async fn timeouts_at_the_edge_do_no_harm(server: Place) {
     let builder = Client::builder().timeout(Duration::MAX).poll_interval(Duration::MAX);
     let client = connect_with(builder, &server.url()).await;
     let guard = client.lock("job").lock().await.unwrap();
@@ -193,9 +192,7 @@ async fn a_database_other_than_the_first_is_used() {
     assert!(is_free(&server, "job"));
 }
 
-#[tokio::test]
-async fn errors_name_their_own_layer_in_lower_case_without_a_full_stop() {
-    let server = RedisServer::start();
+async fn errors_name_their_own_layer_in_lower_case_without_a_full_stop(server: Place) {
     let client = connect(&server).await;
     tell(&server, &["SET", "text", "precious"]);
     let errors: Vec<leasehold::Error> = vec![

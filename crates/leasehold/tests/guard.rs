@@ -1,27 +1,50 @@
 //! The guard: its clock, its end in every way there is, and what closing a client does to it.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
 #![allow(clippy::disallowed_methods, reason = "test code: tasks and threads")]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use leasehold::{AcquireError, Client, EnsureError, Guard, InspectError, LostReason, Released, Verb};
-use leasehold_testkit::servers::{Monitor, RedisServer};
+use leasehold_testkit::servers::RedisServer;
 use leasehold_testkit::wait;
 
 mod support;
 use support::{
-    SOON, connect, connect_through, eventually, fields, hold_by_hand, is_free, keys, ms, pttl, sent,
-    server_and_proxy, soon, tell, times_sent,
+    Monitor, Place, SOON, connect, connect_through, eventually, fields, hold_by_hand, is_free, keys, ms,
+    on_both, pttl, sent, server_and_proxy, soon, tell, times_sent,
 };
 
 const LEASE: Duration = Duration::from_secs(10);
 
 fn is_send_and_static<T: Send + 'static>(_: &T) {}
 
-#[tokio::test]
-async fn a_guard_and_its_futures_can_be_moved_to_other_threads() {
-    let server = RedisServer::start();
+on_both! {
+    async {
+        a_guard_and_its_futures_can_be_moved_to_other_threads,
+        validity_is_less_than_the_lease_by_the_drift_and_counts_down,
+        a_guard_dropped_in_a_panic_frees_the_lock,
+        a_task_that_panics_frees_its_lock,
+        a_forgotten_guard_is_bounded_by_its_bound,
+        closing_releases_everything_and_reports_it,
+        closing_refuses_waiters_and_everything_later,
+        ensuring_what_is_there_sends_nothing,
+        ensuring_more_than_is_left_renews_once,
+        ensures_at_the_same_time_share_their_renewal,
+        ensuring_more_than_a_lease_is_refused,
+        ensuring_a_lost_hold_says_why_it_is_lost,
+        ensuring_a_hold_that_was_deleted_unseen_finds_out,
+        ensuring_does_not_shorten_what_the_server_keeps,
+        what_a_guard_shows_of_itself_is_its_name_and_its_owner,
+    }
+    sync {
+        a_guard_dropped_on_a_thread_without_a_runtime_frees_the_lock,
+        the_library_works_without_a_tokio_runtime,
+    }
+}
+
+async fn a_guard_and_its_futures_can_be_moved_to_other_threads(server: Place) {
     let client = connect(&server).await;
     let lock = client.lock("job");
     is_send_and_static(&client);
@@ -36,9 +59,7 @@ async fn a_guard_and_its_futures_can_be_moved_to_other_threads() {
     is_send_and_static(&waiting);
 }
 
-#[tokio::test]
-async fn validity_is_less_than_the_lease_by_the_drift_and_counts_down() {
-    let server = RedisServer::start();
+async fn validity_is_less_than_the_lease_by_the_drift_and_counts_down(server: Place) {
     let guard = connect(&server).await.lock("job").lease(LEASE).lock().await.unwrap();
     let most = LEASE - LEASE / 100 - ms(2);
     let mut before = guard.remaining();
@@ -68,9 +89,7 @@ async fn validity_counts_from_before_the_send() {
     assert!(guard.remaining() < LEASE - travelling, "{:?}", guard.remaining());
 }
 
-#[tokio::test]
-async fn a_guard_dropped_in_a_panic_frees_the_lock() {
-    let server = RedisServer::start();
+async fn a_guard_dropped_in_a_panic_frees_the_lock(server: Place) {
     let guard = connect(&server).await.lock("job").lock().await.unwrap();
     let outcome = catch_unwind(AssertUnwindSafe(move || {
         let _guard = guard;
@@ -80,9 +99,7 @@ async fn a_guard_dropped_in_a_panic_frees_the_lock() {
     eventually("the release", || is_free(&server, "job")).await;
 }
 
-#[tokio::test]
-async fn a_task_that_panics_frees_its_lock() {
-    let server = RedisServer::start();
+async fn a_task_that_panics_frees_its_lock(server: Place) {
     let lock = connect(&server).await.lock("job");
     let task = tokio::spawn(async move {
         let _guard = lock.lock().await.unwrap();
@@ -92,9 +109,7 @@ async fn a_task_that_panics_frees_its_lock() {
     eventually("the release", || is_free(&server, "job")).await;
 }
 
-#[test]
-fn a_guard_dropped_on_a_thread_without_a_runtime_frees_the_lock() {
-    let server = RedisServer::start();
+fn a_guard_dropped_on_a_thread_without_a_runtime_frees_the_lock(server: Place) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let lock = async { connect(&server).await.lock("job").lock().await };
     let guard = runtime.block_on(lock).unwrap();
@@ -130,9 +145,7 @@ fn a_runtime_that_ends_with_a_guard_inside_frees_the_lock() {
     wait::eventually(SOON, "the release", || is_free(&server, "job"));
 }
 
-#[test]
-fn the_library_works_without_a_tokio_runtime() {
-    let server = RedisServer::start();
+fn the_library_works_without_a_tokio_runtime(server: Place) {
     futures_util::future::FutureExt::now_or_never(async {}).unwrap();
     let outcome = block_on(async {
         let client = Client::connect(&server.url()).await.unwrap();
@@ -163,9 +176,7 @@ fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-#[tokio::test]
-async fn a_forgotten_guard_is_bounded_by_its_bound() {
-    let server = RedisServer::start();
+async fn a_forgotten_guard_is_bounded_by_its_bound(server: Place) {
     let client = connect(&server).await;
     let guard = client.lock("job").watchdog(ms(300)).max_hold(ms(700)).lock().await.unwrap();
     std::mem::forget(guard);
@@ -196,9 +207,7 @@ async fn the_last_handle_of_a_client_releases_what_is_left() {
     .await;
 }
 
-#[tokio::test]
-async fn closing_releases_everything_and_reports_it() {
-    let server = RedisServer::start();
+async fn closing_releases_everything_and_reports_it(server: Place) {
     let client = connect(&server).await;
     let mut guards = Vec::new();
     for number in 0..10 {
@@ -217,9 +226,7 @@ async fn closing_releases_everything_and_reports_it() {
     }
 }
 
-#[tokio::test]
-async fn closing_refuses_waiters_and_everything_later() {
-    let server = RedisServer::start();
+async fn closing_refuses_waiters_and_everything_later(server: Place) {
     let client = connect(&server).await;
     hold_by_hand(&server, "job", Duration::from_secs(600));
     let waiters: Vec<_> = (0..5)
@@ -255,9 +262,7 @@ async fn closing_while_the_server_is_silent_ends_in_time_and_says_what_is_open()
     eventually("the release", || is_free(&server, "job")).await;
 }
 
-#[tokio::test]
-async fn ensuring_what_is_there_sends_nothing() {
-    let server = RedisServer::start();
+async fn ensuring_what_is_there_sends_nothing(server: Place) {
     let guard = connect(&server).await.lock("job").lease(LEASE).lock().await.unwrap();
     let monitor = Monitor::start(&server);
     guard.ensure(LEASE / 2).await.unwrap();
@@ -265,9 +270,7 @@ async fn ensuring_what_is_there_sends_nothing() {
     assert_eq!(sent(&monitor), []);
 }
 
-#[tokio::test]
-async fn ensuring_more_than_is_left_renews_once() {
-    let server = RedisServer::start();
+async fn ensuring_more_than_is_left_renews_once(server: Place) {
     let guard = connect(&server).await.lock("job").lease(ms(2000)).lock().await.unwrap();
     let monitor = Monitor::start(&server);
     eventually("some of the lease to pass", || guard.remaining() < ms(1700)).await;
@@ -276,9 +279,7 @@ async fn ensuring_more_than_is_left_renews_once() {
     assert_eq!(sent(&monitor), [Ok(Verb::Renew)]);
 }
 
-#[tokio::test]
-async fn ensures_at_the_same_time_share_their_renewal() {
-    let server = RedisServer::start();
+async fn ensures_at_the_same_time_share_their_renewal(server: Place) {
     let guard = connect(&server).await.lock("job").lease(ms(5000)).lock().await.unwrap();
     let monitor = Monitor::start(&server);
     eventually("some of the lease to pass", || guard.remaining() < ms(4700)).await;
@@ -289,9 +290,7 @@ async fn ensures_at_the_same_time_share_their_renewal() {
     assert_eq!(times_sent(&monitor, Verb::Renew), 1);
 }
 
-#[tokio::test]
-async fn ensuring_more_than_a_lease_is_refused() {
-    let server = RedisServer::start();
+async fn ensuring_more_than_a_lease_is_refused(server: Place) {
     let guard = connect(&server).await.lock("job").lease(LEASE).lock().await.unwrap();
     let monitor = Monitor::start(&server);
     let EnsureError::TooLong { most } = guard.ensure(LEASE).await.unwrap_err() else {
@@ -303,18 +302,14 @@ async fn ensuring_more_than_a_lease_is_refused() {
     assert!(guard.is_held());
 }
 
-#[tokio::test]
-async fn ensuring_a_lost_hold_says_why_it_is_lost() {
-    let server = RedisServer::start();
+async fn ensuring_a_lost_hold_says_why_it_is_lost(server: Place) {
     let guard = connect(&server).await.lock("job").lease(ms(60)).lock().await.unwrap();
     soon("the end", guard.lost()).await;
     let outcome = guard.ensure(ms(1)).await;
     assert_eq!(outcome, Err(EnsureError::Lost { reason: LostReason::Expired }));
 }
 
-#[tokio::test]
-async fn ensuring_a_hold_that_was_deleted_unseen_finds_out() {
-    let server = RedisServer::start();
+async fn ensuring_a_hold_that_was_deleted_unseen_finds_out(server: Place) {
     let guard = connect(&server).await.lock("job").lease(ms(2000)).lock().await.unwrap();
     eventually("some of the lease to pass", || guard.remaining() < ms(1900)).await;
     tell(&server, &["DEL", "job"]);
@@ -324,9 +319,7 @@ async fn ensuring_a_hold_that_was_deleted_unseen_finds_out() {
     assert!(is_free(&server, "job"), "a renewal never takes a lock");
 }
 
-#[tokio::test]
-async fn ensuring_does_not_shorten_what_the_server_keeps() {
-    let server = RedisServer::start();
+async fn ensuring_does_not_shorten_what_the_server_keeps(server: Place) {
     let guard = connect(&server).await.lock("job").lease(ms(2000)).lock().await.unwrap();
     tell(&server, &["PEXPIRE", "job", "60000"]);
     eventually("some of the lease to pass", || guard.remaining() < ms(1800)).await;
@@ -334,9 +327,7 @@ async fn ensuring_does_not_shorten_what_the_server_keeps() {
     assert!(pttl(&server, "job") > 30_000);
 }
 
-#[tokio::test]
-async fn what_a_guard_shows_of_itself_is_its_name_and_its_owner() {
-    let server = RedisServer::start();
+async fn what_a_guard_shows_of_itself_is_its_name_and_its_owner(server: Place) {
     let guard = connect(&server).await.lock("job").lock().await.unwrap();
     let shown = format!("{guard:?}");
     assert!(shown.contains("job") && shown.contains(&guard.wire_owner().to_string()), "{shown}");

@@ -1,18 +1,38 @@
 //! The lock: taking, refusing, looking, forcing; and what each of these costs.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
 #![allow(clippy::disallowed_methods, reason = "test code: tasks")]
 
 use std::time::Duration;
 
 use leasehold::{Client, Released, Verb};
-use leasehold_testkit::servers::{Monitor, RedisServer};
+use leasehold_testkit::servers::RedisServer;
 
 mod support;
-use support::{connect, count, eventually, fields, is_free, ms, pttl, scripts_run, sent, soon, tell};
+use support::{
+    Monitor, Place, connect, count, eventually, fields, is_free, ms, on_both, pttl, scripts_run, sent, soon,
+    tell,
+};
 
-#[tokio::test]
-async fn a_free_lock_is_taken_and_given_back() {
-    let server = RedisServer::start();
+on_both! {
+    async {
+        a_free_lock_is_taken_and_given_back,
+        a_held_lock_is_refused_to_everybody_else,
+        locks_of_different_names_do_not_touch,
+        the_default_lease_is_thirty_seconds,
+        a_dropped_guard_frees_the_lock,
+        a_first_use_costs_no_second_round_trip,
+        a_server_that_forgot_the_scripts_is_told_them_again,
+        asking_once_is_one_command_and_no_subscription_also_when_refused,
+        the_look_methods_say_what_the_server_says,
+        a_lock_is_forced_free_and_its_holder_is_told_at_its_release,
+        forcing_a_lock_free_wakes_its_waiters,
+        a_release_by_somebody_who_lost_the_lock_does_not_touch_its_new_holder,
+        a_body_runs_under_the_lock_and_returns_its_value,
+    }
+}
+
+async fn a_free_lock_is_taken_and_given_back(server: Place) {
     let client = connect(&server).await;
     let guard = client.lock("job").lock().await.unwrap();
     assert!(guard.is_held());
@@ -23,9 +43,7 @@ async fn a_free_lock_is_taken_and_given_back() {
     assert!(is_free(&server, "job"));
 }
 
-#[tokio::test]
-async fn a_held_lock_is_refused_to_everybody_else() {
-    let server = RedisServer::start();
+async fn a_held_lock_is_refused_to_everybody_else(server: Place) {
     let (one, other) = (connect(&server).await, connect(&server).await);
     let guard = one.lock("job").try_lock().await.unwrap().unwrap();
     assert!(other.lock("job").try_lock().await.unwrap().is_none());
@@ -34,9 +52,7 @@ async fn a_held_lock_is_refused_to_everybody_else() {
     assert!(guard.is_held());
 }
 
-#[tokio::test]
-async fn locks_of_different_names_do_not_touch() {
-    let server = RedisServer::start();
+async fn locks_of_different_names_do_not_touch(server: Place) {
     let client = connect(&server).await;
     let _one = client.lock("one").lock().await.unwrap();
     let two = client.lock("two").try_lock().await.unwrap().unwrap();
@@ -44,18 +60,14 @@ async fn locks_of_different_names_do_not_touch() {
     assert!(!is_free(&server, "one"));
 }
 
-#[tokio::test]
-async fn the_default_lease_is_thirty_seconds() {
-    let server = RedisServer::start();
+async fn the_default_lease_is_thirty_seconds(server: Place) {
     let client = connect(&server).await;
     let _guard = client.lock("job").lock().await.unwrap();
     let left = pttl(&server, "job");
     assert!((20_000..=30_000).contains(&left), "{left} ms");
 }
 
-#[tokio::test]
-async fn a_dropped_guard_frees_the_lock() {
-    let server = RedisServer::start();
+async fn a_dropped_guard_frees_the_lock(server: Place) {
     let client = connect(&server).await;
     drop(client.lock("job").lock().await.unwrap());
     eventually("the release", || is_free(&server, "job")).await;
@@ -99,18 +111,14 @@ async fn the_server_counts_one_script_per_acquire_and_one_per_release() {
     assert_eq!(stats.get("subscribe"), None);
 }
 
-#[tokio::test]
-async fn a_first_use_costs_no_second_round_trip() {
-    let server = RedisServer::start();
+async fn a_first_use_costs_no_second_round_trip(server: Place) {
     let client = connect(&server).await;
     let monitor = Monitor::start(&server);
     client.lock("job").lock().await.unwrap().release().await.unwrap();
     assert_eq!(sent(&monitor), [Ok(Verb::Acquire), Ok(Verb::Release)]);
 }
 
-#[tokio::test]
-async fn a_server_that_forgot_the_scripts_is_told_them_again() {
-    let server = RedisServer::start();
+async fn a_server_that_forgot_the_scripts_is_told_them_again(server: Place) {
     let lock = connect(&server).await.lock("job");
     lock.lock().await.unwrap().release().await.unwrap();
     tell(&server, &["SCRIPT", "FLUSH"]);
@@ -121,9 +129,7 @@ async fn a_server_that_forgot_the_scripts_is_told_them_again() {
     assert!(is_free(&server, "job"));
 }
 
-#[tokio::test]
-async fn asking_once_is_one_command_and_no_subscription_also_when_refused() {
-    let server = RedisServer::start();
+async fn asking_once_is_one_command_and_no_subscription_also_when_refused(server: Place) {
     let (one, other) = (connect(&server).await, connect(&server).await);
     let _guard = one.lock("job").lock().await.unwrap();
     let monitor = Monitor::start(&server);
@@ -132,9 +138,7 @@ async fn asking_once_is_one_command_and_no_subscription_also_when_refused() {
     assert_eq!(sent(&monitor), [Ok(Verb::Acquire), Ok(Verb::Acquire)]);
 }
 
-#[tokio::test]
-async fn the_look_methods_say_what_the_server_says() {
-    let server = RedisServer::start();
+async fn the_look_methods_say_what_the_server_says(server: Place) {
     let (one, other) = (connect(&server).await, connect(&server).await);
     let (owner, stranger) = (one.owner(), one.owner());
     let (lock, view) = (one.lock("job").owned_by(&owner), other.lock("job"));
@@ -158,9 +162,7 @@ async fn the_look_methods_say_what_the_server_says() {
     assert!(!lock.is_held_by(&owner).await.unwrap());
 }
 
-#[tokio::test]
-async fn a_lock_is_forced_free_and_its_holder_is_told_at_its_release() {
-    let server = RedisServer::start();
+async fn a_lock_is_forced_free_and_its_holder_is_told_at_its_release(server: Place) {
     let (one, other) = (connect(&server).await, connect(&server).await);
     let guard = one.lock("job").lock().await.unwrap();
     assert!(other.lock("job").force_unlock().await.unwrap());
@@ -169,9 +171,7 @@ async fn a_lock_is_forced_free_and_its_holder_is_told_at_its_release() {
     assert_eq!(guard.release().await, Ok(Released::NotHeld));
 }
 
-#[tokio::test]
-async fn forcing_a_lock_free_wakes_its_waiters() {
-    let server = RedisServer::start();
+async fn forcing_a_lock_free_wakes_its_waiters(server: Place) {
     let slow_to_poll = Client::builder().poll_interval(Duration::from_secs(600));
     let (one, other) = (connect(&server).await, slow_to_poll.connect(&server.url()).await.unwrap());
     let _guard = one.lock("job").lock().await.unwrap();
@@ -185,9 +185,7 @@ async fn forcing_a_lock_free_wakes_its_waiters() {
     assert!(guard.is_held());
 }
 
-#[tokio::test]
-async fn a_release_by_somebody_who_lost_the_lock_does_not_touch_its_new_holder() {
-    let server = RedisServer::start();
+async fn a_release_by_somebody_who_lost_the_lock_does_not_touch_its_new_holder(server: Place) {
     let (one, other) = (connect(&server).await, connect(&server).await);
     let old = one.lock("job").lock().await.unwrap();
     one.lock("job").force_unlock().await.unwrap();
@@ -198,9 +196,7 @@ async fn a_release_by_somebody_who_lost_the_lock_does_not_touch_its_new_holder()
     assert_eq!(new.release().await, Ok(Released::Released));
 }
 
-#[tokio::test]
-async fn a_body_runs_under_the_lock_and_returns_its_value() {
-    let server = RedisServer::start();
+async fn a_body_runs_under_the_lock_and_returns_its_value(server: Place) {
     let lock = connect(&server).await.lock("job");
     let value = lock
         .run(async |guard| {

@@ -1,21 +1,49 @@
 //! Re-entry: by owner value, by scope, and how holds are counted.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
 #![allow(clippy::disallowed_methods, reason = "test code: tasks and real time")]
 
 use std::time::Duration;
 
 use leasehold::{AcquireError, LostReason, Owner, Released, Verb, owner};
-use leasehold_testkit::servers::{Monitor, RedisServer};
+use leasehold_testkit::servers::RedisServer;
 
 mod support;
 use support::{
-    connect, connect_through, count, eventually, fields, is_free, ms, pttl, sent, server_and_proxy, soon,
-    tell, times_sent,
+    Monitor, Place, connect, connect_through, count, eventually, fields, is_free, ms, on_both, pttl, sent,
+    server_and_proxy, soon, tell, times_sent,
 };
 
-#[tokio::test]
-async fn an_owner_takes_a_lock_again_that_it_has() {
-    let server = RedisServer::start();
+on_both! {
+    async {
+        an_owner_takes_a_lock_again_that_it_has,
+        n_acquires_need_n_releases_in_any_order,
+        dropped_guards_count_like_released_ones,
+        each_re_entry_and_each_partial_release_is_one_command,
+        owners_of_the_same_client_exclude_each_other,
+        an_owner_of_two_clients_is_two_holders_on_the_server,
+        a_new_hold_of_the_same_owner_has_a_new_wire_owner,
+        within_a_scope_nested_acquires_re_enter,
+        a_scope_in_a_scope_is_the_outer_one,
+        a_scope_is_not_inherited_by_a_spawned_task,
+        an_owner_can_be_carried_into_a_spawned_task,
+        an_explicit_owner_goes_before_the_scope,
+        outside_a_scope_every_acquire_is_its_own_owner,
+        a_partial_release_keeps_the_lease,
+        a_shorter_lease_of_a_re_entry_does_not_cut_the_outer_hold_short,
+        a_longer_lease_of_a_re_entry_is_the_one_that_counts,
+        a_watched_re_entry_of_a_fixed_lease_is_renewed_for_as_long_as_it_lasts,
+        re_entering_a_hold_that_has_expired_is_lost_and_never_a_fresh_acquire,
+        re_entering_a_hold_that_was_deleted_unseen_is_lost,
+        re_entering_a_hold_that_somebody_else_took_over_is_lost,
+        a_dropped_re_entry_leaves_the_outer_hold_alone,
+        waiters_of_the_owner_that_got_the_lock_enter_with_it,
+        a_re_entered_hold_is_renewed_by_one_stream,
+        keeping_one_of_two_holds_leaves_the_lock_to_its_lease,
+    }
+}
+
+async fn an_owner_takes_a_lock_again_that_it_has(server: Place) {
     let client = connect(&server).await;
     let owner = client.owner();
     let lock = client.lock("job").owned_by(&owner);
@@ -25,9 +53,7 @@ async fn an_owner_takes_a_lock_again_that_it_has() {
     assert_eq!(outer.wire_owner(), inner.wire_owner(), "one hold on the server");
 }
 
-#[tokio::test]
-async fn n_acquires_need_n_releases_in_any_order() {
-    let server = RedisServer::start();
+async fn n_acquires_need_n_releases_in_any_order(server: Place) {
     let client = connect(&server).await;
     let lock = client.lock("job").owned_by(&client.owner());
     let mut guards = Vec::new();
@@ -45,9 +71,7 @@ async fn n_acquires_need_n_releases_in_any_order() {
     assert!(is_free(&server, "job"));
 }
 
-#[tokio::test]
-async fn dropped_guards_count_like_released_ones() {
-    let server = RedisServer::start();
+async fn dropped_guards_count_like_released_ones(server: Place) {
     let client = connect(&server).await;
     let lock = client.lock("job").owned_by(&client.owner());
     let (outer, inner) = (lock.lock().await.unwrap(), lock.lock().await.unwrap());
@@ -58,9 +82,7 @@ async fn dropped_guards_count_like_released_ones() {
     eventually("the release", || is_free(&server, "job")).await;
 }
 
-#[tokio::test]
-async fn each_re_entry_and_each_partial_release_is_one_command() {
-    let server = RedisServer::start();
+async fn each_re_entry_and_each_partial_release_is_one_command(server: Place) {
     let client = connect(&server).await;
     let lock = client.lock("job").owned_by(&client.owner());
     let outer = lock.lock().await.unwrap();
@@ -70,27 +92,21 @@ async fn each_re_entry_and_each_partial_release_is_one_command() {
     outer.release().await.unwrap();
 }
 
-#[tokio::test]
-async fn owners_of_the_same_client_exclude_each_other() {
-    let server = RedisServer::start();
+async fn owners_of_the_same_client_exclude_each_other(server: Place) {
     let client = connect(&server).await;
     let (one, other) = (client.owner(), Owner::unique());
     let _guard = client.lock("job").owned_by(&one).lock().await.unwrap();
     assert!(client.lock("job").owned_by(&other).try_lock().await.unwrap().is_none());
 }
 
-#[tokio::test]
-async fn an_owner_of_two_clients_is_two_holders_on_the_server() {
-    let server = RedisServer::start();
+async fn an_owner_of_two_clients_is_two_holders_on_the_server(server: Place) {
     let (one, other) = (connect(&server).await, connect(&server).await);
     let owner = Owner::unique();
     let _guard = one.lock("job").owned_by(&owner).lock().await.unwrap();
     assert!(other.lock("job").owned_by(&owner).try_lock().await.unwrap().is_none());
 }
 
-#[tokio::test]
-async fn a_new_hold_of_the_same_owner_has_a_new_wire_owner() {
-    let server = RedisServer::start();
+async fn a_new_hold_of_the_same_owner_has_a_new_wire_owner(server: Place) {
     let client = connect(&server).await;
     let lock = client.lock("job").owned_by(&client.owner());
     let mut seen = Vec::new();
@@ -102,9 +118,7 @@ async fn a_new_hold_of_the_same_owner_has_a_new_wire_owner() {
     }
 }
 
-#[tokio::test]
-async fn within_a_scope_nested_acquires_re_enter() {
-    let server = RedisServer::start();
+async fn within_a_scope_nested_acquires_re_enter(server: Place) {
     let client = connect(&server).await;
     owner::scope(async {
         let outer = client.lock("job").lock().await.unwrap();
@@ -118,9 +132,7 @@ async fn within_a_scope_nested_acquires_re_enter() {
     assert!(is_free(&server, "job"));
 }
 
-#[tokio::test]
-async fn a_scope_in_a_scope_is_the_outer_one() {
-    let server = RedisServer::start();
+async fn a_scope_in_a_scope_is_the_outer_one(server: Place) {
     let client = connect(&server).await;
     owner::scope(async {
         let ambient = owner::ambient().unwrap();
@@ -136,9 +148,7 @@ async fn a_scope_in_a_scope_is_the_outer_one() {
     assert_eq!(owner::ambient(), None);
 }
 
-#[tokio::test]
-async fn a_scope_is_not_inherited_by_a_spawned_task() {
-    let server = RedisServer::start();
+async fn a_scope_is_not_inherited_by_a_spawned_task(server: Place) {
     let client = connect(&server).await;
     owner::scope(async {
         let _guard = client.lock("job").lock().await.unwrap();
@@ -152,9 +162,7 @@ async fn a_scope_is_not_inherited_by_a_spawned_task() {
     .await;
 }
 
-#[tokio::test]
-async fn an_owner_can_be_carried_into_a_spawned_task() {
-    let server = RedisServer::start();
+async fn an_owner_can_be_carried_into_a_spawned_task(server: Place) {
     let client = connect(&server).await;
     let owner = client.owner();
     let _guard = client.lock("job").owned_by(&owner).lock().await.unwrap();
@@ -163,9 +171,7 @@ async fn an_owner_can_be_carried_into_a_spawned_task() {
     assert!(child.await.unwrap());
 }
 
-#[tokio::test]
-async fn an_explicit_owner_goes_before_the_scope() {
-    let server = RedisServer::start();
+async fn an_explicit_owner_goes_before_the_scope(server: Place) {
     let client = connect(&server).await;
     owner::scope(async {
         let _guard = client.lock("job").lock().await.unwrap();
@@ -175,17 +181,13 @@ async fn an_explicit_owner_goes_before_the_scope() {
     .await;
 }
 
-#[tokio::test]
-async fn outside_a_scope_every_acquire_is_its_own_owner() {
-    let server = RedisServer::start();
+async fn outside_a_scope_every_acquire_is_its_own_owner(server: Place) {
     let client = connect(&server).await;
     let _guard = client.lock("job").lock().await.unwrap();
     assert!(client.lock("job").try_lock().await.unwrap().is_none());
 }
 
-#[tokio::test]
-async fn a_partial_release_keeps_the_lease() {
-    let server = RedisServer::start();
+async fn a_partial_release_keeps_the_lease(server: Place) {
     let client = connect(&server).await;
     let lock = client.lock("job").owned_by(&client.owner()).lease(Duration::from_secs(60));
     let outer = lock.lock().await.unwrap();
@@ -204,9 +206,7 @@ async fn a_partial_release_keeps_the_lease() {
     drop(outer);
 }
 
-#[tokio::test]
-async fn a_shorter_lease_of_a_re_entry_does_not_cut_the_outer_hold_short() {
-    let server = RedisServer::start();
+async fn a_shorter_lease_of_a_re_entry_does_not_cut_the_outer_hold_short(server: Place) {
     let client = connect(&server).await;
     let lock = client.lock("job").owned_by(&client.owner());
     let outer = lock.clone().lease(Duration::from_secs(60)).lock().await.unwrap();
@@ -217,9 +217,7 @@ async fn a_shorter_lease_of_a_re_entry_does_not_cut_the_outer_hold_short() {
     assert!(outer.is_held());
 }
 
-#[tokio::test]
-async fn a_longer_lease_of_a_re_entry_is_the_one_that_counts() {
-    let server = RedisServer::start();
+async fn a_longer_lease_of_a_re_entry_is_the_one_that_counts(server: Place) {
     let client = connect(&server).await;
     let lock = client.lock("job").owned_by(&client.owner());
     let outer = lock.clone().lease(Duration::from_secs(10)).lock().await.unwrap();
@@ -228,9 +226,7 @@ async fn a_longer_lease_of_a_re_entry_is_the_one_that_counts() {
     assert!(outer.remaining() > Duration::from_secs(30));
 }
 
-#[tokio::test]
-async fn a_watched_re_entry_of_a_fixed_lease_is_renewed_for_as_long_as_it_lasts() {
-    let server = RedisServer::start();
+async fn a_watched_re_entry_of_a_fixed_lease_is_renewed_for_as_long_as_it_lasts(server: Place) {
     let client = connect(&server).await;
     let lock = client.lock("job").owned_by(&client.owner());
     let outer = lock.clone().lease(ms(400)).lock().await.unwrap();
@@ -241,9 +237,7 @@ async fn a_watched_re_entry_of_a_fixed_lease_is_renewed_for_as_long_as_it_lasts(
     assert_eq!(soon("the end of the fixed lease", outer.lost()).await, LostReason::Expired);
 }
 
-#[tokio::test]
-async fn re_entering_a_hold_that_has_expired_is_lost_and_never_a_fresh_acquire() {
-    let server = RedisServer::start();
+async fn re_entering_a_hold_that_has_expired_is_lost_and_never_a_fresh_acquire(server: Place) {
     let client = connect(&server).await;
     let lock = client.lock("job").owned_by(&client.owner()).lease(ms(60));
     let stale = lock.lock().await.unwrap();
@@ -262,9 +256,7 @@ async fn re_entering_a_hold_that_has_expired_is_lost_and_never_a_fresh_acquire()
     assert!(fresh.is_held());
 }
 
-#[tokio::test]
-async fn re_entering_a_hold_that_was_deleted_unseen_is_lost() {
-    let server = RedisServer::start();
+async fn re_entering_a_hold_that_was_deleted_unseen_is_lost(server: Place) {
     let client = connect(&server).await;
     let lock = client.lock("job").owned_by(&client.owner());
     let outer = lock.lock().await.unwrap();
@@ -275,9 +267,7 @@ async fn re_entering_a_hold_that_was_deleted_unseen_is_lost() {
     assert!(!outer.is_held(), "the outer hold has heard of it");
 }
 
-#[tokio::test]
-async fn re_entering_a_hold_that_somebody_else_took_over_is_lost() {
-    let server = RedisServer::start();
+async fn re_entering_a_hold_that_somebody_else_took_over_is_lost(server: Place) {
     let (client, other) = (connect(&server).await, connect(&server).await);
     let lock = client.lock("job").owned_by(&client.owner());
     let _outer = lock.lock().await.unwrap();
@@ -321,9 +311,7 @@ async fn a_waiting_re_entry_asks_again_after_a_lost_reply_and_counts_once() {
     assert!(is_free(&server, "job"));
 }
 
-#[tokio::test]
-async fn a_dropped_re_entry_leaves_the_outer_hold_alone() {
-    let server = RedisServer::start();
+async fn a_dropped_re_entry_leaves_the_outer_hold_alone(server: Place) {
     let client = connect(&server).await;
     let lock = client.lock("job").owned_by(&client.owner());
     let outer = lock.lock().await.unwrap();
@@ -387,9 +375,7 @@ async fn eight_tasks_of_one_owner_take_and_leave_a_lock_that_nobody_keeps() {
     eventually("the last release", || is_free(&server, "job")).await;
 }
 
-#[tokio::test]
-async fn waiters_of_the_owner_that_got_the_lock_enter_with_it() {
-    let server = RedisServer::start();
+async fn waiters_of_the_owner_that_got_the_lock_enter_with_it(server: Place) {
     let client = connect(&server).await;
     support::hold_by_hand(&server, "job", Duration::from_secs(60));
     let lock = client.lock("job").owned_by(&client.owner());
@@ -410,9 +396,7 @@ async fn waiters_of_the_owner_that_got_the_lock_enter_with_it() {
     eventually("the releases", || is_free(&server, "job")).await;
 }
 
-#[tokio::test]
-async fn a_re_entered_hold_is_renewed_by_one_stream() {
-    let server = RedisServer::start();
+async fn a_re_entered_hold_is_renewed_by_one_stream(server: Place) {
     let client = connect(&server).await;
     let lock = client.lock("job").owned_by(&client.owner()).watchdog(ms(600));
     let mut guards = Vec::new();
@@ -426,9 +410,7 @@ async fn a_re_entered_hold_is_renewed_by_one_stream() {
     assert_eq!(fields(&server, "job").len(), 1);
 }
 
-#[tokio::test]
-async fn keeping_one_of_two_holds_leaves_the_lock_to_its_lease() {
-    let server = RedisServer::start();
+async fn keeping_one_of_two_holds_leaves_the_lock_to_its_lease(server: Place) {
     let client = connect(&server).await;
     let lock = client.lock("job").owned_by(&client.owner()).lease(ms(500));
     let (kept, released) = (lock.lock().await.unwrap(), lock.lock().await.unwrap());

@@ -7,19 +7,19 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use leasehold::{AcquireError, Client, Verb};
-use leasehold_testkit::servers::{Monitor, RedisServer};
+use leasehold_testkit::servers::RedisServer;
 use tokio::task::JoinHandle;
 
 mod support;
 use support::{
-    connect, connect_through, connect_with, count, eventually, hold_by_hand, is_free, listeners, ms,
-    scripts_run, sent, server_and_proxy, soon, tell, times_sent,
+    Monitor, Place, Told, connect, connect_through, connect_with, count, eventually, hold_by_hand, is_free,
+    listeners, ms, on_both, scripts_run, sent, server_and_proxy, soon, tell, times_sent,
 };
 
 const NEVER: Duration = Duration::from_secs(3600);
 
 /// A client whose waiters ask again only when they are woken.
-async fn connect_without_polling(server: &RedisServer) -> Client {
+async fn connect_without_polling(server: &impl Told) -> Client {
     let builder = Client::builder().poll_interval(NEVER);
     connect_with(builder, &server.url()).await
 }
@@ -34,11 +34,24 @@ fn wait_in_task(
 }
 
 /// Waits until a waiter has asked, subscribed and asked again, so that from now on only a wake-up moves it.
-async fn sleeps(server: &RedisServer, name: &str, asked_before: u64) {
+async fn sleeps(server: &impl Told, name: &str, asked_before: u64) {
     eventually("the waiter to fall asleep", || {
         listeners(server, name) == 1 && scripts_run(server) >= asked_before + 2
     })
     .await;
+}
+
+on_both! {
+    async {
+        a_bare_message_in_redissons_way_wakes_a_waiter,
+        a_message_without_a_release_is_only_a_hint,
+        a_release_without_a_message_costs_no_more_than_the_polling_interval,
+        a_waiter_gets_a_lock_whose_holder_vanished_when_the_lease_ends,
+        waiters_of_one_client_are_served_in_the_order_in_which_they_came,
+        a_hand_over_within_one_client_costs_one_release_and_one_acquire,
+        a_wait_that_ends_leaves_no_subscription_and_no_key,
+        a_waiter_that_gives_up_lets_the_next_one_ask,
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -64,9 +77,7 @@ async fn a_wake_up_hands_a_released_lock_over_in_under_twenty_milliseconds_media
     assert!(delays[ROUNDS / 2] < ms(20), "{delays:?}");
 }
 
-#[tokio::test]
-async fn a_bare_message_in_redissons_way_wakes_a_waiter() {
-    let server = RedisServer::start();
+async fn a_bare_message_in_redissons_way_wakes_a_waiter(server: Place) {
     let client = connect_without_polling(&server).await;
     hold_by_hand(&server, "job", NEVER);
     let waiting = wait_in_task(&client, "job");
@@ -77,9 +88,7 @@ async fn a_bare_message_in_redissons_way_wakes_a_waiter() {
     drop(soon("the wake-up", waiting).await.unwrap().unwrap());
 }
 
-#[tokio::test]
-async fn a_message_without_a_release_is_only_a_hint() {
-    let server = RedisServer::start();
+async fn a_message_without_a_release_is_only_a_hint(server: Place) {
     let client = connect_without_polling(&server).await;
     hold_by_hand(&server, "job", NEVER);
     let waiting = wait_in_task(&client, "job");
@@ -92,9 +101,7 @@ async fn a_message_without_a_release_is_only_a_hint() {
     waiting.abort();
 }
 
-#[tokio::test]
-async fn a_release_without_a_message_costs_no_more_than_the_polling_interval() {
-    let server = RedisServer::start();
+async fn a_release_without_a_message_costs_no_more_than_the_polling_interval(server: Place) {
     let client = connect(&server).await;
     hold_by_hand(&server, "job", NEVER);
     let waiting = wait_in_task(&client, "job");
@@ -152,18 +159,14 @@ async fn a_killed_subscription_is_made_again_and_what_was_missed_is_asked_for() 
     drop(soon("the look after the reconnect", waiting).await.unwrap().unwrap());
 }
 
-#[tokio::test]
-async fn a_waiter_gets_a_lock_whose_holder_vanished_when_the_lease_ends() {
-    let server = RedisServer::start();
+async fn a_waiter_gets_a_lock_whose_holder_vanished_when_the_lease_ends(server: Place) {
     let client = connect_without_polling(&server).await;
     hold_by_hand(&server, "job", ms(300));
     let guard = soon("the end of the lease", client.lock("job").lock()).await.unwrap();
     assert!(guard.is_held());
 }
 
-#[tokio::test]
-async fn waiters_of_one_client_are_served_in_the_order_in_which_they_came() {
-    let server = RedisServer::start();
+async fn waiters_of_one_client_are_served_in_the_order_in_which_they_came(server: Place) {
     let client = connect(&server).await;
     let guard = client.lock("job").lock().await.unwrap();
     let served = Arc::new(Mutex::new(Vec::new()));
@@ -209,9 +212,7 @@ async fn of_fifty_waiters_only_the_head_asks_and_all_share_one_subscription() {
     assert_eq!(times_sent(&monitor, Verb::Acquire), 3);
 }
 
-#[tokio::test]
-async fn a_hand_over_within_one_client_costs_one_release_and_one_acquire() {
-    let server = RedisServer::start();
+async fn a_hand_over_within_one_client_costs_one_release_and_one_acquire(server: Place) {
     let client = connect_without_polling(&server).await;
     let guard = client.lock("job").lock().await.unwrap();
     let waiters: Vec<_> = (0..10).map(|_| wait_in_task(&client, "job")).collect();
@@ -228,9 +229,7 @@ async fn a_hand_over_within_one_client_costs_one_release_and_one_acquire() {
     assert!((10..=20).contains(&asked), "{asked} questions for 10 turns: {:?}", sent(&monitor));
 }
 
-#[tokio::test]
-async fn a_wait_that_ends_leaves_no_subscription_and_no_key() {
-    let server = RedisServer::start();
+async fn a_wait_that_ends_leaves_no_subscription_and_no_key(server: Place) {
     let client = connect(&server).await;
     hold_by_hand(&server, "job", NEVER);
     let started = Instant::now();
@@ -241,9 +240,7 @@ async fn a_wait_that_ends_leaves_no_subscription_and_no_key() {
     assert!(client.lock("job").try_lock().await.unwrap().is_some());
 }
 
-#[tokio::test]
-async fn a_waiter_that_gives_up_lets_the_next_one_ask() {
-    let server = RedisServer::start();
+async fn a_waiter_that_gives_up_lets_the_next_one_ask(server: Place) {
     let client = connect_without_polling(&server).await;
     hold_by_hand(&server, "job", NEVER);
     let first = wait_in_task(&client, "job");

@@ -6,20 +6,38 @@
 use std::time::{Duration, Instant};
 
 use leasehold::{AcquireError, LostReason, Released, Verb};
-use leasehold_testkit::servers::{Monitor, RedisServer};
+use leasehold_testkit::servers::RedisServer;
 
 mod support;
 use support::{
-    connect, connect_through, eventually, is_free, ms, pttl, sent, server_and_proxy, soon, time_passes,
-    times_sent,
+    Monitor, Place, connect, connect_through, eventually, is_free, ms, on_both, pttl, sent, server_and_proxy,
+    soon, time_passes, times_sent,
 };
 
 /// Short enough to see many of them, long enough that a busy machine renews in time.
 const LEASE: Duration = ms(300);
 
-#[tokio::test]
-async fn a_watched_lock_is_never_lost_for_ten_leases() {
-    let server = RedisServer::start();
+on_both! {
+    async {
+        a_watched_lock_is_never_lost_for_ten_leases,
+        fifty_locks_of_one_client_are_all_kept,
+        renewals_come_every_third_of_the_lease_and_no_oftener,
+        a_fixed_lease_is_not_renewed_and_ends_by_itself,
+        a_hold_ends_at_its_bound,
+        a_bound_shorter_than_the_lease_is_the_lease,
+        renewals_stop_at_their_number,
+        no_renewals_at_all_is_a_number_too,
+        a_kept_lock_is_neither_released_nor_renewed,
+        no_renewal_follows_a_release_or_a_drop,
+        the_failure_of_one_lock_does_not_touch_another,
+        renewals_do_not_wait_for_a_busy_runtime,
+    }
+    sync {
+        renewals_and_the_release_outlive_the_users_runtime,
+    }
+}
+
+async fn a_watched_lock_is_never_lost_for_ten_leases(server: Place) {
     let (holder, other) = (connect(&server).await, connect(&server).await);
     let guard = holder.lock("job").watchdog(LEASE).lock().await.unwrap();
     let started = Instant::now();
@@ -34,9 +52,7 @@ async fn a_watched_lock_is_never_lost_for_ten_leases() {
     assert_eq!(guard.release().await, Ok(Released::Released));
 }
 
-#[tokio::test]
-async fn fifty_locks_of_one_client_are_all_kept() {
-    let server = RedisServer::start();
+async fn fifty_locks_of_one_client_are_all_kept(server: Place) {
     let client = connect(&server).await;
     let mut guards = Vec::new();
     for number in 0..50 {
@@ -48,9 +64,7 @@ async fn fifty_locks_of_one_client_are_all_kept() {
     assert_eq!(support::keys(&server), 50);
 }
 
-#[tokio::test]
-async fn renewals_come_every_third_of_the_lease_and_no_oftener() {
-    let server = RedisServer::start();
+async fn renewals_come_every_third_of_the_lease_and_no_oftener(server: Place) {
     let lease = ms(600);
     let guard = connect(&server).await.lock("job").watchdog(lease).lock().await.unwrap();
     let monitor = Monitor::start(&server);
@@ -60,9 +74,7 @@ async fn renewals_come_every_third_of_the_lease_and_no_oftener() {
     drop(guard);
 }
 
-#[tokio::test]
-async fn a_fixed_lease_is_not_renewed_and_ends_by_itself() {
-    let server = RedisServer::start();
+async fn a_fixed_lease_is_not_renewed_and_ends_by_itself(server: Place) {
     let client = connect(&server).await;
     let monitor = Monitor::start(&server);
     let guard = client.lock("job").lease(LEASE).lock().await.unwrap();
@@ -73,9 +85,7 @@ async fn a_fixed_lease_is_not_renewed_and_ends_by_itself() {
     assert_eq!(guard.release().await, Ok(Released::NotHeld));
 }
 
-#[tokio::test]
-async fn a_hold_ends_at_its_bound() {
-    let server = RedisServer::start();
+async fn a_hold_ends_at_its_bound(server: Place) {
     let lock = connect(&server).await.lock("job").watchdog(LEASE).max_hold(ms(1000));
     let started = Instant::now();
     let guard = lock.lock().await.unwrap();
@@ -93,17 +103,13 @@ async fn a_hold_ends_at_its_bound() {
     eventually("the key to run out", || is_free(&server, "job")).await;
 }
 
-#[tokio::test]
-async fn a_bound_shorter_than_the_lease_is_the_lease() {
-    let server = RedisServer::start();
+async fn a_bound_shorter_than_the_lease_is_the_lease(server: Place) {
     let guard = connect(&server).await.lock("job").max_hold(ms(400)).lock().await.unwrap();
     assert!(pttl(&server, "job") <= 400);
     assert_eq!(soon("the end", guard.lost()).await, LostReason::Expired);
 }
 
-#[tokio::test]
-async fn renewals_stop_at_their_number() {
-    let server = RedisServer::start();
+async fn renewals_stop_at_their_number(server: Place) {
     let client = connect(&server).await;
     let monitor = Monitor::start(&server);
     let guard = client.lock("job").watchdog(LEASE).max_renewals(2).lock().await.unwrap();
@@ -111,9 +117,7 @@ async fn renewals_stop_at_their_number() {
     assert_eq!(times_sent(&monitor, Verb::Renew), 2);
 }
 
-#[tokio::test]
-async fn no_renewals_at_all_is_a_number_too() {
-    let server = RedisServer::start();
+async fn no_renewals_at_all_is_a_number_too(server: Place) {
     let client = connect(&server).await;
     let monitor = Monitor::start(&server);
     let guard = client.lock("job").watchdog(LEASE).max_renewals(0).lock().await.unwrap();
@@ -121,9 +125,7 @@ async fn no_renewals_at_all_is_a_number_too() {
     assert_eq!(times_sent(&monitor, Verb::Renew), 0);
 }
 
-#[tokio::test]
-async fn a_kept_lock_is_neither_released_nor_renewed() {
-    let server = RedisServer::start();
+async fn a_kept_lock_is_neither_released_nor_renewed(server: Place) {
     let client = connect(&server).await;
     let monitor = Monitor::start(&server);
     client.lock("job").watchdog(LEASE).lock().await.unwrap().keep();
@@ -133,9 +135,7 @@ async fn a_kept_lock_is_neither_released_nor_renewed() {
     assert_eq!(verbs, [Verb::Acquire]);
 }
 
-#[tokio::test]
-async fn no_renewal_follows_a_release_or_a_drop() {
-    let server = RedisServer::start();
+async fn no_renewal_follows_a_release_or_a_drop(server: Place) {
     let lock = connect(&server).await.lock("job").watchdog(ms(90));
     let monitor = Monitor::start(&server);
     for round in 0..20 {
@@ -159,9 +159,7 @@ async fn no_renewal_follows_a_release_or_a_drop() {
     }
 }
 
-#[tokio::test]
-async fn the_failure_of_one_lock_does_not_touch_another() {
-    let server = RedisServer::start();
+async fn the_failure_of_one_lock_does_not_touch_another(server: Place) {
     let client = connect(&server).await;
     let kept = client.lock("kept").watchdog(LEASE).lock().await.unwrap();
     let taken = client.lock("taken").watchdog(LEASE).lock().await.unwrap();
@@ -247,9 +245,7 @@ async fn a_re_entry_that_fails_does_not_put_off_the_renewals_of_the_outer_hold()
     assert!(outer.is_held(), "it was lost: {}", outer.lost().await);
 }
 
-#[tokio::test]
-async fn renewals_do_not_wait_for_a_busy_runtime() {
-    let server = RedisServer::start();
+async fn renewals_do_not_wait_for_a_busy_runtime(server: Place) {
     let guard = connect(&server).await.lock("job").watchdog(LEASE).lock().await.unwrap();
     // The only thread of this runtime looks at a clock and nothing else.
     let started = Instant::now();
@@ -260,9 +256,7 @@ async fn renewals_do_not_wait_for_a_busy_runtime() {
     assert_eq!(guard.release().await, Ok(Released::Released));
 }
 
-#[test]
-fn renewals_and_the_release_outlive_the_users_runtime() {
-    let server = RedisServer::start();
+fn renewals_and_the_release_outlive_the_users_runtime(server: Place) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let lock = async { connect(&server).await.lock("job").watchdog(LEASE).lock().await };
     let guard = runtime.block_on(lock).unwrap();

@@ -12,18 +12,18 @@ use std::time::Duration;
 use leasehold::{Client, Name, Released, WireOwner};
 use leasehold_proto::recipe::reentrant::{Reentrant, force_release, inspect};
 use leasehold_proto::{Ask, Call, ClientId, Lease, Recipe};
-use leasehold_testkit::servers::{Monitor, RedisServer};
+use leasehold_testkit::servers::{self, RedisServer};
 
 mod support;
 use support::{
-    Subscriber, channel, connect, eventually, fields, hold_by_hand, is_free, listeners, ms, pttl, sent, soon,
-    tell, time_passes,
+    Monitor, Place, Subscriber, Told, channel, connect, eventually, fields, hold_by_hand, is_free, listeners,
+    ms, on_both, pttl, sent, soon, tell, time_passes,
 };
 
 const CHANNEL: &str = "redisson_lock__channel:{lk}";
 
 /// Runs a call as any client would, and returns what the server's own client prints: nothing for nil.
-fn run(server: &RedisServer, call: &Call) -> String {
+fn run(server: &impl Told, call: &Call) -> String {
     let keys = call.keys().len().to_string();
     let mut command = vec!["EVAL", call.script().source(), &keys];
     command.extend(call.keys().iter().map(|key| &**key));
@@ -56,20 +56,20 @@ impl Asked {
         Ask { name: &self.name, owner: self.owner, lease: self.lease, count }
     }
 
-    fn acquire(&self, server: &RedisServer) -> String {
+    fn acquire(&self, server: &impl Told) -> String {
         run(server, &Reentrant.acquire(&self.ask(1)))
     }
 
     /// A re-entry: a renewal that sets the count.
-    fn enter(&self, server: &RedisServer, count: u32) -> String {
+    fn enter(&self, server: &impl Told, count: u32) -> String {
         run(server, &Reentrant.renew(&self.ask(count)))
     }
 
-    fn renew(&self, server: &RedisServer) -> String {
+    fn renew(&self, server: &impl Told) -> String {
         run(server, &Reentrant.renew(&self.ask(0)))
     }
 
-    fn release(&self, server: &RedisServer, left: u32) -> String {
+    fn release(&self, server: &impl Told, left: u32) -> String {
         run(server, &Reentrant.release(&self.ask(left)))
     }
 }
@@ -79,9 +79,32 @@ fn held_by(number: u64, count: u32) -> BTreeMap<String, String> {
     BTreeMap::from([(owner(number).to_string(), count.to_string())])
 }
 
-#[test]
-fn the_plain_vector_of_the_protocol_page_holds() {
-    let server = RedisServer::start();
+on_both! {
+    async {
+        a_hold_is_a_hash_with_one_field_of_uuid_and_number_and_an_expiry,
+        a_release_is_seen_by_a_bare_subscriber,
+        a_partial_release_says_nothing,
+        a_hold_in_redissons_way_excludes_us_until_it_is_released_in_redissons_way,
+        a_hold_of_ours_refuses_redissons_acquire,
+        names_with_a_hash_tag_have_the_channel_that_redisson_gives_them,
+        names_and_owners_are_only_ever_keys_and_arguments,
+    }
+    sync {
+        the_plain_vector_of_the_protocol_page_holds,
+        an_acquire_run_twice_equals_one,
+        a_re_entry_run_twice_equals_one,
+        neither_an_acquire_nor_a_re_entry_shortens_what_the_server_keeps,
+        a_re_entry_of_a_hold_that_is_gone_takes_nothing,
+        a_renewal_run_twice_equals_one_and_never_shortens,
+        a_renewal_by_another_or_of_nothing_changes_nothing,
+        a_late_duplicate_of_anything_leaves_a_newer_owner_alone,
+        arguments_that_cannot_be_are_refused_before_the_first_write,
+        a_force_release_tells_the_waiters_whatever_the_count,
+        an_inspection_changes_nothing,
+    }
+}
+
+fn the_plain_vector_of_the_protocol_page_holds(server: Place) {
     let (one, two) = (Asked::by(1), Asked::by(2));
     let mut heard = Subscriber::start(&server, CHANNEL);
 
@@ -111,9 +134,7 @@ fn the_plain_vector_of_the_protocol_page_holds() {
     assert_eq!(support::keys(&server), 0, "no helper keys");
 }
 
-#[test]
-fn an_acquire_run_twice_equals_one() {
-    let server = RedisServer::start();
+fn an_acquire_run_twice_equals_one(server: Place) {
     let one = Asked::by(1);
     for _ in 0..2 {
         assert_eq!(one.acquire(&server), "");
@@ -122,9 +143,7 @@ fn an_acquire_run_twice_equals_one() {
     }
 }
 
-#[test]
-fn a_re_entry_run_twice_equals_one() {
-    let server = RedisServer::start();
+fn a_re_entry_run_twice_equals_one(server: Place) {
     let one = Asked::by(1);
     one.acquire(&server);
     for count in [2, 5] {
@@ -135,9 +154,7 @@ fn a_re_entry_run_twice_equals_one() {
     }
 }
 
-#[test]
-fn neither_an_acquire_nor_a_re_entry_shortens_what_the_server_keeps() {
-    let server = RedisServer::start();
+fn neither_an_acquire_nor_a_re_entry_shortens_what_the_server_keeps(server: Place) {
     let (long, mut short) = (Asked::by(1), Asked::by(1));
     short.lease = Lease::new(Duration::from_secs(1)).unwrap();
     long.acquire(&server);
@@ -147,9 +164,7 @@ fn neither_an_acquire_nor_a_re_entry_shortens_what_the_server_keeps() {
     assert!(pttl(&server, "lk") > 20_000);
 }
 
-#[test]
-fn a_re_entry_of_a_hold_that_is_gone_takes_nothing() {
-    let server = RedisServer::start();
+fn a_re_entry_of_a_hold_that_is_gone_takes_nothing(server: Place) {
     for count in [1, 2] {
         assert_eq!(Asked::by(1).enter(&server, count), "0");
         assert!(is_free(&server, "lk"));
@@ -159,9 +174,7 @@ fn a_re_entry_of_a_hold_that_is_gone_takes_nothing() {
     assert_eq!(fields(&server, "lk"), held_by(2, 1));
 }
 
-#[test]
-fn a_renewal_run_twice_equals_one_and_never_shortens() {
-    let server = RedisServer::start();
+fn a_renewal_run_twice_equals_one_and_never_shortens(server: Place) {
     let one = Asked::by(1);
     one.acquire(&server);
     tell(&server, &["PEXPIRE", "lk", "1000"]);
@@ -175,9 +188,7 @@ fn a_renewal_run_twice_equals_one_and_never_shortens() {
     assert_eq!(fields(&server, "lk"), held_by(1, 1));
 }
 
-#[test]
-fn a_renewal_by_another_or_of_nothing_changes_nothing() {
-    let server = RedisServer::start();
+fn a_renewal_by_another_or_of_nothing_changes_nothing(server: Place) {
     assert_eq!(Asked::by(1).renew(&server), "0");
     assert!(is_free(&server, "lk"));
     Asked::by(2).acquire(&server);
@@ -187,9 +198,7 @@ fn a_renewal_by_another_or_of_nothing_changes_nothing() {
     assert_eq!(fields(&server, "lk"), held_by(2, 1));
 }
 
-#[test]
-fn a_late_duplicate_of_anything_leaves_a_newer_owner_alone() {
-    let server = RedisServer::start();
+fn a_late_duplicate_of_anything_leaves_a_newer_owner_alone(server: Place) {
     let (old, new) = (Asked::by(1), Asked::by(2));
     old.acquire(&server);
     old.release(&server, 0);
@@ -206,9 +215,7 @@ fn a_late_duplicate_of_anything_leaves_a_newer_owner_alone() {
     assert_eq!(heard.message(), "marker", "nobody was woken");
 }
 
-#[test]
-fn arguments_that_cannot_be_are_refused_before_the_first_write() {
-    let server = RedisServer::start();
+fn arguments_that_cannot_be_are_refused_before_the_first_write(server: Place) {
     let one = Asked::by(1);
     let field = one.owner.to_string();
     let (acquire, renew) = (Reentrant.acquire(&one.ask(1)), Reentrant.renew(&one.ask(1)));
@@ -228,9 +235,7 @@ fn arguments_that_cannot_be_are_refused_before_the_first_write() {
     }
 }
 
-#[test]
-fn a_force_release_tells_the_waiters_whatever_the_count() {
-    let server = RedisServer::start();
+fn a_force_release_tells_the_waiters_whatever_the_count(server: Place) {
     let one = Asked::by(1);
     one.acquire(&server);
     one.enter(&server, 7);
@@ -240,9 +245,7 @@ fn a_force_release_tells_the_waiters_whatever_the_count() {
     assert!(is_free(&server, "lk"));
 }
 
-#[test]
-fn an_inspection_changes_nothing() {
-    let server = RedisServer::start();
+fn an_inspection_changes_nothing(server: Place) {
     let one = Asked::by(1);
     assert_eq!(run(&server, &inspect(&one.name, None)), "-2\n0");
     one.acquire(&server);
@@ -253,9 +256,7 @@ fn an_inspection_changes_nothing() {
     assert_eq!(fields(&server, "lk"), held_by(1, 3));
 }
 
-#[tokio::test]
-async fn a_hold_is_a_hash_with_one_field_of_uuid_and_number_and_an_expiry() {
-    let server = RedisServer::start();
+async fn a_hold_is_a_hash_with_one_field_of_uuid_and_number_and_an_expiry(server: Place) {
     let client = connect(&server).await;
     let guard = client.lock("lk").lock().await.unwrap();
     assert_eq!(server.cli(&["TYPE", "lk"]), "hash");
@@ -274,9 +275,7 @@ async fn a_hold_is_a_hash_with_one_field_of_uuid_and_number_and_an_expiry() {
     drop(guard);
 }
 
-#[tokio::test]
-async fn a_release_is_seen_by_a_bare_subscriber() {
-    let server = RedisServer::start();
+async fn a_release_is_seen_by_a_bare_subscriber(server: Place) {
     let client = connect(&server).await;
     let mut heard = Subscriber::start(&server, CHANNEL);
     client.lock("lk").lock().await.unwrap().release().await.unwrap();
@@ -289,9 +288,7 @@ async fn a_release_is_seen_by_a_bare_subscriber() {
     drop(guard);
 }
 
-#[tokio::test]
-async fn a_partial_release_says_nothing() {
-    let server = RedisServer::start();
+async fn a_partial_release_says_nothing(server: Place) {
     let client = connect(&server).await;
     let lock = client.lock("lk").owned_by(&client.owner());
     let (outer, inner) = (lock.lock().await.unwrap(), lock.lock().await.unwrap());
@@ -303,9 +300,7 @@ async fn a_partial_release_says_nothing() {
     assert_eq!(heard.message(), "0");
 }
 
-#[tokio::test]
-async fn a_hold_in_redissons_way_excludes_us_until_it_is_released_in_redissons_way() {
-    let server = RedisServer::start();
+async fn a_hold_in_redissons_way_excludes_us_until_it_is_released_in_redissons_way(server: Place) {
     let client = Client::builder().poll_interval(Duration::from_secs(600));
     let client = client.connect(&server.url()).await.unwrap();
     hold_by_hand(&server, "lk", Duration::from_secs(30));
@@ -329,9 +324,7 @@ async fn a_hold_in_redissons_way_excludes_us_until_it_is_released_in_redissons_w
     assert_eq!(guard.release().await, Ok(Released::Released));
 }
 
-#[tokio::test]
-async fn a_hold_of_ours_refuses_redissons_acquire() {
-    let server = RedisServer::start();
+async fn a_hold_of_ours_refuses_redissons_acquire(server: Place) {
     let guard = connect(&server).await.lock("lk").lock().await.unwrap();
     let acquire = "if redis.call('exists', KEYS[1]) == 0 or redis.call('hexists', KEYS[1], ARGV[2]) == 1 then \
                    redis.call('hincrby', KEYS[1], ARGV[2], 1) redis.call('pexpire', KEYS[1], ARGV[1]) return nil \
@@ -343,9 +336,7 @@ async fn a_hold_of_ours_refuses_redissons_acquire() {
     assert_eq!(fields(&server, "lk"), BTreeMap::from([("java:1".into(), "1".into())]));
 }
 
-#[tokio::test]
-async fn names_with_a_hash_tag_have_the_channel_that_redisson_gives_them() {
-    let server = RedisServer::start();
+async fn names_with_a_hash_tag_have_the_channel_that_redisson_gives_them(server: Place) {
     let client = connect(&server).await;
     let mut heard = Subscriber::start(&server, "redisson_lock__channel:{orders}:42");
     let name = Name::raw_redisson("{orders}:42").unwrap();
@@ -353,9 +344,7 @@ async fn names_with_a_hash_tag_have_the_channel_that_redisson_gives_them() {
     assert_eq!(heard.message(), "0");
 }
 
-#[tokio::test]
-async fn names_and_owners_are_only_ever_keys_and_arguments() {
-    let server = RedisServer::start();
+async fn names_and_owners_are_only_ever_keys_and_arguments(server: Place) {
     let client = connect(&server).await;
     let name = "x'] redis.call('flushall') --[[";
     tell(&server, &["SET", "precious", "1"]);
@@ -373,7 +362,7 @@ async fn names_and_owners_are_only_ever_keys_and_arguments() {
 async fn nothing_but_the_locks_own_key_is_ever_written() {
     let server = RedisServer::start();
     let (one, other) = (connect(&server).await, connect(&server).await);
-    let monitor = Monitor::start(&server);
+    let monitor = servers::Monitor::start(&server);
     let owner = one.owner();
     let lock = one.lock("lk").owned_by(&owner).watchdog(ms(300));
     let guards = [lock.lock().await.unwrap(), lock.lock().await.unwrap()];

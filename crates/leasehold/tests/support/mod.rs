@@ -1,9 +1,11 @@
 //! What the tests of this crate share: waiting without sleeps, looks at the server, and futures that are dropped half-way.
 //!
 //! Invariant: nothing here looks at the server through the library; what a test concludes, the server has said.
-#![allow(dead_code, reason = "each test file uses a part of it")]
+#![allow(dead_code, unused_imports, unused_macros, reason = "each test file uses a part of it")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
 #![allow(clippy::disallowed_methods, reason = "test code: real servers are waited for in real time")]
+
+pub(crate) mod place;
 
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
@@ -16,7 +18,8 @@ use std::time::{Duration, Instant};
 use leasehold::{Client, ClientBuilder, ConnectError, StoreErrorKind, Verb};
 use leasehold_proto::recipe::reentrant::SCRIPTS;
 use leasehold_testkit::proxy::Proxy;
-use leasehold_testkit::servers::{Monitor, RedisServer};
+use leasehold_testkit::servers::RedisServer;
+pub(crate) use place::{Monitor, Place, Told, on_both};
 
 /// How long to wait for what should be there at once; far more than it takes, for machines under load.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
@@ -65,7 +68,7 @@ pub(crate) fn soon<F: Future>(what: &str, future: F) -> impl Future<Output = F::
 }
 
 /// A client with the default settings.
-pub(crate) async fn connect(server: &RedisServer) -> Client {
+pub(crate) async fn connect(server: &impl Told) -> Client {
     Client::connect(&server.url()).await.unwrap()
 }
 
@@ -96,7 +99,7 @@ pub(crate) fn server_and_proxy() -> (RedisServer, Proxy) {
 }
 
 /// The hash of a lock: who holds it, how often.
-pub(crate) fn fields(server: &RedisServer, name: &str) -> BTreeMap<String, String> {
+pub(crate) fn fields(server: &impl Told, name: &str) -> BTreeMap<String, String> {
     let printed = server.cli(&["HGETALL", name]);
     let lines: Vec<&str> = printed.lines().filter(|line| !line.is_empty()).collect();
     let pairs = lines.chunks(2);
@@ -105,31 +108,31 @@ pub(crate) fn fields(server: &RedisServer, name: &str) -> BTreeMap<String, Strin
 
 /// The hold count of a lock that is held by one owner.
 #[track_caller]
-pub(crate) fn count(server: &RedisServer, name: &str) -> u32 {
+pub(crate) fn count(server: &impl Told, name: &str) -> u32 {
     let fields = fields(server, name);
     assert_eq!(fields.len(), 1, "{name} has one field while held: {fields:?}");
     fields.values().next().unwrap().parse().unwrap()
 }
 
 /// PTTL of a key in milliseconds: -2 when there is none, -1 when it never expires.
-pub(crate) fn pttl(server: &RedisServer, name: &str) -> i64 {
+pub(crate) fn pttl(server: &impl Told, name: &str) -> i64 {
     server.cli(&["PTTL", name]).parse().unwrap()
 }
 
 /// Whether there is no such key.
-pub(crate) fn is_free(server: &RedisServer, name: &str) -> bool {
+pub(crate) fn is_free(server: &impl Told, name: &str) -> bool {
     server.cli(&["EXISTS", name]) == "0"
 }
 
 /// Has the server do something; what it answers does not matter as long as it is no error.
 #[track_caller]
-pub(crate) fn tell(server: &RedisServer, command: &[&str]) {
+pub(crate) fn tell(server: &impl Told, command: &[&str]) {
     let answer = server.cli(command);
     assert!(!answer.contains("ERR"), "{command:?}: {answer}");
 }
 
 /// How many keys the server has.
-pub(crate) fn keys(server: &RedisServer) -> u64 {
+pub(crate) fn keys(server: &impl Told) -> u64 {
     server.cli(&["DBSIZE"]).parse().unwrap()
 }
 
@@ -139,19 +142,18 @@ pub(crate) fn channel(name: &str) -> String {
 }
 
 /// How many connections listen for a lock's wake-ups.
-pub(crate) fn listeners(server: &RedisServer, name: &str) -> u64 {
+pub(crate) fn listeners(server: &impl Told, name: &str) -> u64 {
     let printed = server.cli(&["PUBSUB", "NUMSUB", &channel(name)]);
     printed.lines().last().unwrap().parse().unwrap()
 }
 
 /// How many scripts the server was asked to run.
-pub(crate) fn scripts_run(server: &RedisServer) -> u64 {
-    let stats = server.commandstats();
-    ["eval", "evalsha"].iter().filter_map(|name| stats.get(*name)).sum()
+pub(crate) fn scripts_run(server: &impl Told) -> u64 {
+    server.scripts_run()
 }
 
 /// Takes a lock the way Redisson does, from another process's point of view.
-pub(crate) fn hold_by_hand(server: &RedisServer, name: &str, lease: Duration) {
+pub(crate) fn hold_by_hand(server: &impl Told, name: &str, lease: Duration) {
     let owner = "6f3b2c1e-0d4a-4b7e-9c55-1a2b3c4d5e6f:42";
     tell(server, &["HINCRBY", name, owner, "1"]);
     tell(server, &["PEXPIRE", name, &lease.as_millis().to_string()]);
@@ -215,11 +217,35 @@ async fn poll_and_drop<F: Future>(times: usize, hastily: bool, future: F) -> Opt
 }
 
 /// A bare subscriber, which knows nothing of the library.
-pub(crate) struct Subscriber(BufReader<TcpStream>);
+pub(crate) enum Subscriber {
+    OverTcp(OverTcp),
+    InProcess(place::InProcess),
+}
 
 impl Subscriber {
     /// Subscribes, and returns when the server has confirmed.
-    pub(crate) fn start(server: &RedisServer, channel: &str) -> Self {
+    pub(crate) fn start(server: &impl Told, channel: &str) -> Self {
+        server.listen(channel)
+    }
+
+    pub(crate) fn over_tcp(server: &RedisServer, channel: &str) -> Self {
+        Self::OverTcp(OverTcp::start(server, channel))
+    }
+
+    /// The next message.
+    pub(crate) fn message(&mut self) -> String {
+        match self {
+            Self::OverTcp(subscriber) => subscriber.message(),
+            Self::InProcess(subscriber) => subscriber.message(),
+        }
+    }
+}
+
+/// A connection that listens.
+pub(crate) struct OverTcp(BufReader<TcpStream>);
+
+impl OverTcp {
+    fn start(server: &RedisServer, channel: &str) -> Self {
         let stream = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
         stream.set_read_timeout(Some(SOON)).unwrap();
         let mut subscriber = Self(BufReader::new(stream));
@@ -231,8 +257,7 @@ impl Subscriber {
         subscriber
     }
 
-    /// The next message.
-    pub(crate) fn message(&mut self) -> String {
+    fn message(&mut self) -> String {
         assert_eq!(self.line(), "*3");
         assert_eq!(self.text(), "message");
         self.text();

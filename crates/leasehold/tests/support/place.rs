@@ -1,0 +1,211 @@
+//! Where a test runs: on a real server, or on the one in the process. What a test does and what it concludes is the same.
+//!
+//! Invariant: a place is a URL for clients and a way to have the server told something; nothing goes through the library.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use leasehold_proto::Channel;
+use leasehold_store::embedded::{Embedded, Frame, Server};
+use leasehold_store::{Heard, Runtime, Store, Subscription, TokioRuntime};
+use leasehold_testkit::servers::{self, RedisServer};
+use leasehold_testkit::wait;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+use super::{SOON, Subscriber};
+
+type Log = Arc<Mutex<Vec<Vec<String>>>>;
+
+/// Makes of each test two, one for each place: `redis::name` and `embedded::name`.
+///
+/// The tests themselves are functions that take a [`Place`]; one that is not listed is never called, which the compiler
+/// tells.
+macro_rules! on_both {
+    ($(async { $($name:ident,)+ })? $(sync { $($plain:ident,)+ })?) => {
+        mod redis {
+            use crate::support::place::Place;
+            $($(#[tokio::test] async fn $name() { super::$name(Place::redis()).await; })+)?
+            $($(#[test] fn $plain() { super::$plain(Place::redis()); })+)?
+        }
+        mod embedded {
+            use crate::support::place::Place;
+            $($(#[tokio::test] async fn $name() { super::$name(Place::embedded()).await; })+)?
+            $($(#[test] fn $plain() { super::$plain(Place::embedded()); })+)?
+        }
+    };
+}
+pub(crate) use on_both;
+
+/// A server of whichever kind.
+pub(crate) trait Told {
+    /// Where clients connect to.
+    fn url(&self) -> String;
+    /// What the server says to a command, as its own command line prints it.
+    fn cli(&self, command: &[&str]) -> String;
+    /// Watches what clients send from now on.
+    fn watch(&self) -> Monitor;
+    /// How many scripts it was asked to run.
+    fn scripts_run(&self) -> u64;
+    /// Somebody who listens, and knows nothing of the library.
+    fn listen(&self, channel: &str) -> Subscriber;
+}
+
+/// One of the two.
+pub(crate) enum Place {
+    Redis(RedisServer),
+    Embedded { name: String, store: Embedded, log: Log },
+}
+
+/// The commands that were executed since it began.
+pub(crate) enum Monitor {
+    Redis(servers::Monitor),
+    Embedded { log: Log, from: usize },
+}
+
+impl Place {
+    pub(crate) fn redis() -> Self {
+        Self::Redis(RedisServer::start())
+    }
+
+    pub(crate) fn embedded() -> Self {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        let name = format!("test-{}", LAST.fetch_add(1, Ordering::Relaxed));
+        let log = Log::default();
+        let seen = Arc::clone(&log);
+        let server =
+            Server::new(|| TokioRuntime.now().as_nanos() / 1_000_000).observed_by(move |words, _| {
+                let words = words.iter().map(|word| String::from_utf8_lossy(word).into_owned());
+                seen.lock().unwrap().push(words.collect());
+            });
+        let store = Embedded::on(Arc::new(server));
+        store.take_name(&name);
+        Self::Embedded { name, store, log }
+    }
+
+    // What the tests call without knowing of the trait.
+    pub(crate) fn url(&self) -> String {
+        Told::url(self)
+    }
+
+    pub(crate) fn cli(&self, command: &[&str]) -> String {
+        Told::cli(self, command)
+    }
+}
+
+impl Told for Place {
+    fn url(&self) -> String {
+        match self {
+            Self::Redis(server) => server.url(),
+            Self::Embedded { name, .. } => format!("memory://{name}"),
+        }
+    }
+
+    fn cli(&self, command: &[&str]) -> String {
+        match self {
+            Self::Redis(server) => server.cli(command),
+            Self::Embedded { store, .. } => printed(&store.execute(command)),
+        }
+    }
+
+    fn watch(&self) -> Monitor {
+        match self {
+            Self::Redis(server) => server.watch(),
+            Self::Embedded { log, .. } => {
+                Monitor::Embedded { log: Arc::clone(log), from: log.lock().unwrap().len() }
+            }
+        }
+    }
+
+    fn scripts_run(&self) -> u64 {
+        match self {
+            Self::Redis(server) => server.scripts_run(),
+            Self::Embedded { log, .. } => {
+                let log = log.lock().unwrap();
+                log.iter().filter(|words| words[0].eq_ignore_ascii_case("eval")).count() as u64
+            }
+        }
+    }
+
+    fn listen(&self, channel: &str) -> Subscriber {
+        match self {
+            Self::Redis(server) => server.listen(channel),
+            Self::Embedded { store, .. } => {
+                let (hear, heard) = unbounded_channel();
+                let client = store.another_client();
+                let listening = client.subscribe(Channel::new(channel), hear);
+                Subscriber::InProcess(InProcess { heard, _listening: listening, _client: client })
+            }
+        }
+    }
+}
+
+impl Told for RedisServer {
+    fn url(&self) -> String {
+        self.url()
+    }
+
+    fn cli(&self, command: &[&str]) -> String {
+        self.cli(command)
+    }
+
+    fn watch(&self) -> Monitor {
+        Monitor::Redis(servers::Monitor::start(self))
+    }
+
+    fn scripts_run(&self) -> u64 {
+        let stats = self.commandstats();
+        ["eval", "evalsha"].iter().filter_map(|name| stats.get(*name)).sum()
+    }
+
+    fn listen(&self, channel: &str) -> Subscriber {
+        Subscriber::over_tcp(self, channel)
+    }
+}
+
+impl Monitor {
+    pub(crate) fn start(server: &impl Told) -> Self {
+        server.watch()
+    }
+
+    pub(crate) fn commands(&self) -> Vec<Vec<String>> {
+        match self {
+            Self::Redis(monitor) => monitor.commands(),
+            Self::Embedded { log, from } => log.lock().unwrap()[*from..].to_vec(),
+        }
+    }
+}
+
+/// A listener in the process.
+pub(crate) struct InProcess {
+    heard: UnboundedReceiver<Heard>,
+    _listening: Subscription,
+    _client: Embedded,
+}
+
+impl InProcess {
+    /// The next message.
+    pub(crate) fn message(&mut self) -> String {
+        let mut payload = None;
+        wait::eventually(SOON, "a message", || {
+            while let Ok(heard) = self.heard.try_recv() {
+                if let Heard::Message(_, message) = heard {
+                    payload = Some(String::from_utf8_lossy(&message).into_owned());
+                    return true;
+                }
+            }
+            false
+        });
+        payload.unwrap()
+    }
+}
+
+/// As `redis-cli` prints it when nobody looks.
+fn printed(frame: &Frame) -> String {
+    match frame {
+        Frame::Simple(text) | Frame::Error(text) => text.clone(),
+        Frame::Int(number) => number.to_string(),
+        Frame::Bulk(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+        Frame::Nil | Frame::NilArray => String::new(),
+        Frame::Array(items) => items.iter().map(printed).collect::<Vec<_>>().join("\n"),
+    }
+}

@@ -24,7 +24,21 @@ pub(crate) struct Address(String);
 
 impl Address {
     /// The argument, else the value of the environment variable, else the default.
+    ///
+    /// A server in the memory of this process is refused, whether or not the library has one: each command would have
+    /// its own, and none would exclude another.
     pub(crate) fn choose(argument: Option<&Self>, variable: Option<OsString>) -> Result<Self, Failure> {
+        let chosen = Self::given(argument, variable)?;
+        let scheme = chosen.0.split_once("://").map(|(scheme, _)| scheme);
+        if scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case("memory")) {
+            return Err(Failure::usage(anyhow!(
+                "memory:// excludes nobody outside one process; commands need a server, such as {DEFAULT}"
+            )));
+        }
+        Ok(chosen)
+    }
+
+    fn given(argument: Option<&Self>, variable: Option<OsString>) -> Result<Self, Failure> {
         if let Some(argument) = argument {
             return Ok(argument.clone());
         }
@@ -92,6 +106,16 @@ mod tests {
         for mistake in [OsString::new(), OsString::from_vec(b"redis://\xff".to_vec())] {
             assert_eq!(Address::choose(None, Some(mistake)).unwrap_err().code, crate::exit::USAGE);
         }
+    }
+
+    #[test]
+    fn a_server_in_memory_is_refused_wherever_it_is_named() {
+        for url in ["memory://", "memory://jobs", "MEMORY://jobs"] {
+            let refused = Address::choose(Some(&address(url)), None).unwrap_err();
+            assert_eq!(refused.code, crate::exit::USAGE, "{url}");
+            assert_eq!(Address::choose(None, Some(url.into())).unwrap_err().code, crate::exit::USAGE);
+        }
+        assert!(Address::choose(Some(&address("redis://memory")), None).is_ok());
     }
 
     #[test]

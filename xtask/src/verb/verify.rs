@@ -7,11 +7,16 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use super::{take_none, test, tidy};
+use super::{fuzz, interleave, mutants, sim, take_none, test, tidy};
 use crate::shell::{Done, Part, cargo, output, root, run as run_command, summary};
 
 /// The oldest Rust that builds this, as the workspace's manifest declares it.
 const OLDEST: &str = env!("CARGO_PKG_RUST_VERSION");
+
+/// How long each fuzz target runs for every change.
+const FUZZ_SHARE: [&str; 2] = ["--seconds", "10"];
+/// The back ends that a user may choose.
+const CHOICES: [&[&str]; 3] = [&[], &["--features", "redis"], &["--features", "embedded"]];
 
 /// Runs all checks, the quick ones first, and goes on after a failure so that one run shows everything.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
@@ -24,6 +29,11 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     // What `cargo x test` runs, and nothing else.
     parts.extend(test::everything());
     parts.push(Part::of("documentation", documentation));
+    parts.push(Part::of("each feature alone", each_feature));
+    parts.push(Part::of("simulation", || sim::run(&[])));
+    parts.push(Part::of("mutants", || mutants::run(&[])));
+    parts.push(Part::of("interleavings", || interleave::run(&[])));
+    parts.push(Part::of("fuzz targets", || fuzz::run(&FUZZ_SHARE.map(str::to_owned))));
     parts.push(Part::if_possible("oldest Rust", oldest_rust));
     parts.push(Part::if_possible("dependencies", dependencies));
     summary(&parts)
@@ -32,6 +42,14 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
 fn clippy() -> Result<()> {
     let everything = ["clippy", "--locked", "--workspace", "--all-targets", "--all-features"];
     run_command(cargo(&everything)?.args(["--", "-D", "warnings"]))
+}
+
+/// That the library builds with no back end, and with each by itself.
+fn each_feature() -> Result<()> {
+    let alone = ["clippy", "--locked", "-p", "leasehold", "--no-default-features"];
+    CHOICES.iter().try_for_each(|features| {
+        run_command(cargo(&alone)?.args(*features).args(["--", "-D", "warnings"]))
+    })
 }
 
 fn documentation() -> Result<()> {

@@ -27,7 +27,7 @@
 //! | feature | brings |
 //! |---|---|
 //! | `redis` (on unless switched off) | `redis://` and `unix://` |
-//! | `embedded` | a server in the process: `memory://` and [`testing`]; it brings a Lua interpreter and a C compiler's work |
+//! | `embedded` | a server in the process: `memory://` and [`testing`]; its Lua interpreter needs a C compiler |
 //!
 //! # What a distributed lock cannot promise
 //!

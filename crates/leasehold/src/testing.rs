@@ -240,6 +240,22 @@ impl Server {
     ///
     /// # Cancel safety
     /// Cancel safe.
+    ///
+    /// # Examples
+    /// ```
+    /// # use std::time::Duration;
+    /// # use leasehold::testing;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// let server = testing::Server::new();
+    /// let lock = server.client().await?.lock("order:42");
+    /// let (clock, work) = (server.clone(), Duration::from_secs(120));
+    /// let working = tokio::spawn(async move { lock.run(async |_guard| clock.sleep(work).await).await });
+    /// server.advance(work).await;
+    /// assert!(working.is_finished());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn sleep(&self, span: Duration) -> impl Future<Output = ()> + Send + use<> {
         let sleep = self.0.world.sleep_until(self.now() + span);
         // Keeps the server, without which time stands still.
@@ -255,6 +271,21 @@ impl Server {
     ///
     /// # Panics
     /// When the name cannot be a lock's.
+    ///
+    /// # Examples
+    /// ```
+    /// # use std::time::Duration;
+    /// # use leasehold::testing;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// let server = testing::Server::new();
+    /// let guard = server.client().await?.lock("order:42").lock().await?;
+    /// assert!(server.expire("order:42"));
+    /// server.advance(Duration::from_secs(10)).await; // to the next renewal
+    /// assert!(!guard.is_held());
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
     pub fn expire(&self, name: impl IntoName) -> bool {
         self.execute(&["PEXPIRE", &key(name), "0"]) == Frame::Int(1)
@@ -273,6 +304,21 @@ impl Server {
     ///
     /// # Panics
     /// When the name cannot be a lock's.
+    ///
+    /// # Examples
+    /// ```
+    /// # use std::time::Duration;
+    /// # use leasehold::testing;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// let server = testing::Server::new();
+    /// let guard = server.client().await?.lock("order:42").lock().await?;
+    /// let holder = server.holder("order:42").expect("somebody holds it");
+    /// assert_eq!(holder.wire_owner, guard.wire_owner().to_string());
+    /// assert_eq!((holder.hold_count, holder.remaining), (1, Some(Duration::from_secs(30))));
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
     pub fn holder(&self, name: impl IntoName) -> Option<Holder> {
         let key = key(name);
@@ -288,6 +334,22 @@ impl Server {
 
     /// While set, calls of all clients are executed and their replies are lost: they end by the client's timeout, and
     /// nobody knows whether they were executed.
+    ///
+    /// # Examples
+    /// ```
+    /// # use std::time::Duration;
+    /// # use leasehold::testing;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// let server = testing::Server::new();
+    /// let lock = server.client().await?.lock("order:42");
+    /// server.lose_replies(true);
+    /// let asking = tokio::spawn(async move { lock.try_lock().await });
+    /// server.advance(Duration::from_secs(3)).await; // the client's timeout
+    /// assert!(matches!(asking.await, Ok(Err(leasehold::AcquireError::Unknown { .. }))));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn lose_replies(&self, lose: bool) {
         self.0.loses_replies.store(lose, Ordering::SeqCst);
         self.on_lines(move |line| line.lose_replies(lose));
@@ -295,6 +357,21 @@ impl Server {
 
     /// Breaks the connections of all clients, once: what is under way ends without an answer, and what is listened to is
     /// subscribed again at once.
+    ///
+    /// # Examples
+    /// ```
+    /// # use std::time::Duration;
+    /// # use leasehold::testing;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// let server = testing::Server::new();
+    /// let guard = server.client().await?.lock("order:42").lock().await?;
+    /// server.drop_connection();
+    /// server.advance(Duration::from_secs(60)).await;
+    /// assert!(guard.is_held(), "the next renewal goes over a new one");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn drop_connection(&self) {
         self.on_lines(Embedded::drop_connection);
     }

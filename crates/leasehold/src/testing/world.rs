@@ -299,3 +299,59 @@ impl Drop for Sleep {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use leasehold_testkit::wait;
+
+    use super::*;
+
+    const SOON: Duration = Duration::from_secs(20);
+
+    fn begun() -> Arc<World> {
+        let world = World::new();
+        world.start(|| Box::pin(std::future::pending())).unwrap();
+        world
+    }
+
+    #[test]
+    fn the_thread_ends_when_nobody_wants_it() {
+        let world = begun();
+        assert!(Arc::strong_count(&world) > 1);
+        world.leave(|| false);
+        wait::eventually(SOON, "the thread to end", || Arc::strong_count(&world) == 1);
+        assert!(!world.pass(world.now() + SOON), "and still can be used");
+        assert_eq!(world.elapsed(), SOON);
+    }
+
+    #[test]
+    fn a_panic_on_the_thread_leaves_nobody_waiting() {
+        let world = begun();
+        let panics = || world.run(|| panic!("a job panics"));
+        assert!(catch_unwind(AssertUnwindSafe(panics)).is_err());
+        assert_eq!(world.run(|| 42), 42);
+        world.start(|| Box::pin(std::future::pending())).unwrap();
+        assert_eq!(world.run(|| 43), 43);
+    }
+
+    #[test]
+    fn timers_wake_in_the_order_of_their_times_and_then_of_their_making() {
+        let world = begun();
+        let woken = Arc::new(Mutex::new(Vec::new()));
+        for (number, seconds) in [(0, 2), (1, 1), (2, 2), (3, 5)] {
+            let (sleeping, woken) = (Arc::clone(&world), Arc::clone(&woken));
+            let sleep = world.sleep_until(world.now() + Duration::from_secs(seconds));
+            let task = async move {
+                sleep.await;
+                woken.lock().unwrap().push((number, sleeping.elapsed().as_secs()));
+            };
+            world.start(|| Box::pin(task)).unwrap();
+        }
+        let limit = world.now() + Duration::from_secs(3);
+        while world.pass(limit) {}
+        assert_eq!(*woken.lock().unwrap(), [(1, 1), (0, 2), (2, 2)]);
+        assert_eq!(world.elapsed(), Duration::from_secs(3));
+    }
+}

@@ -36,7 +36,7 @@ impl<S: Store> Store for Observed<S> {
             verb: call.verb(),
             name: call.subject(),
             wire: call.argument("owner").unwrap_or_default().into(),
-            count: call.argument("count").and_then(|count| count.parse().ok()),
+            count: call.argument("count").or(call.argument("remaining")).and_then(|count| count.parse().ok()),
         };
         recorder.record(ground.now(), sent);
         let run = self.store.run(call, timeout);

@@ -4,7 +4,7 @@
 //! future of the user's can delay or stop it.
 //! Called by: `connect`, which starts it.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ pub(crate) async fn drive<S: Store, A: Alarm>(
 ) {
     let (hear, mut heard) = mpsc::unbounded_channel();
     let mut calls = FuturesUnordered::new();
-    let mut subscriptions = HashMap::new();
+    let mut subscriptions = BTreeMap::new();
     while let Some((orders, next)) = shared.take_orders() {
         for order in orders {
             match order {
@@ -85,7 +85,7 @@ fn reply(shared: &Shared, caller: Caller, result: Result<Reply, StoreError>) {
 
 fn listen<S: Store>(
     store: &S,
-    subscriptions: &mut HashMap<Channel, Subscription>,
+    subscriptions: &mut BTreeMap<Channel, Subscription>,
     hear: &UnboundedSender<Heard>,
     action: Action,
 ) {

@@ -14,7 +14,7 @@ use crate::backoff;
 use crate::call::Reply;
 use crate::lease::{LEASE_MIN, Lease};
 use crate::moment::Moment;
-use crate::outcome::{Applied, StoreError};
+use crate::outcome::{Applied, StoreError, Verb};
 use crate::owner::WireOwner;
 use crate::recipe::{Ask, Renewal};
 
@@ -166,6 +166,7 @@ impl Engine {
             Some((wire, Some(tenure))) => {
                 tenure.ensuring.push(Ensuring { id, least, sent: false });
                 self.tickets.insert(id, Ticket::Ensuring(wire));
+                self.timers.set(Timer::Deadline(id), now + self.settings.timeout);
                 return self.send_renewal(now, wire);
             }
             _ => Err(EnsureFailure::Lost(LostReason::Closed)),
@@ -186,6 +187,7 @@ impl Engine {
         let again = !too_little.is_empty();
         tenure.ensuring = too_little;
         for waiting in sent.into_iter().chain(enough) {
+            self.timers.clear(Timer::Deadline(waiting.id));
             let outcome = if waiting.least <= remaining {
                 Ok(())
             } else {
@@ -201,12 +203,22 @@ impl Engine {
     /// Tells those who wanted more validity why they do not get it.
     pub(super) fn fail_ensuring(&mut self, ensuring: Vec<Ensuring>, failure: &EnsureFailure) {
         for waiting in ensuring {
+            self.timers.clear(Timer::Deadline(waiting.id));
             self.settle_if_wanted(waiting.id, Settlement::Ensured(Err(failure.clone())));
         }
     }
 
+    /// No renewal was confirmed within a timeout, though perhaps one that was sent for somebody else.
+    pub(super) fn ensure_overdue(&mut self, now: Moment, id: Id, wire: WireOwner) {
+        self.stop_ensuring(id, wire);
+        let Some(tenure) = self.tenures.get(&wire) else { return };
+        let (remaining, error) = (tenure.remaining(now), tenure.subject.timed_out(Verb::Renew));
+        self.settle(id, Settlement::Ensured(Err(EnsureFailure::Unconfirmed { remaining, error })));
+    }
+
     /// A ticket that waited for a renewal was given up.
     pub(super) fn stop_ensuring(&mut self, id: Id, wire: WireOwner) {
+        self.timers.clear(Timer::Deadline(id));
         if let Some(tenure) = self.tenures.get_mut(&wire) {
             tenure.ensuring.retain(|waiting| waiting.id != id);
         }

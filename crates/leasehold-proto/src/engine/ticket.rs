@@ -160,8 +160,10 @@ impl Engine {
 
     /// A caller's wait is over.
     pub(super) fn deadline(&mut self, now: Moment, id: Id) {
-        let Some(Ticket::Acquire(acquiring)) = self.tickets.get(&id) else {
-            return;
+        let acquiring = match self.tickets.get(&id) {
+            Some(Ticket::Acquire(acquiring)) => acquiring,
+            Some(Ticket::Ensuring(wire)) => return self.ensure_overdue(now, id, *wire),
+            Some(Ticket::Pending | Ticket::Settled(_)) | None => return,
         };
         let failure = match &acquiring.stage {
             Stage::Waiting(_) => self.verdict(now, id),

@@ -351,3 +351,20 @@ fn a_release_is_told_though_the_other_hold_is_kept_meanwhile() {
     desk.answer(12, Ok(Reply::Int(0)));
     assert_eq!(desk.claim(12, 9), Some(Settlement::Released(Ok(true))));
 }
+
+#[test]
+fn an_ensure_ends_within_a_timeout_also_behind_a_renewal_that_gave_too_little() {
+    let mut desk = Desk::new();
+    desk.hold(0, 1, request(1, 30_000));
+    desk.step(10_000, Event::Tick);
+    desk.step(12_000, Event::Ensure { id: Id(2), hold: Id(1), least: Duration::from_millis(29_000) });
+    // The renewal that was under way gives less than that, so another one is sent.
+    assert_eq!(desk.answer(12_500, Ok(Reply::Int(1))).verb(), Verb::Renew);
+    assert_eq!(desk.sent.len(), 1);
+    desk.step(15_000, Event::Tick);
+    let outcome = desk.claim(15_000, 2);
+    let Some(Settlement::Ensured(Err(EnsureFailure::Unconfirmed { .. }))) = outcome else {
+        panic!("3 s have passed: {outcome:?}");
+    };
+    assert!(desk.engine.is_held(Id(1), ms(15_000)));
+}

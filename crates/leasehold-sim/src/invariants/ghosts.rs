@@ -22,13 +22,19 @@ const UNDONE_WITHIN: Duration = Duration::from_secs(3);
 #[derive(Default)]
 pub(super) struct Ghosts {
     keys: BTreeMap<Arc<str>, Key>,
-    asking: BTreeMap<Op, (usize, Arc<str>)>,
-    /// The owners of living processes.
-    process_of: BTreeMap<Wire, usize>,
+    asking: BTreeMap<Op, Asking>,
+    /// The owners of living processes, and since when they are in use.
+    process_of: BTreeMap<Wire, (usize, Duration)>,
     /// Owners that are left to their lease.
     excused: BTreeSet<Wire>,
     /// Since when an owner is a ghost.
     since: BTreeMap<Wire, Duration>,
+}
+
+struct Asking {
+    process: usize,
+    name: Arc<str>,
+    since: Duration,
 }
 
 impl Invariant for Ghosts {
@@ -39,13 +45,14 @@ impl Invariant for Ghosts {
     fn see(&mut self, event: &Event, view: &View) -> Result<(), String> {
         match event {
             Event::Asked { op, process, name, what, .. } if what.acquires() => {
-                self.asking.insert(*op, (*process, Arc::clone(name)));
+                let asking = Asking { process: *process, name: Arc::clone(name), since: view.now };
+                self.asking.insert(*op, asking);
             }
             Event::Answered { op, .. } | Event::Dropped { op } => {
                 self.asking.remove(op);
             }
             Event::Sent { process, verb: Verb::Acquire, wire, .. } => {
-                self.process_of.insert(Arc::clone(wire), *process);
+                self.process_of.entry(Arc::clone(wire)).or_insert((*process, view.now));
             }
             Event::Executed { name, wire, by, after, .. } => {
                 self.keys.insert(Arc::clone(name), after.clone());
@@ -57,8 +64,8 @@ impl Invariant for Ghosts {
                 self.excused.extend(view.holds.get(hold).map(|hold| Arc::clone(&hold.wire)));
             }
             Event::Killed { process } => {
-                self.process_of.retain(|_, of| of != process);
-                self.asking.retain(|_, (of, _)| of != process);
+                self.process_of.retain(|_, (of, _)| of != process);
+                self.asking.retain(|_, asking| asking.process != *process);
             }
             _ => {}
         }
@@ -92,9 +99,11 @@ impl Ghosts {
         let standing = self.keys.iter().filter(move |(_, key)| key.expires_at_ms.is_some_and(|at| at >= says));
         standing.filter_map(move |(name, key)| {
             let (wire, _) = key.fields.first()?;
-            let process = *self.process_of.get(wire)?;
+            let (process, used_since) = *self.process_of.get(wire)?;
             let held = view.holds.values().any(|hold| hold.wire == *wire);
-            let asked = self.asking.values().any(|(of, asked)| *of == process && asked == name);
+            // Whoever began to ask later has an owner of its own.
+            let asks = |asking: &Asking| asking.process == process && asking.name == *name && asking.since <= used_since;
+            let asked = self.asking.values().any(asks);
             let ghost = !held && !asked && !self.excused.contains(wire);
             ghost.then(|| (Arc::clone(wire), (Arc::clone(name), process)))
         })

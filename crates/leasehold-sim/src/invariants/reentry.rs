@@ -5,11 +5,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use leasehold::Released;
 use leasehold_proto::Verb;
 
 use super::Invariant;
+use super::breaches::Breaches;
 use crate::history::{By, Ending, Event, Hold, Key, Op, Outcome, What, Wire, short};
 use crate::recorder::View;
 
@@ -17,12 +19,13 @@ use crate::recorder::View;
 pub(super) struct Reentry {
     keys: BTreeMap<Arc<str>, Key>,
     /// Owners whose last guard is being released, by the hold.
-    last: BTreeMap<Hold, (Arc<str>, Wire)>,
+    last: BTreeMap<Hold, (Arc<str>, Wire, Duration)>,
     /// Releases that are reported on.
     reports: BTreeMap<Op, Hold>,
     /// Owners with a hold that was given up without a release: their last release leaves the lock to its lease.
     kept: BTreeSet<Wire>,
     repeated: bool,
+    breaches: Breaches,
 }
 
 impl Invariant for Reentry {
@@ -31,6 +34,7 @@ impl Invariant for Reentry {
     }
 
     fn see(&mut self, event: &Event, view: &View) -> Result<(), String> {
+        self.breaches.see(event, view);
         match event {
             Event::Executed { name, wire, verb, by, before, after, .. } => {
                 self.keys.insert(Arc::clone(name), after.clone());
@@ -50,7 +54,7 @@ impl Invariant for Reentry {
                 let Some(ending) = view.holds.get(hold) else { return Ok(()) };
                 let others = view.holds.iter().any(|(id, other)| id != hold && other.wire == ending.wire);
                 if !others {
-                    self.last.insert(*hold, (Arc::clone(&ending.name), Arc::clone(&ending.wire)));
+                    self.last.insert(*hold, (Arc::clone(&ending.name), Arc::clone(&ending.wire), view.now));
                 }
                 // The report that was asked for just before.
                 if let Some(mut report) = self.reports.last_entry().filter(|report| *report.get() == Hold(0)) {
@@ -59,8 +63,10 @@ impl Invariant for Reentry {
             }
             Event::Answered { op, outcome } => {
                 let Some(hold) = self.reports.remove(op) else { return Ok(()) };
-                let Some((name, wire)) = self.last.remove(&hold) else { return Ok(()) };
-                let freed = *outcome == Outcome::Released(Released::Released);
+                let Some((name, wire, since)) = self.last.remove(&hold) else { return Ok(()) };
+                // A stale replica that took over meanwhile has it back.
+                let freed = *outcome == Outcome::Released(Released::Released)
+                    && !self.breaches.any_since(&name, since);
                 let there = self.keys.get(&name).is_some_and(|key| key.is_held_by(&wire));
                 if freed && there && !self.repeated && !self.kept.contains(&wire) {
                     return Err(format!("{} has released {name} for the last time and still has it", short(&wire)));

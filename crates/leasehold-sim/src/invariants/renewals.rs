@@ -51,10 +51,7 @@ impl Invariant for Renewals {
                     self.ended.insert(ending.wire.clone(), view.now);
                 }
             }
-            // A partial release has guards left.
-            Event::Sent { verb: Verb::Release, wire, .. }
-                if !view.holds.values().any(|hold| hold.wire == *wire) =>
-            {
+            Event::Sent { verb: Verb::Release, wire, count: Some(0), .. } => {
                 self.released.insert(wire.clone());
             }
             Event::Sent { process, call, verb: Verb::Renew, wire, count: Some(0), .. } => {

@@ -92,7 +92,8 @@ mutants! {
     "the grant of a dropped future is not undone":
         QUEUE, "Ok(Answer::Granted) => Cause::UnseenGrant," => "Ok(Answer::Granted) => return,"
     "an unknown acquire is not undone":
-        QUEUE, "Err(error) if error.applied == Applied::Unknown => Cause::UnknownAcquire," => "Err(error) if error.applied == Applied::Unknown => return,"
+        QUEUE, "Err(error) if error.applied == Applied::Unknown => Cause::UnknownAcquire," => "Err(error) if error.applied == Applied::Unknown => return,";
+        QUEUE, "            self.begin_parting(now, wire, &request.subject, undo);" => "            drop(undo);"
     "a failed release is not tried again":
         UNDO, "        self.timers.set(Timer::Part(wire), now + pause);" => "        let _ = (now, pause);"
     "nobody is told of a loss":

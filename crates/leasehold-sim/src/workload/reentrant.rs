@@ -78,7 +78,9 @@ impl User {
     }
 
     async fn acquire(&mut self, lock: &Lock, name: &Arc<str>, what: What, terms: Terms) -> Option<Held> {
-        let wait = self.env.some_of(terms.lease.mul_f64(1.5));
+        // Some give up while their first question is on its way.
+        let longest = if self.env.rng.u8(0..4) == 0 { self.env.plan.timeout } else { terms.lease.mul_f64(1.5) };
+        let wait = self.env.some_of(longest);
         let within = match what {
             What::TryLock => Some(self.env.plan.timeout),
             What::TryLockFor => Some(wait.max(self.env.plan.timeout.mul_f64(f64::from(u8::from(wait.is_zero()))))),

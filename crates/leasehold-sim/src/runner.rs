@@ -155,3 +155,28 @@ impl Summary {
         };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_runs_of_one_seed_have_equal_histories() {
+        for seed in 1..=60 {
+            let first = run_seed(seed, Mode::Fast);
+            assert_eq!(first, run_seed(seed, Mode::Fast));
+            let (kept, events) = replay(&Arc::new(Plan::from_seed(seed, Mode::Fast)));
+            assert_eq!((kept, events.is_empty()), (first, false), "keeping the events changes nothing");
+        }
+    }
+
+    #[test]
+    fn seeds_differ_and_no_seed_breaks_a_promise() {
+        let batch = Batch { mode: Mode::Fast, first: 1, seeds: 200, threads: 2 };
+        let summary = run(batch, || false, |_| {});
+        assert_eq!(summary.violation, None);
+        assert_eq!(summary.seeds, 200);
+        assert!(summary.grants > 1_000 && summary.faults.len() > 15, "{summary:?}");
+        assert_ne!(run_seed(1, Mode::Fast).hash, run_seed(2, Mode::Fast).hash);
+    }
+}

@@ -55,3 +55,32 @@ pub(crate) fn numbers(whole: &Plan, shrunk: &Plan) -> Vec<usize> {
     let kept = |(number, fault)| (left.next_if(|next| *next == fault).is_some()).then_some(number);
     whole.faults.iter().enumerate().filter_map(kept).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Mode;
+    use crate::recorder::Violation;
+
+    fn with_faults(at_least: usize) -> Plan {
+        let plans = (1..).map(|seed| Plan::from_seed(seed, Mode::Fast));
+        plans.into_iter().find(|plan| plan.faults.len() >= at_least).expect("some seed has so many")
+    }
+
+    #[test]
+    fn faults_that_are_left_have_the_numbers_of_the_whole_list() {
+        let whole = with_faults(5);
+        let few = only(&whole, &[1, 4]);
+        assert_eq!((few.faults.len(), numbers(&whole, &few)), (2, vec![1, 4]));
+        assert_eq!(numbers(&whole, &only(&whole, &[])), Vec::<usize>::new());
+    }
+
+    #[test]
+    fn a_plan_that_does_not_break_the_same_promise_is_not_taken() {
+        let plan = with_faults(3);
+        let mut broken = run_plan(&Arc::new(plan.clone()));
+        assert_eq!(broken.violation, None);
+        broken.violation = Some(Violation { at: broken.simulated, id: "M", what: String::new() });
+        assert_eq!(shrink(&plan, &broken).faults, plan.faults);
+    }
+}

@@ -20,7 +20,7 @@ use crate::shrink::only;
 #[command(version)]
 struct Arguments {
     /// How many seeds to run.
-    #[arg(long, default_value_t = 10_000)]
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
     seeds: u64,
     /// The first of them.
     #[arg(long, default_value_t = 1)]
@@ -29,10 +29,10 @@ struct Arguments {
     #[arg(long, value_enum, default_value_t = Mode::Fast)]
     mode: Mode,
     /// How many at once; as many as there are processors by default.
-    #[arg(long)]
-    threads: Option<usize>,
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
+    threads: Option<u16>,
     /// Stop after so many seconds, whatever is left.
-    #[arg(long)]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     seconds: Option<u64>,
     /// Go on until something breaks, or for `--seconds`.
     #[arg(long)]
@@ -47,7 +47,7 @@ struct Arguments {
     #[arg(long)]
     brief: bool,
     /// Run every seed twice and compare the histories.
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["seconds", "threads", "endless"])]
     twice: bool,
 }
 
@@ -88,14 +88,17 @@ fn batch(arguments: &Arguments) -> Batch {
         mode: arguments.mode,
         first: arguments.from,
         seeds: if arguments.endless { u64::MAX } else { arguments.seeds },
-        threads: arguments.threads.unwrap_or(processors),
+        threads: arguments.threads.map_or(processors, usize::from),
     }
 }
 
 fn show(seed: u64, arguments: &Arguments) -> ExitCode {
     let mut plan = Plan::from_seed(seed, arguments.mode);
     if let Some(list) = &arguments.only {
-        let numbers: Vec<usize> = list.split(',').filter_map(|number| number.parse().ok()).collect();
+        let Some(numbers) = read_numbers(list, plan.faults.len()) else {
+            println!("--only takes `none`, or numbers below {} with commas between them", plan.faults.len());
+            return ExitCode::FAILURE;
+        };
         plan = only(&plan, &numbers);
     }
     for fault in &plan.faults {
@@ -121,4 +124,26 @@ fn compare(arguments: &Arguments) -> ExitCode {
     }
     println!("{} seeds, each with equal histories in two runs", arguments.seeds);
     ExitCode::SUCCESS
+}
+
+/// The numbers of faults that a plan with so many has.
+fn read_numbers(list: &str, faults: usize) -> Option<Vec<usize>> {
+    if list == "none" {
+        return Some(Vec::new());
+    }
+    let number = |text: &str| text.trim().parse().ok().filter(|number| *number < faults);
+    list.split(',').map(number).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_faults_that_are_there_can_be_chosen() {
+        assert_eq!(read_numbers("none", 0), Some(Vec::new()));
+        assert_eq!(read_numbers("0, 2", 3), Some(vec![0, 2]));
+        assert_eq!(read_numbers("3", 3), None);
+        assert_eq!(read_numbers("1,x", 3), None);
+    }
 }

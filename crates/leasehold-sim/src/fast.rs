@@ -151,11 +151,12 @@ impl World {
     fn turns(&self) -> Vec<(Duration, Turn)> {
         let mut turns = Vec::new();
         for (index, fault) in self.plan.faults.iter().enumerate() {
-            turns.push((fault.begins, Turn::Begin(index)));
-            turns.push((fault.ends(), Turn::End(index)));
+            // First, for a replica that lags by nothing.
             if fault.kind == Kind::Failover {
                 turns.push((replicated_at(fault), Turn::Replicate));
             }
+            turns.push((fault.begins, Turn::Begin(index)));
+            turns.push((fault.ends(), Turn::End(index)));
         }
         turns.sort_by_key(|(at, _)| *at);
         turns
@@ -176,8 +177,10 @@ impl World {
             }
             Kind::Reset => net.reset(process),
             Kind::Refuse => {
-                trouble(Trouble::Refused);
-                net.reset(process);
+                for process in 0..self.plan.processes + self.plan.foreigners {
+                    net.trouble(process, Trouble::Refused, until);
+                    net.reset(process);
+                }
             }
             Kind::Slow => trouble(Trouble::Slow),
             Kind::Duplicate => trouble(Trouble::Repeated),
@@ -239,6 +242,8 @@ impl World {
     fn end(&mut self, index: usize) {
         let fault = self.plan.faults[index].clone();
         match fault.kind {
+            // Another one of its kind is at work still.
+            _ if self.lasts_elsewhere(index) => {}
             Kind::OutOfMemory | Kind::ReadOnly | Kind::Busy => {
                 self.ground.net.with_server(|server, _| server.refuse(None));
             }
@@ -251,6 +256,15 @@ impl World {
             _ => {}
         }
         self.record(Event::Fault { index, kind: fault.kind, begins: false });
+    }
+
+    /// Whether another fault does what this one did, and goes on.
+    fn lasts_elsewhere(&self, index: usize) -> bool {
+        let (ended, now) = (&self.plan.faults[index], self.ground.now());
+        self.plan.faults.iter().enumerate().any(|(other, fault)| {
+            let same = fault.kind == ended.kind && fault.process == ended.process;
+            other != index && same && fault.begins <= now && fault.ends() > now
+        })
     }
 
     /// Starts a process: its client, and its users when that has connected.

@@ -41,7 +41,15 @@ pub(crate) enum Event {
     /// The guard has told its user that it is lost.
     Lost { hold: Hold, reason: LostReason },
     /// A client gives a call to its store.
-    Sent { process: usize, call: u64, verb: Verb, name: Arc<str>, wire: Wire, count: Option<u32> },
+    Sent {
+        process: usize,
+        call: u64,
+        verb: Verb,
+        name: Arc<str>,
+        wire: Wire,
+        count: Option<u32>,
+        lease: Option<Duration>,
+    },
     /// The store has told how the call went.
     Told { process: usize, call: u64, applied: Option<Applied> },
     /// The server has executed a script on a lock.
@@ -108,6 +116,8 @@ pub(crate) enum Outcome {
     Released(Released),
     /// The hold was lost.
     Lost(LostReason),
+    /// The client is closed.
+    Closed,
     /// Something else, in its own words.
     Other(String),
 }
@@ -202,7 +212,7 @@ impl fmt::Display for Event {
             Self::Watches { hold, begins: true } => write!(f, "hold {}: watched", hold.0),
             Self::Watches { hold, begins: false } => write!(f, "hold {}: watched no more", hold.0),
             Self::Lost { hold, reason } => write!(f, "hold {}: told that it is lost, {reason}", hold.0),
-            Self::Sent { process, call, verb, name, wire, count } => {
+            Self::Sent { process, call, verb, name, wire, count, .. } => {
                 write!(f, "process {process}: sends {verb} {name} {} (call {call})", short(wire))?;
                 count.map_or(Ok(()), |count| write!(f, " count {count}"))
             }

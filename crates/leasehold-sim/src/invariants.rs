@@ -12,9 +12,11 @@ mod exclusion;
 mod forced;
 mod ghosts;
 mod losses;
+mod reasons;
 mod reentry;
 mod renewals;
 mod server_keeps;
+mod validity;
 mod wake_ups;
 mod writes;
 
@@ -46,6 +48,8 @@ pub(crate) trait Invariant: Send {
 pub(crate) fn all() -> Vec<Box<dyn Invariant>> {
     vec![
         Box::new(exclusion::Exclusion::default()),
+        Box::new(validity::Validity::default()),
+        Box::new(reasons::Reasons::default()),
         Box::new(server_keeps::ServerKeeps::default()),
         Box::new(writes::Writes),
         Box::new(deadlines::Deadlines::default()),

@@ -37,6 +37,7 @@ impl<S: Store> Store for Observed<S> {
             name: call.subject(),
             wire: call.argument("owner").unwrap_or_default().into(),
             count: call.argument("count").or(call.argument("remaining")).and_then(|count| count.parse().ok()),
+            lease: call.argument("lease_ms").and_then(|ms| ms.parse().ok()).map(Duration::from_millis),
         };
         recorder.record(ground.now(), sent);
         let run = self.store.run(call, timeout);

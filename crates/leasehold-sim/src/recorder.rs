@@ -26,7 +26,7 @@ pub(crate) struct Violation {
     /// When, by the true time.
     pub(crate) at: Duration,
     /// The promise's id.
-    pub(crate) id: &'static str,
+    pub(crate) id: String,
     /// What was seen.
     pub(crate) what: String,
 }
@@ -253,8 +253,8 @@ impl Recorder {
     }
 
     /// A promise was seen broken by somebody who is no invariant.
-    pub(crate) fn violate(&self, at: Duration, id: &'static str, what: String) {
-        self.lock().violation.get_or_insert(Violation { at, id, what });
+    pub(crate) fn violate(&self, at: Duration, id: &str, what: String) {
+        self.lock().violation.get_or_insert(Violation { at, id: id.to_owned(), what });
     }
 
     /// The first broken promise.
@@ -340,7 +340,7 @@ impl State {
         (now, &event).hash(&mut self.hash);
         for invariant in &mut self.invariants {
             if let Err(what) = invariant.see(&event, &self.view) {
-                let id = invariant.id();
+                let id = id_of(invariant.id(), &what);
                 self.violation.get_or_insert(Violation { at: now, id, what });
             }
         }
@@ -357,7 +357,7 @@ impl State {
         self.looked_at = now;
         for invariant in &mut self.invariants {
             if let Err(what) = invariant.look(&self.view) {
-                let id = invariant.id();
+                let id = id_of(invariant.id(), &what);
                 self.violation.get_or_insert(Violation { at: now, id, what });
             }
         }
@@ -373,5 +373,13 @@ impl State {
                 hold.valid_until = clocks[hold.process].says(*now) + remaining;
             }
         }
+    }
+}
+
+/// The id that an observer of several names in front of what it saw, or its own.
+fn id_of(observer: &str, what: &str) -> String {
+    match what.split_once(": ") {
+        Some((id, _)) if observer.split(' ').any(|one| one == id) => id.to_owned(),
+        _ => observer.to_owned(),
     }
 }

@@ -3,7 +3,9 @@
 //! Invariant: a seed's outcome depends on nothing but the seed and the mode, however many run at once.
 //! Called by: the command, the shrinker and the tests.
 
+use std::any::Any;
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -73,7 +75,10 @@ pub(crate) fn run_seed(seed: u64, mode: Mode) -> Outcome {
 /// Runs a plan.
 #[must_use]
 pub(crate) fn run_plan(plan: &Arc<Plan>) -> Outcome {
-    outcome(plan, &live(plan, false))
+    match catch_unwind(AssertUnwindSafe(|| live(plan, false))) {
+        Ok(recorder) => outcome(plan, &recorder),
+        Err(panic) => panicked(plan, panic.as_ref()),
+    }
 }
 
 /// Runs a plan and keeps what happened.
@@ -87,6 +92,22 @@ fn live(plan: &Arc<Plan>, keep: bool) -> Recorder {
     match plan.mode {
         Mode::Fast => fast::run(plan, keep),
         Mode::Full => full::run(plan, keep),
+    }
+}
+
+/// A panic breaks a promise too, and must not take its seed's number along.
+fn panicked(plan: &Plan, panic: &(dyn Any + Send)) -> Outcome {
+    let text = panic.downcast_ref::<String>().cloned();
+    let text = text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string)).unwrap_or_default();
+    let violation = Violation { at: Duration::ZERO, id: "panic".into(), what: text };
+    Outcome {
+        seed: plan.seed,
+        hash: 0,
+        simulated: Duration::ZERO,
+        grants: 0,
+        scripts: 0,
+        faults: BTreeMap::new(),
+        violation: Some(violation),
     }
 }
 

@@ -14,7 +14,7 @@ const RUNS_MAX: usize = 200;
 /// The plan with as few faults as possible that still breaks the promise of `broken`.
 #[must_use]
 pub(crate) fn shrink(plan: &Plan, broken: &Outcome) -> Plan {
-    let id = broken.violation.as_ref().map(|violation| violation.id);
+    let id = broken.violation.as_ref().map(|violation| violation.id.clone());
     let still_breaks = |plan: &Plan| {
         let outcome = run_plan(&Arc::new(plan.clone()));
         outcome.violation.map(|violation| violation.id) == id
@@ -80,7 +80,7 @@ mod tests {
         let plan = with_faults(3);
         let mut broken = run_plan(&Arc::new(plan.clone()));
         assert_eq!(broken.violation, None);
-        broken.violation = Some(Violation { at: broken.simulated, id: "M", what: String::new() });
+        broken.violation = Some(Violation { at: broken.simulated, id: "M".into(), what: String::new() });
         assert_eq!(shrink(&plan, &broken).faults, plan.faults);
     }
 }

@@ -135,10 +135,10 @@ impl Net {
 
     /// Begins a trouble of a process.
     pub(super) fn trouble(&self, process: usize, trouble: Trouble, until: Duration) {
-        let window = Window { from: self.timeline.now(), until };
+        let now = self.timeline.now();
         let mut state = self.state();
         let link = &mut state.links[process];
-        *match trouble {
+        let window = match trouble {
             Trouble::RequestsStall => &mut link.requests_stall,
             Trouble::RepliesStall => &mut link.replies_stall,
             Trouble::Refused => &mut link.refused,
@@ -146,7 +146,10 @@ impl Net {
             Trouble::Repeated => &mut link.repeated,
             Trouble::MessagesLost => &mut link.messages_lost,
             Trouble::DropsFutures => &mut link.drops_futures,
-        } = window;
+        };
+        // One that is at work goes on.
+        let from = if window.holds(now) { window.from } else { now };
+        *window = Window { from, until: window.until.max(until) };
     }
 
     pub(super) fn drops_futures(&self, process: usize) -> bool {
@@ -310,6 +313,9 @@ impl Net {
         self.timeline.sleep(later).await;
         let mut state = self.state();
         let now = self.timeline.now();
+        if now < state.server.down_until || now < state.server.frozen_until {
+            return;
+        }
         let (_, messages) = state.server.execute(now, By::Duplicate(process), &work);
         self.publish(&mut state, &messages);
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use leasehold_proto::Verb;
 
 use crate::fault::Kind;
-use crate::history::{By, Event, Wire};
+use crate::history::{By, Event, Key, Reply, Wire};
 use crate::recorder::View;
 
 /// Breaches and grants so far.
@@ -31,9 +31,12 @@ impl Breaches {
                 }
                 _ => self.everywhere = Some(view.now),
             },
-            // The server has the lock for this owner from here on. What a repeating network does is no grant.
-            Event::Executed { verb: Verb::Acquire, wire, by, after, .. }
-                if after.is_held_by(wire) && !matches!(by, By::Duplicate(_)) =>
+            // The server has the lock for this owner from here on. What a repeating network does confirms nothing.
+            Event::Executed { verb: Verb::Acquire | Verb::Renew, wire, by, reply, after, .. }
+                if after.is_held_by(wire)
+                    && matches!(reply, Reply::Nil | Reply::Int(1))
+                    && !matches!(by, By::Duplicate(_))
+                    && outlasts_trust(view, wire, after) =>
             {
                 self.granted.insert(Arc::clone(wire), view.now);
             }
@@ -55,4 +58,13 @@ impl Breaches {
     pub(super) fn any_since(&self, name: &str, since: Duration) -> bool {
         self.everywhere.max(self.of.get(name).copied()).is_some_and(|breach| breach >= since)
     }
+}
+
+/// Whether the server keeps a lock for at least as long as its holders trust it now. A short renewal after a jump of the
+/// server's clock does not mend what was confirmed before the jump.
+fn outlasts_trust(view: &View, wire: &str, key: &Key) -> bool {
+    let expires_at = Duration::from_millis(key.expires_at_ms.unwrap_or_default());
+    let kept = expires_at.saturating_sub(view.server_clock.says(view.now));
+    let mut holds = view.holds.values().filter(|hold| *hold.wire == *wire);
+    holds.all(|hold| hold.valid_until.saturating_sub(view.clock_says(hold.process)) <= kept)
 }

@@ -23,6 +23,8 @@ pub(super) struct Errors {
     keys: BTreeMap<Arc<str>, Key>,
     /// Owners with a hold that was given up without a release.
     kept: BTreeSet<Wire>,
+    /// Owners of whom a network has repeated a request, which may be refused at first and granted when repeated.
+    repeated: BTreeSet<Wire>,
     /// Owners that must not be on the server any more.
     settled: Vec<Settled>,
 }
@@ -32,6 +34,8 @@ struct Settled {
     from: Duration,
     /// Only if nothing has disturbed since then.
     quiet_since: Option<Duration>,
+    /// When that was said.
+    at: Duration,
     name: Arc<str>,
     wire: Wire,
     said: &'static str,
@@ -80,6 +84,7 @@ impl Invariant for Errors {
                 if matches!(by, By::Duplicate(_)) {
                     // A network that repeats a request brings back what was settled.
                     self.settled.retain(|settled| settled.wire != *wire);
+                    self.repeated.insert(Arc::clone(wire));
                 }
             }
             _ => {}
@@ -88,13 +93,13 @@ impl Invariant for Errors {
     }
 
     fn look(&mut self, view: &View) -> Result<(), String> {
-        for Settled { from, quiet_since, name, wire, said } in &self.settled {
+        for Settled { from, quiet_since, at, name, wire, said } in &self.settled {
             let there = self.keys.get(name).is_some_and(|key| key.is_held_by(wire) && !expired(key, view));
             // What disturbed up to a second before may have been begun by it.
             let disturbed = quiet_since.is_some_and(|since| {
                 !view.is_quiet_for(view.now - since + view.plan.timeout + Duration::from_secs(2))
             });
-            if view.now > *from && there && !disturbed && !self.breaches.any_since(name, Duration::ZERO) {
+            if view.now > *from && there && !disturbed && !self.breaches.any_since(name, *at) {
                 return Err(format!("{} stands on {name} after {said}", short(wire)));
             }
         }
@@ -118,7 +123,9 @@ impl Errors {
             // Its last question may be on its way; what that takes is given back, or runs out.
             Outcome::Contended => (view.plan.longest_lease().mul_f64(1.01) + view.plan.timeout, "an acquire that was refused"),
             // A server that stood still may run it later; then the undo follows, which is said in the docs.
-            Outcome::Unknown(within, _) if !freezes(view) => (within.mul_f64(1.006), "the time by which its unknown acquire was to be gone"),
+            Outcome::Unknown(within, _) if !freezes(view, *within) => {
+                (within.mul_f64(1.006), "the time by which its unknown acquire was to be gone")
+            }
             _ => return,
         };
         self.settle(view, asking, view.now + within + Duration::from_millis(1), None, said);
@@ -131,10 +138,11 @@ impl Errors {
         let others = view.holds.iter().any(|(id, other)| *id != hold && other.wire == ending.wire);
         let shared = self.asking.values().any(|asking| asking.process == ending.process);
         // One that was given up without a release keeps the lock.
-        if !others && !shared && !self.kept.contains(&ending.wire) {
+        if !others && !shared && !self.kept.contains(&ending.wire) && !self.repeated.contains(&ending.wire) {
             let (name, wire) = (Arc::clone(&ending.name), Arc::clone(&ending.wire));
             let from = view.now + undone_within(view);
-            self.settled.push(Settled { from, quiet_since: Some(view.now), name, wire, said: "its release" });
+            let (at, said) = (view.now, "its release");
+            self.settled.push(Settled { from, quiet_since: Some(at), at, name, wire, said });
         }
     }
 
@@ -147,10 +155,11 @@ impl Errors {
         said: &'static str,
     ) {
         let held: BTreeSet<&Wire> = view.holds.values().map(|hold| &hold.wire).collect();
-        let wires = asking.wires.iter().filter(|wire| !held.contains(wire));
+        let wires = asking.wires.iter().filter(|wire| !held.contains(wire) && !self.repeated.contains(*wire));
         self.settled.extend(wires.map(|wire| Settled {
             from,
             quiet_since,
+            at: view.now,
             name: Arc::clone(&asking.name),
             wire: Arc::clone(wire),
             said,
@@ -163,8 +172,12 @@ fn undone_within(view: &View) -> Duration {
     view.plan.latency_max * 10 + Duration::from_millis(50)
 }
 
-fn freezes(view: &View) -> bool {
-    view.plan.faults.iter().any(|fault| matches!(fault.kind, Kind::ServerFreeze | Kind::ServerClockBack))
+/// Whether the server stands still, or its clock has gone back, where that matters for what ends within this time.
+fn freezes(view: &View, within: Duration) -> bool {
+    let slows = |kind| matches!(kind, Kind::ServerFreeze | Kind::ServerClockBack);
+    let (from, until) = (view.now.saturating_sub(within + view.plan.timeout), view.now + within);
+    let mut faults = view.plan.faults.iter().filter(|fault| slows(fault.kind));
+    faults.any(|fault| fault.begins <= until && fault.ends() >= from)
 }
 
 /// By the server's clock.

@@ -57,7 +57,8 @@ fn in_time(view: &View, id: Hold, hold: &LiveHold) -> Result<(), String> {
     let late = view.clock_says(hold.process).saturating_sub(hold.valid_until);
     // A pause since the deadline is not the library's; how long ago that was is known by the process's clock alone.
     let since = view.now.saturating_sub(late.mul_f64(1.01));
-    let jumps = view.plan.faults.iter().any(|fault| fault.kind == Kind::ClockForward);
+    let mut jumps = view.plan.faults.iter().filter(|fault| fault.kind == Kind::ClockForward);
+    let jumps = jumps.any(|fault| fault.process == hold.process && fault.begins <= view.now);
     if jumps || late.saturating_sub(view.paused_since(hold.process, since)) <= WITHIN {
         return Ok(());
     }

@@ -24,7 +24,7 @@ pub(super) struct Reentry {
     reports: BTreeMap<Op, Hold>,
     /// Owners with a hold that was given up without a release: their last release leaves the lock to its lease.
     kept: BTreeSet<Wire>,
-    repeated: bool,
+    repeated: BTreeSet<Wire>,
     breaches: Breaches,
 }
 
@@ -38,9 +38,11 @@ impl Invariant for Reentry {
         match event {
             Event::Executed { name, wire, verb, by, before, after, .. } => {
                 self.keys.insert(Arc::clone(name), after.clone());
-                self.repeated |= matches!(by, By::Duplicate(_));
+                if matches!(by, By::Duplicate(_)) {
+                    self.repeated.insert(Arc::clone(wire));
+                }
                 let freed = before.is_held_by(wire) && !after.is_held_by(wire);
-                if *verb == Verb::Release && freed && !self.repeated {
+                if *verb == Verb::Release && freed && !self.repeated.contains(wire) {
                     return freed_early(view, name, wire);
                 }
             }
@@ -68,7 +70,7 @@ impl Invariant for Reentry {
                 let freed = *outcome == Outcome::Released(Released::Released)
                     && !self.breaches.any_since(&name, since);
                 let there = self.keys.get(&name).is_some_and(|key| key.is_held_by(&wire));
-                if freed && there && !self.repeated && !self.kept.contains(&wire) {
+                if freed && there && !self.repeated.contains(&wire) && !self.kept.contains(&wire) {
                     return Err(format!("{} has released {name} for the last time and still has it", short(&wire)));
                 }
             }

@@ -114,7 +114,7 @@ impl Renewals {
         if !hold.terms.watched || waited <= AGAIN_WITHIN || !view.seems_valid(hold) {
             return Ok(());
         }
-        Err(format!("D4: a renewal of {} failed {waited:?} ago, and none followed", short(&hold.wire)))
+        Err(format!("D1: a renewal of {} failed {waited:?} ago, and none followed", short(&hold.wire)))
     }
 
     /// D1, while nothing disturbs: a lease has been asked for within a third of it.

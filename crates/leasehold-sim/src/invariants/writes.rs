@@ -1,4 +1,4 @@
-//! G1, G2, L2, L3: what our scripts leave on the server, whoever runs them and however often.
+//! G1, G2, L2, L3, and of R1 and M what a script can break: what our scripts leave on the server, whoever runs them and however often.
 //!
 //! Invariant: judged for each script by the key before and after it.
 //! Called by: the recorder.
@@ -13,7 +13,7 @@ pub(super) struct Writes;
 
 impl Invariant for Writes {
     fn id(&self) -> &'static str {
-        "G1 G2 L2 L3"
+        "G1 G2 L2 L3 R1 M"
     }
 
     fn see(&mut self, event: &Event, _: &View) -> Result<(), String> {

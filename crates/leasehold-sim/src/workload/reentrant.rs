@@ -10,7 +10,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
-use leasehold::{AcquireError, EnsureError, Lock, Owner, ReleaseError};
+use leasehold::{AcquireError, EnsureError, InspectError, Lock, Owner, ReleaseError};
 
 use super::held::Held;
 use crate::ground::Env;
@@ -155,8 +155,10 @@ impl User {
 
     async fn look(&mut self, lock: &Lock, name: &Arc<str>) {
         let op = self.ask(name, What::Look, Some(self.env.plan.timeout));
-        let outcome = match lock.remaining().await {
+        let Some(outcome) = self.unless_dropped(op, lock.remaining()).await else { return };
+        let outcome = match outcome {
             Ok(_) => Outcome::Done,
+            Err(InspectError::Closed) => Outcome::Closed,
             Err(error) => Outcome::Other(error.to_string()),
         };
         self.answer(op, outcome);
@@ -212,6 +214,7 @@ fn outcome_of(error: &AcquireError) -> Outcome {
             Outcome::Unknown(*free_within, format!("{:?}", source.kind))
         }
         AcquireError::Lost { reason } => Outcome::Lost(*reason),
+        AcquireError::Closed => Outcome::Closed,
         other => Outcome::Other(other.to_string()),
     }
 }

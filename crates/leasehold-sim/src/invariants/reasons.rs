@@ -1,0 +1,63 @@
+//! E: a hold that is told to be deleted or taken over was, and nobody is told that the client is closed who has not closed
+//! it.
+//!
+//! Invariant: under the assumptions a valid hold stays on the server, so losing it otherwise than by the clock needs
+//! somebody who breaks them.
+//! Called by: the recorder.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use leasehold::LostReason;
+
+use super::Invariant;
+use super::breaches::Breaches;
+use crate::history::{Event, Op, Outcome, What};
+use crate::recorder::View;
+
+#[derive(Default)]
+pub(super) struct Reasons {
+    breaches: Breaches,
+    /// Processes whose client somebody closes.
+    closing: BTreeSet<usize>,
+    process_of: BTreeMap<Op, usize>,
+}
+
+impl Invariant for Reasons {
+    fn id(&self) -> &'static str {
+        "E"
+    }
+
+    fn see(&mut self, event: &Event, view: &View) -> Result<(), String> {
+        self.breaches.see(event, view);
+        match event {
+            Event::Asked { op, process, what, .. } => {
+                if *what == What::Close {
+                    self.closing.insert(*process);
+                }
+                self.process_of.insert(*op, *process);
+            }
+            Event::Answered { op, outcome } => {
+                let process = self.process_of.remove(op).unwrap_or_default();
+                if *outcome == Outcome::Closed && !self.closing.contains(&process) {
+                    return Err(format!("op {} was told that its client is closed, and nobody has closed it", op.0));
+                }
+            }
+            Event::Killed { process } => {
+                self.closing.remove(process);
+            }
+            Event::Lost { hold, reason } => {
+                let Some(lost) = view.holds.get(hold) else { return Ok(()) };
+                let excused = match reason {
+                    LostReason::Deleted | LostReason::TakenOver => self.breaches.excuse(&lost.name, &lost.wire),
+                    LostReason::Closed => self.closing.contains(&lost.process),
+                    _ => true,
+                };
+                if !excused {
+                    return Err(format!("hold {} was told that {reason}, which nobody did", hold.0));
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,61 @@
+//! M, R3: a hold is valid until the send time of its last confirmed acquire or renewal, plus the lease, less the drift of
+//! 1 % and 2 ms; and no longer.
+//!
+//! Invariant: the formula is computed here again, from what was sent and answered, on the process's clock.
+//! Called by: the recorder.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_proto::Verb;
+
+use super::Invariant;
+use crate::fault::Kind;
+use crate::history::{Event, Wire};
+use crate::recorder::View;
+
+#[derive(Default)]
+pub(super) struct Validity {
+    /// Until when a call that is under way makes its owner's hold valid, if it is confirmed.
+    asked: BTreeMap<u64, (Wire, Duration)>,
+    /// Until when what was confirmed makes it valid.
+    confirmed: BTreeMap<Wire, Duration>,
+}
+
+impl Invariant for Validity {
+    fn id(&self) -> &'static str {
+        "M R3"
+    }
+
+    fn see(&mut self, event: &Event, view: &View) -> Result<(), String> {
+        match event {
+            Event::Sent { process, call, verb: Verb::Acquire | Verb::Renew, wire, lease: Some(lease), .. } => {
+                let drift = *lease / 100 + Duration::from_millis(2);
+                let until = view.clock_says(*process) + lease.saturating_sub(drift);
+                self.asked.insert(*call, (Arc::clone(wire), until));
+            }
+            Event::Told { call, applied, .. } => {
+                if let (Some((wire, until)), None) = (self.asked.remove(call), applied) {
+                    let known = self.confirmed.entry(wire).or_default();
+                    *known = until.max(*known);
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn look(&mut self, view: &View) -> Result<(), String> {
+        for (id, hold) in &view.holds {
+            // A jump between two looks moves what was looked at.
+            let jumps = view.plan.faults.iter().any(|fault| fault.kind == Kind::ClockForward);
+            let confirmed = self.confirmed.get(&hold.wire).copied().unwrap_or_default();
+            if hold.valid_until > confirmed + Duration::from_micros(1) && !jumps {
+                let more = hold.valid_until - confirmed;
+                return Err(format!("hold {} is trusted for {more:?} more than was confirmed", id.0));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,7 +1,7 @@
 //! What is tried with inputs that nobody thought of: one function for each target, from bytes to a panic or nothing.
 //!
 //! Invariant: a target does the same thing for the same bytes, and panics only when the library has broken a promise.
-//! Called by: the programs in `fuzz_targets/`, which libFuzzer drives; the test that runs the committed inputs.
+//! Called by: the programs in `fuzz_targets/`, which libFuzzer drives, beginning with the committed inputs.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::disallowed_methods, reason = "test code; the time of its runtime is virtual")]

@@ -50,6 +50,7 @@ impl Runtime for TokioRuntime {
     ///
     /// # Errors
     /// When the operating system gives no thread, or not the files that a runtime needs.
+    #[expect(clippy::disallowed_methods, reason = "this is the runtime file")]
     fn start<M, D>(&self, driver: M) -> io::Result<()>
     where
         M: FnOnce() -> D + Send + 'static,

@@ -2,7 +2,7 @@
 //!
 //! Invariant: what is found is kept as a file, and the command that repeats it is printed. No tool has to be installed:
 //! libFuzzer is built with the targets, by the compiler that builds the rest.
-//! Called by: `main`.
+//! Called by: `main`; `verify`.
 
 use std::fs;
 use std::path::{Path, PathBuf};

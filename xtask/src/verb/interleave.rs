@@ -1,7 +1,7 @@
 //! `cargo x interleave`: the library's threads in every order that a scheduler finds.
 //!
 //! Invariant: the same number gives the same schedules.
-//! Called by: `main`.
+//! Called by: `main`; `verify`.
 
 use anyhow::{Context, Result, ensure};
 

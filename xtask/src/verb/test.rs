@@ -8,6 +8,8 @@ use anyhow::Result;
 use crate::server;
 use crate::shell::{Part, cargo, run as run_command, summary};
 
+/// The tests of the model check.
+const MODEL: &str = "model::";
 const EVERYTHING: [&str; 2] = ["--workspace", "--all-features"];
 
 /// Finds or installs a server, then runs the tests and shows how long each part took.
@@ -44,8 +46,13 @@ pub(crate) fn everything() -> Vec<Part> {
     }
     if parts.iter().all(Part::passed) {
         // As `cargo test` chooses them, but without the doc tests, whose time is told apart.
-        let targets = ["--lib", "--bins", "--tests", "--examples", "--no-fail-fast"];
+        let targets = ["--lib", "--bins", "--tests", "--examples", "--no-fail-fast", "--", "--skip", MODEL];
         parts.push(Part::of("tests", || test(&targets)));
+        // By itself, since it prints the states that it has explored.
+        parts.push(Part::of("model check", || {
+            let model = ["test", "--locked", "-p", "leasehold-proto", "--test", "engine", MODEL, "--", "--nocapture"];
+            run_command(&mut cargo(&model)?)
+        }));
         parts.push(Part::of("doc tests", || test(&["--doc", "--no-fail-fast"])));
     }
     parts

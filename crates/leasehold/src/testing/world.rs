@@ -10,7 +10,7 @@
 //! nothing is under way, and what its clients do has one order: that of the test's own steps. Nothing may wake a driver
 //! while it has something locked that drivers need; the server is therefore only touched from the thread itself.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::future::Future;
 use std::io;
@@ -82,12 +82,13 @@ impl World {
     }
 
     /// Makes a driver on the thread, which begins with the first one.
+    #[expect(clippy::disallowed_methods, reason = "the thread of a test's drivers, on a clock that the test moves")]
     pub(super) fn start(self: &Arc<Self>, make: impl FnOnce() -> Task + Send + 'static) -> io::Result<()> {
         {
             let mut state = self.lock();
             if state.thread.is_none() {
                 let world = Arc::clone(self);
-                let work = move || Hands { world, tasks: HashMap::new(), last_task: 0 }.work();
+                let work = move || Hands { world, tasks: BTreeMap::new(), last_task: 0 }.work();
                 state.thread =
                     Some(thread::Builder::new().name("leasehold-testing".into()).spawn(work)?.thread().id());
             }
@@ -198,7 +199,7 @@ enum Next {
 /// What the thread has.
 struct Hands {
     world: Arc<World>,
-    tasks: HashMap<u64, (Task, Arc<Bell>)>,
+    tasks: BTreeMap<u64, (Task, Arc<Bell>)>,
     last_task: u64,
 }
 

@@ -34,7 +34,7 @@ pub use frame::Frame;
 pub use keyspace::Entry;
 pub use line::BoxFuture;
 #[cfg(feature = "listener")]
-pub use listener::serve;
+pub use listener::{Watch, serve, serve_watched};
 pub use machine::Message;
 pub use reply::read_reply;
 pub use server::Server;

@@ -11,6 +11,7 @@
 
 mod connection;
 mod requests;
+mod watch;
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -23,15 +24,28 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use super::server::Server;
 use connection::{Connection, Then};
 use requests::{Request, Requests};
+pub use watch::Watch;
 
 /// Serves one connection until the peer closes it, quits or breaks the protocol.
 ///
 /// # Cancel safety
 /// Dropping the future ends the connection and its subscriptions.
 pub async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, server: Arc<Server>) {
+    serve_watched(stream, server, ()).await;
+}
+
+/// The same, with somebody who watches this connection.
+///
+/// # Cancel safety
+/// Dropping the future ends the connection and its subscriptions.
+pub async fn serve_watched(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    server: Arc<Server>,
+    watch: impl Watch,
+) {
     let (input, mut output) = split(stream);
     let (outbox, mut letters) = unbounded_channel();
-    let mut connection = Connection::new(server, outbox);
+    let mut connection = Connection::new(server, outbox, Arc::new(watch));
     // Kept over the turns of the loop, because what it has read of a request must not be lost.
     let mut reading = Box::pin(Requests::new(input).next());
     loop {
@@ -78,4 +92,61 @@ async fn next<R>(
         reading.as_mut().poll(cx).map(|(requests, request)| Turn::Request(requests, request))
     })
     .await
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use tokio::io::{AsyncReadExt, duplex};
+
+    use super::*;
+    use crate::embedded::database::{Database, Executed};
+    use crate::embedded::frame::Frame;
+    use crate::embedded::machine::Message;
+
+    /// Counts the keys that there are before and after each command, and keeps all messages but one.
+    #[derive(Default)]
+    struct Counts {
+        before: AtomicUsize,
+        after: AtomicUsize,
+    }
+
+    impl Watch for Arc<Counts> {
+        fn execute(&self, database: &mut Database, now_ms: u64, command: &[Vec<u8>]) -> Executed {
+            self.before.fetch_add(database.entries(now_ms).len(), Ordering::Relaxed);
+            let executed = database.execute(now_ms, command);
+            self.after.fetch_add(database.entries(now_ms).len(), Ordering::Relaxed);
+            executed
+        }
+
+        fn lets_through(&self, message: &Message) -> bool {
+            message.payload == b"2"
+        }
+    }
+
+    #[tokio::test]
+    async fn a_watch_sees_what_its_peer_executes_and_keeps_messages_from_it() {
+        let (server, counts) = (Arc::new(Server::new(|| 0)), Arc::new(Counts::default()));
+        let (mut near, far) = duplex(1 << 10);
+        let talk = async {
+            for words in [&["SET", "k", "v"][..], &["SUBSCRIBE", "c"]] {
+                let words = words.iter().map(|word| Frame::bulk(*word)).collect();
+                near.write_all(&Frame::Array(words).encode()).await.unwrap();
+            }
+            let confirmed = "+OK\r\n*3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n";
+            near.read_exact(&mut vec![0; confirmed.len()]).await.unwrap();
+            for payload in ["1", "2"] {
+                assert_eq!(server.execute(&["PUBLISH", "c", payload]), Frame::Int(1));
+            }
+            near.shutdown().await.unwrap();
+            let mut heard = String::new();
+            near.read_to_string(&mut heard).await.unwrap();
+            heard
+        };
+        let ((), heard) = tokio::join!(serve_watched(far, Arc::clone(&server), Arc::clone(&counts)), talk);
+        assert_eq!(heard, "*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\n2\r\n");
+        let seen = [&counts.before, &counts.after].map(|count| count.load(Ordering::Relaxed));
+        assert_eq!(seen, [0, 1], "only the peer's own commands");
+    }
 }

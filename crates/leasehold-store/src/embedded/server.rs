@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::mem;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use leasehold_proto::Call;
@@ -54,27 +55,31 @@ impl Server {
     /// Executes one command and delivers what it published.
     pub fn execute<W: AsRef<[u8]>>(&self, command: &[W]) -> Frame {
         let words: Vec<Vec<u8>> = command.iter().map(|word| word.as_ref().to_vec()).collect();
-        self.execute_then(&words, |_| {})
-    }
-
-    /// Executes one command, and does `then` with its reply before anybody's next command is executed.
-    pub(super) fn execute_then(&self, words: &[Vec<u8>], then: impl FnOnce(&Frame)) -> Frame {
-        let mut hall = self.hall();
-        let executed = hall.database.execute((self.clock)(), words);
-        self.settle(&hall, words, executed, then)
+        self.execute_then(|database, now_ms| database.execute(now_ms, &words), || words.clone(), |_| {})
     }
 
     /// Runs a call and delivers what it published.
     pub fn run(&self, call: &Call) -> Frame {
-        let mut hall = self.hall();
-        let executed = hall.database.run((self.clock)(), call);
-        let words = if self.observer.is_some() { eval(call) } else { Vec::new() };
-        self.settle(&hall, &words, executed, |_| {})
+        self.run_by(call, |database, now_ms| database.run(now_ms, call))
     }
 
-    fn settle(&self, hall: &Hall, words: &[Vec<u8>], executed: Executed, then: impl FnOnce(&Frame)) -> Frame {
+    /// The same, when `run` runs the call: it may look at the database before and after. It must not use the server.
+    pub fn run_by(&self, call: &Call, run: impl FnOnce(&mut Database, u64) -> Executed) -> Frame {
+        self.execute_then(run, || eval(call), |_| {})
+    }
+
+    /// Executes what `words` says by `execute`, which is told the time, and does `then` with its reply before anybody's
+    /// next command is executed.
+    pub(super) fn execute_then(
+        &self,
+        execute: impl FnOnce(&mut Database, u64) -> Executed,
+        words: impl FnOnce() -> Vec<Vec<u8>>,
+        then: impl FnOnce(&Frame),
+    ) -> Frame {
+        let mut hall = self.hall();
+        let executed = execute(&mut hall.database, (self.clock)());
         if let Some(observer) = &self.observer {
-            observer(words, &executed.reply);
+            observer(&words(), &executed.reply);
         }
         for message in &executed.messages {
             hall.deliver(message);
@@ -86,6 +91,13 @@ impl Server {
     /// Looks at the database, or changes it.
     pub fn database<R>(&self, act: impl FnOnce(&mut Database) -> R) -> R {
         act(&mut self.hall().database)
+    }
+
+    /// Has this data from now on, as after a failover. Who listens stays who listened.
+    pub fn take_over(&self, mut replica: Database) {
+        let mut hall = self.hall();
+        mem::swap(&mut replica.machine.audience, &mut hall.database.machine.audience);
+        hall.database = replica;
     }
 
     /// Makes it refuse, as a server in that state does.
@@ -161,4 +173,24 @@ fn eval(call: &Call) -> Vec<Vec<u8>> {
     let keys = call.keys().iter().map(|key| key.as_bytes().to_vec());
     let args = call.args().iter().map(|argument| argument.as_bytes().to_vec());
     head.into_iter().chain([count]).chain(keys).chain(args).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_listens_outlasts_a_failover_and_who_listened_at_the_replica_is_forgotten() {
+        let server = Server::new(|| 0);
+        let join = |channel: &[u8]| server.join(Ear::Channel, channel, Box::new(|_| {}), || {});
+        let first = join(b"first");
+        let _ = server.execute(&["SET", "k", "v"]);
+        let replica = server.database(|database| database.clone());
+        let _ = server.execute(&["DEL", "k"]);
+        server.leave(Ear::Channel, b"first", first, || {});
+        let _ = join(b"second");
+        server.take_over(replica);
+        assert_eq!(server.execute(&["GET", "k"]), Frame::bulk("v"));
+        assert_eq!(server.execute(&["PUBSUB", "CHANNELS"]), Frame::Array(vec![Frame::bulk("second")]));
+    }
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::requests::Request;
+use super::watch::Watch;
 use crate::embedded::audience::Ear;
 use crate::embedded::commands::{Fault, is};
 use crate::embedded::frame::Frame;
@@ -21,19 +22,28 @@ pub(super) enum Then {
     Close,
 }
 
-pub(super) struct Connection {
+pub(super) struct Connection<W> {
     server: Arc<Server>,
+    watch: Arc<W>,
     outbox: UnboundedSender<Vec<u8>>,
     name: Vec<u8>,
     /// The place at the server of each thing that it listens to.
     seats: BTreeMap<(Ear, Vec<u8>), u64>,
 }
 
-impl Connection {
-    pub(super) const fn new(server: Arc<Server>, outbox: UnboundedSender<Vec<u8>>) -> Self {
-        Self { server, outbox, name: Vec::new(), seats: BTreeMap::new() }
+impl<W> Connection<W> {
+    pub(super) const fn new(server: Arc<Server>, outbox: UnboundedSender<Vec<u8>>, watch: Arc<W>) -> Self {
+        Self { server, watch, outbox, name: Vec::new(), seats: BTreeMap::new() }
     }
 
+    fn leave_all(&mut self) {
+        for ((ear, channel), seat) in std::mem::take(&mut self.seats) {
+            self.server.leave(ear, &channel, seat, || {});
+        }
+    }
+}
+
+impl<W: Watch> Connection<W> {
     /// Does what was asked.
     pub(super) fn handle(&mut self, request: Request) -> Then {
         match request {
@@ -81,7 +91,11 @@ impl Connection {
             self.say(&Frame::Bulk(self.name.clone()));
             return;
         }
-        let reply = self.server.execute_then(words, |reply| self.say(reply));
+        let reply = self.server.execute_then(
+            |database, now_ms| self.watch.execute(database, now_ms, words),
+            || words.to_vec(),
+            |reply| self.say(reply),
+        );
         if is_client && words.len() == 3 && is(&words[1], "setname") && !reply.is_error() {
             self.name.clone_from(&words[2]);
         }
@@ -120,12 +134,6 @@ impl Connection {
         }
     }
 
-    fn leave_all(&mut self) {
-        for ((ear, channel), seat) in std::mem::take(&mut self.seats) {
-            self.server.leave(ear, &channel, seat, || {});
-        }
-    }
-
     /// What a confirmation counts: shards by themselves, channels and patterns together.
     fn count(&self, ear: Ear) -> usize {
         let same = |kind: Ear| (kind == Ear::Shard) == (ear == Ear::Shard);
@@ -133,8 +141,11 @@ impl Connection {
     }
 
     fn deliver(&self, ear: Ear, channel: &[u8]) -> Deliver {
-        let (outbox, pattern) = (self.outbox.clone(), channel.to_vec());
+        let (outbox, watch, pattern) = (self.outbox.clone(), Arc::clone(&self.watch), channel.to_vec());
         Box::new(move |message| {
+            if !watch.lets_through(message) {
+                return;
+            }
             let mut items = match ear {
                 Ear::Channel => vec![Frame::bulk("message")],
                 Ear::Shard => vec![Frame::bulk("smessage")],
@@ -152,7 +163,7 @@ impl Connection {
     }
 }
 
-impl Drop for Connection {
+impl<W> Drop for Connection<W> {
     fn drop(&mut self) {
         self.leave_all();
     }

@@ -1,4 +1,5 @@
-//! The full mode: the real client with the real redis-rs, over a simulated network, against the embedded database.
+//! The full mode: the real client with the real redis-rs, over a simulated network, against the embedded server
+//! behind its listener.
 //!
 //! Invariant: every host and link follows from the plan and its seed; a host that is down leaves nothing behind but what
 //! its fault says.
@@ -12,10 +13,10 @@
 mod faults;
 mod gate;
 mod ground;
+mod landing;
 mod net;
 mod parse;
 mod process;
-mod resp;
 mod runtime;
 mod seat;
 mod server;

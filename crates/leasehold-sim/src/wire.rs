@@ -1,16 +1,57 @@
 //! What a command on the wire is for a lock, and what a lock's key looks like.
 //!
 //! Invariant: what is read here is read from the wire and the keyspace alone; the client's own view has no part in it.
-//! Called by: the servers of both modes, for every script that they execute.
+//! Called by: the servers of both modes, for every command that they execute.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use leasehold_proto::Verb;
 use leasehold_proto::recipe::reentrant;
-use leasehold_store::embedded::{Database, Entry, Frame, Value};
+use leasehold_proto::{Call, Verb};
+use leasehold_store::embedded::{Database, Entry, Executed, Frame, Value};
 
-use crate::history::{Key, Reply, Wire};
+use crate::clock::Clock;
+use crate::history::{By, Event, Key, Reply, Wire};
+use crate::plan::Plan;
+use crate::recorder::Recorder;
 use crate::workload::foreign;
+
+/// Sees what a server executes, and has it recorded.
+#[derive(Clone)]
+pub(crate) struct Witness {
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) recorder: Recorder,
+    /// The server's.
+    pub(crate) clock: Clock,
+}
+
+impl Witness {
+    /// What the server's clock says, in unix milliseconds.
+    pub(crate) fn now_ms(&self, now: Duration) -> u64 {
+        u64::try_from(self.clock.says(now).as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Executes, and records it when it is a script on a lock.
+    pub(crate) fn see(
+        &self,
+        now: Duration,
+        by: By,
+        script: Option<Decoded>,
+        database: &mut Database,
+        execute: impl FnOnce(&mut Database, u64) -> Executed,
+    ) -> Executed {
+        let now_ms = self.now_ms(now);
+        let Some(Decoded { verb, name, wire, .. }) = script else { return execute(database, now_ms) };
+        let before = key(database, now_ms, &name);
+        let executed = execute(database, now_ms);
+        let after = key(database, now_ms, &name);
+        let known = |key: &String| self.plan.names.iter().any(|name| **name == **key);
+        let stray = keys(database, now_ms).into_iter().find(|key| !known(key));
+        let reply = reply(&executed.reply);
+        self.recorder.record(now, Event::Executed { verb, name, wire, by, reply, before, after, stray });
+        executed
+    }
+}
 
 /// A script's run on one lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +60,13 @@ pub(crate) struct Decoded {
     pub(crate) name: Arc<str>,
     pub(crate) wire: Wire,
     pub(crate) foreign: bool,
+}
+
+impl From<&Call> for Decoded {
+    fn from(call: &Call) -> Self {
+        let wire = call.argument("owner").unwrap_or_default().into();
+        Self { verb: call.verb(), name: call.subject(), wire, foreign: false }
+    }
 }
 
 /// Reads `EVAL text 1 key args` and `EVALSHA hash 1 key args`.
@@ -45,7 +93,7 @@ pub(crate) fn decode(command: &[Vec<u8>]) -> Option<Decoded> {
 }
 
 /// What a reply says, as far as it matters for a history.
-pub(crate) fn reply(frame: &Frame) -> Reply {
+fn reply(frame: &Frame) -> Reply {
     match frame {
         Frame::Nil | Frame::NilArray => Reply::Nil,
         Frame::Int(number) => Reply::Int(*number),
@@ -55,7 +103,7 @@ pub(crate) fn reply(frame: &Frame) -> Reply {
 }
 
 /// A lock's key as it is now.
-pub(crate) fn key(database: &mut Database, now_ms: u64, name: &str) -> Key {
+fn key(database: &mut Database, now_ms: u64, name: &str) -> Key {
     let entry = database.entries(now_ms).into_iter().find(|entry| entry.key == name.as_bytes());
     let Some(Entry { value, expires_at_ms, .. }) = entry else { return Key::default() };
     let Value::Hash(fields) = value else { return Key { foreign_type: true, ..Key::default() } };

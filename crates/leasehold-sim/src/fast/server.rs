@@ -14,10 +14,10 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 
 use crate::clock::Clock;
-use crate::history::{By, Event};
+use crate::history::By;
 use crate::plan::Plan;
 use crate::recorder::Recorder;
-use crate::wire::{self, Decoded, decode};
+use crate::wire::{self, Decoded, Witness, decode};
 
 /// What arrives at the server.
 #[derive(Clone)]
@@ -37,9 +37,7 @@ pub(super) struct Listener {
 
 pub(super) struct Server {
     database: Database,
-    clock: Clock,
-    recorder: Recorder,
-    plan: Arc<Plan>,
+    witness: Witness,
     /// What a replica had at earlier times, for the failovers to come.
     replicas: Vec<(Duration, Database)>,
     /// Grows with each restart: what was received before it is gone.
@@ -53,9 +51,7 @@ impl Server {
     pub(super) fn new(plan: &Arc<Plan>, clock: Clock, recorder: Recorder) -> Self {
         Self {
             database: Database::new(),
-            clock,
-            recorder,
-            plan: Arc::clone(plan),
+            witness: Witness { plan: Arc::clone(plan), recorder, clock },
             replicas: Vec::new(),
             epoch: 0,
             down_until: Duration::ZERO,
@@ -65,35 +61,20 @@ impl Server {
     }
 
     fn now_ms(&self, now: Duration) -> u64 {
-        u64::try_from(self.clock.says(now).as_millis()).unwrap_or(u64::MAX)
+        self.witness.now_ms(now)
     }
 
     /// Executes, and says which messages go to whom.
     pub(super) fn execute(&mut self, now: Duration, by: By, work: &Work) -> (Frame, Vec<Message>) {
-        let now_ms = self.now_ms(now);
-        let decoded = match work {
-            Work::Call(call) => Some(Decoded {
-                verb: call.verb(),
-                name: call.subject(),
-                wire: call.argument("owner").unwrap_or_default().into(),
-                foreign: false,
-            }),
+        let script = match work {
+            Work::Call(call) => Some(Decoded::from(call)),
             Work::Command(command) => decode(command),
         };
-        let before = decoded.as_ref().map(|decoded| wire::key(&mut self.database, now_ms, &decoded.name));
-        let Executed { reply, messages } = match work {
-            Work::Call(call) => self.database.run(now_ms, call),
-            Work::Command(command) => self.database.execute(now_ms, command),
+        let execute = |database: &mut Database, now_ms| match work {
+            Work::Call(call) => database.run(now_ms, call),
+            Work::Command(command) => database.execute(now_ms, command),
         };
-        if let (Some(Decoded { verb, name, wire, .. }), Some(before)) = (decoded, before) {
-            let after = wire::key(&mut self.database, now_ms, &name);
-            let stray = wire::keys(&mut self.database, now_ms)
-                .into_iter()
-                .find(|key| !self.plan.names.iter().any(|name| **name == **key));
-            let reply = wire::reply(&reply);
-            let executed = Event::Executed { verb, name, wire, by, reply, before, after, stray };
-            self.recorder.record(now, executed);
-        }
+        let Executed { reply, messages } = self.witness.see(now, by, script, &mut self.database, execute);
         (reply, messages)
     }
 
@@ -137,7 +118,7 @@ impl Server {
     }
 
     pub(super) fn jump(&self, by_ns: i64) {
-        self.clock.jump(by_ns);
+        self.witness.clock.jump(by_ns);
     }
 
     /// What is left.

@@ -13,7 +13,7 @@ use super::server::{HOST, PROCESS};
 use super::weather::{Link, Turn, loses, replicated_at, takes_the_server_down};
 use super::{World, usual_latency};
 use crate::fault::{Fault, Kind};
-use crate::history::{By, Event};
+use crate::history::Event;
 
 /// How long a message takes at most in a slow network.
 const SLOW: Duration = Duration::from_secs(1);
@@ -61,7 +61,7 @@ impl World {
             }
             Kind::ForceRelease => {
                 let name = Name::new(&fault.name).expect("a plan's names are names");
-                self.server.execute_by(By::Operator, &super::resp::eval(&reentrant::force_release(&name)));
+                self.server.operate(&reentrant::force_release(&name));
             }
             _ => {}
         }

@@ -2,7 +2,7 @@
 //!
 //! Invariant: a process that stands still neither reads, writes nor dials. A stream that is closed has been reset: what
 //! the server's machine has not received by then is lost, whatever the network still carries.
-//! Called by: the Redis store, which dials; the ground, for foreign clients; the server, for what it accepts.
+//! Called by: the Redis store, which dials; the ground, for foreign clients; the server's end of a stream, for cuts.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -109,56 +109,15 @@ impl AsyncWrite for Wire {
 pub(super) struct Cuts(Arc<Mutex<BTreeSet<SocketAddr>>>);
 
 impl Cuts {
-    fn add(&self, address: SocketAddr) {
+    pub(super) fn add(&self, address: SocketAddr) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(address);
     }
 
-    fn has(&self, address: SocketAddr) -> bool {
+    pub(super) fn has(&self, address: SocketAddr) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(&address)
     }
 
-    fn remove(&self, address: SocketAddr) {
+    pub(super) fn remove(&self, address: SocketAddr) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&address);
-    }
-}
-
-/// The server's end of a stream.
-pub(super) struct Landing {
-    pub(super) stream: TcpStream,
-    /// The other end.
-    pub(super) peer: SocketAddr,
-    pub(super) cuts: Cuts,
-}
-
-impl Drop for Landing {
-    fn drop(&mut self) {
-        self.cuts.remove(self.peer);
-    }
-}
-
-impl AsyncRead for Landing {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        if self.cuts.has(self.peer) {
-            return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
-        }
-        Pin::new(&mut self.stream).poll_read(cx, buffer)
-    }
-}
-
-impl AsyncWrite for Landing {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }

@@ -1,30 +1,11 @@
-//! Redis's protocol, from bytes to commands and replies.
+//! Redis's protocol, as foreign clients read it: from bytes to replies.
 //!
 //! Invariant: what is not whole yet is left as it is.
-//! Called by: the server's connections; the ground, for the replies to foreign clients.
+//! Called by: the ground, for the replies to foreign clients.
 
 use std::io;
 
 use leasehold_store::embedded::Frame;
-
-/// A command: its name and its arguments.
-pub(super) type Command = Vec<Vec<u8>>;
-
-/// The first command, and its length in bytes; `None` when it is not whole yet.
-pub(super) fn command(bytes: &[u8]) -> io::Result<Option<(Command, usize)>> {
-    let mut rest = bytes;
-    let Some(count) = number(&mut rest, b'*')? else { return Ok(None) };
-    let mut command = Vec::with_capacity(count.min(64));
-    for _ in 0..count {
-        let Some(length) = number(&mut rest, b'$')? else { return Ok(None) };
-        if rest.len() < length + 2 {
-            return Ok(None);
-        }
-        command.push(rest[..length].to_vec());
-        rest = &rest[length + 2..];
-    }
-    Ok(Some((command, bytes.len() - rest.len())))
-}
 
 /// The first reply, and its length in bytes; `None` when it is not whole yet.
 pub(super) fn reply(bytes: &[u8]) -> io::Result<Option<(Frame, usize)>> {
@@ -59,29 +40,9 @@ pub(super) fn reply(bytes: &[u8]) -> io::Result<Option<(Frame, usize)>> {
     Ok(Some((frame, taken)))
 }
 
-/// A line with a number, behind its mark.
-fn number(rest: &mut &[u8], mark: u8) -> io::Result<Option<usize>> {
-    let Some(end) = rest.windows(2).position(|pair| pair == b"\r\n") else { return Ok(None) };
-    let digits = rest[..end].strip_prefix(&[mark]).and_then(|digits| std::str::from_utf8(digits).ok());
-    let number = digits.and_then(|digits| digits.parse().ok()).ok_or(io::ErrorKind::InvalidData)?;
-    *rest = &rest[end + 2..];
-    Ok(Some(number))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_command_is_read_when_it_is_whole() {
-        let bytes = b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n*1\r\n";
-        for cut in 0..20 {
-            assert_eq!(command(&bytes[..cut]).unwrap(), None, "{cut}");
-        }
-        let get = vec![b"GET".to_vec(), b"k".to_vec()];
-        assert_eq!(command(bytes).unwrap(), Some((get, 20)));
-        assert!(command(b"GET k\r\n").is_err());
-    }
 
     #[test]
     fn a_reply_reads_back() {

@@ -1,4 +1,4 @@
-//! The server of the simulated network: the embedded database behind connections.
+//! The server of the simulated network: the embedded server behind its listener.
 //!
 //! Invariant: the data lives outside the host, so that what a crash leaves of it is the fault's to decide. A command is
 //! executed at one instant, and what it publishes goes to those who listen at that instant.
@@ -7,23 +7,22 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use leasehold_store::embedded::{Condition, Database, Executed, Frame, Message};
-use tokio::sync::mpsc::UnboundedSender;
+use leasehold_proto::Call;
+use leasehold_store::embedded::{self, Condition, Database, Executed, Message, Watch, serve_watched};
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use turmoil::net::TcpListener;
 
 use super::gate::Gate;
-use super::net::{Cuts, Landing};
-use super::parse::Command;
+use super::landing::Landing;
+use super::net::Cuts;
 use super::process::Truth;
-use super::resp::{Commands, serve};
 use super::runtime::spawn;
 use crate::clock::Clock;
-use crate::history::{By, Event};
+use crate::history::By;
 use crate::plan::Plan;
 use crate::recorder::Recorder;
-use crate::wire::{self, Decoded};
+use crate::wire::{self, Decoded, Witness};
 
 /// Where it listens.
 pub(super) const HOST: &str = "server";
@@ -36,9 +35,8 @@ pub(super) const PROCESS: &str = "process-";
 pub(super) struct Server {
     truth: Truth,
     cuts: Cuts,
-    clock: Clock,
-    plan: Arc<Plan>,
-    recorder: Recorder,
+    witness: Witness,
+    embedded: Arc<embedded::Server>,
     state: Mutex<State>,
     /// Closed while it stands still: what it has received waits.
     pub(super) running: Gate,
@@ -48,30 +46,22 @@ pub(super) struct Server {
 
 #[derive(Default)]
 struct State {
-    database: Database,
     /// What a replica had at earlier times, for the failovers to come.
     replicas: Vec<(Duration, Database)>,
-    ears: Vec<Ear>,
     /// The processes whose wake-ups are lost.
     deaf: Vec<usize>,
     connections: Vec<(Option<usize>, AbortHandle)>,
 }
 
-/// Somebody who listens to a channel.
-struct Ear {
-    process: usize,
-    channel: Vec<u8>,
-    tell: UnboundedSender<Frame>,
-}
-
 impl Server {
     pub(super) fn new(plan: &Arc<Plan>, truth: Truth, cuts: Cuts, clock: Clock, recorder: Recorder) -> Self {
+        let witness = Witness { plan: Arc::clone(plan), recorder, clock };
+        let (says, now) = (witness.clone(), truth.clone());
         Self {
             truth,
             cuts,
-            clock,
-            plan: Arc::clone(plan),
-            recorder,
+            witness,
+            embedded: Arc::new(embedded::Server::new(move || says.now_ms(now.now()))),
             state: Mutex::default(),
             running: Gate::default(),
             door: Gate::default(),
@@ -80,43 +70,15 @@ impl Server {
 
     /// Looks at the data, or changes it.
     pub(super) fn with_database<T>(&self, work: impl FnOnce(&mut Database, u64) -> T) -> T {
-        let now_ms = u64::try_from(self.clock.says(self.truth.now()).as_millis()).unwrap_or(u64::MAX);
-        work(&mut self.state().database, now_ms)
+        let now_ms = self.witness.now_ms(self.truth.now());
+        self.embedded.database(|database| work(database, now_ms))
     }
 
-    /// Executes a command, and sends what it publishes.
-    pub(super) fn execute_by(&self, by: By, command: &Command) -> Frame {
-        let decoded = wire::decode(command);
-        let (Executed { reply, messages }, event) = self.with_database(|database, now_ms| {
-            let Some(Decoded { verb, name, wire, .. }) = decoded else {
-                return (database.execute(now_ms, command), None);
-            };
-            let before = wire::key(database, now_ms, &name);
-            let executed = database.execute(now_ms, command);
-            let after = wire::key(database, now_ms, &name);
-            let known = |key: &String| self.plan.names.iter().any(|name| **name == **key);
-            let stray = wire::keys(database, now_ms).into_iter().find(|key| !known(key));
-            let reply = wire::reply(&executed.reply);
-            (executed, Some(Event::Executed { verb, name, wire, by, reply, before, after, stray }))
-        });
-        if let Some(event) = event {
-            self.recorder.record(self.truth.now(), event);
-        }
-        self.publish(messages);
-        reply
-    }
-
-    fn publish(&self, messages: Vec<Message>) {
-        let state = self.state();
-        for Message { channel, payload, .. } in messages {
-            for ear in state.ears.iter().filter(|ear| ear.channel == channel) {
-                if !state.deaf.contains(&ear.process) {
-                    let parts = [b"message".to_vec(), channel.clone(), payload.clone()];
-                    // Its connection may be about to end.
-                    let _ = ear.tell.send(Frame::Array(parts.into_iter().map(Frame::Bulk).collect()));
-                }
-            }
-        }
+    /// Runs a call of an operator's, who stands beside the server.
+    pub(super) fn operate(&self, call: &Call) {
+        let (now, script) = (self.truth.now(), Some(Decoded::from(call)));
+        let run = |database: &mut Database, now_ms| database.run(now_ms, call);
+        self.embedded.run_by(call, |database, _| self.witness.see(now, By::Operator, script, database, run));
     }
 
     /// The wake-ups of a process are lost, or not any more.
@@ -163,30 +125,31 @@ impl Server {
 
     /// What a replica has now, for a failover later.
     pub(super) fn replicate(&self) {
-        let mut state = self.state();
-        let replica = (self.truth.now(), state.database.clone());
-        state.replicas.push(replica);
+        let replica = self.embedded.database(|database| database.clone());
+        self.state().replicas.push((self.truth.now(), replica));
     }
 
     /// Has what a replica had at a time.
     pub(super) fn fail_over(&self, seen_until: Duration) {
-        let mut state = self.state();
-        if let Some(at) = state.replicas.iter().position(|(at, _)| *at >= seen_until) {
-            state.database = state.replicas[at].1.clone();
+        let state = self.state();
+        let replica = state.replicas.iter().find(|(at, _)| *at >= seen_until).map(|(_, data)| data.clone());
+        drop(state);
+        if let Some(replica) = replica {
+            self.embedded.take_over(replica);
         }
     }
 
     pub(super) fn set_condition(&self, condition: Option<Condition>) {
-        self.state().database.set_condition(condition);
+        self.embedded.set_condition(condition);
     }
 
-    /// What is left.
+    /// The keys that are left.
     pub(super) fn keys(&self) -> Vec<String> {
         self.with_database(wire::keys)
     }
 
     pub(super) fn jump(&self, by_ns: i64) {
-        self.clock.jump(by_ns);
+        self.witness.clock.jump(by_ns);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -194,21 +157,23 @@ impl Server {
     }
 }
 
-impl Commands for Server {
-    fn execute(&self, process: usize, command: Command) -> Frame {
-        let by = if process < self.plan.processes { By::Process(process) } else { By::Foreigner };
-        self.execute_by(by, &command)
+/// A connection of a process.
+struct Visit {
+    process: usize,
+    server: Arc<Server>,
+}
+
+impl Watch for Visit {
+    fn execute(&self, database: &mut Database, _now_ms: u64, command: &[Vec<u8>]) -> Executed {
+        let Server { witness, truth, .. } = &*self.server;
+        let foreign = self.process >= witness.plan.processes;
+        let by = if foreign { By::Foreigner } else { By::Process(self.process) };
+        let execute = |database: &mut Database, now_ms| database.execute(now_ms, command);
+        witness.see(truth.now(), by, wire::decode(command), database, execute)
     }
 
-    fn join(&self, process: usize, channel: &[u8], tell: &UnboundedSender<Frame>) {
-        let mut state = self.state();
-        if !state.ears.iter().any(|ear| ear.channel == channel && ear.tell.same_channel(tell)) {
-            state.ears.push(Ear { process, channel: channel.to_vec(), tell: tell.clone() });
-        }
-    }
-
-    fn leave(&self, channel: &[u8], tell: &UnboundedSender<Frame>) {
-        self.state().ears.retain(|ear| ear.channel != channel || !ear.tell.same_channel(tell));
+    fn lets_through(&self, _message: &Message) -> bool {
+        !self.server.state().deaf.contains(&self.process)
     }
 }
 
@@ -236,10 +201,9 @@ async fn accept(server: Arc<Server>) {
         let name = turmoil::reverse_lookup(peer.ip()).expect("every host has a name");
         let number = name.strip_prefix(PROCESS).and_then(|number| number.parse().ok());
         let process: usize = number.expect("only processes connect");
-        let landing = Landing { stream, peer, cuts: server.cuts.clone() };
-        let serving = serve(landing, process, Arc::clone(&server), server.running.clone());
-        // How it broke does not matter.
-        let task = spawn(async move { drop(serving.await) });
+        let landing = Landing::new(stream, peer, server.cuts.clone(), server.running.clone());
+        let visit = Visit { process, server: Arc::clone(&server) };
+        let task = spawn(serve_watched(landing, Arc::clone(&server.embedded), visit));
         let mut state = server.state();
         state.connections.retain(|(_, task)| !task.is_finished());
         state.connections.push((Some(process), task));

@@ -1,0 +1,121 @@
+//! The server's end of a stream, behind the server's gate.
+//!
+//! Invariant: what arrives has been received, even while the server stands still; a stream that breaks takes back nothing
+//! that was received, neither before it is executed nor because its reply finds nobody.
+//! Called by: the listener, which reads and writes; the server, for what it accepts.
+
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::gate::Gate;
+use super::net::Cuts;
+
+/// The server's end of a stream.
+pub(super) struct Landing<S> {
+    stream: S,
+    /// The other end.
+    peer: SocketAddr,
+    cuts: Cuts,
+    /// Closed while the server stands still.
+    gate: Gate,
+    received: Vec<u8>,
+    ended: bool,
+}
+
+impl<S: AsyncRead + Unpin> Landing<S> {
+    pub(super) const fn new(stream: S, peer: SocketAddr, cuts: Cuts, gate: Gate) -> Self {
+        Self { stream, peer, cuts, gate, received: Vec::new(), ended: false }
+    }
+
+    /// Takes what has arrived; it is called whatever the listener waits for, and wakes it when more arrives.
+    fn receive(&mut self, cx: &mut Context<'_>) {
+        let mut space = [0; 4096];
+        while !self.ended {
+            if self.cuts.has(self.peer) {
+                self.ended = true;
+                return;
+            }
+            let mut buffer = ReadBuf::new(&mut space);
+            match Pin::new(&mut self.stream).poll_read(cx, &mut buffer) {
+                Poll::Pending => return,
+                Poll::Ready(read) => self.ended = read.is_err() || buffer.filled().is_empty(),
+            }
+            self.received.extend_from_slice(buffer.filled());
+        }
+    }
+}
+
+impl<S> Drop for Landing<S> {
+    fn drop(&mut self) {
+        self.cuts.remove(self.peer);
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Landing<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.receive(cx);
+        ready!(self.gate.poll_open(cx));
+        if self.received.is_empty() && !self.ended {
+            return Poll::Pending;
+        }
+        let length = self.received.len().min(buffer.remaining());
+        buffer.put_slice(&self.received[..length]);
+        self.received.drain(..length);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Landing<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.receive(cx);
+        ready!(self.gate.poll_open(cx));
+        let written = ready!(Pin::new(&mut self.stream).poll_write(cx, bytes));
+        // Its peer has gone: what it had sent is executed, to the end of what was received.
+        Poll::Ready(Ok(written.unwrap_or(bytes.len())))
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.gate.poll_open(cx));
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+
+    use super::*;
+
+    #[test]
+    fn what_arrived_at_a_closed_gate_is_read_when_it_opens_though_the_stream_broke() {
+        let (mut near, far) = duplex(64);
+        let (gate, cuts) = (Gate::default(), Cuts::default());
+        let peer = SocketAddr::from(([10, 0, 0, 1], 1));
+        let mut landing = Landing::new(far, peer, cuts.clone(), gate.clone());
+        let mut heard = Vec::new();
+        gate.close();
+        near.write_all(b"before").now_or_never().unwrap().unwrap();
+        assert!(landing.write_all(b"reply").now_or_never().is_none(), "nothing is answered");
+        near.write_all(b"after").now_or_never().unwrap().unwrap();
+        cuts.add(peer);
+        assert!(landing.read_to_end(&mut heard).now_or_never().is_none(), "nothing is read");
+        drop(near);
+        gate.open();
+        landing.write_all(b"reply").now_or_never().unwrap().unwrap();
+        landing.read_to_end(&mut heard).now_or_never().unwrap().unwrap();
+        assert_eq!(heard, b"before", "what had not been received is lost");
+    }
+}

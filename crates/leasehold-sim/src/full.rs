@@ -152,6 +152,10 @@ impl World {
         if !keys.is_empty() {
             self.violate("G4", format!("nobody is left, and these keys are: {keys:?}"));
         }
+        let channels = self.server.channels();
+        if !channels.is_empty() {
+            self.violate("G4", format!("nobody is left, and somebody listens to {channels:?}"));
+        }
     }
 
     /// Runs until then; `false` when a promise was broken and there is no use in going on.

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use leasehold_proto::Call;
-use leasehold_store::embedded::{self, Condition, Database, Executed, Message, Watch, serve_watched};
+use leasehold_store::embedded::{self, Condition, Database, Executed, Frame, Message, Watch, serve_watched};
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use turmoil::net::TcpListener;
@@ -146,6 +146,18 @@ impl Server {
     /// The keys that are left.
     pub(super) fn keys(&self) -> Vec<String> {
         self.with_database(wire::keys)
+    }
+
+    /// The channels that somebody listens to.
+    pub(super) fn channels(&self) -> Vec<String> {
+        let Frame::Array(channels) = self.embedded.execute(&["PUBSUB", "CHANNELS"]) else {
+            return Vec::new();
+        };
+        let text = |channel| match channel {
+            Frame::Bulk(bytes) => Some(String::from_utf8_lossy(&bytes).into_owned()),
+            _ => None,
+        };
+        channels.into_iter().filter_map(text).collect()
     }
 
     pub(super) fn jump(&self, by_ns: i64) {

@@ -9,11 +9,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use clap::Parser;
 use crate::plan::{Mode, Plan};
 use crate::report::{self, Report};
 use crate::runner::{Batch, replay, run, run_seed};
 use crate::shrink::only;
+use clap::Parser;
 
 /// Runs leasehold in simulated worlds in which everything goes wrong, and checks its promises.
 #[derive(Parser)]

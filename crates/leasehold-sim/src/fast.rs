@@ -126,10 +126,8 @@ impl World {
         if !self.run_until(gone_by) {
             return;
         }
-        let (keys, listeners) = self
-            .ground
-            .net
-            .with_server(|server, now| (server.keys(now), server.listeners.len()));
+        let (keys, listeners) =
+            self.ground.net.with_server(|server, now| (server.keys(now), server.listeners.len()));
         if !keys.is_empty() {
             self.violate("G4", format!("nobody is left, and these keys are: {keys:?}"));
         }
@@ -286,7 +284,8 @@ impl World {
             let ground: Arc<dyn Ground> = self.ground.clone();
             Observed { store: FastStore { net, process }, process, recorder, ground }
         };
-        let connecting = async move { builder.connect_over(&runtime, "sim", async move || Ok(observed)).await };
+        let connecting =
+            async move { builder.connect_over(&runtime, "sim", async move || Ok(observed)).await };
         let envs: Vec<_> =
             (0..self.plan.users).map(|user| self.env(process, life << 8 | user as u64, None)).collect();
         self.record(Event::Started { process });

@@ -149,7 +149,11 @@ impl Kind {
     pub(crate) const fn breaks_assumptions(self) -> bool {
         matches!(
             self,
-            Self::RestartEmpty | Self::Failover | Self::ServerClockForward | Self::Delete | Self::ForceRelease
+            Self::RestartEmpty
+                | Self::Failover
+                | Self::ServerClockForward
+                | Self::Delete
+                | Self::ForceRelease
         )
     }
 }

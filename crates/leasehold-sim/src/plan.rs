@@ -87,7 +87,7 @@ impl Plan {
             foreigners: rng.usize(0..=1),
             names: (0..rng.usize(1..=2)).map(|index| Arc::from(format!("lock-{index}"))).collect(),
             timeout: if full { ms(rng.u64(200..800)) } else { ms(rng.u64(200..3_000)) },
-            poll_interval: ms(*rng.choice(&[100, 1_000, 1_000, 20_000]).expect("one of several")),
+            poll_interval: ms(*rng.choice(&[250, 1_000, 1_000, 20_000]).expect("one of several")),
             think_max: leases[0] / rng.u32(1..=4),
             latency_max: Duration::from_micros(*rng.choice(&[200, 1_000, 5_000]).expect("one of several")),
             leases,
@@ -110,12 +110,20 @@ impl Plan {
             .map(|_| {
                 let kind = *rng.choice(&kinds).expect("there are kinds");
                 let begins = self.calm_at.mul_f64(rng.f64() * 0.9);
-                let longest = (self.calm_at - begins).min(self.longest_lease() * 2).min(Duration::from_secs(15));
+                let longest =
+                    (self.calm_at - begins).min(self.longest_lease() * 2).min(Duration::from_secs(15));
                 let part = if kind.is_instant() { 0.0 } else { rng.f64() * rng.f64() };
                 let lasts = longest.mul_f64(part).max(Duration::from_millis(1));
                 let process = rng.usize(0..self.processes + self.foreigners);
                 let name = Arc::clone(rng.choice(&self.names).expect("there are names"));
-                Fault { kind, begins, lasts: lasts.min(self.calm_at - begins), process, name, chance: rng.u64(..) }
+                Fault {
+                    kind,
+                    begins,
+                    lasts: lasts.min(self.calm_at - begins),
+                    process,
+                    name,
+                    chance: rng.u64(..),
+                }
             })
             .collect();
         if rng.u8(0..6) == 0 {

@@ -131,7 +131,10 @@ impl View {
     }
 
     /// The holds of a name that seem valid now.
-    pub(crate) fn valid_holds<'a>(&'a self, name: &'a str) -> impl Iterator<Item = (Hold, &'a LiveHold)> + 'a {
+    pub(crate) fn valid_holds<'a>(
+        &'a self,
+        name: &'a str,
+    ) -> impl Iterator<Item = (Hold, &'a LiveHold)> + 'a {
         let of_name = self.holds.iter().filter(move |(_, hold)| &*hold.name == name);
         of_name.filter(|(_, hold)| self.seems_valid(hold)).map(|(id, hold)| (*id, hold))
     }
@@ -152,7 +155,8 @@ impl View {
     #[must_use]
     pub(crate) fn paused_since(&self, process: usize, since: Duration) -> Duration {
         let Some(Pauses { past, present }) = self.pauses.get(process) else { return Duration::ZERO };
-        let past = past.iter().map(|(from, until)| until.saturating_sub((*from).max(since))).sum::<Duration>();
+        let past =
+            past.iter().map(|(from, until)| until.saturating_sub((*from).max(since))).sum::<Duration>();
         past + present.map_or(Duration::ZERO, |from| self.now.saturating_sub(from.max(since)))
     }
 
@@ -217,7 +221,14 @@ impl Recorder {
     }
 
     /// A user has a guard.
-    pub(crate) fn claim(&self, now: Duration, op: Op, process: usize, guard: &Arc<Guard>, terms: Terms) -> Hold {
+    pub(crate) fn claim(
+        &self,
+        now: Duration,
+        op: Op,
+        process: usize,
+        guard: &Arc<Guard>,
+        terms: Terms,
+    ) -> Hold {
         let mut state = self.lock();
         let hold = Hold(op.0);
         let wire: Wire = guard.wire_owner().to_string().into();

@@ -50,7 +50,14 @@ pub(crate) fn violation(broken: &Outcome, plan: &Plan) -> String {
         return format!("seed {} broke a promise, and did not when it was run again", broken.seed);
     };
     let _ = writeln!(text, "VIOLATION of {} at {:?}: {}", violation.id, violation.at, violation.what);
-    let _ = writeln!(text, "seed {} ({} mode), {} of its {} faults needed:", plan.seed, plan.mode, kept.len(), plan.faults.len());
+    let _ = writeln!(
+        text,
+        "seed {} ({} mode), {} of its {} faults needed:",
+        plan.seed,
+        plan.mode,
+        kept.len(),
+        plan.faults.len()
+    );
     for (number, fault) in kept.iter().zip(&shrunk.faults) {
         let _ = writeln!(text, "  {number}: {fault}");
     }

@@ -42,11 +42,13 @@ impl Witness {
     ) -> Executed {
         let now_ms = self.now_ms(now);
         let Some(Decoded { verb, name, wire, .. }) = script else { return execute(database, now_ms) };
-        let before = key(database, now_ms, &name);
+        let before = key(&database.entries(now_ms), &name);
         let executed = execute(database, now_ms);
-        let after = key(database, now_ms, &name);
-        let known = |key: &String| self.plan.names.iter().any(|name| **name == **key);
-        let stray = keys(database, now_ms).into_iter().find(|key| !known(key));
+        let entries = database.entries(now_ms);
+        let after = key(&entries, &name);
+        let known = |entry: &&Entry| self.plan.names.iter().any(|name| name.as_bytes() == entry.key);
+        let stray = entries.iter().find(|entry| !known(entry));
+        let stray = stray.map(|entry| String::from_utf8_lossy(&entry.key).into_owned());
         let reply = reply(&executed.reply);
         self.recorder.record(now, Event::Executed { verb, name, wire, by, reply, before, after, stray });
         executed
@@ -59,13 +61,12 @@ pub(crate) struct Decoded {
     pub(crate) verb: Verb,
     pub(crate) name: Arc<str>,
     pub(crate) wire: Wire,
-    pub(crate) foreign: bool,
 }
 
 impl From<&Call> for Decoded {
     fn from(call: &Call) -> Self {
         let wire = call.argument("owner").unwrap_or_default().into();
-        Self { verb: call.verb(), name: call.subject(), wire, foreign: false }
+        Self { verb: call.verb(), name: call.subject(), wire }
     }
 }
 
@@ -85,11 +86,11 @@ pub(crate) fn decode(command: &[Vec<u8>]) -> Option<Decoded> {
     if let Some(script) = ours {
         let place = script.header().args.iter().position(|arg| *arg == "owner");
         let wire = place.and_then(|place| args.get(place)).map_or_else(|| "".into(), |owner| text(owner));
-        return Some(Decoded { verb: script.verb, name, wire, foreign: false });
+        return Some(Decoded { verb: script.verb, name, wire });
     }
     let verb = foreign::verb_of(script)?;
     let wire = args.get(foreign::OWNER_ARG).map_or_else(|| "".into(), |owner| text(owner));
-    Some(Decoded { verb, name, wire, foreign: true })
+    Some(Decoded { verb, name, wire })
 }
 
 /// What a reply says, as far as it matters for a history.
@@ -103,13 +104,13 @@ fn reply(frame: &Frame) -> Reply {
 }
 
 /// A lock's key as it is now.
-fn key(database: &mut Database, now_ms: u64, name: &str) -> Key {
-    let entry = database.entries(now_ms).into_iter().find(|entry| entry.key == name.as_bytes());
+fn key(entries: &[Entry], name: &str) -> Key {
+    let entry = entries.iter().find(|entry| entry.key == name.as_bytes());
     let Some(Entry { value, expires_at_ms, .. }) = entry else { return Key::default() };
     let Value::Hash(fields) = value else { return Key { foreign_type: true, ..Key::default() } };
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let fields = fields.iter().map(|(wire, count)| (text(wire).into(), text(count))).collect();
-    Key { fields, expires_at_ms, foreign_type: false }
+    Key { fields, expires_at_ms: *expires_at_ms, foreign_type: false }
 }
 
 /// The names of all keys.

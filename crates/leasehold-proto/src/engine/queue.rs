@@ -62,6 +62,11 @@ pub(super) struct Question {
 }
 
 impl Asking {
+    /// Something of this acquire may stand on the server until then, whatever its next questions come to.
+    pub(super) fn doubt_until(&mut self, until: Moment) {
+        self.unknown_until = self.unknown_until.max(Some(until));
+    }
+
     /// How the acquire ends if it ends now.
     fn verdict(&self, now: Moment, request: &Request, arrives_by: Moment) -> AcquireFailure {
         let error = match &self.last {
@@ -223,7 +228,7 @@ impl Engine {
             return;
         };
         if error.applied == Applied::Unknown {
-            asking.unknown_until = asking.unknown_until.max(Some(gone_by));
+            asking.doubt_until(gone_by);
         }
         let transient = error.kind.is_transient();
         asking.last = Some(Last::Failed(error));
@@ -337,7 +342,7 @@ impl Engine {
         Some((&acquiring.request, asking))
     }
 
-    fn asking(&mut self, id: Id) -> Option<&mut Asking> {
+    pub(super) fn asking(&mut self, id: Id) -> Option<&mut Asking> {
         match self.tickets.get_mut(&id) {
             Some(Ticket::Acquire(acquiring)) => match &mut acquiring.stage {
                 Stage::Waiting(asking) => Some(asking),

@@ -11,7 +11,7 @@ use super::reentry::Setting;
 use super::renewal::Renewing;
 use super::ticket::{AcquireFailure, EnsureFailure, Settlement, Ticket};
 use super::timer::Timer;
-use super::undo::{Cause, Leaving};
+use super::undo::{Cause, Leaving, Parting};
 use super::{Engine, Id, LostReason, Request, Subject, Wait};
 use crate::lease::{LEASE_MIN, Lease};
 use crate::moment::Moment;
@@ -183,7 +183,7 @@ impl Engine {
         if lost {
             // It came and went before its caller looked: as good as never granted.
             self.drop_hold(now, id, None);
-            return self.reacquire(now, id);
+            return self.reacquire(now, id, wire);
         }
         self.tickets.remove(&id);
         if let Some(hold) = self.tenures.get_mut(&wire).and_then(|tenure| tenure.holds.get_mut(&id)) {
@@ -313,8 +313,8 @@ impl Engine {
         self.ask_unless_held_here(now, &subject);
     }
 
-    /// Asks anew for a ticket whose grant is gone again.
-    pub(super) fn reacquire(&mut self, now: Moment, id: Id) {
+    /// Asks anew for a ticket whose grant, as `wire`, is gone again.
+    pub(super) fn reacquire(&mut self, now: Moment, id: Id, wire: WireOwner) {
         let Some(Ticket::Acquire(acquiring)) = self.tickets.remove(&id) else {
             return;
         };
@@ -322,7 +322,12 @@ impl Engine {
             self.actions
                 .push(super::Action::Settle(id, Settlement::Acquired(Err(AcquireFailure::Unclaimed))));
         } else {
+            let stands_until = self.partings.get(&wire).map(Parting::gone_by);
             self.acquire(now, id, acquiring.request);
+            // Until the server has confirmed that the first grant is off it, no failure may say that nothing is locked.
+            if let (Some(until), Some(asking)) = (stands_until, self.asking(id)) {
+                asking.doubt_until(until);
+            }
         }
     }
 

@@ -46,7 +46,7 @@ pub(super) enum Stage {
     /// Granted, and not yet claimed.
     Granted(WireOwner),
     /// The grant was given back because nobody claimed it; the next look stands in line again.
-    Forfeited,
+    Forfeited(WireOwner),
 }
 
 /// What became of a ticket.
@@ -142,7 +142,7 @@ impl Engine {
             }
             Some(Ticket::Acquire(acquiring)) => match acquiring.stage {
                 Stage::Granted(wire) => self.claim_grant(now, id, wire),
-                Stage::Forfeited => self.reacquire(now, id),
+                Stage::Forfeited(wire) => self.reacquire(now, id, wire),
                 Stage::Waiting(_) | Stage::Entering { .. } => {}
             },
             Some(Ticket::Ensuring(_) | Ticket::Pending) | None => {}
@@ -168,7 +168,7 @@ impl Engine {
         let failure = match &acquiring.stage {
             Stage::Waiting(_) => self.verdict(now, id),
             Stage::Entering { wire, .. } => self.entering_verdict(now, id, *wire),
-            Stage::Forfeited => AcquireFailure::Unclaimed,
+            Stage::Forfeited(_) => AcquireFailure::Unclaimed,
             // It was granted in time; the claim is bounded by a timer of its own.
             Stage::Granted(_) => return,
         };
@@ -213,10 +213,10 @@ impl Engine {
         let Some(Ticket::Acquire(acquiring)) = self.tickets.get_mut(&id) else {
             return;
         };
-        let Stage::Granted(_) = acquiring.stage else {
+        let Stage::Granted(wire) = acquiring.stage else {
             return;
         };
-        acquiring.stage = Stage::Forfeited;
+        acquiring.stage = Stage::Forfeited(wire);
         if let Wait::Until(deadline) = acquiring.request.wait {
             self.timers.set(Timer::Deadline(id), deadline);
         }
@@ -230,7 +230,7 @@ impl Engine {
             Stage::Waiting(asking) => self.leave_line(now, id, &acquiring.request, &asking),
             Stage::Entering { wire, .. } => self.stop_entering(now, id, wire),
             Stage::Granted(_) => self.drop_hold(now, id, None),
-            Stage::Forfeited => {}
+            Stage::Forfeited(_) => {}
         }
     }
 }

@@ -286,6 +286,11 @@ impl Engine {
 }
 
 impl Parting {
+    /// When the key is gone even if no release ever arrives.
+    pub(super) const fn gone_by(&self) -> Moment {
+        self.gone_by
+    }
+
     fn failure(&self, now: Moment) -> ReleaseFailure {
         let error = self.last_error.clone().unwrap_or_else(|| self.subject.timed_out(Verb::Release));
         ReleaseFailure { free_within: self.gone_by.since(now), error }

@@ -296,7 +296,8 @@ fn an_unknown_acquire_is_bounded_from_when_it_may_still_arrive() {
     let soon = Wait::Until(ms(37));
     desk.step(0, Event::Acquire(Id(1), Request { wait: soon, ..request(1, 900) }));
     desk.step(37, Event::Tick);
-    let Some(Settlement::Acquired(Err(AcquireFailure::Unknown { free_within, .. }))) = desk.claim(37, 1) else {
+    let Some(Settlement::Acquired(Err(AcquireFailure::Unknown { free_within, .. }))) = desk.claim(37, 1)
+    else {
         panic!("its question is on its way");
     };
     // A stalled network holds the question back until its connection is closed, after the timeout of 3 s.
@@ -367,4 +368,29 @@ fn an_ensure_ends_within_a_timeout_also_behind_a_renewal_that_gave_too_little() 
         panic!("3 s have passed: {outcome:?}");
     };
     assert!(desk.engine.is_held(Id(1), ms(15_000)));
+}
+
+#[test]
+fn a_grant_that_is_given_back_unseen_is_not_forgotten_when_asking_again_fails() {
+    let mut desk = Desk::new();
+    desk.step(0, Event::Acquire(Id(1), request(1, 30_000)));
+    desk.answer(1, Ok(Reply::Nil));
+    // Nobody claims it for five seconds; its release is refused from then on, and so is every question.
+    let mut at = 5_002;
+    desk.step(at, Event::Tick);
+    assert_eq!(desk.claim(at, 1), None);
+    let outcome = loop {
+        while !desk.sent.is_empty() {
+            desk.answer(at, refused(StoreErrorKind::Unreachable));
+        }
+        if let Some(outcome) = desk.claim(at, 1) {
+            break outcome;
+        }
+        at = millis(desk.engine.next_timer());
+        desk.step(at, Event::Tick);
+    };
+    let Settlement::Acquired(Err(AcquireFailure::Unknown { free_within, .. })) = outcome else {
+        panic!("the first grant may still stand: {outcome:?}");
+    };
+    assert!(free_within > Duration::from_secs(20), "{free_within:?}");
 }

@@ -161,12 +161,10 @@ impl Executor {
     fn choose(&mut self) -> Option<u64> {
         let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
         ready.retain(|task| self.tasks.contains_key(task));
-        let runs = |task: &u64| {
-            match self.tasks.get(task).map(|task| task.home) {
-                Some(Home::Driver(process)) => !self.paused[process],
-                Some(Home::User(process)) => !self.paused[process] && !self.starved[process],
-                Some(Home::World) | None => true,
-            }
+        let runs = |task: &u64| match self.tasks.get(task).map(|task| task.home) {
+            Some(Home::Driver(process)) => !self.paused[process],
+            Some(Home::User(process)) => !self.paused[process] && !self.starved[process],
+            Some(Home::World) | None => true,
         };
         let able: Vec<usize> =
             ready.iter().enumerate().filter(|(_, task)| runs(task)).map(|(place, _)| place).collect();

@@ -117,11 +117,7 @@ impl Net {
     pub(super) fn new(timeline: &Arc<Timeline>, plan: &Arc<Plan>, server: Server) -> Self {
         let links = (0..plan.processes + plan.foreigners).map(|_| Link::default()).collect();
         let state = State { server, links, rng: stream(plan.seed, "network"), last_listener: 0 };
-        Self {
-            timeline: Arc::clone(timeline),
-            plan: Arc::clone(plan),
-            state: Arc::new(Mutex::new(state)),
-        }
+        Self { timeline: Arc::clone(timeline), plan: Arc::clone(plan), state: Arc::new(Mutex::new(state)) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

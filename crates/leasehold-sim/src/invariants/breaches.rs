@@ -44,6 +44,17 @@ impl Breaches {
         }
     }
 
+    /// Takes out of what was seen of keys those that somebody else has changed meanwhile.
+    pub(super) fn forget_changed<T>(keys: &mut BTreeMap<Arc<str>, T>, event: &Event, view: &View) {
+        match event {
+            Event::Fault { index, kind: Kind::Delete | Kind::ForceRelease, begins: true } => {
+                keys.remove(&view.plan.faults[*index].name);
+            }
+            Event::Fault { kind: Kind::RestartEmpty | Kind::Failover, begins: true, .. } => keys.clear(),
+            _ => {}
+        }
+    }
+
     /// Whether a hold was granted before an assumption was broken, so that nothing is promised of it any more.
     pub(super) fn excuse(&self, name: &str, wire: &str) -> bool {
         let breach = self.everywhere.max(self.of.get(name).copied());

@@ -37,11 +37,18 @@ impl Invariant for Claims {
 
     fn see(&mut self, event: &Event, view: &View) -> Result<(), String> {
         match event {
-            Event::Executed { verb: Verb::Acquire, name, wire, by: By::Process(process), before, after, .. }
-                if !before.is_held_by(wire) && after.is_held_by(wire) =>
-            {
+            Event::Executed {
+                verb: Verb::Acquire,
+                name,
+                wire,
+                by: By::Process(process),
+                before,
+                after,
+                ..
+            } if !before.is_held_by(wire) && after.is_held_by(wire) => {
                 let says = view.server_clock.says(view.now);
-                let lease = Duration::from_millis(after.expires_at_ms.unwrap_or_default()).saturating_sub(says);
+                let lease =
+                    Duration::from_millis(after.expires_at_ms.unwrap_or_default()).saturating_sub(says);
                 let trip = view.plan.latency_max * 8 + Duration::from_millis(50);
                 let within = (lease / 3).min(LONGEST).mul_f64(1.01) + trip;
                 let grant = Grant { name: Arc::clone(name), process: *process, at: view.now, within };
@@ -64,7 +71,10 @@ impl Invariant for Claims {
             let took = view.now - *at;
             let disturbed = !view.is_quiet_for(took + view.plan.timeout + Duration::from_secs(2));
             if took > *within && !disturbed && !stands_still(view, *process, *at) {
-                return Err(format!("{} has had {name} for {took:?}, and nobody has claimed it", short(wire)));
+                return Err(format!(
+                    "{} has had {name} for {took:?}, and nobody has claimed it",
+                    short(wire)
+                ));
             }
         }
         Ok(())
@@ -73,6 +83,7 @@ impl Invariant for Claims {
 
 /// Whether a process, and not only its users, stood still since then.
 fn stands_still(view: &View, process: usize, since: Duration) -> bool {
-    let mut pauses = view.plan.faults.iter().filter(|fault| fault.kind == Kind::Pause && fault.process == process);
+    let mut pauses =
+        view.plan.faults.iter().filter(|fault| fault.kind == Kind::Pause && fault.process == process);
     pauses.any(|fault| fault.begins <= view.now && fault.ends() >= since)
 }

@@ -55,6 +55,7 @@ impl Invariant for Errors {
 
     fn see(&mut self, event: &Event, view: &View) -> Result<(), String> {
         self.breaches.see(event, view);
+        Breaches::forget_changed(&mut self.keys, event, view);
         match event {
             Event::Asked { op, process, name, what, .. } if what.acquires() => self.asks(*op, *process, name),
             Event::Sent { process, verb: Verb::Acquire, name, wire, .. } => {
@@ -110,7 +111,8 @@ impl Invariant for Errors {
 impl Errors {
     fn asks(&mut self, op: Op, process: usize, name: &Arc<str>) {
         let mut alone = true;
-        for other in self.asking.values_mut().filter(|other| other.process == process && other.name == *name) {
+        for other in self.asking.values_mut().filter(|other| other.process == process && other.name == *name)
+        {
             (other.alone, alone) = (false, false);
         }
         let asking = Asking { process, name: Arc::clone(name), wires: BTreeSet::new(), alone };
@@ -121,7 +123,9 @@ impl Errors {
         let (within, said) = match outcome {
             Outcome::NotApplied(_) => (Duration::ZERO, "an acquire that was not made"),
             // Its last question may be on its way; what that takes is given back, or runs out.
-            Outcome::Contended => (view.plan.longest_lease().mul_f64(1.01) + view.plan.timeout, "an acquire that was refused"),
+            Outcome::Contended => {
+                (view.plan.longest_lease().mul_f64(1.01) + view.plan.timeout, "an acquire that was refused")
+            }
             // A server that stood still may run it later; then the undo follows, which is said in the docs.
             Outcome::Unknown(within, _) if !freezes(view, *within) => {
                 (within.mul_f64(1.006), "the time by which its unknown acquire was to be gone")

@@ -58,11 +58,9 @@ impl Exclusion {
         let mut others = ours.chain(foreign.map(|((_, wire), _)| wire));
         match others.find(|other| ***other != *wire && !self.breaches.excuse(name, other)) {
             None => Ok(()),
-            Some(other) => Err(format!(
-                "{} holds {name} although the hold of {} is valid",
-                short(wire),
-                short(other)
-            )),
+            Some(other) => {
+                Err(format!("{} holds {name} although the hold of {} is valid", short(wire), short(other)))
+            }
         }
     }
 }

@@ -41,9 +41,13 @@ impl Invariant for Forced {
         for (id, taken_at) in &self.taken {
             let Some(hold) = view.holds.get(id) else { continue };
             // Once for the clock's rate, and a renewal that was on its way when the lock was taken.
-            let within = (hold.terms.lease / 3).mul_f64(1.006) + view.plan.latency_max * 6 + Duration::from_millis(30);
+            let within =
+                (hold.terms.lease / 3).mul_f64(1.006) + view.plan.latency_max * 6 + Duration::from_millis(30);
             if view.now - *taken_at > within {
-                return Err(format!("hold {} does not know that its lock was taken away {within:?} ago", id.0));
+                return Err(format!(
+                    "hold {} does not know that its lock was taken away {within:?} ago",
+                    id.0
+                ));
             }
         }
         Ok(())

@@ -12,6 +12,7 @@ use std::time::Duration;
 use leasehold_proto::Verb;
 
 use super::Invariant;
+use super::breaches::Breaches;
 use crate::fault::Kind;
 use crate::history::{By, Ending, Event, Key, Op, Wire, short};
 use crate::recorder::View;
@@ -43,6 +44,7 @@ impl Invariant for Ghosts {
     }
 
     fn see(&mut self, event: &Event, view: &View) -> Result<(), String> {
+        Breaches::forget_changed(&mut self.keys, event, view);
         match event {
             Event::Asked { op, process, name, what, .. } if what.acquires() => {
                 let asking = Asking { process: *process, name: Arc::clone(name), since: view.now };
@@ -96,13 +98,16 @@ impl Invariant for Ghosts {
 impl Ghosts {
     fn ghosts(&self, view: &View) -> impl Iterator<Item = (Wire, (Arc<str>, usize))> {
         let says = u64::try_from(view.server_clock.says(view.now).as_millis()).unwrap_or(u64::MAX);
-        let standing = self.keys.iter().filter(move |(_, key)| key.expires_at_ms.is_some_and(|at| at >= says));
+        let standing =
+            self.keys.iter().filter(move |(_, key)| key.expires_at_ms.is_some_and(|at| at >= says));
         standing.filter_map(move |(name, key)| {
             let (wire, _) = key.fields.first()?;
             let (process, used_since) = *self.process_of.get(wire)?;
             let held = view.holds.values().any(|hold| hold.wire == *wire);
             // Whoever began to ask later has an owner of its own.
-            let asks = |asking: &Asking| asking.process == process && asking.name == *name && asking.since <= used_since;
+            let asks = |asking: &Asking| {
+                asking.process == process && asking.name == *name && asking.since <= used_since
+            };
             let asked = self.asking.values().any(asks);
             let ghost = !held && !asked && !self.excused.contains(wire);
             ghost.then(|| (Arc::clone(wire), (Arc::clone(name), process)))
@@ -112,6 +117,7 @@ impl Ghosts {
 
 /// Whether a process stands still now, or did within this time.
 fn is_paused(view: &View, process: usize, within: Duration) -> bool {
-    let mut pauses = view.plan.faults.iter().filter(|fault| fault.kind == Kind::Pause && fault.process == process);
+    let mut pauses =
+        view.plan.faults.iter().filter(|fault| fault.kind == Kind::Pause && fault.process == process);
     pauses.any(|fault| fault.begins <= view.now && fault.ends() + within >= view.now)
 }

@@ -36,7 +36,10 @@ impl Invariant for Losses {
                 self.watched.remove(hold);
                 let Some(lost) = view.holds.get(hold) else { return Ok(()) };
                 if view.is_valid(lost) {
-                    return Err(format!("hold {} was told that it is lost ({reason}) while it is valid", hold.0));
+                    return Err(format!(
+                        "hold {} was told that it is lost ({reason}) while it is valid",
+                        hold.0
+                    ));
                 }
                 return in_time(view, *hold, lost);
             }

@@ -39,7 +39,10 @@ impl Invariant for Reasons {
             Event::Answered { op, outcome } => {
                 let process = self.process_of.remove(op).unwrap_or_default();
                 if *outcome == Outcome::Closed && !self.closing.contains(&process) {
-                    return Err(format!("op {} was told that its client is closed, and nobody has closed it", op.0));
+                    return Err(format!(
+                        "op {} was told that its client is closed, and nobody has closed it",
+                        op.0
+                    ));
                 }
             }
             Event::Killed { process } => {
@@ -48,7 +51,9 @@ impl Invariant for Reasons {
             Event::Lost { hold, reason } => {
                 let Some(lost) = view.holds.get(hold) else { return Ok(()) };
                 let excused = match reason {
-                    LostReason::Deleted | LostReason::TakenOver => self.breaches.excuse(&lost.name, &lost.wire),
+                    LostReason::Deleted | LostReason::TakenOver => {
+                        self.breaches.excuse(&lost.name, &lost.wire)
+                    }
                     LostReason::Closed => self.closing.contains(&lost.process),
                     _ => true,
                 };

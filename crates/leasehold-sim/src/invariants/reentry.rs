@@ -35,6 +35,7 @@ impl Invariant for Reentry {
 
     fn see(&mut self, event: &Event, view: &View) -> Result<(), String> {
         self.breaches.see(event, view);
+        Breaches::forget_changed(&mut self.keys, event, view);
         match event {
             Event::Executed { name, wire, verb, by, before, after, .. } => {
                 self.keys.insert(Arc::clone(name), after.clone());
@@ -59,7 +60,8 @@ impl Invariant for Reentry {
                     self.last.insert(*hold, (Arc::clone(&ending.name), Arc::clone(&ending.wire), view.now));
                 }
                 // The report that was asked for just before.
-                if let Some(mut report) = self.reports.last_entry().filter(|report| *report.get() == Hold(0)) {
+                if let Some(mut report) = self.reports.last_entry().filter(|report| *report.get() == Hold(0))
+                {
                     *report.get_mut() = *hold;
                 }
             }
@@ -71,7 +73,10 @@ impl Invariant for Reentry {
                     && !self.breaches.any_since(&name, since);
                 let there = self.keys.get(&name).is_some_and(|key| key.is_held_by(&wire));
                 if freed && there && !self.repeated.contains(&wire) && !self.kept.contains(&wire) {
-                    return Err(format!("{} has released {name} for the last time and still has it", short(&wire)));
+                    return Err(format!(
+                        "{} has released {name} for the last time and still has it",
+                        short(&wire)
+                    ));
                 }
             }
             _ => {}

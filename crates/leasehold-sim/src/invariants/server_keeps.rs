@@ -24,6 +24,7 @@ impl Invariant for ServerKeeps {
 
     fn see(&mut self, event: &Event, view: &View) -> Result<(), String> {
         self.breaches.see(event, view);
+        Breaches::forget_changed(&mut self.keys, event, view);
         match event {
             Event::Executed { name, before, after, .. } => {
                 self.keys.insert(Arc::clone(name), after.clone());

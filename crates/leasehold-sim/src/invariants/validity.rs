@@ -30,7 +30,14 @@ impl Invariant for Validity {
 
     fn see(&mut self, event: &Event, view: &View) -> Result<(), String> {
         match event {
-            Event::Sent { process, call, verb: Verb::Acquire | Verb::Renew, wire, lease: Some(lease), .. } => {
+            Event::Sent {
+                process,
+                call,
+                verb: Verb::Acquire | Verb::Renew,
+                wire,
+                lease: Some(lease),
+                ..
+            } => {
                 let drift = *lease / 100 + Duration::from_millis(2);
                 let until = view.clock_says(*process) + lease.saturating_sub(drift);
                 self.asked.insert(*call, (Arc::clone(wire), until));

@@ -72,7 +72,13 @@ impl Invariant for WakeUps {
 }
 
 impl WakeUps {
-    fn granted_within(&self, view: &View, name: &str, free_at: Duration, within: Duration) -> Result<(), String> {
+    fn granted_within(
+        &self,
+        view: &View,
+        name: &str,
+        free_at: Duration,
+        within: Duration,
+    ) -> Result<(), String> {
         let since = view.now - free_at;
         if since <= within || !view.is_quiet_for(behind(view, free_at)) {
             return Ok(());
@@ -84,7 +90,9 @@ impl WakeUps {
             None => Ok(()),
             Some((op, (_, asked_at, _))) => {
                 let op = op.0;
-                Err(format!("{name} has been free for {since:?}, and op {op} waits for it since {asked_at:?}"))
+                Err(format!(
+                    "{name} has been free for {since:?}, and op {op} waits for it since {asked_at:?}"
+                ))
             }
         }
     }

@@ -37,7 +37,10 @@ impl Invariant for Writes {
         }
         let others = !before.is_free() && !before.is_held_by(wire);
         if others && *verb != Verb::ForceRelease && before != after {
-            return Err(format!("L3: {verb} of {} changed what is another's: {before}, then {after}", short(wire)));
+            return Err(format!(
+                "L3: {verb} of {} changed what is another's: {before}, then {after}",
+                short(wire)
+            ));
         }
         if *verb == Verb::Acquire && before.is_held_by(wire) && before.fields != after.fields {
             return Err(format!("R1: an acquire that ran twice has counted twice: {before}, then {after}"));

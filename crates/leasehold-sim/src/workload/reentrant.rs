@@ -51,7 +51,8 @@ impl User {
         let (lock, terms) = self.on_terms(lock);
         let reenters = self.env.rng.u8(0..4) == 0;
         let lock = if reenters { lock.owned_by(&self.owner) } else { lock };
-        let what = *self.env.rng.choice(&[What::Lock, What::Lock, What::TryLock, What::TryLockFor]).expect("some");
+        let what =
+            *self.env.rng.choice(&[What::Lock, What::Lock, What::TryLock, What::TryLockFor]).expect("some");
         let Some(held) = self.acquire(&lock, name, what, terms).await else { return };
         self.hold(&held, terms).await;
         if reenters {
@@ -79,11 +80,14 @@ impl User {
 
     async fn acquire(&mut self, lock: &Lock, name: &Arc<str>, what: What, terms: Terms) -> Option<Held> {
         // Some give up while their first question is on its way.
-        let longest = if self.env.rng.u8(0..4) == 0 { self.env.plan.timeout } else { terms.lease.mul_f64(1.5) };
+        let longest =
+            if self.env.rng.u8(0..4) == 0 { self.env.plan.timeout } else { terms.lease.mul_f64(1.5) };
         let wait = self.env.some_of(longest);
         let within = match what {
             What::TryLock => Some(self.env.plan.timeout),
-            What::TryLockFor => Some(wait.max(self.env.plan.timeout.mul_f64(f64::from(u8::from(wait.is_zero()))))),
+            What::TryLockFor => {
+                Some(wait.max(self.env.plan.timeout.mul_f64(f64::from(u8::from(wait.is_zero())))))
+            }
             _ => None,
         };
         let op = self.ask(name, what, within);

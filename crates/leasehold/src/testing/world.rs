@@ -82,7 +82,10 @@ impl World {
     }
 
     /// Makes a driver on the thread, which begins with the first one.
-    #[expect(clippy::disallowed_methods, reason = "the thread of a test's drivers, on a clock that the test moves")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the thread of a test's drivers, on a clock that the test moves"
+    )]
     pub(super) fn start(self: &Arc<Self>, make: impl FnOnce() -> Task + Send + 'static) -> io::Result<()> {
         {
             let mut state = self.lock();

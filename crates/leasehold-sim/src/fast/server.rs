@@ -94,7 +94,10 @@ impl Server {
         self.down_until = back_at;
         self.end_connections();
         if let Some((_, replica)) = self.replicas.iter().find(|(at, _)| *at == seen_until) {
+            // What ails the servers ails the new one too.
+            let condition = self.database.condition();
             self.database = replica.clone();
+            self.database.set_condition(condition);
         }
     }
 

@@ -52,6 +52,8 @@ struct State {
 #[derive(Default)]
 struct Link {
     generation: u64,
+    /// When each generation before this one ended.
+    cut_at: Vec<Duration>,
     wire: Wire,
     /// Calls that wait for a reply, on this generation.
     waiting: BTreeMap<u64, oneshot::Sender<Answer>>,
@@ -154,7 +156,7 @@ impl Net {
 
     /// Ends a process's command connection.
     pub(super) fn cut(&self, process: usize) {
-        let waiting = self.state().links[process].cut();
+        let waiting = self.state().links[process].cut(self.timeline.now());
         for (_, tell) in waiting {
             let _ = tell.send(Err((StoreErrorKind::ConnectionLost, Applied::Unknown)));
         }
@@ -257,7 +259,7 @@ impl Net {
             };
             self.timeline.sleep_until(received).await;
             // A cut before it was received takes it back; after that the server has it.
-            if self.state().links[process].generation != generation && !self.was_frozen(received) {
+            if self.state().links[process].was_cut_before(generation, received) {
                 continue;
             }
             loop {
@@ -269,10 +271,6 @@ impl Net {
             }
             self.execute(process, generation, request);
         }
-    }
-
-    fn was_frozen(&self, at: Duration) -> bool {
-        self.state().server.frozen_until > at
     }
 
     fn execute(&self, process: usize, generation: u64, request: Request) {
@@ -458,7 +456,14 @@ impl State {
 }
 
 impl Link {
-    fn cut(&mut self) -> BTreeMap<u64, oneshot::Sender<Answer>> {
+    /// Whether what was received then, on a connection of that generation, was overtaken by its end.
+    fn was_cut_before(&self, generation: u64, received: Duration) -> bool {
+        let ended = usize::try_from(generation).ok().and_then(|generation| self.cut_at.get(generation));
+        ended.is_some_and(|ended| *ended < received)
+    }
+
+    fn cut(&mut self, now: Duration) -> BTreeMap<u64, oneshot::Sender<Answer>> {
+        self.cut_at.push(now);
         self.generation += 1;
         self.wire = Wire::Closed;
         (self.last_request, self.last_reply) = (Duration::ZERO, Duration::ZERO);

@@ -34,10 +34,8 @@ use crate::observe::Observed;
 use crate::plan::{Plan, stream};
 use crate::recorder::Recorder;
 use crate::rest;
+use crate::schedule::{Turn, replicated_at, turns};
 use crate::workload;
-
-/// How many true milliseconds a replica of a failover lags behind, at most.
-const LAG_MAX_MS: u64 = 400;
 
 struct World {
     plan: Arc<Plan>,
@@ -71,14 +69,6 @@ pub(crate) fn run(plan: &Arc<Plan>, keep: bool) -> Recorder {
     recorder
 }
 
-/// What happens at a moment of the plan.
-enum Turn {
-    Begin(usize),
-    End(usize),
-    /// What a replica will have seen when it takes over.
-    Replicate,
-}
-
 impl World {
     fn live(&mut self) {
         for process in 0..self.plan.processes {
@@ -88,7 +78,7 @@ impl World {
             let env = self.env(foreigner, foreigner as u64, None);
             spawn(Home::User(foreigner), workload::foreign::live(env));
         }
-        for (at, turn) in self.turns() {
+        for (at, turn) in turns(&self.plan) {
             if !self.run_until(at) {
                 return;
             }
@@ -144,20 +134,6 @@ impl World {
             self.violate("L", "the world is caught in a loop at one moment".into());
         }
         self.recorder.violation().is_none()
-    }
-
-    fn turns(&self) -> Vec<(Duration, Turn)> {
-        let mut turns = Vec::new();
-        for (index, fault) in self.plan.faults.iter().enumerate() {
-            // First, for a replica that lags by nothing.
-            if fault.kind == Kind::Failover {
-                turns.push((replicated_at(fault), Turn::Replicate));
-            }
-            turns.push((fault.begins, Turn::Begin(index)));
-            turns.push((fault.ends(), Turn::End(index)));
-        }
-        turns.sort_by_key(|(at, _)| *at);
-        turns
     }
 
     fn begin(&mut self, index: usize) {
@@ -315,10 +291,6 @@ impl World {
     fn violate(&self, id: &'static str, what: String) {
         self.recorder.violate(self.ground.now(), id, what);
     }
-}
-
-fn replicated_at(fault: &Fault) -> Duration {
-    fault.begins.saturating_sub(Duration::from_millis(fault.chance % LAG_MAX_MS))
 }
 
 /// The fast world, as workloads see it.

@@ -39,6 +39,7 @@ use crate::history::Event;
 use crate::plan::{Plan, stream};
 use crate::recorder::Recorder;
 use crate::rest;
+use crate::schedule::turns;
 
 /// One step of the simulation.
 const STEP: Duration = Duration::from_millis(1);
@@ -114,7 +115,7 @@ impl World {
     }
 
     fn live(&mut self) {
-        for (at, turn) in self.weather.turns() {
+        for (at, turn) in turns(&self.plan) {
             if !self.run_until(at) {
                 return;
             }

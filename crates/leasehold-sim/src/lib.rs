@@ -21,6 +21,7 @@ mod recorder;
 mod report;
 mod rest;
 mod runner;
+mod schedule;
 mod shrink;
 mod wire;
 mod workload;

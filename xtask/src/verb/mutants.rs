@@ -58,7 +58,16 @@ struct Found {
 /// Builds the simulator of a mutant and runs it until it finds something.
 fn hunt(tree: &Path) -> Result<Option<Found>> {
     let target = tree.with_file_name("target");
-    let mut build = cargo(&["build", "--release", "--quiet", "--locked", "-p", "leasehold-sim", "--bin", "leasehold-sim"])?;
+    let mut build = cargo(&[
+        "build",
+        "--release",
+        "--quiet",
+        "--locked",
+        "-p",
+        "leasehold-sim",
+        "--bin",
+        "leasehold-sim",
+    ])?;
     build.current_dir(tree).env("CARGO_TARGET_DIR", &target).env("CARGO_INCREMENTAL", "1");
     let built = build.env("RUSTFLAGS", "-Awarnings").status().context("cannot run cargo")?;
     ensure!(built.success(), "it does not compile");
@@ -148,7 +157,14 @@ mod tests {
         for mutant in &MUTANTS {
             for edit in mutant.edits {
                 let text = fs::read_to_string(root.join(edit.file)).unwrap();
-                assert_eq!(text.matches(edit.from).count(), 1, "{}: {:?} in {}", mutant.name, edit.from, edit.file);
+                assert_eq!(
+                    text.matches(edit.from).count(),
+                    1,
+                    "{}: {:?} in {}",
+                    mutant.name,
+                    edit.from,
+                    edit.file
+                );
             }
         }
     }

@@ -50,7 +50,8 @@ pub(crate) fn everything() -> Vec<Part> {
         parts.push(Part::of("tests", || test(&targets)));
         // By itself, since it prints the states that it has explored.
         parts.push(Part::of("model check", || {
-            let model = ["test", "--locked", "-p", "leasehold-proto", "--test", "engine", MODEL, "--", "--nocapture"];
+            let model =
+                ["test", "--locked", "-p", "leasehold-proto", "--test", "engine", MODEL, "--", "--nocapture"];
             run_command(&mut cargo(&model)?)
         }));
         parts.push(Part::of("doc tests", || test(&["--doc", "--no-fail-fast"])));

@@ -48,9 +48,9 @@ fn clippy() -> Result<()> {
 fn each_feature() -> Result<()> {
     // The library alone: its tests want both.
     let alone = ["clippy", "--locked", "-p", "leasehold", "--lib", "--no-default-features", "--features"];
-    CHOICES.iter().try_for_each(|features| {
-        run_command(cargo(&alone)?.args([features, "--", "-D", "warnings"]))
-    })
+    CHOICES
+        .iter()
+        .try_for_each(|features| run_command(cargo(&alone)?.args([features, "--", "-D", "warnings"])))
 }
 
 fn documentation() -> Result<()> {

@@ -10,10 +10,11 @@ use leasehold_proto::Name;
 use leasehold_proto::recipe::reentrant;
 
 use super::server::{HOST, PROCESS};
-use super::weather::{Link, Turn, loses, replicated_at, takes_the_server_down};
+use super::weather::{Link, loses, takes_the_server_down};
 use super::{World, usual_latency};
 use crate::fault::{Fault, Kind};
 use crate::history::Event;
+use crate::schedule::{Turn, replicated_at};
 
 /// How long a message takes at most in a slow network.
 const SLOW: Duration = Duration::from_secs(1);

@@ -5,25 +5,12 @@
 //! Called by: the faults.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use leasehold_store::embedded::Condition;
 
 use crate::clock::Clock;
 use crate::fault::{Fault, Kind};
 use crate::plan::Plan;
-
-/// How many true milliseconds a replica of a failover lags behind, at most.
-const LAG_MAX_MS: u64 = 400;
-
-/// What happens at a moment of the plan.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Turn {
-    Begin(usize),
-    End(usize),
-    /// What a replica will have seen when it takes over.
-    Replicate,
-}
 
 /// What is out of order.
 pub(super) struct Weather {
@@ -65,20 +52,6 @@ impl Weather {
         }
     }
 
-    /// What happens, by time.
-    pub(super) fn turns(&self) -> Vec<(Duration, Turn)> {
-        let mut turns = Vec::new();
-        for (index, fault) in self.plan.faults.iter().enumerate() {
-            turns.push((fault.begins, Turn::Begin(index)));
-            turns.push((fault.ends(), Turn::End(index)));
-            if fault.kind == Kind::Failover {
-                turns.push((replicated_at(fault), Turn::Replicate));
-            }
-        }
-        turns.sort_by_key(|(at, _)| *at);
-        turns
-    }
-
     pub(super) fn faults(&self) -> impl Iterator<Item = &Fault> {
         self.at_work.iter().map(|index| &self.plan.faults[*index])
     }
@@ -112,10 +85,6 @@ impl Weather {
 /// Whether what a fault stops is lost, with its connection, or only late.
 pub(super) const fn loses(fault: &Fault) -> bool {
     fault.chance & 1 == 1
-}
-
-pub(super) fn replicated_at(fault: &Fault) -> Duration {
-    fault.begins.saturating_sub(Duration::from_millis(fault.chance % LAG_MAX_MS))
 }
 
 pub(super) const fn takes_the_server_down(kind: Kind) -> bool {

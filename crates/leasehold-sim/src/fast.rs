@@ -19,6 +19,7 @@ use leasehold::Client;
 use leasehold_proto::Name;
 use leasehold_proto::recipe::reentrant;
 use leasehold_store::embedded::{Condition, Frame};
+use tokio::sync::Notify;
 
 use self::executor::{Executor, Home, spawn};
 use self::net::{Net, Placed, Trouble};
@@ -42,6 +43,8 @@ struct World {
     executor: Executor,
     ground: Arc<FastGround>,
     clocks: Vec<Clock>,
+    /// For each process's alarms, when its clock jumps.
+    jumped: Vec<Arc<Notify>>,
     recorder: Recorder,
     /// How often each process has begun, and whether it lives.
     lives: Vec<u64>,
@@ -61,6 +64,7 @@ pub(crate) fn run(plan: &Arc<Plan>, keep: bool) -> Recorder {
         executor: Executor::new(&timeline, plan.processes + plan.foreigners, stream(plan.seed, "schedule")),
         ground: Arc::new(FastGround { timeline, net }),
         clocks,
+        jumped: (0..plan.processes).map(|_| Arc::default()).collect(),
         recorder: recorder.clone(),
         lives: vec![0; plan.processes],
         alive: vec![false; plan.processes],
@@ -194,7 +198,10 @@ impl World {
             return;
         }
         match fault.kind {
-            Kind::ClockForward => self.clocks[process].jump(fault.jump_ns()),
+            Kind::ClockForward => {
+                self.clocks[process].jump(fault.jump_ns());
+                self.jumped[process].notify_waiters();
+            }
             Kind::Pause => {
                 self.executor.pause(process, true);
                 self.recorder.pause(self.ground.now(), process, true);
@@ -246,13 +253,12 @@ impl World {
         self.lives[process] += 1;
         self.alive[process] = true;
         let life = (process as u64) << 32 | self.lives[process];
-        let jumps = self.plan.faults.iter().any(|fault| fault.kind == Kind::ClockForward);
         let runtime = FastRuntime {
             timeline: Arc::clone(&self.ground.timeline),
             clock: self.clocks[process].clone(),
             process,
             rng: Arc::new(Mutex::new(stream(self.plan.seed ^ life, "identity"))),
-            jumps,
+            jumped: Arc::clone(&self.jumped[process]),
         };
         let builder = Client::builder().timeout(self.plan.timeout).poll_interval(self.plan.poll_interval);
         let observed = {

@@ -5,19 +5,19 @@
 
 use std::future::{Future, pending};
 use std::io;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use fastrand::Rng;
+use futures_util::future::select;
 use leasehold_proto::Moment;
 use leasehold_store::{Alarm, Runtime};
+use tokio::sync::Notify;
 
 use super::executor::{Home, spawn};
 use super::timeline::Timeline;
 use crate::clock::Clock;
-
-/// The longest sleep on a clock that may jump meanwhile.
-const NAP_MAX: Duration = Duration::from_millis(250);
 
 /// The runtime of a process.
 #[derive(Clone)]
@@ -26,8 +26,8 @@ pub(crate) struct FastRuntime {
     pub(crate) clock: Clock,
     pub(crate) process: usize,
     pub(crate) rng: Arc<Mutex<Rng>>,
-    /// Whether the clock jumps in this history.
-    pub(crate) jumps: bool,
+    /// Rung when the clock jumps, as the kernel looks at its timers then.
+    pub(crate) jumped: Arc<Notify>,
 }
 
 impl Runtime for FastRuntime {
@@ -70,17 +70,13 @@ impl Alarm for FastAlarm {
             pending::<()>().await;
         }
         while self.runtime.now() < at {
-            let FastRuntime { timeline, clock, jumps, .. } = &self.runtime;
-            let now = timeline.now();
-            let mut truth = clock.truth_of(Duration::from_nanos(at.as_nanos()));
-            if *jumps {
-                truth = truth.min(now + NAP_MAX);
-            }
-            if !self.set.as_ref().is_some_and(|(wakes, _)| *wakes <= truth && *wakes > now) {
+            let FastRuntime { timeline, clock, jumped, .. } = &self.runtime;
+            let truth = clock.truth_of(Duration::from_nanos(at.as_nanos()));
+            if !self.set.as_ref().is_some_and(|(wakes, _)| *wakes <= truth && *wakes > timeline.now()) {
                 self.set = Some((truth, timeline.sleep_until(truth)));
             }
             if let Some((_, sleep)) = &mut self.set {
-                sleep.await;
+                select(sleep, pin!(jumped.notified())).await;
             }
         }
     }

@@ -16,7 +16,7 @@ use tokio::task::AbortHandle;
 use super::process::Process;
 
 /// The longest that is slept without a look at the clock, which may have jumped.
-const NAP_MAX: Duration = Duration::from_millis(100);
+const NAP_MAX: Duration = Duration::from_millis(20);
 
 /// The runtime of one process, on its host.
 #[derive(Clone, Debug)]

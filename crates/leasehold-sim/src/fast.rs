@@ -31,11 +31,11 @@ use crate::clock::Clock;
 use crate::fault::{Fault, Kind};
 use crate::ground::{Env, Ground};
 use crate::history::Event;
+use crate::life;
 use crate::observe::Observed;
 use crate::plan::{Plan, stream};
 use crate::recorder::Recorder;
-use crate::rest;
-use crate::schedule::{Turn, replicated_at, turns};
+use crate::schedule::{Turn, replicated_at};
 use crate::workload;
 
 struct World {
@@ -82,62 +82,7 @@ impl World {
             let env = self.env(foreigner, foreigner as u64, None);
             spawn(Home::User(foreigner), workload::foreign::live(env));
         }
-        for (at, turn) in turns(&self.plan) {
-            if !self.run_until(at) {
-                return;
-            }
-            match turn {
-                Turn::Begin(index) => self.begin(index),
-                Turn::End(index) => self.end(index),
-                Turn::Replicate => self.ground.net.with_server(Server::replicate),
-            }
-        }
-        if !self.run_until(self.plan.calm_at) {
-            return;
-        }
-        self.record(Event::Calm);
-        if !self.run_until(self.plan.stop_at) {
-            return;
-        }
-        self.record(Event::Stopped);
-        self.come_to_rest();
-    }
-
-    /// After the users have stopped: they end, their clients close, and nothing is left.
-    fn come_to_rest(&mut self) {
-        let latest = self.plan.stop_at + rest::users_end_within(&self.plan);
-        while self.executor.users() > 0 && self.ground.now() < latest {
-            let next = self.ground.now() + Duration::from_millis(100);
-            if !self.run_until(next) {
-                return;
-            }
-        }
-        if self.executor.users() > 0 {
-            let left = self.executor.users();
-            return self.violate("L", format!("{left} users still wait long after the last fault"));
-        }
-        let gone_by = self.ground.now() + rest::keys_go_within(&self.plan);
-        if !self.run_until(gone_by) {
-            return;
-        }
-        let (keys, listeners) =
-            self.ground.net.with_server(|server, now| (server.keys(now), server.listeners.len()));
-        if !keys.is_empty() {
-            self.violate("G4", format!("nobody is left, and these keys are: {keys:?}"));
-        }
-        if listeners > 0 {
-            self.violate("G4", format!("nobody is left, and {listeners} subscriptions are"));
-        }
-    }
-
-    /// Runs until then; `false` when a promise was broken and there is no use in going on.
-    fn run_until(&mut self, at: Duration) -> bool {
-        let (recorder, ground) = (&self.recorder, &self.ground);
-        let went_on = self.executor.run_until(at, || !recorder.look(ground.now()));
-        if !went_on {
-            self.violate("L", "the world is caught in a loop at one moment".into());
-        }
-        self.recorder.violation().is_none()
+        life::live(self);
     }
 
     fn begin(&mut self, index: usize) {
@@ -296,6 +241,45 @@ impl World {
 
     fn violate(&self, id: &'static str, what: String) {
         self.recorder.violate(self.ground.now(), id, what);
+    }
+}
+
+impl life::World for World {
+    fn plan(&self) -> Arc<Plan> {
+        Arc::clone(&self.plan)
+    }
+
+    fn now(&self) -> Duration {
+        self.ground.now()
+    }
+
+    fn recorder(&self) -> &Recorder {
+        &self.recorder
+    }
+
+    fn users(&self) -> usize {
+        self.executor.users()
+    }
+
+    fn turn(&mut self, turn: Turn) {
+        match turn {
+            Turn::Begin(index) => self.begin(index),
+            Turn::End(index) => self.end(index),
+            Turn::Replicate => self.ground.net.with_server(Server::replicate),
+        }
+    }
+
+    fn run_until(&mut self, at: Duration) -> bool {
+        let (recorder, ground) = (&self.recorder, &self.ground);
+        let went_on = self.executor.run_until(at, || !recorder.look(ground.now()));
+        if !went_on {
+            self.violate("L", "the world is caught in a loop at one moment".into());
+        }
+        self.recorder.violation().is_none()
+    }
+
+    fn left_over(&self) -> (Vec<String>, Vec<String>) {
+        self.ground.net.with_server(|server, now| (server.keys(now), server.channels()))
     }
 }
 

@@ -35,11 +35,10 @@ use self::seat::Seat;
 use self::server::{HOST, PROCESS, Server, host};
 use self::weather::Weather;
 use crate::clock::Clock;
-use crate::history::Event;
+use crate::life;
 use crate::plan::{Plan, stream};
 use crate::recorder::Recorder;
-use crate::rest;
-use crate::schedule::turns;
+use crate::schedule::Turn;
 
 /// One step of the simulation.
 const STEP: Duration = Duration::from_millis(1);
@@ -71,7 +70,7 @@ pub(crate) fn run(plan: &Arc<Plan>, keep: bool) -> Recorder {
     let mut world =
         World { plan: Arc::clone(plan), sim, truth, server, ground, recorder: recorder.clone(), weather };
     world.settle(clocks);
-    world.live();
+    life::live(&mut world);
     recorder
 }
 
@@ -113,53 +112,30 @@ impl World {
             });
         }
     }
+}
 
-    fn live(&mut self) {
-        for (at, turn) in turns(&self.plan) {
-            if !self.run_until(at) {
-                return;
-            }
-            self.turn(&turn);
-        }
-        if !self.run_until(self.plan.calm_at) {
-            return;
-        }
-        self.record(Event::Calm);
-        if !self.run_until(self.plan.stop_at) {
-            return;
-        }
-        self.record(Event::Stopped);
-        self.come_to_rest();
+impl life::World for World {
+    fn plan(&self) -> Arc<Plan> {
+        Arc::clone(&self.plan)
     }
 
-    /// After the users have stopped: they end, their clients close, and nothing is left.
-    fn come_to_rest(&mut self) {
-        let latest = self.plan.stop_at + rest::users_end_within(&self.plan);
-        while self.users() > 0 && self.truth.now() < latest {
-            let next = self.truth.now() + Duration::from_millis(100);
-            if !self.run_until(next) {
-                return;
-            }
-        }
-        if self.users() > 0 {
-            let left = self.users();
-            return self.violate("L", format!("{left} users still wait long after the last fault"));
-        }
-        let gone_by = self.truth.now() + rest::keys_go_within(&self.plan);
-        if !self.run_until(gone_by) {
-            return;
-        }
-        let keys = self.server.keys();
-        if !keys.is_empty() {
-            self.violate("G4", format!("nobody is left, and these keys are: {keys:?}"));
-        }
-        let channels = self.server.channels();
-        if !channels.is_empty() {
-            self.violate("G4", format!("nobody is left, and somebody listens to {channels:?}"));
-        }
+    fn now(&self) -> Duration {
+        self.truth.now()
     }
 
-    /// Runs until then; `false` when a promise was broken and there is no use in going on.
+    fn recorder(&self) -> &Recorder {
+        &self.recorder
+    }
+
+    fn users(&self) -> usize {
+        let hosts = self.plan.processes + self.plan.foreigners;
+        (0..hosts).map(|number| self.ground.process(number).users()).sum()
+    }
+
+    fn turn(&mut self, turn: Turn) {
+        self.carry_through(&turn);
+    }
+
     fn run_until(&mut self, at: Duration) -> bool {
         while self.sim.elapsed() < at {
             self.sim.step().expect("no host ends with an error");
@@ -172,17 +148,8 @@ impl World {
         true
     }
 
-    fn users(&self) -> usize {
-        let hosts = self.plan.processes + self.plan.foreigners;
-        (0..hosts).map(|number| self.ground.process(number).users()).sum()
-    }
-
-    fn record(&self, event: Event) {
-        self.recorder.record(self.truth.now(), event);
-    }
-
-    fn violate(&self, id: &'static str, what: String) {
-        self.recorder.violate(self.truth.now(), id, what);
+    fn left_over(&self) -> (Vec<String>, Vec<String>) {
+        (self.server.keys(), self.server.channels())
     }
 }
 

@@ -15,6 +15,7 @@ mod full;
 mod ground;
 mod history;
 mod invariants;
+mod life;
 mod observe;
 mod plan;
 mod recorder;

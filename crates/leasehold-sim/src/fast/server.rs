@@ -129,4 +129,9 @@ impl Server {
         let now_ms = self.now_ms(now);
         wire::keys(&mut self.database, now_ms)
     }
+
+    /// What is listened to.
+    pub(super) fn channels(&self) -> Vec<String> {
+        self.listeners.values().map(|listener| listener.channel.as_str().to_owned()).collect()
+    }
 }

@@ -24,12 +24,13 @@ fn name_of(process: usize) -> String {
 }
 
 impl World {
-    pub(super) fn turn(&mut self, turn: &Turn) {
+    pub(super) fn carry_through(&mut self, turn: &Turn) {
         match *turn {
             Turn::Replicate => self.server.replicate(),
             Turn::Begin(index) => {
                 let fault = self.plan.faults[index].clone();
-                self.record(Event::Fault { index, kind: fault.kind, begins: true });
+                self.recorder
+                    .record(self.truth.now(), Event::Fault { index, kind: fault.kind, begins: true });
                 self.weather.at_work.push(index);
                 self.strike(&fault);
                 self.carry_out();
@@ -37,7 +38,10 @@ impl World {
             Turn::End(index) => {
                 self.weather.at_work.retain(|known| *known != index);
                 self.carry_out();
-                self.record(Event::Fault { index, kind: self.plan.faults[index].kind, begins: false });
+                self.recorder.record(
+                    self.truth.now(),
+                    Event::Fault { index, kind: self.plan.faults[index].kind, begins: false },
+                );
             }
         }
     }

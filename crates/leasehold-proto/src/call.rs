@@ -14,7 +14,7 @@ use crate::script::Script;
 pub struct Call {
     script: &'static Script,
     keys: Vec<Arc<str>>,
-    args: Vec<String>,
+    args: Vec<Vec<u8>>,
 }
 
 impl Call {
@@ -25,7 +25,7 @@ impl Call {
         Self {
             script,
             keys: vec![Arc::from(""); header.keys.len()],
-            args: vec![String::new(); header.args.len()],
+            args: vec![Vec::new(); header.args.len()],
         }
     }
 
@@ -47,9 +47,19 @@ impl Call {
     /// When the script declares no such argument: a mistake in a recipe, found by the first test that runs it.
     #[must_use]
     #[track_caller]
-    pub fn arg(mut self, name: &str, value: impl fmt::Display) -> Self {
+    pub fn arg(self, name: &str, value: impl fmt::Display) -> Self {
+        self.bytes(name, value.to_string())
+    }
+
+    /// Gives the argument of this name as bytes, which need not be text.
+    ///
+    /// # Panics
+    /// When the script declares no such argument: a mistake in a recipe, found by the first test that runs it.
+    #[must_use]
+    #[track_caller]
+    pub fn bytes(mut self, name: &str, value: impl Into<Vec<u8>>) -> Self {
         let place = self.script.header().args.iter().position(|declared| *declared == name);
-        self.args[place.expect("the script declares this argument")] = value.to_string();
+        self.args[place.expect("the script declares this argument")] = value.into();
         self
     }
 
@@ -73,15 +83,25 @@ impl Call {
 
     /// ARGV.
     #[must_use]
-    pub fn args(&self) -> &[String] {
+    pub fn args(&self) -> &[Vec<u8>] {
         &self.args
     }
 
-    /// The argument of this name, if the script has one: for stores that answer without Lua.
+    /// The argument of this name, if the script has one and it is text: for stores that answer without Lua.
     #[must_use]
     pub fn argument(&self, name: &str) -> Option<&str> {
         let place = self.script.header().args.iter().position(|declared| *declared == name)?;
-        Some(&self.args[place])
+        std::str::from_utf8(&self.args[place]).ok()
+    }
+
+    /// Gives the argument of this name another value, and says whether the script has such an argument: for stores that
+    /// know something about the server which recipes do not, such as its word for publishing.
+    pub fn set_arg(&mut self, name: &str, value: impl Into<String>) -> bool {
+        let place = self.script.header().args.iter().position(|declared| *declared == name);
+        if let Some(place) = place {
+            self.args[place] = value.into();
+        }
+        place.is_some()
     }
 
     /// The key that the call is about: the first one.
@@ -93,7 +113,8 @@ impl Call {
 
 impl fmt::Debug for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {:?} {:?}", self.script.verb, self.keys, self.args)
+        let args: Vec<_> = self.args.iter().map(|arg| String::from_utf8_lossy(arg)).collect();
+        write!(f, "{} {:?} {args:?}", self.script.verb, self.keys)
     }
 }
 

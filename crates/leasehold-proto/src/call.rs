@@ -96,7 +96,7 @@ impl Call {
 
     /// Gives the argument of this name another value, and says whether the script has such an argument: for stores that
     /// know something about the server which recipes do not, such as its word for publishing.
-    pub fn set_arg(&mut self, name: &str, value: impl Into<String>) -> bool {
+    pub fn set_arg(&mut self, name: &str, value: impl Into<Vec<u8>>) -> bool {
         let place = self.script.header().args.iter().position(|declared| *declared == name);
         if let Some(place) = place {
             self.args[place] = value.into();

@@ -68,7 +68,7 @@ impl Database {
             self.scripts.insert(sha1.to_owned(), Arc::from(source));
         }
         let keys = call.keys().iter().map(|key| key.as_bytes());
-        let args = call.args().iter().map(String::as_bytes);
+        let args = call.args().iter().map(Vec::as_slice);
         Ok(lua::run(&mut self.machine, sha1, source, keys, args))
     }
 

@@ -171,7 +171,7 @@ fn eval(call: &Call) -> Vec<Vec<u8>> {
     let head = ["EVAL", call.script().source()].map(|word| word.as_bytes().to_vec());
     let count = call.keys().len().to_string().into_bytes();
     let keys = call.keys().iter().map(|key| key.as_bytes().to_vec());
-    let args = call.args().iter().map(|argument| argument.as_bytes().to_vec());
+    let args = call.args().iter().cloned();
     head.into_iter().chain([count]).chain(keys).chain(args).collect()
 }
 

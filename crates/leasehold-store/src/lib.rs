@@ -12,10 +12,12 @@ pub mod redis;
 #[cfg(any(feature = "redis", feature = "embedded"))]
 mod refusal;
 pub mod runtime;
+mod sharding;
 pub mod store;
 pub mod tokio_runtime;
 pub mod url;
 
 pub use runtime::{Alarm, Runtime};
+pub use sharding::ShardedPubsub;
 pub use store::{Heard, Store, Subscription};
 pub use tokio_runtime::{TokioAlarm, TokioRuntime};

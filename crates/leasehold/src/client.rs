@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use leasehold_proto::engine::{CloseReport, Event, Settings, Settlement};
 use leasehold_proto::{Owner, StoreError};
-use leasehold_store::{Runtime, Store};
+use leasehold_store::{Runtime, ShardedPubsub, Store};
 
 use crate::connect::{connect, start};
 use crate::error::ConnectError;
@@ -42,6 +42,7 @@ pub struct Client {
 #[must_use = "a builder does nothing until it connects"]
 pub struct ClientBuilder {
     settings: Settings,
+    sharded_pubsub: ShardedPubsub,
 }
 
 impl Client {
@@ -172,6 +173,13 @@ impl ClientBuilder {
         self
     }
 
+    /// How wake-ups travel when the server is a node of a cluster (default [`ShardedPubsub::Auto`], as Redisson's): all
+    /// clients that wait for the same locks must use the same. Without a cluster it does not matter.
+    pub const fn sharded_pubsub(mut self, sharded_pubsub: ShardedPubsub) -> Self {
+        self.sharded_pubsub = sharded_pubsub;
+        self
+    }
+
     /// Connects with these settings.
     ///
     /// # Errors
@@ -181,7 +189,7 @@ impl ClientBuilder {
     /// Dropping the future ends the attempt; nothing is left behind.
     pub async fn connect(self, url: &str) -> Result<Client, ConnectError> {
         self.check()?;
-        Ok(Client::new(connect(url, self.settings).await?))
+        Ok(Client::new(connect(url, self.settings, self.sharded_pubsub).await?))
     }
 
     /// Connects to a store of one's own, in a world of one's own: for back ends and simulators, which implement the

@@ -17,7 +17,7 @@ use leasehold_store::redis::{ConnectOptions, Redis, ServerUrl};
 use leasehold_store::tokio_runtime::TokioRuntime;
 use leasehold_store::url::Scheme;
 pub use leasehold_store::url::UrlError;
-use leasehold_store::{Runtime, Store};
+use leasehold_store::{Runtime, ShardedPubsub, Store};
 use tokio::sync::oneshot;
 
 use crate::driver::drive;
@@ -26,13 +26,17 @@ use crate::shared::{Handle, Shared};
 
 /// Connects, and starts the driver.
 #[cfg_attr(
-    not(any(feature = "redis", feature = "embedded")),
+    not(feature = "redis"),
     expect(unused_variables, reason = "without a back end nothing can be connected to")
 )]
-pub(crate) async fn connect(url: &str, settings: Settings) -> Result<Arc<Handle>, ConnectError> {
+pub(crate) async fn connect(
+    url: &str,
+    settings: Settings,
+    sharded_pubsub: ShardedPubsub,
+) -> Result<Arc<Handle>, ConnectError> {
     match Scheme::split(url).map_err(ConnectError::Url)? {
         #[cfg(feature = "redis")]
-        (Scheme::Redis | Scheme::Unix, _) => to_redis(url, settings).await,
+        (Scheme::Redis | Scheme::Unix, _) => to_redis(url, settings, sharded_pubsub).await,
         #[cfg(feature = "embedded")]
         (Scheme::Memory, rest) => to_memory(rest, settings).await,
         #[cfg(not(all(feature = "redis", feature = "embedded")))]
@@ -41,10 +45,14 @@ pub(crate) async fn connect(url: &str, settings: Settings) -> Result<Arc<Handle>
 }
 
 #[cfg(feature = "redis")]
-async fn to_redis(url: &str, settings: Settings) -> Result<Arc<Handle>, ConnectError> {
+async fn to_redis(
+    url: &str,
+    settings: Settings,
+    sharded_pubsub: ShardedPubsub,
+) -> Result<Arc<Handle>, ConnectError> {
     let url = ServerUrl::parse(url).map_err(ConnectError::Url)?;
     let server = url.to_string();
-    let options = ConnectOptions::default().timeout(settings.timeout);
+    let options = ConnectOptions::default().timeout(settings.timeout).sharded_pubsub(sharded_pubsub);
     start(&TokioRuntime, settings, server, async move || Redis::connect(&url, options).await).await
 }
 

@@ -70,6 +70,7 @@ pub use leasehold_proto::{
     Applied, LEASE_MAX, LEASE_MIN, LeaseError, NAME_BYTES_MAX, Name, NameError, Owner, StoreError,
     StoreErrorKind, Verb, WireOwner,
 };
+pub use leasehold_store::ShardedPubsub;
 pub use lock::{IntoName, Lock};
 
 /// The examples of the README, compiled.

@@ -22,6 +22,7 @@ use super::error::Failure;
 use super::eval::{malformed, refusal};
 use super::socket::{Dial, Socket};
 use super::url::ServerUrl;
+use crate::sharding::ShardedPubsub;
 use crate::tokio_runtime::within;
 
 /// How to connect to a server.
@@ -30,11 +31,13 @@ use crate::tokio_runtime::within;
 pub struct ConnectOptions {
     /// How long one attempt to connect may take: name lookup, dialling and login together. Five seconds by default.
     pub timeout: Duration,
+    /// How wake-ups travel in a cluster.
+    pub sharded_pubsub: ShardedPubsub,
 }
 
 impl Default for ConnectOptions {
     fn default() -> Self {
-        Self { timeout: Duration::from_secs(5) }
+        Self { timeout: Duration::from_secs(5), sharded_pubsub: ShardedPubsub::Auto }
     }
 }
 
@@ -43,6 +46,13 @@ impl ConnectOptions {
     #[must_use]
     pub const fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
+        self
+    }
+
+    /// These options with another way for wake-ups in a cluster.
+    #[must_use]
+    pub const fn sharded_pubsub(mut self, sharded_pubsub: ShardedPubsub) -> Self {
+        self.sharded_pubsub = sharded_pubsub;
         self
     }
 }

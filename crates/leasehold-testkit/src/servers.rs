@@ -4,6 +4,7 @@
 //! Called by: tests that need a real server; see [`Proxy`](crate::proxy::Proxy) for faults of the network.
 
 mod binary;
+mod cluster;
 mod monitor;
 mod port;
 mod process;

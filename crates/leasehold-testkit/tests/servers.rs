@@ -43,6 +43,15 @@ fn a_password_is_used_by_the_kit_itself() {
 }
 
 #[test]
+fn a_cluster_serves_all_slots_and_tells_where_they_are() {
+    let cluster = RedisServer::cluster();
+    assert_eq!(cluster.cli(&["SET", "key", "value"]), "OK");
+    let slots = cluster.cli(&["CLUSTER", "SLOTS"]);
+    let first: Vec<_> = slots.lines().take(4).collect();
+    assert_eq!(first, ["0", "16383", "127.0.0.1", &cluster.port().to_string()]);
+}
+
+#[test]
 fn a_killed_server_refuses_and_a_restarted_one_has_lost_its_data() {
     let mut server = RedisServer::start();
     let (port, first) = (server.port(), server.pid());

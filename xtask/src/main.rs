@@ -9,6 +9,7 @@
     reason = "printing what it does, and how long that took, is the job of this program"
 )]
 
+mod interop;
 mod mutants;
 mod server;
 mod shell;
@@ -26,7 +27,7 @@ struct Verb {
     run: fn(&[String]) -> Result<()>,
 }
 
-const VERBS: [Verb; 11] = [
+const VERBS: [Verb; 12] = [
     Verb {
         name: "demo",
         purpose: "show two clients that want one lock, without a server; takes --server, and then a program of yours",
@@ -47,6 +48,11 @@ const VERBS: [Verb; 11] = [
         name: "interleave",
         purpose: "run the library's threads in the orders that a scheduler finds; takes how many",
         run: verb::interleave::run,
+    },
+    Verb {
+        name: "interop",
+        purpose: "run the tests against the real Redisson; takes arguments of the test program; needs Java and Maven",
+        run: verb::interop::run,
     },
     Verb {
         name: "fuzz",

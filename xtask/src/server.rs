@@ -4,7 +4,7 @@
 //! verbs run while it does not compile.)
 //! Called by: the verbs that need a server.
 
-mod install;
+pub(crate) mod install;
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};

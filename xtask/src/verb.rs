@@ -8,6 +8,7 @@ pub(crate) mod demo;
 pub(crate) mod fix;
 pub(crate) mod fuzz;
 pub(crate) mod interleave;
+pub(crate) mod interop;
 pub(crate) mod mutants;
 pub(crate) mod servers;
 pub(crate) mod sim;

@@ -2,7 +2,7 @@
 //!
 //! Invariant: nothing is asked of the user, and nothing is installed without the right to; what cannot be done is an
 //! error that says what to do instead.
-//! Called by: [`ensure_installed`](super::ensure_installed).
+//! Called by: [`ensure_installed`](super::ensure_installed); `interop`, which installs by the same means.
 
 use std::process::{Command, Stdio};
 
@@ -12,7 +12,7 @@ use super::VARIABLE;
 use crate::shell;
 
 /// The programs of a machine; pretended in tests.
-pub(super) trait Machine {
+pub(crate) trait Machine {
     /// What a program prints when it is run quietly and succeeds.
     fn ask(&self, program: &str, arguments: &[&str]) -> Option<String>;
     /// Runs a program, the first of the words, where its output can be seen.
@@ -20,7 +20,7 @@ pub(super) trait Machine {
 }
 
 /// The machine that this program runs on.
-pub(super) struct ThisMachine;
+pub(crate) struct ThisMachine;
 
 impl Machine for ThisMachine {
     fn ask(&self, program: &str, arguments: &[&str]) -> Option<String> {
@@ -110,7 +110,7 @@ pub(super) fn install(machine: &impl Machine) -> Result<()> {
 }
 
 /// What to put before a command to run it as root: nothing, `sudo`, or it cannot be done without a password.
-fn privilege(machine: &impl Machine, needs_root: bool) -> Option<&'static [&'static str]> {
+pub(crate) fn privilege(machine: &impl Machine, needs_root: bool) -> Option<&'static [&'static str]> {
     if !needs_root || machine.ask("id", &["-u"]).is_some_and(|id| id.trim() == "0") {
         Some(&[])
     } else if machine.ask("sudo", &["-n", "true"]).is_some() {
@@ -121,7 +121,7 @@ fn privilege(machine: &impl Machine, needs_root: bool) -> Option<&'static [&'sta
 }
 
 /// The command line of a package manager.
-fn words<'a>(prefix: &[&'a str], program: &'a str, arguments: &[&'a str]) -> Vec<&'a str> {
+pub(crate) fn words<'a>(prefix: &[&'a str], program: &'a str, arguments: &[&'a str]) -> Vec<&'a str> {
     // `env`, because sudo does not pass variables on; without it apt may stop and ask.
     [prefix, &["env", "DEBIAN_FRONTEND=noninteractive", program], arguments].concat()
 }

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use super::{fuzz, interleave, mutants, sim, take_none, test, tidy};
+use super::{fuzz, interleave, interop, mutants, sim, take_none, test, tidy};
 use crate::shell::{Done, Part, cargo, output, root, run as run_command, summary};
 
 /// The oldest Rust that builds this, as the workspace's manifest declares it.
@@ -28,6 +28,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     ];
     // What `cargo x test` runs, and nothing else.
     parts.extend(test::everything());
+    parts.push(Part::if_possible("interop", || interop::if_possible(&[])));
     parts.push(Part::of("documentation", documentation));
     parts.push(Part::of("each feature alone", each_feature));
     parts.push(Part::of("simulation", || sim::run(&[])));

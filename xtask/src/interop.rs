@@ -1,0 +1,133 @@
+//! The Java process that the interop tests drive: what it takes to build it, and building it.
+//!
+//! Invariant: a jar that is returned is newer than everything that it is made of.
+//! Called by: the verb `interop`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::SystemTime;
+
+use anyhow::{Context, Result, bail};
+
+use crate::server::install::{Machine, privilege, words};
+use crate::shell::{root, run};
+
+/// The oldest Java that the project is written for.
+const OLDEST: u32 = 17;
+/// What brings both on Debian and its kin.
+const PACKAGES: [&str; 2] = ["openjdk-17-jdk-headless", "maven"];
+const PROJECT: &str = "interop/redisson";
+const JAR: &str = "target/redisson-peer.jar";
+
+/// What is missing on this machine to build and run the Java process, and how to get it; nothing when all is there.
+pub(crate) fn missing(machine: &impl Machine) -> Option<String> {
+    let compiler = machine.ask("javac", &["-version"]);
+    let version = compiler.as_deref().and_then(major_version);
+    let what = match version {
+        Some(version) if version < OLDEST => format!("the JDK is Java {version}, and {OLDEST} is needed"),
+        None => format!("no JDK is on PATH (javac, {OLDEST} or later)"),
+        Some(_) if machine.ask("java", &["-version"]).is_none() => "no java is on PATH".to_owned(),
+        Some(_) if machine.ask("mvn", &["--version"]).is_none() => "no Maven is on PATH (mvn)".to_owned(),
+        Some(_) => return None,
+    };
+    Some(format!("{what}; on Debian `apt-get install {}` brings all of it", PACKAGES.join(" ")))
+}
+
+/// Installs the packages, where there is apt and the right to use it.
+pub(crate) fn install(machine: &impl Machine) -> Result<()> {
+    if machine.ask("apt-get", &["--version"]).is_none() {
+        bail!("only apt-get is known here to install them");
+    }
+    let Some(prefix) = privilege(machine, true) else { bail!("installing packages needs root") };
+    // A list that is out of date may do; if it does not, the installation says so.
+    if let Err(error) = machine.run(&words(prefix, "apt-get", &["update"])) {
+        println!("going on with the package lists that are here: {error:#}");
+    }
+    let install = [&["install", "-y", "--no-install-recommends"], &PACKAGES[..]].concat();
+    machine.run(&words(prefix, "apt-get", &install))
+}
+
+/// The jar, built first when a source is newer.
+pub(crate) fn jar() -> Result<PathBuf> {
+    let project = root()?.canonicalize()?.join(PROJECT);
+    let jar = project.join(JAR);
+    let built = fs::metadata(&jar).and_then(|jar| jar.modified()).ok();
+    let changed = changed(&project.join("src"))?.max(changed(&project.join("pom.xml"))?);
+    if built.is_none_or(|built| built < changed) {
+        run(Command::new("mvn").args(["-q", "-B", "package"]).current_dir(&project))?;
+    }
+    Ok(jar)
+}
+
+/// When a file, or the latest thing in a folder, was changed.
+fn changed(path: &Path) -> Result<SystemTime> {
+    let mut latest = fs::metadata(path)
+        .and_then(|metadata| metadata.modified())
+        .with_context(|| format!("cannot read {}", path.display()))?;
+    if path.is_dir() {
+        for entry in fs::read_dir(path)? {
+            latest = latest.max(changed(&entry?.path())?);
+        }
+    }
+    Ok(latest)
+}
+
+/// Reads `javac 17.0.15` as 17, and `javac 1.8.0_402` as 8.
+fn major_version(printed: &str) -> Option<u32> {
+    let number = printed.split_whitespace().nth(1)?;
+    let mut parts = number.split(['.', '-', '_']).map(str::parse);
+    match parts.next()?.ok()? {
+        1 => parts.next()?.ok(),
+        major => Some(major),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A machine whose compiler says this, with these other programs.
+    struct Pretended(Option<&'static str>, &'static [&'static str]);
+
+    impl Machine for Pretended {
+        fn ask(&self, program: &str, _arguments: &[&str]) -> Option<String> {
+            match program {
+                "javac" => self.0.map(str::to_owned),
+                "id" => Some("0\n".to_owned()),
+                other => self.1.contains(&other).then(String::new),
+            }
+        }
+
+        fn run(&self, words: &[&str]) -> Result<()> {
+            match words.last() {
+                Some(&"maven") => Ok(()),
+                _ => bail!("no network"),
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_missing_is_named_with_the_packages_that_bring_it() {
+        let said = |compiler, programs| missing(&Pretended(compiler, programs)).unwrap();
+        assert!(said(None, &["java", "mvn"]).contains("no JDK"));
+        assert!(said(Some("javac 11.0.2"), &["java", "mvn"]).contains("Java 11, and 17 is needed"));
+        assert!(said(Some("javac 17.0.15"), &["java"]).contains("no Maven"));
+        assert!(said(None, &[]).contains("apt-get install openjdk-17-jdk-headless maven"));
+        assert_eq!(missing(&Pretended(Some("javac 21"), &["java", "mvn"])), None);
+    }
+
+    #[test]
+    fn packages_are_installed_by_apt_even_if_the_lists_cannot_be_refreshed() {
+        assert!(install(&Pretended(None, &["apt-get"])).is_ok());
+        assert!(install(&Pretended(None, &["dnf"])).unwrap_err().to_string().contains("apt-get"));
+    }
+
+    #[test]
+    fn versions_old_and_new_are_read() {
+        assert_eq!(major_version("javac 17.0.15\n"), Some(17));
+        assert_eq!(major_version("javac 1.8.0_402"), Some(8));
+        assert_eq!(major_version("javac 22-ea"), Some(22));
+        assert_eq!(major_version("usage"), None);
+    }
+}

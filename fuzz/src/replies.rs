@@ -11,8 +11,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use arbitrary::{Result, Unstructured};
-use leasehold_proto::recipe::reentrant::{Reentrant, force_release, inspect};
-use leasehold_proto::{Ask, Call, ClientId, Lease, Name, Recipe, StoreError, WireOwner};
+use leasehold_proto::engine::Subject;
+use leasehold_proto::recipe::reentrant::Reentrant;
+use leasehold_proto::{Ask, Call, ClientId, Lease, LockRecipe, Name, Recipe, StoreError, WireOwner};
 use leasehold_store::Store;
 use leasehold_store::redis::{Address, ConnectOptions, Dial, Redis, ServerUrl, Socket};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
@@ -127,7 +128,9 @@ pub fn replies(data: &[u8]) {
 async fn ask(store: &Redis) {
     let (hear, mut heard) = unbounded_channel();
     let name = Name::new("c").expect("it is a name");
-    let channel = Reentrant.channel(&name).expect("the lock has a channel");
+    let owner = WireOwner::new(ClientId::from_random([3; 16]), 1);
+    let subject = Subject::new(&name, &Reentrant);
+    let channel = Reentrant.channels(&subject, owner).pop().expect("the lock has a channel");
     let subscription = store.subscribe(channel, hear);
     for call in calls(&name) {
         if let Err(error) = in_time("a call", store.run(call, TIMEOUT)).await {
@@ -147,13 +150,14 @@ async fn ask(store: &Redis) {
 fn calls(name: &Name) -> Vec<Call> {
     let lease = Lease::clamped(Duration::from_secs(30));
     let owner = WireOwner::new(ClientId::from_random([3; 16]), 1);
-    let asked = |count| Ask { name, owner, lease, count };
+    let subject = Subject::new(name, &Reentrant);
+    let asked = |count| Ask::new(&subject, owner, lease).count(count);
     vec![
         Reentrant.acquire(&asked(1)),
         Reentrant.renew(&asked(0)),
-        inspect(name, Some(owner)),
+        Reentrant.inspect(name, Some(owner)),
         Reentrant.release(&asked(0)),
-        force_release(name),
+        Reentrant.force_release(name),
     ]
 }
 

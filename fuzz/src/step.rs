@@ -17,7 +17,7 @@ use std::time::Duration;
 use arbitrary::{Result, Unstructured};
 use leasehold_proto::engine::{Event, Id, Request, Settings, Subject, Wait};
 use leasehold_proto::recipe::reentrant::Reentrant;
-use leasehold_proto::{Applied, Lease, Name, Owner, Recipe};
+use leasehold_proto::{Applied, ClientId, Lease, Name, Owner, Recipe, WireOwner};
 
 use server::{any_error, any_reply};
 use watch::Watch;
@@ -120,7 +120,9 @@ fn stranger(u: &mut Unstructured<'_>, watch: &mut Watch) -> Result<()> {
         }
         1 => watch.repeat(u.arbitrary()?),
         kind => {
-            let channel = Reentrant.channel(&a_name(name)).expect("the lock has a channel");
+            let subject = Subject::new(&a_name(name), &Reentrant);
+            let owner = WireOwner::new(ClientId::from_random([3; 16]), 1);
+            let channel = Reentrant.channels(&subject, owner).pop().expect("the lock has a channel");
             let event = if kind == 2 { Event::Listening(channel) } else { Event::Message(channel) };
             watch.bring(event);
         }
@@ -152,17 +154,15 @@ fn request(u: &mut Unstructured<'_>, watch: &Watch) -> Result<Request> {
         1 => Wait::Until(watch.now() + span(u)?),
         _ => Wait::Forever,
     };
+    let (subject, owner) = (Subject::new(&name, &Reentrant), Owner::from_number(u.int_in_range(0..=2)?));
     Ok(Request {
-        subject: Subject { name, recipe: &Reentrant },
-        owner: Owner::from_number(u.int_in_range(0..=2)?),
-        lease: Lease::clamped(span(u)?),
         watchdog: u.arbitrary()?,
         max_renewals: u.arbitrary::<Option<u8>>()?.map(u32::from),
         max_hold: match u.arbitrary()? {
             true => Some(span(u)?.max(leasehold_proto::LEASE_MIN)),
             false => None,
         },
-        wait,
+        ..Request::new(subject, owner, Lease::clamped(span(u)?), wait)
     })
 }
 

@@ -2,18 +2,36 @@
 //!
 //! Invariant: no randomness is drawn; the jitter follows from the seed, so the same engine sleeps the same way twice
 //! and two clients do not sleep alike.
-//! Called by: the engine, after a failed call and before a waiter's next question.
+//! Called by: the engine, after a failed call and before a waiter's next question; spinning locks, by their own bounds.
 
 use std::time::Duration;
 
 const FIRST: Duration = Duration::from_millis(10);
 const LONGEST: Duration = Duration::from_millis(500);
 
+/// Pauses between the questions of somebody whom nothing wakes: doubling from the first to the longest, half of each
+/// of them jitter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Backoff {
+    /// The first pause, at most.
+    pub first: Duration,
+    /// The longest pause, at most.
+    pub longest: Duration,
+}
+
+impl Backoff {
+    /// The pause after this many refusals in a row.
+    #[must_use]
+    pub fn after(&self, refusals: u32, seed: u64) -> Duration {
+        let full = self.first.saturating_mul(1 << refusals.min(16)).min(self.longest);
+        full / 2 + spread(full / 2, seed.wrapping_add(u64::from(refusals)))
+    }
+}
+
 /// The pause after this many failures in a row: doubling from 10 ms to at most 500 ms, of which half is jitter.
 #[must_use]
 pub fn after_failures(failures: u32, seed: u64) -> Duration {
-    let full = FIRST.saturating_mul(1 << failures.min(16)).min(LONGEST);
-    full / 2 + spread(full / 2, seed.wrapping_add(u64::from(failures)))
+    Backoff { first: FIRST, longest: LONGEST }.after(failures, seed)
 }
 
 /// A share of `span` between nothing and all of it, decided by the seed.

@@ -14,9 +14,11 @@
 //! - a *tenure* (`tenure`) is the time in which this client holds a name on the server, over the holds of one owner,
 //!   who may take it again (`reentry`);
 //! - `renewal` keeps tenures alive and ends them by the clock;
-//! - `wakeup` keeps one subscription per name;
-//! - a *parting* (`undo`) takes a wire owner off the server: a release, or an undo that nobody waits for.
+//! - `wakeup` keeps one subscription per channel;
+//! - a *parting* (`undo`) takes a wire owner off the server: a release, or an undo that nobody waits for;
+//! - an *operation* (`operation`) is a call that takes no hold, tried until it is answered.
 
+mod operation;
 mod queue;
 mod reentry;
 mod renewal;
@@ -28,8 +30,10 @@ mod wakeup;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
+use crate::backoff::Backoff;
 use crate::call::{Call, Reply};
 use crate::lease::Lease;
 use crate::moment::Moment;
@@ -38,12 +42,15 @@ use crate::outcome::StoreError;
 use crate::owner::{ClientId, Owner, WireOwner};
 use crate::recipe::Recipe;
 
+use operation::Operation;
 use tenure::Tenure;
 use ticket::Ticket;
-pub use ticket::{AcquireFailure, CloseReport, EnsureFailure, ReleaseFailure, Settlement};
+pub use ticket::{
+    AcquireFailure, CloseReport, EnsureFailure, Grant, OperationFailure, ReleaseFailure, Settlement,
+};
 use timer::{Timer, Timers};
 use undo::Parting;
-use wakeup::Listen;
+use wakeup::Listeners;
 
 /// What a client's engine goes by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -74,6 +81,8 @@ pub struct CallId(u64);
 pub struct Subject {
     /// The name.
     pub name: Name,
+    /// What is locked together with it, all or nothing.
+    pub others: Arc<[Name]>,
     /// The primitive's rules.
     pub recipe: &'static dyn Recipe,
 }
@@ -85,6 +94,10 @@ pub struct Request {
     pub subject: Subject,
     /// For whom.
     pub owner: Owner,
+    /// How many units: permits of a semaphore, 1 of everything else.
+    pub units: u32,
+    /// Whether an owner that holds it already takes it once more; if not, that is an error.
+    pub reenters: bool,
     /// How long the server keeps it without renewal.
     pub lease: Lease,
     /// Whether the watchdog renews it.
@@ -95,6 +108,27 @@ pub struct Request {
     pub max_hold: Option<Duration>,
     /// How long to wait.
     pub wait: Wait,
+    /// The pauses between questions, where nothing wakes a waiter; `None` for wake-ups and the polling interval.
+    pub backoff: Option<Backoff>,
+}
+
+impl Request {
+    /// A watched acquire of one unit, which re-enters and has no bounds.
+    #[must_use]
+    pub const fn new(subject: Subject, owner: Owner, lease: Lease, wait: Wait) -> Self {
+        Self {
+            subject,
+            owner,
+            units: 1,
+            reenters: true,
+            lease,
+            watchdog: true,
+            max_renewals: None,
+            max_hold: None,
+            wait,
+            backoff: None,
+        }
+    }
 }
 
 /// How long a caller is willing to wait.
@@ -135,6 +169,8 @@ pub enum Event {
         /// How much.
         least: Duration,
     },
+    /// A caller wants a call made that takes no hold, and that comes to the same when it is made twice.
+    Perform(Id, Call),
     /// The client ends: release everything and refuse what comes.
     Close(Id),
     /// A call came back.
@@ -197,6 +233,7 @@ enum Purpose {
     Count(WireOwner),
     Renew(WireOwner),
     Part(WireOwner),
+    Perform(Id),
 }
 
 /// The state of one client. See the module's page.
@@ -208,7 +245,8 @@ pub struct Engine {
     last_call: u64,
     tickets: BTreeMap<Id, Ticket>,
     lines: BTreeMap<Subject, VecDeque<Id>>,
-    channels: BTreeMap<Channel, Listen>,
+    listeners: Listeners,
+    operations: BTreeMap<Id, Operation>,
     tenures: BTreeMap<WireOwner, Tenure>,
     holds: BTreeMap<Id, WireOwner>,
     holders: BTreeMap<(Subject, Owner), WireOwner>,
@@ -230,7 +268,8 @@ impl Engine {
             last_call: 0,
             tickets: BTreeMap::new(),
             lines: BTreeMap::new(),
-            channels: BTreeMap::new(),
+            listeners: Listeners::default(),
+            operations: BTreeMap::new(),
             tenures: BTreeMap::new(),
             holds: BTreeMap::new(),
             holders: BTreeMap::new(),
@@ -254,6 +293,7 @@ impl Engine {
             Event::Release { hold, report } => self.release(now, hold, report),
             Event::Keep(hold) => self.keep(now, hold),
             Event::Ensure { id, hold, least } => self.ensure(now, id, hold, least),
+            Event::Perform(id, call) => self.perform(now, id, call),
             Event::Close(id) => self.close(now, id),
             Event::Replied(call, result) => self.replied(now, call, result),
             Event::Listening(channel) => self.listening(now, &channel),
@@ -332,6 +372,7 @@ impl Engine {
             Timer::Count(wire) => self.set_count(now, wire),
             Timer::Part(wire) => self.part(now, wire),
             Timer::Report(wire) => self.report_overdue(now, wire),
+            Timer::Perform(id) => self.perform_again(now, id),
             Timer::Close => self.close_overdue(now),
         }
     }
@@ -342,6 +383,7 @@ impl Engine {
             Some(Purpose::Count(wire)) => self.counted(now, call, wire, result),
             Some(Purpose::Renew(wire)) => self.renewed(now, call, wire, result),
             Some(Purpose::Part(wire)) => self.parted(now, call, wire, result),
+            Some(Purpose::Perform(id)) => self.performed(now, id, result),
             None => {}
         }
     }
@@ -359,10 +401,11 @@ impl Engine {
         id
     }
 
-    /// A wire owner that was never used (promises, rule 1).
-    fn next_owner(&mut self) -> WireOwner {
-        self.last_owner += 1;
-        WireOwner::new(self.client, self.last_owner)
+    /// A wire owner that was never used (promises, rule 1), the first of so many.
+    fn next_owner(&mut self, many: u64) -> WireOwner {
+        let first = self.last_owner + 1;
+        self.last_owner += many;
+        WireOwner::new(self.client, first)
     }
 
     fn tenure_of(&self, hold: Id) -> Option<&Tenure> {
@@ -375,9 +418,21 @@ impl Engine {
 }
 
 impl Subject {
+    /// One name, by these rules.
+    #[must_use]
+    pub fn new(name: &Name, recipe: &'static dyn Recipe) -> Self {
+        Self { name: name.clone(), others: Arc::default(), recipe }
+    }
+
+    /// The same names by other rules.
+    #[must_use]
+    fn by(&self, recipe: &'static dyn Recipe) -> Self {
+        Self { recipe, ..self.clone() }
+    }
+
     /// The order that equality goes by: a name under other rules is another subject.
-    fn order(&self) -> (&Name, &'static str) {
-        (&self.name, self.recipe.kind())
+    fn order(&self) -> (&Name, &'static str, &[Name]) {
+        (&self.name, self.recipe.kind(), &self.others)
     }
 }
 

@@ -23,5 +23,5 @@ pub use moment::Moment;
 pub use name::{Channel, NAME_BYTES_MAX, Name, NameError};
 pub use outcome::{Applied, StoreError, StoreErrorKind, Verb};
 pub use owner::{ClientId, Owner, WireOwner};
-pub use recipe::{Answer, Ask, Recipe, Renewal};
+pub use recipe::{Answer, Ask, LockRecipe, Recipe, Renewal};
 pub use script::Script;

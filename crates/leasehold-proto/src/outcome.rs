@@ -170,7 +170,13 @@ impl StoreError {
     /// The same failure for somebody whose own call was not sent.
     #[must_use]
     pub fn not_applied(self) -> Self {
-        Self { applied: Applied::No, ..self }
+        self.with_applied(Applied::No)
+    }
+
+    /// The same failure for somebody who knows more of whether anything was applied.
+    #[must_use]
+    pub fn with_applied(self, applied: Applied) -> Self {
+        Self { applied, ..self }
     }
 
     /// The same failure with the error that it came from.

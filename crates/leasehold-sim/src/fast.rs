@@ -17,7 +17,8 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use leasehold::Client;
 use leasehold_proto::Name;
-use leasehold_proto::recipe::reentrant;
+use leasehold_proto::recipe::LockRecipe;
+use leasehold_proto::recipe::reentrant::Reentrant;
 use leasehold_store::embedded::{Condition, Frame};
 use tokio::sync::Notify;
 
@@ -129,7 +130,7 @@ impl World {
             Kind::Delete => net.with_server(|server, now| server.delete(now, &fault.name)),
             Kind::ForceRelease => {
                 let name = Name::new(&fault.name).expect("a plan's names are names");
-                net.operate(&Work::Call(reentrant::force_release(&name)));
+                net.operate(&Work::Call(Reentrant.force_release(&name)));
             }
             Kind::ClockForward | Kind::Pause | Kind::Starve | Kind::Crash => self.hit(&fault),
             Kind::ForgetScripts => {}

@@ -13,7 +13,8 @@ use leasehold_store::{Runtime, ShardedPubsub, Store};
 
 use crate::connect::{connect, start};
 use crate::error::ConnectError;
-use crate::lock::{IntoName, Lock};
+use crate::lock::{Lock, Reentrant};
+use crate::name::IntoName;
 use crate::shared::{Forked, Handle};
 use crate::ticket::Ticket;
 
@@ -116,7 +117,7 @@ impl Client {
     /// ```
     #[must_use]
     pub fn lock(&self, name: impl IntoName) -> Lock {
-        Lock::new(&self.handle, name.into_name())
+        Lock::new(&self.handle, name.into_name(), Reentrant)
     }
 
     /// An owner that nobody else has, for [`Lock::owned_by`].

@@ -8,7 +8,7 @@ use std::io;
 use std::time::Duration;
 
 use leasehold_proto::engine::{AcquireFailure, EnsureFailure, LostReason, ReleaseFailure};
-use leasehold_proto::{LEASE_MIN, LeaseError, NameError, StoreError};
+use leasehold_proto::{LEASE_MIN, LeaseError, NameError, StoreError, StoreErrorKind};
 
 pub use crate::connect::UrlError;
 use crate::shared::Forked;
@@ -80,6 +80,25 @@ pub enum AcquireError {
     /// key behind: look who wrote it, or free it with [`Lock::force_unlock`](crate::Lock::force_unlock).
     #[error("not acquired: the key has no expiry and would block for ever, it was left as it is")]
     NoExpiry,
+    /// The owner holds the lock already, and this one is not to be taken twice. Its hold is as it was.
+    #[error("not acquired: the owner holds it already")]
+    AlreadyHeld,
+    /// Whoever waited would wait for ever: for a hold of its own, or for somebody who waits for it. Nothing was changed.
+    #[error("not acquired: waiting for it would never end, its holder would have to wait for this caller")]
+    Deadlock,
+    /// Another kind of object has this name, which was left as it is.
+    #[error("not acquired: the name belongs to another kind of object, which was left as it is")]
+    OtherKind(#[source] StoreError),
+    /// The server has been up for less than the longest lease, so it may have forgotten holds; its word does not count
+    /// yet.
+    #[error("not acquired: the server came up too recently, its word counts in {remaining:?}")]
+    Young {
+        /// For how much longer.
+        remaining: Duration,
+    },
+    /// What was waited for was deleted.
+    #[error("it was deleted")]
+    Deleted,
     /// Grants arrived when their lease had nothing left to trust; they were given back.
     #[error("not acquired: the lease of {lease:?} was over when its grant arrived after {took:?}")]
     LeaseTooShort {
@@ -211,9 +230,16 @@ impl AcquireError {
         Some(match failure {
             AcquireFailure::Contended => return None,
             AcquireFailure::Lost(reason) => Self::Lost { reason },
+            AcquireFailure::Failed(source) if source.kind == StoreErrorKind::WrongType => {
+                Self::OtherKind(source)
+            }
             AcquireFailure::Failed(source) => Self::Store(source),
             AcquireFailure::Unknown { free_within, error } => Self::Unknown { free_within, source: error },
             AcquireFailure::NoExpiry => Self::NoExpiry,
+            AcquireFailure::AlreadyHeld => Self::AlreadyHeld,
+            AcquireFailure::Deadlock => Self::Deadlock,
+            AcquireFailure::Deleted => Self::Deleted,
+            AcquireFailure::Young { remaining } => Self::Young { remaining },
             AcquireFailure::LeaseTooShort { lease, took } => {
                 Self::LeaseTooShort { lease: lease.duration(), took }
             }

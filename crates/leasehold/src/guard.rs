@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use leasehold_proto::engine::{Event, Id, LostReason, Settlement};
+use leasehold_proto::engine::{Event, Grant, Id, LostReason, Settlement};
 use leasehold_proto::{Engine, Name, WireOwner};
 
 use crate::error::{EnsureError, ReleaseError};
@@ -33,7 +33,7 @@ pub struct Guard {
     handle: Arc<Handle>,
     hold: Id,
     name: Name,
-    wire_owner: WireOwner,
+    grant: Grant,
     spent: bool,
 }
 
@@ -48,8 +48,8 @@ pub enum Released {
 
 impl Guard {
     /// Of a hold that was just claimed.
-    pub(crate) fn new(handle: &Arc<Handle>, hold: Id, name: Name, wire_owner: WireOwner) -> Self {
-        Self { handle: Arc::clone(handle), hold, name, wire_owner, spent: false }
+    pub(crate) fn new(handle: &Arc<Handle>, hold: Id, name: Name, grant: Grant) -> Self {
+        Self { handle: Arc::clone(handle), hold, name, grant, spent: false }
     }
 
     /// Whether the hold may be trusted now, by the clock. Costs no round trip.
@@ -189,7 +189,18 @@ impl Guard {
     /// What stands on the server for this hold: the field of the lock's hash.
     #[must_use]
     pub const fn wire_owner(&self) -> WireOwner {
-        self.wire_owner
+        self.grant.wire
+    }
+
+    /// The fencing token, of the kinds that have them.
+    pub(crate) const fn token(&self) -> Option<u64> {
+        self.grant.token
+    }
+}
+
+impl AsRef<Self> for Guard {
+    fn as_ref(&self) -> &Self {
+        self
     }
 }
 
@@ -220,7 +231,7 @@ impl fmt::Debug for Guard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Guard")
             .field("name", &self.name)
-            .field("owner", &self.wire_owner)
+            .field("owner", &self.grant.wire)
             .finish_non_exhaustive()
     }
 }

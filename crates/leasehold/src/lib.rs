@@ -58,8 +58,10 @@ mod guard;
 #[cfg(all(test, shuttle))]
 mod interleavings;
 mod lock;
+mod name;
 mod shared;
 mod sync;
+mod terms;
 mod ticket;
 
 pub use client::{Client, ClientBuilder};
@@ -71,7 +73,8 @@ pub use leasehold_proto::{
     StoreErrorKind, Verb, WireOwner,
 };
 pub use leasehold_store::ShardedPubsub;
-pub use lock::{IntoName, Lock};
+pub use lock::{HoldGuard, Kind, Lock, Reentrant};
+pub use name::IntoName;
 
 /// The examples of the README, compiled.
 #[cfg(doctest)]

@@ -25,6 +25,7 @@ use leasehold_proto::engine::{Action, CallId, Event, Id, Settlement};
 use leasehold_proto::{Applied, Call, ClientId, Engine, Moment, Reply, StoreError, StoreErrorKind};
 use tokio::sync::{Notify, oneshot};
 
+use crate::error::InspectError;
 use crate::sync::{AtomicU64, Mutex, MutexGuard, gap};
 
 /// Something for the driver to carry out.
@@ -230,7 +231,7 @@ impl Shared {
     }
 
     /// Asks the server something that the engine has no part in.
-    pub(crate) async fn look(&self, call: Call) -> Result<Option<Result<Reply, StoreError>>, Forked> {
+    async fn look(&self, call: Call) -> Result<Option<Result<Reply, StoreError>>, Forked> {
         let (tell, mut told) = oneshot::channel();
         {
             let mut state = self.enter()?;
@@ -245,6 +246,18 @@ impl Shared {
             Err(forked) => Poll::Ready(Err(forked)),
         })
         .await
+    }
+
+    /// Asks the server something, and reads its reply.
+    pub(crate) async fn ask<T>(
+        &self,
+        call: Call,
+        read: impl FnOnce(&Reply) -> Option<T>,
+    ) -> Result<T, InspectError> {
+        let (verb, key) = (call.verb(), call.subject());
+        let reply = self.look(call).await?.ok_or(InspectError::Closed)??;
+        read(&reply)
+            .ok_or_else(|| StoreError::new(StoreErrorKind::Malformed, verb, key, Applied::Unknown).into())
     }
 
     /// For the driver, before it sleeps: what to do now, and until when to sleep; `None` when the client has ended.

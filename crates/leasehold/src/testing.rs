@@ -55,7 +55,7 @@ use self::world::World;
 use crate::client::{Client, ClientBuilder};
 use crate::connect::{self, Embedded, Frame};
 use crate::error::ConnectError;
-use crate::lock::IntoName;
+use crate::name::IntoName;
 use crate::shared::Handle;
 
 /// What the server's clock says when it begins, in unix milliseconds: the year 2026.

@@ -10,8 +10,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use leasehold::{Client, Name, Released, WireOwner};
-use leasehold_proto::recipe::reentrant::{Reentrant, force_release, inspect};
-use leasehold_proto::{Ask, Call, ClientId, Lease, Recipe};
+use leasehold_proto::engine::Subject;
+use leasehold_proto::recipe::reentrant::Reentrant;
+use leasehold_proto::{Ask, Call, ClientId, Lease, LockRecipe, Recipe};
 use leasehold_testkit::servers::{self, RedisServer};
 
 mod support;
@@ -27,7 +28,7 @@ fn run(server: &impl Told, call: &Call) -> String {
     let keys = call.keys().len().to_string();
     let mut command = vec!["EVAL", call.script().source(), &keys];
     command.extend(call.keys().iter().map(|key| &**key));
-    command.extend(call.args().iter().map(String::as_str));
+    command.extend(call.args().iter().map(|arg| std::str::from_utf8(arg).expect("text")));
     server.cli(&command)
 }
 
@@ -38,7 +39,7 @@ fn owner(number: u64) -> WireOwner {
 
 /// What a script is asked, for the lock `lk`.
 struct Asked {
-    name: Name,
+    subject: Subject,
     owner: WireOwner,
     lease: Lease,
 }
@@ -46,14 +47,14 @@ struct Asked {
 impl Asked {
     fn by(number: u64) -> Self {
         Self {
-            name: Name::new("lk").unwrap(),
+            subject: Subject::new(&Name::new("lk").unwrap(), &Reentrant),
             owner: owner(number),
             lease: Lease::new(Duration::from_secs(30)).unwrap(),
         }
     }
 
     fn ask(&self, count: u32) -> Ask<'_> {
-        Ask { name: &self.name, owner: self.owner, lease: self.lease, count }
+        Ask::new(&self.subject, self.owner, self.lease).count(count)
     }
 
     fn acquire(&self, server: &impl Told) -> String {
@@ -128,7 +129,7 @@ fn the_plain_vector_of_the_protocol_page_holds(server: Place) {
     assert_eq!(heard.message(), "0", "the first message: nothing was published before");
 
     assert_eq!(one.release(&server, 0), "", "nil: not its holder");
-    assert_eq!(run(&server, &force_release(&one.name)), "0");
+    assert_eq!(run(&server, &Reentrant.force_release(&one.subject.name)), "0");
     tell(&server, &["PUBLISH", CHANNEL, "marker"]);
     assert_eq!(heard.message(), "marker", "nothing was published since");
     assert_eq!(support::keys(&server), 0, "no helper keys");
@@ -240,19 +241,19 @@ fn a_force_release_tells_the_waiters_whatever_the_count(server: Place) {
     one.acquire(&server);
     one.enter(&server, 7);
     let mut heard = Subscriber::start(&server, CHANNEL);
-    assert_eq!(run(&server, &force_release(&one.name)), "1");
+    assert_eq!(run(&server, &Reentrant.force_release(&one.subject.name)), "1");
     assert_eq!(heard.message(), "0");
     assert!(is_free(&server, "lk"));
 }
 
 fn an_inspection_changes_nothing(server: Place) {
     let one = Asked::by(1);
-    assert_eq!(run(&server, &inspect(&one.name, None)), "-2\n0");
+    assert_eq!(run(&server, &Reentrant.inspect(&one.subject.name, None)), "-2\n0");
     one.acquire(&server);
     one.enter(&server, 3);
-    let seen = run(&server, &inspect(&one.name, Some(one.owner)));
+    let seen = run(&server, &Reentrant.inspect(&one.subject.name, Some(one.owner)));
     assert!(seen.ends_with("\n3"), "{seen}");
-    assert!(run(&server, &inspect(&one.name, Some(owner(2)))).ends_with("\n0"));
+    assert!(run(&server, &Reentrant.inspect(&one.subject.name, Some(owner(2)))).ends_with("\n0"));
     assert_eq!(fields(&server, "lk"), held_by(1, 3));
 }
 

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use leasehold_proto::engine::{Action, CallId, Event, Id, Request, Settings, Settlement};
+use leasehold_proto::engine::{Action, CallId, Event, Grant, Id, Request, Settings, Settlement};
 use leasehold_proto::{Call, Channel, ClientId, Engine, Moment, Owner, Reply, StoreError, Verb, WireOwner};
 
 use super::server::Server;
@@ -268,7 +268,7 @@ impl Watch {
         let waiting = self.waiting.remove(&id).expect("an outcome is told once, and only to who waits");
         assert!(woken || waiting.news, "{id:?} has an outcome, {settlement:?}, and was not woken for it");
         match (waiting.kind, settlement) {
-            (Kind::Acquire(name, owner), Settlement::Acquired(Ok(wire))) => {
+            (Kind::Acquire(name, owner), Settlement::Acquired(Ok(Grant { wire, .. }))) => {
                 let can_be_trusted = self.engine.is_held(id, self.now) || self.now == Moment::NEVER;
                 assert!(can_be_trusted, "a hold that was just claimed is lost");
                 self.held.insert(id, Held { name, owner, wire });

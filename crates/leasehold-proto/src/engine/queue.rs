@@ -1,8 +1,8 @@
 //! The line of local waiters of one name, and the questions that its head asks the store.
 //!
-//! Invariant: of the waiters in a line only the head asks, with at most one question on its way. Unless this client
-//! itself holds the name, it sleeps only after it has asked; once it listens it asks again, and never sleeps longer than
-//! the polling interval.
+//! Invariant: of the waiters in a line only the head asks, or each for itself where the server keeps the order, with at
+//! most one question apiece on its way. Unless this client itself holds the name exclusively, a waiter sleeps only after
+//! it has asked; once it listens it asks again, and never sleeps longer than the polling interval.
 //! Called by: the engine's step.
 //!
 //! # How it works
@@ -15,14 +15,15 @@ use std::time::Duration;
 use super::ticket::{AcquireFailure, Acquiring, Settlement, Stage, Ticket};
 use super::timer::Timer;
 use super::undo::{Cause, Leaving};
-use super::{CallId, Engine, Id, Purpose, Request, Subject, Wait};
+use super::wakeup::Listener;
+use super::{CallId, Engine, Grant, Id, Purpose, Request, Subject, Wait};
 use crate::backoff;
 use crate::call::Reply;
 use crate::lease::Lease;
 use crate::moment::Moment;
 use crate::outcome::{Applied, StoreError, StoreErrorKind, Verb};
 use crate::owner::WireOwner;
-use crate::recipe::{Answer, Ask};
+use crate::recipe::{Answer, Ask, Holding, Line, Standing};
 
 /// What a waiter knows of its own questions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -38,6 +39,10 @@ pub(super) struct Asking {
     /// Since when, and how often, the store has failed without an answer in between.
     failing_since: Option<Moment>,
     failures: u32,
+    /// How often in a row it was refused.
+    refusals: u32,
+    /// It was refused under its present wire owner, where that leaves it in a queue on the server.
+    queued: bool,
     /// What the last answer was.
     last: Option<Last>,
 }
@@ -57,8 +62,11 @@ pub(super) struct Question {
     wire: WireOwner,
     lease: Lease,
     sent_at: Moment,
+    units: u32,
     /// An earlier question of the same owner has an unknown outcome.
     doubtful: bool,
+    /// Somebody who is refused stands in a queue on the server.
+    queues: bool,
 }
 
 impl Asking {
@@ -78,7 +86,7 @@ impl Asking {
             None if self.wire.is_none() => return AcquireFailure::Contended,
             None => request.subject.timed_out(Verb::Acquire),
         };
-        let asking_until = self.call.map(|_| request.first_lease().gone_by(arrives_by));
+        let asking_until = self.call.map(|_| request.subject.gone_by(request.first_lease(), arrives_by));
         match self.unknown_until.max(asking_until) {
             Some(until) => AcquireFailure::Unknown { free_within: until.since(now), error },
             None => AcquireFailure::Failed(error),
@@ -101,20 +109,34 @@ impl Engine {
         if let Wait::Until(deadline) = request.wait {
             self.timers.set(Timer::Deadline(id), deadline);
         }
-        let holder = self.holders.get(&(request.subject.clone(), request.owner)).copied();
-        let (subject, once) = (request.subject.clone(), request.wait == Wait::Once);
+        let holder = self.holder(&request.subject, request.owner);
+        let deadlock = self.would_wait_for_itself(&request);
+        let (subject, once, reenters) =
+            (request.subject.clone(), request.wait == Wait::Once, request.reenters);
         let stage = Stage::Waiting(Asking::default());
         self.tickets.insert(id, Ticket::Acquire(Box::new(Acquiring { request, stage })));
-        if let Some(wire) = holder {
-            self.enter(now, id, wire);
-        } else if once {
-            self.ask(now, id);
-        } else {
-            let line = self.lines.entry(subject.clone()).or_default();
-            line.push_back(id);
-            if line.len() == 1 {
-                self.ask_unless_held_here(now, &subject);
-            }
+        match holder {
+            Some(_) if !reenters => self.fail(now, id, AcquireFailure::AlreadyHeld),
+            Some(wire) => self.enter(now, id, wire),
+            None if deadlock => self.fail(now, id, AcquireFailure::Deadlock),
+            None if once => self.ask(now, id),
+            None => self.stand_in_line(now, id, &subject),
+        }
+    }
+
+    /// Whether the same owner holds what keeps it from ever being granted.
+    fn would_wait_for_itself(&self, request: &Request) -> bool {
+        let held = request.subject.recipe.blocked_by();
+        held.is_some_and(|recipe| self.holder(&request.subject.by(recipe), request.owner).is_some())
+    }
+
+    fn stand_in_line(&mut self, now: Moment, id: Id, subject: &Subject) {
+        let line = self.lines.entry(subject.clone()).or_default();
+        line.push_back(id);
+        match subject.recipe.manner().line {
+            Line::Each => self.ask(now, id),
+            Line::Head if line.len() == 1 => self.ask_unless_held_here(now, subject),
+            Line::Head => {}
         }
     }
 
@@ -123,7 +145,8 @@ impl Engine {
         let Some(&head) = self.lines.get(subject).and_then(|line| line.front()) else {
             return;
         };
-        match self.held_here_for(subject, now) {
+        let exclusive = subject.recipe.manner().exclusive;
+        match self.held_here_for(subject, now).filter(|_| exclusive) {
             Some(remaining) => self.sleep(now, head, remaining),
             None => self.ask(now, head),
         }
@@ -137,15 +160,22 @@ impl Engine {
             return;
         }
         let (known, doubtful) = (asking.wire, asking.unknown_until.is_some());
-        let wire = known.unwrap_or_else(|| self.next_owner());
+        let refused = asking.last == Some(Last::Refused);
         let Some(Ticket::Acquire(acquiring)) = self.tickets.get(&id) else {
             return;
         };
-        let (subject, lease) = (acquiring.request.subject.clone(), acquiring.request.first_lease());
-        let call = subject.recipe.acquire(&Ask { name: &subject.name, owner: wire, lease, count: 1 });
+        let Request { subject, owner, units, wait, .. } = &acquiring.request;
+        let (subject, owner, units, once) = (subject.clone(), *owner, *units, *wait == Wait::Once);
+        let lease = acquiring.request.first_lease();
+        let wire = known.unwrap_or_else(|| self.next_owner(subject.recipe.owners(units)));
+        let standing = Standing { once, refused, granted: false };
+        let beside = subject.recipe.beside().and_then(|recipe| self.holder(&subject.by(recipe), owner));
+        let ask = Ask { standing, beside, ..Ask::new(&subject, wire, lease).units(units) };
+        let call = subject.recipe.acquire(&ask);
+        let queues = subject.recipe.manner().queued && !once;
         self.timers.clear(Timer::Ask(id));
-        let call =
-            self.run(call, Purpose::Ask(Question { id, subject, wire, lease, sent_at: now, doubtful }));
+        let question = Question { id, subject, wire, lease, sent_at: now, units, doubtful, queues };
+        let call = self.run(call, Purpose::Ask(question));
         if let Some(asking) = self.asking(id) {
             asking.wire = Some(wire);
             asking.call = Some(call);
@@ -161,7 +191,9 @@ impl Engine {
         question: Question,
         result: Result<Reply, StoreError>,
     ) {
-        let answer = result.map_err(surely_untouched).and_then(|reply| question.subject.read(&reply));
+        let subject = &question.subject;
+        let answer =
+            result.map_err(|error| subject.surely_untouched(error)).and_then(|reply| subject.read(&reply));
         let waits = self.asking(question.id).is_some_and(|asking| asking.call == Some(call));
         if !waits {
             return self.answered_nobody(now, &question, &answer);
@@ -170,9 +202,15 @@ impl Engine {
             asking.call = None;
         }
         match answer {
-            Ok(Answer::Granted) => self.granted(now, &question),
+            Ok(Answer::Granted { token }) => self.granted(now, &question, token),
             Ok(Answer::Refused { remaining }) => self.refused(now, &question, remaining),
             Ok(Answer::NoExpiry) => self.fail(now, question.id, AcquireFailure::NoExpiry),
+            Ok(Answer::Deadlock) => self.fail(now, question.id, AcquireFailure::Deadlock),
+            Ok(Answer::Deleted) => self.fail(now, question.id, AcquireFailure::Deleted),
+            Ok(Answer::Young { remaining }) if self.is_once(question.id) => {
+                self.fail(now, question.id, AcquireFailure::Young { remaining });
+            }
+            Ok(Answer::Young { remaining }) => self.refused(now, &question, remaining),
             Err(error) => self.unanswered(now, &question, error),
         }
     }
@@ -180,29 +218,45 @@ impl Engine {
     /// Nobody waits for it any more: what it may have taken is given back.
     fn answered_nobody(&mut self, now: Moment, question: &Question, answer: &Result<Answer, StoreError>) {
         let cause = match answer {
-            Ok(Answer::Granted) => Cause::UnseenGrant,
+            Ok(_) if question.subject.recipe.manner().holding == Holding::Nothing => return,
+            Ok(Answer::Granted { .. }) => Cause::UnseenGrant,
             Err(error) if error.applied == Applied::Unknown => Cause::UnknownAcquire,
             Ok(_) | Err(_) if question.doubtful => Cause::UnknownAcquire,
+            Ok(_) | Err(_) if question.queues => Cause::UnseenGrant,
             Ok(_) | Err(_) => return,
         };
-        self.begin_parting(now, question.wire, &question.subject, Leaving::undo(now, question.lease, cause));
+        self.begin_parting(now, question.wire, &question.subject, question.undo(now, cause));
     }
 
-    fn granted(&mut self, now: Moment, question: &Question) {
-        if now < question.lease.valid_until(question.sent_at) {
-            self.begin_tenure(now, question.id, question.wire, question.lease, question.sent_at);
-            return;
+    fn granted(&mut self, now: Moment, question: &Question, token: Option<u64>) {
+        let Question { id, subject, wire, .. } = question;
+        let grant = Grant { wire: *wire, token };
+        match subject.recipe.manner().holding {
+            Holding::Nothing => return self.happened(now, *id, grant, subject),
+            Holding::Leased if now >= question.lease.valid_until(question.sent_at) => {}
+            Holding::Leased | Holding::Unending => {
+                return self.begin_tenure(now, *id, grant, question.lease, question.sent_at);
+            }
         }
         // Nothing is left to trust. The owner is burnt; the next question has another.
-        let undo = Leaving::undo(now, question.lease, Cause::UnseenGrant);
-        self.begin_parting(now, question.wire, &question.subject, undo);
+        self.begin_parting(now, *wire, subject, question.undo(now, Cause::UnseenGrant));
         let took = now.since(question.sent_at);
-        if let Some(asking) = self.asking(question.id) {
+        self.unlisten(&Listener::One(*id));
+        if let Some(asking) = self.asking(*id) {
             asking.wire = None;
             asking.unknown_until = None;
+            asking.queued = false;
             asking.last = Some(Last::TooLate(took));
         }
         self.ask_later(now, question);
+    }
+
+    /// What was waited for has happened; nothing is held.
+    fn happened(&mut self, now: Moment, id: Id, grant: Grant, subject: &Subject) {
+        self.timers.clear(Timer::Ask(id));
+        self.timers.clear(Timer::Deadline(id));
+        self.settle(id, Settlement::Acquired(Ok(grant)));
+        self.step_out(now, id, subject);
     }
 
     fn refused(&mut self, now: Moment, question: &Question, remaining: Duration) {
@@ -212,6 +266,8 @@ impl Engine {
         asking.last = Some(Last::Refused);
         asking.failing_since = None;
         asking.failures = 0;
+        asking.refusals = asking.refusals.saturating_add(1);
+        asking.queued = question.queues;
         let again = asking.again;
         if self.is_once(question.id) {
             return self.fail(now, question.id, AcquireFailure::Contended);
@@ -223,7 +279,7 @@ impl Engine {
     }
 
     fn unanswered(&mut self, now: Moment, question: &Question, error: StoreError) {
-        let gone_by = question.lease.gone_by(now);
+        let gone_by = question.subject.gone_by(question.lease, now);
         let Some(asking) = self.asking(question.id) else {
             return;
         };
@@ -264,7 +320,7 @@ impl Engine {
         let line = self.lines.get(subject).cloned().unwrap_or_default();
         let verdicts: Vec<AcquireFailure> = line.iter().map(|id| self.verdict(now, *id)).collect();
         self.lines.remove(subject);
-        self.unlisten(subject);
+        self.unlisten(&Listener::Line(subject.clone()));
         for (id, verdict) in line.into_iter().zip(verdicts) {
             self.fail(now, id, verdict);
         }
@@ -291,14 +347,26 @@ impl Engine {
     /// Sleeps until woken, until the present hold should have ended, or for the polling interval.
     fn sleep(&mut self, now: Moment, id: Id, remaining: Duration) {
         let seed = self.last_owner.wrapping_mul(31).wrapping_add(id.0) ^ self.client.seed();
-        let jitter = backoff::spread((remaining / 10).min(Duration::from_millis(20)), seed);
-        let nap =
-            remaining.saturating_add(Duration::from_millis(1) + jitter).min(self.settings.poll_interval);
-        if let Some(Ticket::Acquire(acquiring)) = self.tickets.get(&id) {
-            let subject = acquiring.request.subject.clone();
-            self.listen(&subject);
-            self.timers.set(Timer::Ask(id), now + nap);
-        }
+        let Some((request, asking)) = self.waiting(id) else { return };
+        let nap = match request.backoff {
+            Some(backoff) => backoff.after(asking.refusals.saturating_sub(1), seed),
+            None => {
+                let jitter = backoff::spread((remaining / 10).min(Duration::from_millis(20)), seed);
+                let seen_every = request.subject.recipe.manner().seen_every.unwrap_or(Duration::MAX);
+                let longest = self.settings.poll_interval.min(seen_every);
+                remaining.saturating_add(Duration::from_millis(1) + jitter).min(longest)
+            }
+        };
+        let subject = request.subject.clone();
+        let (listener, wire) = match subject.recipe.manner().line {
+            Line::Head => (Listener::Line(subject.clone()), asking.wire),
+            Line::Each => (Listener::One(id), asking.wire),
+        };
+        self.timers.set(Timer::Ask(id), now + nap);
+        // Nobody can have been refused without having asked, as somebody; who sleeps while this client holds the name
+        // listens for nobody yet.
+        let wire = wire.unwrap_or_else(|| WireOwner::new(self.client, 0));
+        self.listen(listener, subject.recipe.channels(&subject, wire));
     }
 
     /// Takes a waiter out of its line, undoes what it may have taken, and lets the next one ask.
@@ -308,16 +376,24 @@ impl Engine {
         self.step_out(now, id, &request.subject);
     }
 
-    /// Takes back what a waiter's earlier questions may have taken. A question on its way does that when it is answered.
-    pub(super) fn undo_asked(&mut self, now: Moment, request: &Request, asking: &Asking) {
-        if let (Some(wire), Some(_), None) = (asking.wire, asking.unknown_until, asking.call) {
-            let undo = Leaving::undo(now, request.first_lease(), Cause::UnknownAcquire);
+    /// Takes back what a waiter's earlier questions may have taken, and its place in a queue on the server. A question
+    /// on its way does that when it is answered.
+    fn undo_asked(&mut self, now: Moment, request: &Request, asking: &Asking) {
+        let cause = match asking.unknown_until {
+            Some(_) => Cause::UnknownAcquire,
+            None if asking.queued => Cause::UnseenGrant,
+            None => return,
+        };
+        if let (Some(wire), None) = (asking.wire, asking.call) {
+            let gone_by = request.subject.gone_by(request.first_lease(), now);
+            let undo = Leaving::undo(request.first_lease(), request.units, gone_by, cause);
             self.begin_parting(now, wire, &request.subject, undo);
         }
     }
 
     /// Takes an id out of a line; when it was the head the next one asks.
     pub(super) fn step_out(&mut self, now: Moment, id: Id, subject: &Subject) {
+        self.unlisten(&Listener::One(id));
         let Some(line) = self.lines.get_mut(subject) else {
             return;
         };
@@ -325,8 +401,8 @@ impl Engine {
         line.retain(|waiter| *waiter != id);
         if line.is_empty() {
             self.lines.remove(subject);
-            self.unlisten(subject);
-        } else if was_head {
+            self.unlisten(&Listener::Line(subject.clone()));
+        } else if was_head && subject.recipe.manner().line == Line::Head {
             self.ask_unless_held_here(now, subject);
         }
     }
@@ -357,9 +433,11 @@ impl Engine {
     }
 }
 
-/// A script looks at its key by a command of the key's type before it writes: a key of another type is as it was.
-fn surely_untouched(error: StoreError) -> StoreError {
-    if error.kind == StoreErrorKind::WrongType { error.not_applied() } else { error }
+impl Question {
+    /// How what it may have taken is given back.
+    fn undo(&self, now: Moment, cause: Cause) -> Leaving {
+        Leaving::undo(self.lease, self.units, self.subject.gone_by(self.lease, now), cause)
+    }
 }
 
 impl AcquireFailure {
@@ -373,6 +451,22 @@ impl AcquireFailure {
 }
 
 impl Subject {
+    /// When a hold has certainly gone if nothing arrived at the server after `now`.
+    pub(super) fn gone_by(&self, lease: Lease, now: Moment) -> Moment {
+        match self.recipe.manner().holding {
+            Holding::Leased => lease.gone_by(now),
+            Holding::Unending => Moment::NEVER,
+            Holding::Nothing => now,
+        }
+    }
+
+    /// A script looks at its key by a command of the key's type before it writes: a key of another type is as it was.
+    /// What only looks changes nothing however it ends.
+    fn surely_untouched(&self, error: StoreError) -> StoreError {
+        let only_looks = self.recipe.manner().holding == Holding::Nothing;
+        if only_looks || error.kind == StoreErrorKind::WrongType { error.not_applied() } else { error }
+    }
+
     /// What an acquire's reply means; a reply that the script cannot give leaves its effect unknown.
     pub(super) fn read(&self, reply: &Reply) -> Result<Answer, StoreError> {
         self.recipe.read_acquire(reply).ok_or_else(|| self.malformed(Verb::Acquire))

@@ -78,7 +78,7 @@ impl Engine {
             return self.settle_count_reports(wire);
         }
         let lease = self.lease_to_enter(tenure, &carries, now);
-        let ask = Ask { name: &tenure.subject.name, owner: wire, lease, count: wanted };
+        let ask = Ask::new(&tenure.subject, wire, lease).count(wanted);
         let recipe = tenure.subject.recipe;
         let call = if carries.is_empty() { recipe.release(&ask) } else { recipe.renew(&ask) };
         let call = self.run(call, Purpose::Count(wire));
@@ -213,7 +213,7 @@ impl Engine {
         let error = tenure.last_error.clone().unwrap_or_else(|| tenure.subject.timed_out(Verb::Acquire));
         if under_way || tenure.on_server.is_none() {
             let arrives_by = self.arrives_by(now, tenure.has_call_on_its_way());
-            AcquireFailure::Unknown { free_within: tenure.longest.gone_by(arrives_by).since(now), error }
+            AcquireFailure::Unknown { free_within: tenure.gone_by(arrives_by).since(now), error }
         } else {
             AcquireFailure::Failed(error.not_applied())
         }

@@ -76,7 +76,7 @@ impl Engine {
             waiting.sent = true;
         }
         let lease = tenure.lease_now(now);
-        let ask = Ask { name: &tenure.subject.name, owner: wire, lease, count: 0 };
+        let ask = Ask::new(&tenure.subject, wire, lease).count(0).units(tenure.units);
         let call = tenure.subject.recipe.renew(&ask);
         let timeout = self.settings.timeout.min((tenure.lease().duration() / 3).max(RENEW_TIMEOUT_MIN));
         let call = self.run_within(call, Purpose::Renew(wire), timeout);

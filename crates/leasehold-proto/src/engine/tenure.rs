@@ -12,16 +12,19 @@ use super::renewal::Renewing;
 use super::ticket::{AcquireFailure, EnsureFailure, Settlement, Ticket};
 use super::timer::Timer;
 use super::undo::{Cause, Leaving, Parting};
-use super::{Engine, Id, LostReason, Request, Subject, Wait};
+use super::{Engine, Grant, Id, LostReason, Request, Subject, Wait};
 use crate::lease::{LEASE_MIN, Lease};
 use crate::moment::Moment;
 use crate::outcome::StoreError;
 use crate::owner::{Owner, WireOwner};
+use crate::recipe::Holding;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Tenure {
     pub(super) subject: Subject,
     pub(super) owner: Owner,
+    pub(super) units: u32,
+    pub(super) token: Option<u64>,
     /// The longest lease that any call has asked for: what the server may still keep when all else is unknown.
     pub(super) longest: Lease,
     pub(super) holds: BTreeMap<Id, Hold>,
@@ -92,6 +95,11 @@ pub(super) struct Ensuring {
 }
 
 impl Tenure {
+    /// When the key has gone if nothing arrives at the server after `arrives_by`.
+    pub(super) fn gone_by(&self, arrives_by: Moment) -> Moment {
+        self.subject.gone_by(self.longest, arrives_by)
+    }
+
     /// For how long it may be trusted.
     pub(super) fn remaining(&self, now: Moment) -> Duration {
         if self.lost.is_some() { Duration::ZERO } else { self.valid_until.since(now) }
@@ -133,21 +141,20 @@ impl Tenure {
 
 impl Engine {
     /// A question was granted in time.
-    pub(super) fn begin_tenure(
-        &mut self,
-        now: Moment,
-        id: Id,
-        wire: WireOwner,
-        lease: Lease,
-        sent_at: Moment,
-    ) {
+    pub(super) fn begin_tenure(&mut self, now: Moment, id: Id, grant: Grant, lease: Lease, sent_at: Moment) {
         let Some(Ticket::Acquire(acquiring)) = self.tickets.get(&id) else {
             return;
         };
-        let request = acquiring.request.clone();
+        let (request, wire) = (acquiring.request.clone(), grant.wire);
+        let held_as = request.subject.recipe.held_as().unwrap_or(request.subject.recipe);
+        let subject = request.subject.by(held_as);
+        let unending = held_as.manner().holding == Holding::Unending;
+        let valid_until = if unending { Moment::NEVER } else { lease.valid_until(sent_at) };
         let tenure = Tenure {
-            subject: request.subject.clone(),
+            subject: subject.clone(),
             owner: request.owner,
+            units: request.units,
+            token: grant.token,
             longest: request.lease,
             holds: BTreeMap::from([(id, Hold::new(&request, sent_at))]),
             entering: VecDeque::new(),
@@ -158,7 +165,7 @@ impl Engine {
             last_error: None,
             reports: Vec::new(),
             confirmed_at: sent_at,
-            valid_until: lease.valid_until(sent_at),
+            valid_until,
             expires_at: sent_at + lease.duration(),
             renewing: None,
             renew_failures: 0,
@@ -167,14 +174,21 @@ impl Engine {
             uncertain: false,
             lost: None,
         };
-        self.timers.set(Timer::Expire(wire), tenure.valid_until);
+        self.timers.set(Timer::Expire(wire), valid_until);
         self.tenures.insert(wire, tenure);
         self.holds.insert(id, wire);
-        self.holders.insert((request.subject.clone(), request.owner), wire);
         self.timers.clear(Timer::Ask(id));
         self.grant(now, id, wire);
-        self.enter_from_line(now, &request, wire);
+        if held_as.manner().counted {
+            self.holders.insert((subject, request.owner), wire);
+            self.enter_from_line(now, &request, wire);
+        }
         self.step_out(now, id, &request.subject);
+    }
+
+    /// The wire owner under which this owner holds the subject, unless its holds are not counted together.
+    pub(super) fn holder(&self, subject: &Subject, owner: Owner) -> Option<WireOwner> {
+        self.holders.get(&(subject.clone(), owner)).copied()
     }
 
     pub(super) fn claim_grant(&mut self, now: Moment, id: Id, wire: WireOwner) {
@@ -186,11 +200,14 @@ impl Engine {
             return self.reacquire(now, id, wire);
         }
         self.tickets.remove(&id);
-        if let Some(hold) = self.tenures.get_mut(&wire).and_then(|tenure| tenure.holds.get_mut(&id)) {
+        let tenure = self.tenures.get_mut(&wire);
+        let token = tenure.as_ref().and_then(|tenure| tenure.token);
+        if let Some(hold) = tenure.and_then(|tenure| tenure.holds.get_mut(&id)) {
             hold.claimed = true;
         }
         self.plan_renewal(wire);
-        self.actions.push(super::Action::Settle(id, Settlement::Acquired(Ok(wire))));
+        let grant = Grant { wire, token };
+        self.actions.push(super::Action::Settle(id, Settlement::Acquired(Ok(grant))));
     }
 
     /// Gives back one hold.
@@ -239,9 +256,10 @@ impl Engine {
     /// The last hold is gone: renewal stops here, and only then the release is sent.
     fn end_tenure(&mut self, now: Moment, wire: WireOwner, report: Option<Id>) {
         if let Some(tenure) = self.forget(wire) {
-            let gone_by = tenure.longest.gone_by(self.arrives_by(now, tenure.has_call_on_its_way()));
+            let gone_by = tenure.gone_by(self.arrives_by(now, tenure.has_call_on_its_way()));
+            let (lease, units) = (tenure.longest, tenure.units);
             let reports = tenure.reports.into_iter().chain(report).collect();
-            let leaving = Leaving { lease: tenure.longest, gone_by, cause: Cause::Release, reports };
+            let leaving = Leaving { lease, units, gone_by, cause: Cause::Release, reports };
             self.begin_parting(now, wire, &tenure.subject, leaving);
         }
     }
@@ -289,15 +307,15 @@ impl Engine {
         tenure.lost = Some(reason);
         let on_its_way = tenure.has_call_on_its_way();
         let doubtful = tenure.uncertain || on_its_way;
-        let (subject, lease) = (tenure.subject.clone(), tenure.longest);
+        let (subject, lease, units) = (tenure.subject.clone(), tenure.longest, tenure.units);
         let entering: Vec<Id> = tenure.entering.iter().copied().collect();
         let holds: Vec<Id> = tenure.holds.keys().copied().collect();
         let reports = std::mem::take(&mut tenure.reports);
         let ensuring = std::mem::take(&mut tenure.ensuring);
         self.clear_timers(wire);
         if doubtful || reason == LostReason::Closed {
-            let gone_by = lease.gone_by(self.arrives_by(now, on_its_way));
-            let leaving = Leaving { lease, gone_by, cause: Cause::Release, reports: Vec::new() };
+            let gone_by = subject.gone_by(lease, self.arrives_by(now, on_its_way));
+            let leaving = Leaving { lease, units, gone_by, cause: Cause::Release, reports: Vec::new() };
             self.begin_parting(now, wire, &subject, leaving);
         }
         for id in entering {

@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::queue::Asking;
 use super::timer::Timer;
 use super::{Action, Engine, Id, LostReason, Request, Wait};
+use crate::call::Reply;
 use crate::lease::Lease;
 use crate::moment::Moment;
 use crate::outcome::StoreError;
@@ -24,6 +25,8 @@ pub(super) enum Ticket {
     Acquire(Box<Acquiring>),
     /// A renewal on demand, of this wire owner's hold.
     Ensuring(WireOwner),
+    /// A call without a hold.
+    Performing,
     /// A release or close whose outcome is not known yet.
     Pending,
     /// The outcome, not yet claimed.
@@ -52,14 +55,34 @@ pub(super) enum Stage {
 /// What became of a ticket.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Settlement {
-    /// Of an acquire: what stands on the server for the hold, whose id is the ticket's.
-    Acquired(Result<WireOwner, AcquireFailure>),
+    /// Of an acquire; the hold's id is the ticket's.
+    Acquired(Result<Grant, AcquireFailure>),
     /// Of a release: whether the lock was held until then.
     Released(Result<bool, ReleaseFailure>),
     /// Of a renewal on demand.
     Ensured(Result<(), EnsureFailure>),
+    /// Of a call without a hold.
+    Performed(Result<Reply, OperationFailure>),
     /// Of the client's close.
     Closed(CloseReport),
+}
+
+/// What a granted acquire gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Grant {
+    /// What stands on the server for the hold.
+    pub wire: WireOwner,
+    /// The fencing token, if the primitive has them.
+    pub token: Option<u64>,
+}
+
+/// Why a call without a hold has no reply.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum OperationFailure {
+    /// The store failed; the error says whether the call may have been applied.
+    Failed(StoreError),
+    /// The client is closed.
+    Closed,
 }
 
 /// Why an acquire ended without a hold.
@@ -80,6 +103,17 @@ pub enum AcquireFailure {
     },
     /// The key has no expiry and would block for ever; it was left as it is.
     NoExpiry,
+    /// The owner holds it already, and this acquire does not re-enter.
+    AlreadyHeld,
+    /// Whoever waits would wait for ever: for its own hold, or for somebody who waits for it.
+    Deadlock,
+    /// What was waited for was deleted.
+    Deleted,
+    /// The server has not been up for long enough for its word to count.
+    Young {
+        /// For how much longer.
+        remaining: Duration,
+    },
     /// Every grant arrived when its lease had nothing left to trust; it was given back.
     LeaseTooShort {
         /// The lease.
@@ -145,7 +179,7 @@ impl Engine {
                 Stage::Forfeited(wire) => self.reacquire(now, id, wire),
                 Stage::Waiting(_) | Stage::Entering { .. } => {}
             },
-            Some(Ticket::Ensuring(_) | Ticket::Pending) | None => {}
+            Some(Ticket::Ensuring(_) | Ticket::Performing | Ticket::Pending) | None => {}
         }
     }
 
@@ -154,6 +188,7 @@ impl Engine {
         match self.tickets.remove(&id) {
             Some(Ticket::Acquire(acquiring)) => self.leave(now, id, *acquiring),
             Some(Ticket::Ensuring(wire)) => self.stop_ensuring(id, wire),
+            Some(Ticket::Performing) => self.stop_performing(id),
             Some(Ticket::Pending | Ticket::Settled(_)) | None => {}
         }
     }
@@ -163,7 +198,7 @@ impl Engine {
         let acquiring = match self.tickets.get(&id) {
             Some(Ticket::Acquire(acquiring)) => acquiring,
             Some(Ticket::Ensuring(wire)) => return self.ensure_overdue(now, id, *wire),
-            Some(Ticket::Pending | Ticket::Settled(_)) | None => return,
+            Some(Ticket::Performing | Ticket::Pending | Ticket::Settled(_)) | None => return,
         };
         let failure = match &acquiring.stage {
             Stage::Waiting(_) => self.verdict(now, id),

@@ -16,7 +16,7 @@ use crate::lease::Lease;
 use crate::moment::Moment;
 use crate::outcome::{Applied, StoreError, StoreErrorKind, Verb};
 use crate::owner::WireOwner;
-use crate::recipe::Ask;
+use crate::recipe::{Ask, Standing};
 
 /// The pause between attempts that are not expected to succeed soon.
 const SLOW: Duration = Duration::from_secs(2);
@@ -27,6 +27,7 @@ const AFTER_CLOSE: Duration = Duration::from_secs(30);
 pub(super) struct Parting {
     subject: Subject,
     lease: Lease,
+    units: u32,
     /// When the key is gone even if no release ever arrives.
     gone_by: Moment,
     cause: Cause,
@@ -43,6 +44,7 @@ pub(super) struct Parting {
 /// How a wire owner parts.
 pub(super) struct Leaving {
     pub(super) lease: Lease,
+    pub(super) units: u32,
     /// When the key is gone even if no release ever arrives.
     pub(super) gone_by: Moment,
     pub(super) cause: Cause,
@@ -52,8 +54,8 @@ pub(super) struct Leaving {
 
 impl Leaving {
     /// Of an acquire that nobody waits for, of which nothing is on its way any more.
-    pub(super) fn undo(now: Moment, lease: Lease, cause: Cause) -> Self {
-        Self { lease, gone_by: lease.gone_by(now), cause, reports: Vec::new() }
+    pub(super) const fn undo(lease: Lease, units: u32, gone_by: Moment, cause: Cause) -> Self {
+        Self { lease, units, gone_by, cause, reports: Vec::new() }
     }
 }
 
@@ -62,7 +64,7 @@ impl Leaving {
 pub(super) enum Cause {
     /// A hold ends.
     Release,
-    /// A grant that came too late, or that nobody claimed or waited for.
+    /// A grant that came too late, or that nobody claimed or waited for; a place in a queue that is given up.
     UnseenGrant,
     /// An acquire that may or may not have run, and may still run: only an answer ends its undo.
     UnknownAcquire,
@@ -94,7 +96,7 @@ impl Engine {
         subject: &Subject,
         leaving: Leaving,
     ) {
-        let Leaving { lease, gone_by, cause, reports } = leaving;
+        let Leaving { lease, units, gone_by, cause, reports } = leaving;
         if let Some(parting) = self.partings.get_mut(&wire) {
             parting.gone_by = parting.gone_by.max(gone_by);
             if cause == Cause::UnknownAcquire {
@@ -106,6 +108,7 @@ impl Engine {
             let parting = Parting {
                 subject: subject.clone(),
                 lease,
+                units,
                 gone_by,
                 cause,
                 call: None,
@@ -137,7 +140,10 @@ impl Engine {
         if now >= parting.gone_by && parting.cause != Cause::UnknownAcquire {
             return self.end_parting(now, wire, None);
         }
-        let ask = Ask { name: &parting.subject.name, owner: wire, lease: parting.lease, count: 0 };
+        let granted = parting.cause == Cause::Release;
+        let standing = Standing { granted, ..Standing::default() };
+        let ask = Ask::new(&parting.subject, wire, parting.lease).count(0).units(parting.units);
+        let ask = Ask { standing, ..ask };
         let call = parting.subject.recipe.release(&ask);
         let call = self.run(call, Purpose::Part(wire));
         self.timers.clear(Timer::Part(wire));
@@ -246,6 +252,7 @@ impl Engine {
         for acquire in acquires {
             self.fail(now, acquire, AcquireFailure::Closed);
         }
+        self.end_operations();
         let tenures: Vec<WireOwner> = self.tenures.keys().copied().collect();
         for wire in tenures {
             self.lose(now, wire, LostReason::Closed);

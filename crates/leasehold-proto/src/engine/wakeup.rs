@@ -1,65 +1,76 @@
 //! Subscriptions: one per channel, for as long as somebody waits there.
 //!
-//! Invariant: a wake-up is a hint. It makes the head of a line ask; nothing is concluded from it.
-//! Called by: the engine's step, for messages; the queue, when a waiter goes to sleep or a line is empty.
+//! Invariant: a wake-up is a hint. It makes a waiter ask; nothing is concluded from it.
+//! Called by: the engine's step, for messages; the queue, when a waiter goes to sleep, or its line is empty.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Action, Engine, Subject};
+use super::{Action, Engine, Id, Subject};
 use crate::moment::Moment;
 use crate::name::Channel;
 
-/// Who listens on a channel.
+/// Who listens.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Listener {
+    /// A line, whose head asks.
+    Line(Subject),
+    /// A waiter that asks for itself.
+    One(Id),
+}
+
+/// Who listens where.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Listen {
-    subjects: BTreeSet<Subject>,
+pub(super) struct Listeners {
+    by_channel: BTreeMap<Channel, BTreeSet<Listener>>,
+    by_listener: BTreeMap<Listener, Vec<Channel>>,
 }
 
 impl Engine {
-    /// Subscribes for a line, unless it is subscribed already.
-    pub(super) fn listen(&mut self, subject: &Subject) {
-        if !self.lines.contains_key(subject) {
+    /// Subscribes, unless this listener is subscribed already.
+    pub(super) fn listen(&mut self, listener: Listener, channels: Vec<Channel>) {
+        if channels.is_empty() || self.listeners.by_listener.contains_key(&listener) {
             return;
         }
-        let Some(channel) = subject.recipe.channel(&subject.name) else {
-            return;
-        };
-        let listen = self.channels.entry(channel.clone()).or_default();
-        if listen.subjects.insert(subject.clone()) && listen.subjects.len() == 1 {
-            self.actions.push(Action::Listen(channel));
+        for channel in &channels {
+            let listening = self.listeners.by_channel.entry(channel.clone()).or_default();
+            listening.insert(listener.clone());
+            if listening.len() == 1 {
+                self.actions.push(Action::Listen(channel.clone()));
+            }
+        }
+        self.listeners.by_listener.insert(listener, channels);
+    }
+
+    /// Ends a listener's subscriptions.
+    pub(super) fn unlisten(&mut self, listener: &Listener) {
+        for channel in self.listeners.by_listener.remove(listener).unwrap_or_default() {
+            let Some(listening) = self.listeners.by_channel.get_mut(&channel) else { continue };
+            listening.remove(listener);
+            if listening.is_empty() {
+                self.listeners.by_channel.remove(&channel);
+                self.actions.push(Action::Unlisten(channel));
+            }
         }
     }
 
-    /// Ends a line's subscription.
-    pub(super) fn unlisten(&mut self, subject: &Subject) {
-        let Some(channel) = subject.recipe.channel(&subject.name) else {
-            return;
-        };
-        let Some(listen) = self.channels.get_mut(&channel) else {
-            return;
-        };
-        listen.subjects.remove(subject);
-        if listen.subjects.is_empty() {
-            self.channels.remove(&channel);
-            self.actions.push(Action::Unlisten(channel));
-        }
-    }
-
-    /// A subscription stands, for the first time or again: what was sent before is lost, so the heads ask.
+    /// A subscription stands, for the first time or again: what was sent before is lost, so whoever listens asks.
     pub(super) fn listening(&mut self, now: Moment, channel: &Channel) {
-        for subject in self.subjects_on(channel) {
-            self.ask_unless_held_here(now, &subject);
-        }
+        self.hear(now, channel);
     }
 
     /// Somebody has released.
     pub(super) fn message(&mut self, now: Moment, channel: &Channel) {
-        for subject in self.subjects_on(channel) {
-            self.ask_unless_held_here(now, &subject);
-        }
+        self.hear(now, channel);
     }
 
-    fn subjects_on(&self, channel: &Channel) -> Vec<Subject> {
-        self.channels.get(channel).map(|listen| listen.subjects.iter().cloned().collect()).unwrap_or_default()
+    fn hear(&mut self, now: Moment, channel: &Channel) {
+        let listening: Vec<_> =
+            self.listeners.by_channel.get(channel).into_iter().flatten().cloned().collect();
+        for listener in listening {
+            match listener {
+                Listener::Line(subject) => self.ask_unless_held_here(now, &subject),
+                Listener::One(id) => self.ask(now, id),
+            }
+        }
     }
 }

@@ -5,10 +5,12 @@
 
 use std::time::Duration;
 
-use super::{Answer, Ask, Recipe, Renewal};
+use super::{Answer, Ask, LockRecipe, PUBLISH, Recipe, Renewal};
 use crate::call::{Call, Reply};
+use crate::engine::Subject;
 use crate::name::{Channel, Name};
 use crate::outcome::Verb;
+use crate::owner::WireOwner;
 use crate::script::Script;
 
 static ACQUIRE: Script = Script::new(Verb::Acquire, include_str!("../../scripts/reentrant/acquire.lua"));
@@ -23,38 +25,18 @@ pub static SCRIPTS: [&Script; 5] = [&ACQUIRE, &RENEW, &RELEASE, &FORCE_RELEASE, 
 
 /// The message that says "released" (protocol, section 1.5).
 const RELEASED: &str = "0";
-/// The command that carries it outside a cluster with sharded channels.
-const PUBLISH: &str = "PUBLISH";
 
 /// The reentrant lock's rules.
 #[derive(Clone, Copy, Debug)]
 pub struct Reentrant;
-
-/// What an inspection found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Inspection {
-    /// How long the present hold lasts; `None` when the lock is free.
-    pub remaining: Option<Remaining>,
-    /// How often the owner that was asked about holds it.
-    pub hold_count: u32,
-}
-
-/// How long a hold lasts unless it is renewed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Remaining {
-    /// This long.
-    For(Duration),
-    /// For ever: the key has no expiry, which no lock of the family leaves behind.
-    NoExpiry,
-}
 
 impl Recipe for Reentrant {
     fn kind(&self) -> &'static str {
         "lock"
     }
 
-    fn channel(&self, name: &Name) -> Option<Channel> {
-        Some(channel(name))
+    fn channels(&self, subject: &Subject, _owner: WireOwner) -> Vec<Channel> {
+        vec![channel(&subject.name)]
     }
 
     fn acquire(&self, ask: &Ask<'_>) -> Call {
@@ -66,7 +48,7 @@ impl Recipe for Reentrant {
 
     fn read_acquire(&self, reply: &Reply) -> Option<Answer> {
         match *reply {
-            Reply::Nil => Some(Answer::Granted),
+            Reply::Nil => Some(Answer::GRANTED),
             Reply::Int(-1) => Some(Answer::NoExpiry),
             Reply::Int(ms) => Some(Answer::Refused { remaining: Duration::from_millis(ms.try_into().ok()?) }),
             _ => None,
@@ -109,45 +91,19 @@ impl Recipe for Reentrant {
     }
 }
 
-/// Frees the lock whoever holds it.
-#[must_use]
-pub fn force_release(name: &Name) -> Call {
-    Call::of(&FORCE_RELEASE)
-        .key("lock", name)
-        .arg("publish", PUBLISH)
-        .arg("channel", channel(name))
-        .arg("message", RELEASED)
-}
-
-/// Whether a force release found a holder.
-#[must_use]
-pub fn read_force_release(reply: &Reply) -> Option<bool> {
-    match reply {
-        Reply::Int(found @ (0 | 1)) => Some(*found == 1),
-        _ => None,
+impl LockRecipe for Reentrant {
+    fn force_release(&self, name: &Name) -> Call {
+        Call::of(&FORCE_RELEASE)
+            .key("lock", name)
+            .arg("publish", PUBLISH)
+            .arg("channel", channel(name))
+            .arg("message", RELEASED)
     }
-}
 
-/// Looks at the lock and, when given, at one owner's hold.
-#[must_use]
-pub fn inspect(name: &Name, owner: Option<crate::owner::WireOwner>) -> Call {
-    let owner = owner.map(|owner| owner.to_string()).unwrap_or_default();
-    Call::of(&INSPECT).key("lock", name).arg("owner", owner)
-}
-
-/// What an inspection's reply means.
-#[must_use]
-pub fn read_inspect(reply: &Reply) -> Option<Inspection> {
-    let Reply::Array(items) = reply else { return None };
-    let [Reply::Int(pttl), Reply::Int(count)] = items.as_slice() else {
-        return None;
-    };
-    let remaining = match *pttl {
-        -2 => None,
-        -1 => Some(Remaining::NoExpiry),
-        ms => Some(Remaining::For(Duration::from_millis(ms.try_into().ok()?))),
-    };
-    Some(Inspection { remaining, hold_count: (*count).try_into().ok()? })
+    fn inspect(&self, name: &Name, owner: Option<WireOwner>) -> Call {
+        let owner = owner.map(|owner| owner.to_string()).unwrap_or_default();
+        Call::of(&INSPECT).key("lock", name).arg("owner", owner)
+    }
 }
 
 fn channel(name: &Name) -> Channel {
@@ -157,11 +113,12 @@ fn channel(name: &Name) -> Channel {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::recipe::{Inspection, Remaining};
 
     #[test]
     fn every_acquire_reply_has_one_meaning() {
         let read = |reply| Reentrant.read_acquire(&reply);
-        assert_eq!(read(Reply::Nil), Some(Answer::Granted));
+        assert_eq!(read(Reply::Nil), Some(Answer::GRANTED));
         assert_eq!(read(Reply::Int(1500)), Some(Answer::Refused { remaining: Duration::from_millis(1500) }));
         assert_eq!(read(Reply::Int(-1)), Some(Answer::NoExpiry));
         assert_eq!(read(Reply::Int(-2)), None);
@@ -170,7 +127,8 @@ mod tests {
 
     #[test]
     fn an_inspection_tells_free_from_unending() {
-        let read = |pttl, count| read_inspect(&Reply::Array(vec![Reply::Int(pttl), Reply::Int(count)]));
+        let read =
+            |pttl, count| Reentrant.read_inspect(&Reply::Array(vec![Reply::Int(pttl), Reply::Int(count)]));
         assert_eq!(read(-2, 0), Some(Inspection { remaining: None, hold_count: 0 }));
         assert_eq!(read(-1, 1), Some(Inspection { remaining: Some(Remaining::NoExpiry), hold_count: 1 }));
         assert_eq!(read(5, -1), None);

@@ -76,15 +76,12 @@ fn millis(moment: Moment) -> u64 {
 }
 
 fn request(owner: u64, lease_ms: u64) -> Request {
-    Request {
-        subject: Subject { name: Name::new("x").unwrap(), recipe: &Reentrant },
-        owner: Owner::from_number(owner),
-        lease: Lease::new(Duration::from_millis(lease_ms)).unwrap(),
-        watchdog: true,
-        max_renewals: None,
-        max_hold: None,
-        wait: Wait::Forever,
-    }
+    let lease = Lease::new(Duration::from_millis(lease_ms)).unwrap();
+    Request::new(subject("x"), Owner::from_number(owner), lease, Wait::Forever)
+}
+
+fn subject(name: &str) -> Subject {
+    Subject::new(&Name::new(name).unwrap(), &Reentrant)
 }
 
 fn bounded(request: Request, most_ms: u64) -> Request {
@@ -163,14 +160,7 @@ fn a_lease_that_is_too_short_is_nobody_elses_trouble() {
 fn a_close_says_what_it_could_not_release() {
     let mut desk = Desk::new();
     desk.hold(0, 1, request(1, 30_000));
-    desk.hold(
-        0,
-        2,
-        Request {
-            subject: Subject { name: Name::new("y").unwrap(), recipe: &Reentrant },
-            ..request(2, 30_000)
-        },
-    );
+    desk.hold(0, 2, Request { subject: subject("y"), ..request(2, 30_000) });
     desk.step(2, Event::Close(Id(5)));
     desk.answer(3, Ok(Reply::Int(1)));
     desk.answer(3, refused(StoreErrorKind::Misconfigured));

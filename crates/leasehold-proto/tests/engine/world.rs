@@ -346,15 +346,8 @@ impl World {
             Wait::Until(after) => Wait::Until(now + after.since(Moment::default())),
             other => other,
         };
-        let request = Request {
-            subject: Subject { name: Name::new("x").unwrap(), recipe: &Reentrant },
-            owner: Owner::from_number(7),
-            lease: self.lease,
-            watchdog: true,
-            max_renewals: None,
-            max_hold: None,
-            wait,
-        };
+        let subject = Subject::new(&Name::new("x").unwrap(), &Reentrant);
+        let request = Request::new(subject, Owner::from_number(7), self.lease, wait);
         let request = if self.budget.varied { varied(request, id) } else { request };
         self.step(index, Event::Acquire(id, request));
     }

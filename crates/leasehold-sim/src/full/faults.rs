@@ -7,7 +7,8 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use leasehold_proto::Name;
-use leasehold_proto::recipe::reentrant;
+use leasehold_proto::recipe::LockRecipe;
+use leasehold_proto::recipe::reentrant::Reentrant;
 
 use super::server::{HOST, PROCESS};
 use super::weather::{Link, loses, takes_the_server_down};
@@ -66,7 +67,7 @@ impl World {
             }
             Kind::ForceRelease => {
                 let name = Name::new(&fault.name).expect("a plan's names are names");
-                self.server.operate(&reentrant::force_release(&name));
+                self.server.operate(&Reentrant.force_release(&name));
             }
             _ => {}
         }

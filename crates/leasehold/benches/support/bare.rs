@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use leasehold_proto::engine::Subject;
 use leasehold_proto::recipe::reentrant::{Reentrant, SCRIPTS};
 use leasehold_proto::{Ask, Call, ClientId, Lease, Name, Recipe, WireOwner};
 use redis::aio::MultiplexedConnection;
@@ -34,14 +35,10 @@ pub(crate) struct BareLock {
 
 impl BareLock {
     pub(crate) fn new(connection: MultiplexedConnection, name: &str, task: u32) -> Self {
-        let name = Name::new(name).unwrap();
-        let ask = |count| Ask {
-            name: &name,
-            owner: WireOwner::new(ClientId::from_random([7; 16]), u64::from(task) + 1),
-            lease: Lease::new(LEASE).unwrap(),
-            count,
-        };
-        Self { acquire: Reentrant.acquire(&ask(1)), release: Reentrant.release(&ask(0)), connection }
+        let subject = Subject::new(&Name::new(name).unwrap(), &Reentrant);
+        let owner = WireOwner::new(ClientId::from_random([7; 16]), u64::from(task) + 1);
+        let ask = Ask::new(&subject, owner, Lease::new(LEASE).unwrap());
+        Self { acquire: Reentrant.acquire(&ask), release: Reentrant.release(&ask.count(0)), connection }
     }
 
     /// The two round trips of a lock.

@@ -4,7 +4,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use leasehold_proto::engine::{CloseReport, Id, LostReason, Settings};
+use leasehold_proto::engine::{CloseReport, Grant, Id, LostReason, Settings};
 use leasehold_proto::{ClientId, Engine, Moment, Name, Owner, WireOwner};
 
 use super::{Handle, Shared};
@@ -38,7 +38,7 @@ fn walk(handle: &Arc<Handle>) {
 
     let guard = || {
         let wire = WireOwner::new(handle.client(), 1);
-        Guard::new(handle, Id(1), Name::new("job").expect("it is a name"), wire)
+        Guard::new(handle, Id(1), Name::new("job").expect("it is a name"), Grant { wire, token: None })
     };
     let held = guard();
     assert!(!held.is_held());

@@ -1,0 +1,78 @@
+//! Operations: calls that take no hold, such as counting a latch down.
+//!
+//! Invariant: an operation is tried again only with the very same call, which comes to the same when it is made twice;
+//! never for longer than the timeout, and not once its caller has gone.
+//! Called by: the engine's step.
+
+use super::ticket::{OperationFailure, Settlement, Ticket};
+use super::timer::Timer;
+use super::{Engine, Id, Purpose};
+use crate::backoff;
+use crate::call::{Call, Reply};
+use crate::moment::Moment;
+use crate::outcome::{Applied, StoreError};
+
+/// A call on its way, or about to be made once more.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Operation {
+    call: Call,
+    since: Moment,
+    failures: u32,
+    /// An earlier attempt may have been applied.
+    doubtful: bool,
+}
+
+impl Engine {
+    pub(super) fn perform(&mut self, now: Moment, id: Id, call: Call) {
+        if self.closing.is_some() {
+            return self.settle(id, Settlement::Performed(Err(OperationFailure::Closed)));
+        }
+        self.tickets.insert(id, Ticket::Performing);
+        self.operations.insert(id, Operation { call, since: now, failures: 0, doubtful: false });
+        self.perform_again(now, id);
+    }
+
+    /// Makes the call, with what is left of the timeout.
+    pub(super) fn perform_again(&mut self, now: Moment, id: Id) {
+        let Some(operation) = self.operations.get(&id) else { return };
+        let (call, left) = (operation.call.clone(), (operation.since + self.settings.timeout).since(now));
+        self.run_within(call, Purpose::Perform(id), left);
+    }
+
+    /// The answer to an operation, whether its caller is still there or not.
+    pub(super) fn performed(&mut self, now: Moment, id: Id, result: Result<Reply, StoreError>) {
+        let Some(operation) = self.operations.get_mut(&id) else { return };
+        let error = match result {
+            Ok(reply) => return self.end_operation(id, Ok(reply)),
+            Err(error) => error,
+        };
+        operation.doubtful |= error.applied == Applied::Unknown;
+        operation.failures += 1;
+        let pause = backoff::after_failures(operation.failures - 1, id.0);
+        if error.kind.is_transient() && now + pause < operation.since + self.settings.timeout {
+            return self.timers.set(Timer::Perform(id), now + pause);
+        }
+        let applied = if operation.doubtful { Applied::Unknown } else { error.applied };
+        self.end_operation(id, Err(OperationFailure::Failed(error.with_applied(applied))));
+    }
+
+    fn end_operation(&mut self, id: Id, outcome: Result<Reply, OperationFailure>) {
+        self.operations.remove(&id);
+        self.timers.clear(Timer::Perform(id));
+        self.settle_if_wanted(id, Settlement::Performed(outcome));
+    }
+
+    /// Its caller has gone: what is on its way is not made again.
+    pub(super) fn stop_performing(&mut self, id: Id) {
+        self.operations.remove(&id);
+        self.timers.clear(Timer::Perform(id));
+    }
+
+    /// The client is closed: what is on its way is not waited for.
+    pub(super) fn end_operations(&mut self) {
+        for id in std::mem::take(&mut self.operations).into_keys() {
+            self.timers.clear(Timer::Perform(id));
+            self.settle_if_wanted(id, Settlement::Performed(Err(OperationFailure::Closed)));
+        }
+    }
+}

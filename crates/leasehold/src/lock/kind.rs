@@ -1,0 +1,35 @@
+//! What the kinds of locks differ in.
+//!
+//! Invariant: the kinds are the crate's own; users name them, and cannot add to them.
+//! Called by: the lock, for every operation.
+
+use std::fmt;
+
+use leasehold_proto::backoff::Backoff;
+use leasehold_proto::recipe::LockRecipe;
+
+use crate::guard::Guard;
+
+/// A kind of lock. The crate's own types implement it.
+pub trait Kind: Sealed + Clone + fmt::Debug + Send + Sync + 'static {
+    /// What a hold of this kind is in the user's hands.
+    type Guard: HoldGuard;
+}
+
+/// A guard of any kind of lock: a [`Guard`], or more than that.
+pub trait HoldGuard: AsRef<Guard> + From<Guard> + Into<Guard> + Send + 'static {}
+
+impl<G: AsRef<Guard> + From<Guard> + Into<Guard> + Send + 'static> HoldGuard for G {}
+
+/// What only this crate says of a kind.
+pub trait Sealed {
+    /// Its rules.
+    #[doc(hidden)]
+    fn recipe(&self) -> &'static dyn LockRecipe;
+
+    /// Its pauses, when nothing wakes its waiters.
+    #[doc(hidden)]
+    fn backoff(&self) -> Option<Backoff> {
+        None
+    }
+}

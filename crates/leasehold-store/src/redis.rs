@@ -7,9 +7,10 @@
 //! # How it works
 //! Two connections: commands travel on one (`link`, behind `standalone`, which replaces it when it broke), messages on
 //! the other (`pubsub`), because a connection that carries both can hand replies to the wrong caller. `connect` opens
-//! them, over `socket`s or over what a simulator puts in their place ([`Dial`]). Every close is a reset, so that bytes
-//! which the server has not received are gone.
+//! them, over `socket`s or over what a simulator puts in their place ([`Dial`]); the first of them finds out by which
+//! `channels` wake-ups travel. Every close is a reset, so that bytes which the server has not received are gone.
 
+mod channels;
 mod connect;
 mod error;
 mod eval;

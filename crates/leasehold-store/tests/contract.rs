@@ -1,4 +1,4 @@
-//! The contract of stores, on a real server and on the embedded one.
+//! The contract of stores, on a real server, on a node of a cluster, and on the embedded one.
 #![cfg(all(feature = "redis", feature = "embedded"))]
 #![allow(
     clippy::unwrap_used,
@@ -12,6 +12,19 @@ use leasehold_store::embedded::{Embedded, Frame};
 use leasehold_store::redis::{ConnectOptions, Redis};
 use leasehold_testkit::contract::{Admin, reentrant, store};
 use leasehold_testkit::servers::RedisServer;
+
+/// Whoever publishes beside the store does it as the store does: by sharded channels.
+struct ClusterAdmin(RedisServer);
+
+impl Admin for ClusterAdmin {
+    fn tell(&self, words: &[&str]) -> String {
+        match words {
+            ["PUBLISH", rest @ ..] => self.0.cli(&[&["SPUBLISH"], rest].concat()),
+            ["PUBSUB", "NUMSUB", rest @ ..] => self.0.cli(&[&["PUBSUB", "SHARDNUMSUB"], rest].concat()),
+            _ => self.0.cli(words),
+        }
+    }
+}
 
 struct Insider(Embedded);
 
@@ -48,6 +61,21 @@ async fn on_both(
     on_redis(name, &Redis::connect(&url, ConnectOptions::default()).await.unwrap(), &server).await;
     let embedded = Embedded::new(unix_ms);
     on_embedded(name, &embedded, &Insider(embedded.clone())).await;
+}
+
+#[tokio::test]
+async fn a_node_of_a_cluster_does_all_of_it() {
+    let admin = ClusterAdmin(RedisServer::cluster());
+    let url = admin.0.url().parse().unwrap();
+    let redis = Redis::connect(&url, ConnectOptions::default()).await.unwrap();
+    for name in store::NAMES {
+        println!("{name}");
+        store::run(name, &redis, &admin).await;
+    }
+    for name in reentrant::NAMES {
+        println!("{name}");
+        reentrant::run(name, &redis, &admin).await;
+    }
 }
 
 #[tokio::test]

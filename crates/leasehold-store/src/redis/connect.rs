@@ -1,4 +1,4 @@
-//! Opening a connection: dial, log in, choose the database, ask whether somebody is there.
+//! Opening a connection: dial, log in, choose the database, ask whether somebody is there, and first of all who.
 //!
 //! Invariant: a connection that is handed out has logged in and selected its database, and it ends within the timeout
 //! whatever answers.
@@ -8,7 +8,7 @@
 //! The handshake speaks on the bare stream, before any task owns it: an error that the server volunteers, such as its
 //! limit of clients, is then read as the answer to whatever was asked first, and not lost.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use combine::parser::combinator::AnySendSyncPartialState;
@@ -18,6 +18,7 @@ use leasehold_proto::{Applied, StoreErrorKind};
 use redis::{ErrorKind, Value};
 use tokio::io::{AsyncRead, AsyncWriteExt};
 
+use super::channels::{Channels, question};
 use super::error::Failure;
 use super::eval::{malformed, refusal};
 use super::socket::{Dial, Socket};
@@ -63,6 +64,20 @@ pub(super) struct Server {
     pub(super) url: ServerUrl,
     pub(super) options: ConnectOptions,
     pub(super) dialer: Arc<dyn Dial>,
+    /// Empty until the first connection has found out.
+    channels: OnceLock<Channels>,
+}
+
+impl Server {
+    pub(super) fn new(url: ServerUrl, options: ConnectOptions, dialer: Arc<dyn Dial>) -> Self {
+        let channels = Channels::told(options.sharded_pubsub).map(OnceLock::from).unwrap_or_default();
+        Self { url, options, dialer, channels }
+    }
+
+    /// What wake-ups travel by.
+    pub(super) fn channels(&self) -> Channels {
+        self.channels.get().copied().unwrap_or(Channels::Plain)
+    }
 }
 
 /// A connection that is ready for commands.
@@ -82,7 +97,7 @@ pub(super) async fn open(server: &Server) -> Result<Opened, Failure> {
         let dial = server.dialer.dial(&server.url.address, limit);
         let socket = dial.await.map_err(Failure::unreachable)?;
         dialled = true;
-        greet(socket, &server.url).await.map_err(Failure::of_connect)
+        greet(socket, server).await.map_err(Failure::of_connect)
     };
     match within(limit, attempt).await {
         Some(outcome) => outcome,
@@ -91,7 +106,9 @@ pub(super) async fn open(server: &Server) -> Result<Opened, Failure> {
     }
 }
 
-async fn greet(mut socket: Socket, url: &ServerUrl) -> Result<Opened, Failure> {
+async fn greet(mut socket: Socket, server: &Server) -> Result<Opened, Failure> {
+    let url = &server.url;
+    let is_first = server.channels.get().is_none();
     let mut asked = Vec::new();
     if let Some(login) = &url.credentials {
         asked.extend(redis::cmd("AUTH").arg(&login.user).arg(&login.password).get_packed_command());
@@ -100,6 +117,9 @@ async fn greet(mut socket: Socket, url: &ServerUrl) -> Result<Opened, Failure> {
         asked.extend(redis::cmd("SELECT").arg(url.db).get_packed_command());
     }
     asked.extend(redis::cmd("PING").get_packed_command());
+    if is_first {
+        asked.extend(question().get_packed_command());
+    }
     // A server that refused us may have closed already; what it said is still there to be read.
     let _ = socket.write_all(&asked).await;
 
@@ -117,6 +137,11 @@ async fn greet(mut socket: Socket, url: &ServerUrl) -> Result<Opened, Failure> {
         Value::ServerError(error) => read_excuse(refusal(&error).of_connect())?,
         _ => return Err(malformed()),
     };
+    if is_first {
+        let hello = reader.next(&mut socket).await?;
+        let channels = Channels::decide(&hello, &mut socket, &mut reader).await?;
+        server.channels.get_or_init(|| channels);
+    }
     Ok(Opened { socket, reader, greeting })
 }
 

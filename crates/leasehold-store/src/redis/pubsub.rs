@@ -72,7 +72,7 @@ async fn listen(server: Arc<Server>, mut orders: UnboundedReceiver<Order>) {
             board.apply(order);
         }
         if let Ok(opened) = open(&server).await
-            && serve(opened, &mut board, &mut orders).await
+            && serve(opened, server.channels(), &mut board, &mut orders).await
         {
             backoff = BACKOFF;
         }

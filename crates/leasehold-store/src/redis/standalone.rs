@@ -61,7 +61,7 @@ impl Redis {
         dialer: Arc<dyn Dial>,
     ) -> Result<Self, StoreError> {
         let failed = |failure: Failure| failure.during(Verb::Connect, Arc::from(""));
-        let server = Arc::new(Server { url: url.clone(), options, dialer });
+        let server = Arc::new(Server::new(url.clone(), options, dialer));
         let mut opened = open(&server).await.map_err(failed)?;
         mem::replace(&mut opened.greeting, Ok(())).map_err(failed)?;
         let link = Link::over(opened).await.map_err(failed)?;
@@ -73,10 +73,12 @@ impl Redis {
 impl Store for Redis {
     fn run(
         &self,
-        call: Call,
+        mut call: Call,
         timeout: Duration,
     ) -> impl Future<Output = Result<Reply, StoreError>> + Send + 'static {
         let lane = Arc::clone(&self.lane);
+        // Recipes do not know what the server is; a script that publishes is told by an argument of this name how.
+        call.set_arg("publish", lane.server.channels().publish());
         let (verb, key) = (call.verb(), call.subject());
         async move { lane.run(call, timeout).await.map_err(|failure| failure.during(verb, key)) }
     }

@@ -98,6 +98,15 @@ impl Board {
         }
     }
 
+    /// The server has ended a subscription; what to ask for if somebody counted on it.
+    pub(super) fn lose(&mut self, channel: &str) -> Option<Ask> {
+        let (channel, _) = self.0.get_key_value(channel)?;
+        let channel = channel.clone();
+        let entry = self.0.get_mut(&channel).filter(|entry| entry.confirmed)?;
+        entry.confirmed = false;
+        Some(Ask { channel, id: entry.ask })
+    }
+
     /// A message came.
     pub(super) fn deliver(&self, channel: &str, payload: &[u8]) {
         let Some((channel, entry)) = self.0.get_key_value(channel) else {

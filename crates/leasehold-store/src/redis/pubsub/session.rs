@@ -1,6 +1,7 @@
 //! One connection that carries subscriptions, from its opening to its end.
 //!
-//! Invariant: every command is answered once and in order, so the oldest question is the one that an answer is for.
+//! Invariant: every command is answered once and in order, so the oldest question is the one that an answer is for; only
+//! the end of a sharded subscription may come unasked.
 //! Called by: the subscription task.
 
 use std::collections::VecDeque;
@@ -17,6 +18,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::Order;
 use super::board::{Ask, Board, Change};
+use crate::redis::channels::Channels;
 use crate::redis::connect::{Opened, Reader};
 use crate::redis::error::Failure;
 use crate::redis::eval::{malformed, refusal};
@@ -41,6 +43,10 @@ enum Question {
 enum News {
     /// The answer to the oldest question.
     Answer(Result<(), Failure>),
+    /// A channel is left: as the oldest question asked for, or because the node has no say about it any more.
+    Left {
+        channel: Vec<u8>,
+    },
     Message {
         channel: Vec<u8>,
         payload: Vec<u8>,
@@ -56,6 +62,7 @@ enum Event {
 /// One connection and what is outstanding on it.
 pub(super) struct Session<'a> {
     board: &'a mut Board,
+    channels: Channels,
     outgoing: WriteHalf<Socket>,
     questions: VecDeque<Question>,
     refused: Vec<Ask>,
@@ -63,10 +70,21 @@ pub(super) struct Session<'a> {
 }
 
 /// Serves the board on a connection until that breaks. Says whether it confirmed anything.
-pub(super) async fn serve(opened: Opened, board: &mut Board, orders: &mut UnboundedReceiver<Order>) -> bool {
+pub(super) async fn serve(
+    opened: Opened,
+    channels: Channels,
+    board: &mut Board,
+    orders: &mut UnboundedReceiver<Order>,
+) -> bool {
     let (incoming, outgoing) = split(opened.socket);
-    let mut session =
-        Session { board, outgoing, questions: VecDeque::new(), refused: Vec::new(), was_useful: false };
+    let mut session = Session {
+        board,
+        channels,
+        outgoing,
+        questions: VecDeque::new(),
+        refused: Vec::new(),
+        was_useful: false,
+    };
     let events = stream::select(
         replies(opened.reader, incoming).map(Event::Reply),
         stream::poll_fn(|cx| orders.poll_recv(cx)).map(Event::Order),
@@ -91,7 +109,7 @@ impl Session<'_> {
         loop {
             let outstanding = self.questions.len();
             match select(events.next(), silence.as_mut()).await {
-                Either::Left((Some(Event::Reply(reply)), _)) => self.take(read(reply?)?)?,
+                Either::Left((Some(Event::Reply(reply)), _)) => self.take(read(reply?)?).await?,
                 Either::Left((Some(Event::Order(order)), _)) => match self.board.apply(order) {
                     Some(Change::Join(ask)) => self.ask([Question::Join(ask)]).await?,
                     Some(Change::Leave(channel)) => self.ask([Question::Leave(channel)]).await?,
@@ -134,9 +152,11 @@ impl Session<'_> {
         let mut bytes = Vec::new();
         for question in questions {
             let command = match &question {
-                Question::Join(ask) => redis::cmd("SUBSCRIBE").arg(ask.channel.as_str()).get_packed_command(),
+                Question::Join(ask) => {
+                    redis::cmd(self.channels.subscribe()).arg(ask.channel.as_str()).get_packed_command()
+                }
                 Question::Leave(channel) => {
-                    redis::cmd("UNSUBSCRIBE").arg(channel.as_str()).get_packed_command()
+                    redis::cmd(self.channels.unsubscribe()).arg(channel.as_str()).get_packed_command()
                 }
                 Question::Ping => redis::cmd("PING").get_packed_command(),
             };
@@ -149,7 +169,7 @@ impl Session<'_> {
         }
     }
 
-    fn take(&mut self, news: News) -> Result<(), Failure> {
+    async fn take(&mut self, news: News) -> Result<(), Failure> {
         let outcome = match news {
             News::Message { channel, payload } => {
                 // Channels that were asked for are text; anything else is nobody's.
@@ -158,6 +178,8 @@ impl Session<'_> {
                 }
                 return Ok(());
             }
+            News::Left { channel } if !self.asked_to_leave(&channel) => return self.rejoin(&channel).await,
+            News::Left { .. } => Ok(()),
             News::Answer(outcome) => outcome,
         };
         match (self.questions.pop_front().ok_or(malformed())?, outcome) {
@@ -172,6 +194,17 @@ impl Session<'_> {
         }
         Ok(())
     }
+
+    /// Whether the oldest question was to leave this channel.
+    fn asked_to_leave(&self, left: &[u8]) -> bool {
+        matches!(self.questions.front(), Some(Question::Leave(channel)) if channel.as_str().as_bytes() == left)
+    }
+
+    /// Asks again for a channel that the server took away. When a question for it is on its way, its answer is to come.
+    async fn rejoin(&mut self, channel: &[u8]) -> Result<(), Failure> {
+        let lost = std::str::from_utf8(channel).ok().and_then(|channel| self.board.lose(channel));
+        self.ask(lost.map(Question::Join)).await
+    }
 }
 
 fn read(reply: Value) -> Result<News, Failure> {
@@ -185,8 +218,9 @@ fn read(reply: Value) -> Result<News, Failure> {
         return Err(malformed());
     };
     match (kind.as_slice(), parts.next(), parts.next()) {
-        (b"subscribe" | b"unsubscribe" | b"pong", ..) => Ok(News::Answer(Ok(()))),
-        (b"message", Some(Value::BulkString(channel)), Some(Value::BulkString(payload))) => {
+        (b"subscribe" | b"ssubscribe" | b"pong", ..) => Ok(News::Answer(Ok(()))),
+        (b"unsubscribe" | b"sunsubscribe", Some(Value::BulkString(channel)), _) => Ok(News::Left { channel }),
+        (b"message" | b"smessage", Some(Value::BulkString(channel)), Some(Value::BulkString(payload))) => {
             Ok(News::Message { channel, payload })
         }
         _ => Err(malformed()),
@@ -223,6 +257,13 @@ mod tests {
 
     /// Runs a session against what `script` does as the server; says whether the session was useful.
     async fn session(script: impl AsyncFnOnce(&mut Server, UnboundedSender<Order>)) -> (bool, Vec<Heard>) {
+        session_by(Channels::Plain, script).await
+    }
+
+    async fn session_by(
+        channels: Channels,
+        script: impl AsyncFnOnce(&mut Server, UnboundedSender<Order>),
+    ) -> (bool, Vec<Heard>) {
         let (here, there) = duplex(1024);
         let opened = Opened { socket: Box::pin(here), reader: Reader::default(), greeting: Ok(()) };
         let (orders, mut received) = unbounded_channel();
@@ -230,8 +271,10 @@ mod tests {
         let mut board = Board::default();
         board.apply(Order::Listen { id: 1, channel: Channel::new("c"), heard });
         let mut server = Server(there);
-        let (was_useful, ()) =
-            tokio::join!(serve(opened, &mut board, &mut received), script(&mut server, orders.clone()));
+        let (was_useful, ()) = tokio::join!(
+            serve(opened, channels, &mut board, &mut received),
+            script(&mut server, orders.clone())
+        );
         drop(board);
         let mut all = Vec::new();
         while let Some(one) = news.recv().await {
@@ -307,6 +350,53 @@ mod tests {
             server.is_told(PING).await;
             server.says("+PONG\r\n").await;
             server.is_told(PING).await;
+        })
+        .await;
+    }
+
+    const SSUBSCRIBE: &str = "*2\r\n$10\r\nSSUBSCRIBE\r\n$1\r\nc\r\n";
+    const SSUBSCRIBED: &str = "*3\r\n$10\r\nssubscribe\r\n$1\r\nc\r\n:1\r\n";
+    const SUNSUBSCRIBE: &str = "*2\r\n$12\r\nSUNSUBSCRIBE\r\n$1\r\nc\r\n";
+    const SUNSUBSCRIBED: &str = "*3\r\n$12\r\nsunsubscribe\r\n$1\r\nc\r\n:0\r\n";
+
+    #[tokio::test(start_paused = true)]
+    async fn a_node_that_gives_a_channel_away_is_asked_for_it_until_it_has_it_again() {
+        let (was_useful, heard) = session_by(Channels::Sharded, async |server, _orders| {
+            server.is_told(SSUBSCRIBE).await;
+            server.says(SSUBSCRIBED).await;
+            server.says("*3\r\n$8\r\nsmessage\r\n$1\r\nc\r\n$1\r\n0\r\n").await;
+            server.says(SUNSUBSCRIBED).await;
+            server.is_told(SSUBSCRIBE).await;
+            server.says("-MOVED 7365 127.0.0.1:1\r\n").await;
+            server.is_told(SSUBSCRIBE).await;
+            server.says(SSUBSCRIBED).await;
+            server.is_told(PING).await;
+        })
+        .await;
+        assert!(was_useful);
+        let listening = Heard::Listening(Channel::new("c"));
+        assert_eq!(heard, [listening.clone(), Heard::Message(Channel::new("c"), b"0".to_vec()), listening]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_channel_that_is_left_and_taken_away_at_once_and_joined_again_is_confirmed_once() {
+        session_by(Channels::Sharded, async |server, orders| {
+            server.is_told(SSUBSCRIBE).await;
+            server.says(SSUBSCRIBED).await;
+            let (heard, mut news) = unbounded_channel();
+            orders.send(Order::End { id: 1, channel: Channel::new("c") }).unwrap();
+            orders.send(Order::Listen { id: 2, channel: Channel::new("c"), heard }).unwrap();
+            server.is_told(SUNSUBSCRIBE).await;
+            server.is_told(SSUBSCRIBE).await;
+            // Taken away, and then the answers to both.
+            server.says(SUNSUBSCRIBED).await;
+            server.says(SUNSUBSCRIBED).await;
+            server.says(SSUBSCRIBED).await;
+            assert_eq!(news.recv().await, Some(Heard::Listening(Channel::new("c"))));
+            // What nobody listens to may be taken away, too.
+            server.says("*3\r\n$12\r\nsunsubscribe\r\n$1\r\nx\r\n:0\r\n").await;
+            server.is_told(PING).await;
+            assert!(news.try_recv().is_err());
         })
         .await;
     }

@@ -1,0 +1,213 @@
+//! The process in which the real Redisson runs: commands in, answers out, each by its number.
+//!
+//! The process ends with us, however we end, since it ends with its stdin.
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+use std::{env, fmt, thread};
+
+use tokio::sync::oneshot;
+
+/// Where the jar is; `cargo x interop` says it.
+const JAR: &str = "LEASEHOLD_INTEROP_JAR";
+/// How long any answer may take, those of whole crowds among them; far more than it takes.
+const ANSWER_WITHIN: Duration = Duration::from_secs(90);
+/// It is started often and for a short while.
+const ARGUMENTS: [&str; 4] = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m", "-jar"];
+
+/// The shared process; without a jar the test says so and ends.
+macro_rules! java_or_skip {
+    () => {
+        match $crate::java::Java::shared() {
+            Some(java) => java,
+            None => {
+                println!("skipped: LEASEHOLD_INTEROP_JAR is not set; `cargo x interop` sets it");
+                return;
+            }
+        }
+    };
+}
+pub(crate) use java_or_skip;
+
+/// What a command came to.
+pub(crate) type Reply = Result<String, Failure>;
+
+type Waiting = Arc<Mutex<HashMap<u64, oneshot::Sender<Reply>>>>;
+
+/// What Redisson threw.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Failure {
+    /// The exception's class, without its package.
+    pub(crate) class: String,
+    pub(crate) message: String,
+}
+
+/// A running process.
+pub(crate) struct Java {
+    process: Mutex<Child>,
+    commands: Mutex<ChildStdin>,
+    waiting: Waiting,
+    last: AtomicU64,
+}
+
+/// The answer to come to a command that was sent.
+pub(crate) struct Answer {
+    command: String,
+    reply: oneshot::Receiver<Reply>,
+}
+
+impl Java {
+    /// The process that tests share, started by the first that asks; nothing when there is no jar.
+    pub(crate) fn shared() -> Option<Arc<Self>> {
+        static SHARED: OnceLock<Option<Arc<Java>>> = OnceLock::new();
+        SHARED.get_or_init(|| env::var_os(JAR).map(|_| Self::start())).clone()
+    }
+
+    /// A process of one's own, to be killed.
+    pub(crate) fn start() -> Arc<Self> {
+        let jar =
+            env::var_os(JAR).expect("whoever wants a process of its own has asked whether there is Java");
+        let mut process = Command::new("java")
+            .args(ARGUMENTS)
+            .arg(jar)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("java is on PATH, as `cargo x interop` has found");
+        let commands = process.stdin.take().unwrap();
+        let answers = process.stdout.take().unwrap();
+        let waiting = Waiting::default();
+        let told = Arc::clone(&waiting);
+        thread::spawn(move || deliver(answers, &told));
+        Arc::new(Self { process: process.into(), commands: commands.into(), waiting, last: 0.into() })
+    }
+
+    /// Sends a command, which is done from now on whether or not anybody waits for the answer.
+    pub(crate) fn ask(&self, command: &str) -> Answer {
+        let id = self.last.fetch_add(1, Ordering::Relaxed) + 1;
+        let (tell, reply) = oneshot::channel();
+        self.waiting.lock().unwrap().insert(id, tell);
+        // One that was killed takes no commands; the answer will say so.
+        let _ = self.commands.lock().unwrap().write_all(format!("{id} {command}\n").as_bytes());
+        Answer { command: command.to_owned(), reply }
+    }
+
+    /// Kills it (SIGKILL) and waits for its end.
+    pub(crate) fn kill(&self) {
+        let mut process = self.process.lock().unwrap_or_else(PoisonError::into_inner);
+        // Failing means that it has ended already.
+        let _ = process.kill();
+        let _ = process.wait();
+    }
+}
+
+impl Drop for Java {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+impl fmt::Debug for Java {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Java")
+    }
+}
+
+impl Answer {
+    /// What came of the command.
+    #[track_caller]
+    pub(crate) fn reply(self) -> impl Future<Output = Reply> {
+        let caller = std::panic::Location::caller();
+        async move {
+            let Self { command, reply } = self;
+            match tokio::time::timeout(ANSWER_WITHIN, reply).await {
+                Ok(Ok(reply)) => reply,
+                Ok(Err(_)) => panic!("{caller}: the process ended before it answered `{command}`"),
+                Err(_) => panic!("{caller}: no answer to `{command}` within {ANSWER_WITHIN:?}"),
+            }
+        }
+    }
+
+    /// What was answered, which is no exception.
+    #[track_caller]
+    pub(crate) fn ok(self) -> impl Future<Output = String> {
+        let caller = std::panic::Location::caller();
+        async move {
+            let command = self.command.clone();
+            self.reply().await.unwrap_or_else(|failure| panic!("{caller}: `{command}` threw {failure:?}"))
+        }
+    }
+
+    /// What was thrown.
+    #[track_caller]
+    pub(crate) fn thrown(self) -> impl Future<Output = Failure> {
+        let caller = std::panic::Location::caller();
+        async move {
+            let command = self.command.clone();
+            let reply = self.reply().await;
+            reply.expect_err(&format!("{caller}: `{command}` throws"))
+        }
+    }
+
+    /// Whether there is no answer yet.
+    pub(crate) fn is_pending(&self) -> bool {
+        self.reply.is_empty() && !self.reply.is_terminated()
+    }
+}
+
+/// Takes answers to whoever waits for them, until the process ends.
+fn deliver(answers: ChildStdout, waiting: &Waiting) {
+    for line in BufReader::new(answers).lines().map_while(Result::ok) {
+        let (id, reply) = parse(&line).unwrap_or_else(|| panic!("the process said {line:?}"));
+        if let Some(tell) = waiting.lock().unwrap().remove(&id) {
+            // Failing means that nobody waits for it any more.
+            let _ = tell.send(reply);
+        }
+    }
+    // Whoever still waits is told that there will be no answer.
+    waiting.lock().unwrap().clear();
+}
+
+/// Reads `7 ok`, `7 ok value` and `7 error Class message`.
+fn parse(line: &str) -> Option<(u64, Reply)> {
+    let mut words = line.splitn(3, ' ');
+    let (id, word, rest) = (words.next()?.parse().ok()?, words.next()?, words.next().unwrap_or_default());
+    match word {
+        "ok" => Some((id, Ok(rest.to_owned()))),
+        "error" => {
+            let (class, message) = rest.split_once(' ')?;
+            Some((id, Err(Failure { class: class.to_owned(), message: plain(message) })))
+        }
+        _ => None,
+    }
+}
+
+/// A message without its escapes.
+fn plain(escaped: &str) -> String {
+    let mut message = String::new();
+    let mut letters = escaped.chars();
+    while let Some(letter) = letters.next() {
+        message.push(match letter {
+            '\\' => match letters.next() {
+                Some('s') => ' ',
+                Some('n') => '\n',
+                other => other.unwrap_or('\\'),
+            },
+            other => other,
+        });
+    }
+    message
+}
+
+#[test]
+fn answers_are_read_with_their_escapes_undone() {
+    assert_eq!(parse("7 ok"), Some((7, Ok(String::new()))));
+    assert_eq!(parse("7 ok a,b"), Some((7, Ok("a,b".to_owned()))));
+    let failure = Failure { class: "Bad".to_owned(), message: "it's\\so\nlong".to_owned() };
+    assert_eq!(parse(r"8 error Bad it's\\so\nlong"), Some((8, Err(failure))));
+    assert_eq!(parse("hello"), None);
+}

@@ -1,0 +1,230 @@
+//! The reentrant lock and Redisson's `RLock`.
+
+use std::time::{Duration, Instant};
+
+use leasehold::{LostReason, Name, Released};
+
+use crate::bench::{Bench, PROMPTLY, on_each_server};
+use crate::support::{channel, count, fields, is_free, ms, pttl, soon, time_passes};
+use crate::turns::{Turns, java_hands_over_to_rust, mixed_crowd, rust_hands_over_to_java};
+
+/// What `RLock.unlock` throws at those who do not hold the lock.
+const NOT_THE_HOLDER: &str = "IllegalMonitorStateException";
+/// Redisson's default, and ours.
+const LEASE: Duration = ms(30_000);
+const SHORT_LEASE: Duration = ms(1_500);
+
+on_each_server! {
+    java_hands_a_released_lock_over_to_rust_by_a_wake_up,
+    rust_hands_a_released_lock_over_to_java_by_a_wake_up,
+    a_name_with_braces_is_handed_over_in_both_directions,
+    java_threads_and_rust_tasks_on_one_lock_lose_no_count,
+    java_sees_a_rust_hold_and_can_neither_take_nor_release_it,
+    rust_sees_a_java_hold_and_cannot_take_it,
+    java_takes_part_in_no_re_entry_of_a_rust_owner,
+    a_java_thread_that_took_it_twice_keeps_it_until_the_second_release,
+    both_watchdogs_keep_their_holds_for_several_leases,
+    a_java_forced_unlock_resolves_lost_as_deleted,
+    a_java_take_over_after_a_forced_unlock_resolves_lost_as_taken_over,
+    a_rust_forced_unlock_wakes_a_java_waiter_and_the_java_holder_finds_out_when_it_releases,
+    a_late_java_release_throws_and_leaves_rusts_hold_alone,
+    a_late_rust_release_leaves_javas_hold_alone,
+}
+
+/// A lock of Redisson's plain kind.
+fn turns(name: &str) -> Turns {
+    Turns::of_lock("lock", name, Some(channel(name)))
+}
+
+async fn java_hands_a_released_lock_over_to_rust_by_a_wake_up(bench: Bench) {
+    let (client, peer, name) = (bench.client().await, bench.peer("").await, bench.name("order"));
+    let lock = client.lock(&*name);
+    let acquire = async move { lock.lock().await.unwrap() };
+    let guard = java_hands_over_to_rust(&bench, &turns(&name), &peer.thread("a"), acquire).await;
+    assert_eq!(fields(bench.server(), &name).into_keys().next(), Some(guard.wire_owner().to_string()));
+    assert_eq!(guard.release().await.unwrap(), Released::Released);
+}
+
+async fn rust_hands_a_released_lock_over_to_java_by_a_wake_up(bench: Bench) {
+    let (client, peer, name) = (bench.client().await, bench.peer("").await, bench.name("order"));
+    for released in [true, false] {
+        let guard = client.lock(&*name).lock().await.unwrap();
+        let give_back = async move {
+            if released {
+                assert_eq!(guard.release().await.unwrap(), Released::Released);
+            } else {
+                drop(guard);
+            }
+        };
+        rust_hands_over_to_java(&bench, &turns(&name), &peer.thread("a"), give_back).await;
+    }
+}
+
+async fn a_name_with_braces_is_handed_over_in_both_directions(bench: Bench) {
+    let (client, peer) = (bench.client().await, bench.peer("").await);
+    let name = format!("{{{}}}:abc:key", bench.name("order"));
+    let turns = Turns::of_lock("lock", &name, Some(format!("redisson_lock__channel:{name}")));
+    let lock = client.lock(Name::raw_redisson(&name).unwrap());
+    let acquire = async move { lock.lock().await.unwrap() };
+    let guard = java_hands_over_to_rust(&bench, &turns, &peer.thread("a"), acquire).await;
+    rust_hands_over_to_java(&bench, &turns, &peer.thread("a"), async { drop(guard) }).await;
+}
+
+async fn java_threads_and_rust_tasks_on_one_lock_lose_no_count(bench: Bench) {
+    let clients = [bench.client().await, bench.client().await];
+    let name = bench.name("order");
+    let locks = clients.each_ref().map(|client| client.lock(&*name));
+    mixed_crowd(&bench, &format!("crowd lock lock {name}"), move |client, tally| {
+        let lock = locks[client].clone();
+        async move {
+            let guard = lock.lock().await.unwrap();
+            tally.count().await;
+            assert_eq!(guard.release().await.unwrap(), Released::Released);
+        }
+    })
+    .await;
+    assert!(is_free(bench.server(), &name));
+}
+
+async fn java_sees_a_rust_hold_and_can_neither_take_nor_release_it(bench: Bench) {
+    let (client, peer, name) = (bench.client().await, bench.peer("").await, bench.name("order"));
+    let thread = peer.thread("a");
+    let guard = client.lock(&*name).lease(ms(20_000)).lock().await.unwrap();
+    assert_eq!(thread.ok(&format!("lock locked lock {name}")).await, "true");
+    assert_eq!(thread.ok(&format!("lock held lock {name}")).await, "false");
+    assert_eq!(thread.number(&format!("lock count lock {name}")).await, 0);
+    let remaining = thread.number(&format!("lock remaining lock {name}")).await;
+    assert!((1..=20_000).contains(&remaining), "{remaining}");
+
+    assert_eq!(thread.ok(&format!("lock try lock {name}")).await, "false");
+    assert_eq!(thread.ok(&format!("lock acquire lock {name} wait=200")).await, "false");
+    assert_eq!(thread.thrown(&format!("lock release lock {name}")).await.class, NOT_THE_HOLDER);
+    assert_eq!(guard.release().await.unwrap(), Released::Released);
+
+    assert_eq!(thread.ok(&format!("lock locked lock {name}")).await, "false");
+    assert_eq!(thread.number(&format!("lock remaining lock {name}")).await, -2);
+    assert_eq!(thread.ok(&format!("lock try lock {name}")).await, "true");
+}
+
+async fn rust_sees_a_java_hold_and_cannot_take_it(bench: Bench) {
+    let (client, peer, name) = (bench.client().await, bench.peer("").await, bench.name("order"));
+    let (lock, thread) = (client.lock(&*name), peer.thread("a"));
+    assert_eq!(thread.ok(&format!("lock try lock {name} lease=20000")).await, "true");
+    assert!(lock.is_locked().await.unwrap());
+    let remaining = lock.remaining().await.unwrap().unwrap();
+    assert!(remaining > ms(0) && remaining <= ms(20_000), "{remaining:?}");
+    assert_eq!(lock.hold_count(&client.owner()).await.unwrap(), 0);
+    let owner = thread.wire_owner().await;
+    assert_eq!(fields(bench.server(), &name), [(owner, "1".to_owned())].into());
+
+    assert!(lock.try_lock().await.unwrap().is_none());
+    assert!(lock.try_lock_for(ms(200)).await.unwrap().is_none());
+    thread.ok(&format!("lock release lock {name}")).await;
+    assert!(!lock.is_locked().await.unwrap());
+    assert!(lock.try_lock().await.unwrap().is_some());
+}
+
+async fn java_takes_part_in_no_re_entry_of_a_rust_owner(bench: Bench) {
+    let (client, peer, name) = (bench.client().await, bench.peer("").await, bench.name("order"));
+    let lock = client.lock(&*name).owned_by(&client.owner());
+    let outer = lock.lock().await.unwrap();
+    let inner = lock.lock().await.unwrap();
+    assert_eq!(count(bench.server(), &name), 2);
+    let thread = peer.thread("a");
+    assert_eq!(thread.ok(&format!("lock try lock {name}")).await, "false");
+    inner.release().await.unwrap();
+    assert_eq!(count(bench.server(), &name), 1);
+    assert_eq!(thread.ok(&format!("lock try lock {name}")).await, "false");
+    outer.release().await.unwrap();
+    assert_eq!(thread.ok(&format!("lock try lock {name}")).await, "true");
+}
+
+async fn a_java_thread_that_took_it_twice_keeps_it_until_the_second_release(bench: Bench) {
+    let (client, peer, name) = (bench.client().await, bench.peer("").await, bench.name("order"));
+    let (lock, thread) = (client.lock(&*name), peer.thread("a"));
+    turns(&name).take(&thread).await;
+    turns(&name).take(&thread).await;
+    assert_eq!(thread.number(&format!("lock count lock {name}")).await, 2);
+    assert_eq!(count(bench.server(), &name), 2);
+    turns(&name).give_back(&thread, "").await;
+    assert_eq!(thread.ok(&format!("lock held lock {name}")).await, "true");
+    assert!(lock.try_lock().await.unwrap().is_none());
+    turns(&name).give_back(&thread, "").await;
+    assert!(lock.try_lock().await.unwrap().is_some());
+}
+
+async fn both_watchdogs_keep_their_holds_for_several_leases(bench: Bench) {
+    let client = bench.client().await;
+    let peer = bench.peer(&format!("watchdog={}", SHORT_LEASE.as_millis())).await;
+    let (ours, theirs) = (bench.name("ours"), bench.name("theirs"));
+    let guard = client.lock(&*ours).watchdog(SHORT_LEASE).lock().await.unwrap();
+    let thread = peer.thread("a");
+    assert_eq!(thread.ok(&format!("lock acquire lock {theirs}")).await, "true");
+    assert!(pttl(bench.server(), &theirs) <= 1_500, "it is the short lease that is kept");
+
+    time_passes(3 * SHORT_LEASE).await;
+    assert!(guard.is_held());
+    assert_eq!(thread.ok(&format!("lock try lock {ours}")).await, "false");
+    assert!(client.lock(&*theirs).try_lock().await.unwrap().is_none());
+    assert_eq!(guard.release().await.unwrap(), Released::Released);
+    thread.ok(&format!("lock release lock {theirs}")).await;
+}
+
+async fn a_java_forced_unlock_resolves_lost_as_deleted(bench: Bench) {
+    let (client, peer, name) = (bench.client().await, bench.peer("").await, bench.name("order"));
+    let guard = client.lock(&*name).watchdog(SHORT_LEASE).lock().await.unwrap();
+    assert_eq!(peer.thread("a").ok(&format!("lock force lock {name}")).await, "true");
+    let forced = Instant::now();
+    assert_eq!(soon("the loss", guard.lost()).await, LostReason::Deleted);
+    assert!(forced.elapsed() < SHORT_LEASE, "it was seen by a renewal, and took {:?}", forced.elapsed());
+    assert_eq!(guard.release().await.unwrap(), Released::NotHeld);
+}
+
+async fn a_java_take_over_after_a_forced_unlock_resolves_lost_as_taken_over(bench: Bench) {
+    let (client, peer, name) = (bench.client().await, bench.peer("").await, bench.name("order"));
+    let thread = peer.thread("a");
+    let guard = client.lock(&*name).watchdog(SHORT_LEASE).lock().await.unwrap();
+    let waiter = thread.ask(&format!("lock acquire lock {name}"));
+    assert_eq!(peer.thread("b").ok(&format!("lock force lock {name}")).await, "true");
+    soon("the lock that was forced free", waiter.ok()).await;
+    let reason = soon("the loss", guard.lost()).await;
+    // A renewal may have come between the forced unlock and the waiter.
+    assert!([LostReason::TakenOver, LostReason::Deleted].contains(&reason), "{reason:?}");
+    assert_eq!(guard.release().await.unwrap(), Released::NotHeld);
+    assert_eq!(thread.ok(&format!("lock held lock {name}")).await, "true");
+}
+
+async fn a_rust_forced_unlock_wakes_a_java_waiter_and_the_java_holder_finds_out_when_it_releases(
+    bench: Bench,
+) {
+    let (client, peer, name) = (bench.client().await, bench.peer("").await, bench.name("order"));
+    let (holder, lock) = (peer.thread("holder"), client.lock(&*name));
+    turns(&name).take(&holder).await;
+    let force = async {
+        assert!(lock.force_unlock().await.unwrap());
+    };
+    rust_hands_over_to_java(&bench, &turns(&name), &peer.thread("waiter"), force).await;
+    assert_eq!(holder.thrown(&format!("lock release lock {name}")).await.class, NOT_THE_HOLDER);
+}
+
+async fn a_late_java_release_throws_and_leaves_rusts_hold_alone(bench: Bench) {
+    let (client, peer, name) = (bench.client().await, bench.peer("").await, bench.name("order"));
+    let thread = peer.thread("late");
+    assert_eq!(thread.ok(&format!("lock try lock {name} lease=300")).await, "true");
+    let asked = Instant::now();
+    let guard = soon("the end of Java's lease", client.lock(&*name).lock()).await.unwrap();
+    assert!(asked.elapsed() < PROMPTLY, "it took {:?}", asked.elapsed());
+    assert_eq!(thread.thrown(&format!("lock release lock {name}")).await.class, NOT_THE_HOLDER);
+    assert_eq!(guard.release().await.unwrap(), Released::Released);
+}
+
+async fn a_late_rust_release_leaves_javas_hold_alone(bench: Bench) {
+    let (client, peer, name) = (bench.client().await, bench.peer("").await, bench.name("order"));
+    let thread = peer.thread("a");
+    let guard = client.lock(&*name).lease(ms(300)).lock().await.unwrap();
+    turns(&name).take(&thread).await;
+    assert_eq!(guard.release().await.unwrap(), Released::NotHeld);
+    assert_eq!(thread.ok(&format!("lock held lock {name}")).await, "true");
+    let left = pttl(bench.server(), &name);
+    assert!(left > 20_000 && left <= i64::try_from(LEASE.as_millis()).unwrap(), "{left}");
+}

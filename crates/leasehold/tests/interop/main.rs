@@ -1,0 +1,19 @@
+//! Interop: the real Redisson in a Java process, and the library, on the same names.
+//!
+//! `cargo x interop` builds the Java process and says where it is; without it these tests say that they are skipped. A
+//! primitive has a file of its own, which puts it through what `turns` has for all of them, and then through what is
+//! particular about it.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
+#![allow(clippy::disallowed_methods, reason = "test code: tasks and real time")]
+#![allow(clippy::print_stdout, reason = "a skipped test says why")]
+
+mod bench;
+mod cast;
+mod java;
+mod lock;
+mod lock_deaths;
+#[path = "../support/mod.rs"]
+mod support;
+mod tally;
+mod turns;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 pub const NAME_BYTES_MAX: usize = 512;
 
 /// Key prefixes that helper keys and channels of the family use on the wire; a lock called so would collide with them.
-const RESERVED: [&str; 8] = [
+const RESERVED: [&str; 9] = [
     "redisson_lock__channel",
     "redisson_lock_queue",
     "redisson_lock_timeout",
@@ -21,6 +21,7 @@ const RESERVED: [&str; 8] = [
     "redisson_rwlock",
     "redisson_sc",
     "redisson_countdownlatch__channel__",
+    "leasehold_",
 ];
 
 /// The validated name of a primitive; also its key on the server.

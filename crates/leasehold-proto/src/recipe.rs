@@ -13,6 +13,13 @@ use crate::engine::Subject;
 use crate::lease::Lease;
 use crate::name::{Channel, Name};
 use crate::owner::WireOwner;
+use crate::script::Script;
+
+/// All scripts of all recipes.
+pub fn scripts() -> impl Iterator<Item = &'static Script> {
+    let all: [&[&Script]; 1] = [&reentrant::SCRIPTS];
+    all.into_iter().flatten().copied()
+}
 
 /// What a recipe needs to know to write a call.
 #[derive(Clone, Copy, Debug)]

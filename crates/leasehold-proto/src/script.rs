@@ -56,11 +56,11 @@ impl Script {
 }
 
 impl Header {
-    /// Reads the declarations at the top of a script.
+    /// Reads the declarations of a script. Functions that several scripts share may stand before them.
     #[must_use]
     pub fn read(source: &'static str) -> Self {
         let mut header = Self::default();
-        for line in source.lines().map_while(|line| line.strip_prefix("-- ")) {
+        for line in source.lines().filter_map(|line| line.strip_prefix("-- ")) {
             let mut words = line.split_whitespace();
             let (Some(place), Some(name)) = (words.next(), words.next()) else {
                 continue;

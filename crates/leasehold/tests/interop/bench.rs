@@ -1,10 +1,10 @@
 //! Where an interop test works: a server, Redisson clients and ours on it, and names that nobody else uses.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use leasehold::Client;
+use leasehold::{Client, ShardedPubsub};
 use leasehold_testkit::servers::{Monitor, RedisServer};
 
 use crate::java::{Answer, Failure, Java};
@@ -27,6 +27,11 @@ macro_rules! on_each_server {
                 super::$name($crate::bench::Bench::plain($crate::java::java_or_skip!())).await;
             })+
         }
+        mod cluster {
+            $(#[tokio::test] async fn $name() {
+                super::$name($crate::bench::Bench::cluster($crate::java::java_or_skip!())).await;
+            })+
+        }
     };
 }
 pub(crate) use on_each_server;
@@ -39,6 +44,7 @@ pub(crate) struct Bench {
 
 enum Server {
     Plain(RedisServer),
+    Cluster(&'static RedisServer, ShardedPubsub),
 }
 
 impl Bench {
@@ -47,17 +53,35 @@ impl Bench {
         Self { java, server: Server::Plain(RedisServer::start()) }
     }
 
+    /// On a cluster, where both sides have their wake-ups travel by sharded channels.
+    pub(crate) fn cluster(java: Arc<Java>) -> Self {
+        Self::cluster_with(java, ShardedPubsub::Auto)
+    }
+
+    /// On a cluster, with both sides told how wake-ups are to travel. Starting one takes seconds, so tests share it.
+    pub(crate) fn cluster_with(java: Arc<Java>, sharded: ShardedPubsub) -> Self {
+        static SHARED: LazyLock<RedisServer> = LazyLock::new(RedisServer::cluster);
+        Self { java, server: Server::Cluster(&SHARED, sharded) }
+    }
+
     pub(crate) fn server(&self) -> &RedisServer {
         match &self.server {
             Server::Plain(server) => server,
+            Server::Cluster(server, _) => server,
+        }
+    }
+
+    /// How wake-ups travel on both sides.
+    fn sharded(&self) -> ShardedPubsub {
+        match self.server {
+            Server::Plain(_) => ShardedPubsub::Off,
+            Server::Cluster(_, sharded) => sharded,
         }
     }
 
     /// Where Rust clients connect to.
     pub(crate) fn url(&self) -> String {
-        match &self.server {
-            Server::Plain(server) => server.url(),
-        }
+        self.server().url()
     }
 
     /// A Redisson client with options: `watchdog=MS`, `fairwait=MS`.
@@ -69,6 +93,8 @@ impl Bench {
     pub(crate) async fn peer_in(&self, java: &Arc<Java>, options: &str) -> Peer {
         let place = match &self.server {
             Server::Plain(server) => format!("url={}", server.url()),
+            Server::Cluster(server, ShardedPubsub::Off) => format!("cluster={} sharded=OFF", server.url()),
+            Server::Cluster(server, _) => format!("cluster={}", server.url()),
         };
         let peer = Peer { java: Arc::clone(java), client: unique("client") };
         let client = &peer.client;
@@ -78,7 +104,12 @@ impl Bench {
 
     /// A Rust client that has to be woken: it asks every twenty seconds otherwise.
     pub(crate) async fn client(&self) -> Client {
-        connect_with(Client::builder().poll_interval(POLL_INTERVAL), &self.url()).await
+        let builder = Client::builder().poll_interval(POLL_INTERVAL);
+        let builder = match self.server {
+            Server::Plain(_) => builder,
+            Server::Cluster(_, sharded) => builder.sharded_pubsub(sharded),
+        };
+        connect_with(builder, &self.url()).await
     }
 
     /// A name that no other test has.
@@ -86,9 +117,16 @@ impl Bench {
         unique(stem)
     }
 
+    /// How many connections listen to this channel.
+    pub(crate) fn listeners(&self, channel: &str) -> u64 {
+        let ask = if self.sharded() == ShardedPubsub::Off { "NUMSUB" } else { "SHARDNUMSUB" };
+        self.server().cli(&["PUBSUB", ask, channel]).lines().last().unwrap().parse().unwrap()
+    }
+
     /// Sees who begins to wait from now on.
     pub(crate) fn watch(&self, name: &str, wait: Wait) -> Watch {
-        Watch { monitor: Monitor::start(self.server()), name: name.to_owned(), wait }
+        let subscribe = if self.sharded() == ShardedPubsub::Off { "subscribe" } else { "ssubscribe" };
+        Watch { monitor: Monitor::start(self.server()), subscribe, name: name.to_owned(), wait }
     }
 }
 
@@ -167,6 +205,8 @@ pub(crate) enum Wait {
 /// Looks on while somebody begins to wait.
 pub(crate) struct Watch {
     monitor: Monitor,
+    /// The word by which clients of either side listen on this server.
+    subscribe: &'static str,
     name: String,
     wait: Wait,
 }
@@ -185,7 +225,7 @@ impl Watch {
             Wait::Asking => commands.iter().filter(|command| asks(command)).count() >= 3,
             Wait::Listening(channel) => {
                 let listens = |command: &Vec<String>| {
-                    ["subscribe", "ssubscribe"].contains(&command[0].to_ascii_lowercase().as_str())
+                    command[0].eq_ignore_ascii_case(self.subscribe)
                         && command[1..].iter().any(|word| word.starts_with(channel))
                 };
                 let listening = commands.iter().position(listens);

@@ -2,11 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use leasehold::{LostReason, Name, Released};
+use leasehold::{LostReason, Name, Released, ShardedPubsub};
 
 use crate::bench::{Bench, PROMPTLY, on_each_server};
+use crate::crowd::counts_exactly;
+use crate::java::java_or_skip;
 use crate::support::{channel, count, fields, is_free, ms, pttl, soon, time_passes};
-use crate::turns::{Turns, java_hands_over_to_rust, mixed_crowd, rust_hands_over_to_java};
+use crate::turns::{Turns, java_hands_over_to_rust, rust_hands_over_to_java};
 
 /// What `RLock.unlock` throws at those who do not hold the lock.
 const NOT_THE_HOLDER: &str = "IllegalMonitorStateException";
@@ -29,6 +31,17 @@ on_each_server! {
     a_rust_forced_unlock_wakes_a_java_waiter_and_the_java_holder_finds_out_when_it_releases,
     a_late_java_release_throws_and_leaves_rusts_hold_alone,
     a_late_rust_release_leaves_javas_hold_alone,
+}
+
+/// For fleets that have been told so; a message by the other sort of channel would reach nobody.
+#[tokio::test]
+async fn a_cluster_without_sharded_channels_is_handed_over_on_in_both_directions() {
+    let bench = Bench::cluster_with(java_or_skip!(), ShardedPubsub::Off);
+    let (client, peer, name) = (bench.client().await, bench.peer("").await, bench.name("order"));
+    let lock = client.lock(&*name);
+    let acquire = async move { lock.lock().await.unwrap() };
+    let guard = java_hands_over_to_rust(&bench, &turns(&name), &peer.thread("a"), acquire).await;
+    rust_hands_over_to_java(&bench, &turns(&name), &peer.thread("a"), async { drop(guard) }).await;
 }
 
 /// A lock of Redisson's plain kind.
@@ -74,7 +87,7 @@ async fn java_threads_and_rust_tasks_on_one_lock_lose_no_count(bench: Bench) {
     let clients = [bench.client().await, bench.client().await];
     let name = bench.name("order");
     let locks = clients.each_ref().map(|client| client.lock(&*name));
-    mixed_crowd(&bench, &format!("crowd lock lock {name}"), move |client, tally| {
+    counts_exactly(&bench, &format!("crowd lock lock {name}"), move |client, tally| {
         let lock = locks[client].clone();
         async move {
             let guard = lock.lock().await.unwrap();

@@ -7,7 +7,7 @@ use leasehold::{Client, Released};
 use crate::bench::{Bench, PROMPTLY, Wait, on_each_server};
 use crate::cast::{Cast, it_is_held, part};
 use crate::java::Java;
-use crate::support::{channel, is_free, listeners, ms, pttl, soon};
+use crate::support::{channel, eventually, is_free, ms, pttl, soon};
 
 const LEASE: Duration = ms(1_500);
 
@@ -48,7 +48,7 @@ async fn a_killed_java_waiter_takes_nothing_with_it(bench: Bench) {
     assert!(released.elapsed() < PROMPTLY, "it took {:?}", released.elapsed());
     assert_eq!(guard.release().await.unwrap(), Released::Released);
     assert!(is_free(bench.server(), &name));
-    assert_eq!(listeners(bench.server(), &name), 0);
+    eventually("the last to leave", || bench.listeners(&channel(&name)) == 0).await;
 }
 
 async fn a_killed_rust_holder_blocks_java_for_at_most_one_lease(bench: Bench) {

@@ -1,7 +1,7 @@
 //! Interop: the real Redisson in a Java process, and the library, on the same names.
 //!
 //! `cargo x interop` builds the Java process and says where it is; without it these tests say that they are skipped. A
-//! primitive has a file of its own, which puts it through what `turns` has for all of them, and then through what is
+//! primitive has a file of its own, which puts it through what `turns` and `crowd` have for all of them, and then through what is
 //! particular about it.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
@@ -10,9 +10,11 @@
 
 mod bench;
 mod cast;
+mod crowd;
 mod java;
 mod lock;
 mod lock_deaths;
+mod redisson;
 #[path = "../support/mod.rs"]
 mod support;
 mod tally;

@@ -2,6 +2,8 @@
 //!
 //! The Java process does the same to the same keys, and so is where a change has to be made too: `Sections.java`.
 
+#![allow(dead_code, reason = "each primitive's file uses a part of it")]
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -15,8 +17,15 @@ use crate::bench::Bench;
 pub(crate) struct Tally {
     connection: MultiplexedConnection,
     key: String,
-    /// What this process wrote last, and how often it then found something else.
-    seen: Arc<[AtomicU64; 2]>,
+    seen: Arc<Seen>,
+}
+
+/// What this process has seen of it.
+#[derive(Default)]
+struct Seen {
+    wrote: AtomicU64,
+    turns: AtomicU64,
+    most: AtomicU64,
 }
 
 impl Tally {
@@ -45,15 +54,47 @@ impl Tally {
     /// Adds one in two steps; an addition is lost when another comes in between.
     pub(crate) async fn count(&self) {
         let before = self.value().await;
-        let [wrote, turns] = &*self.seen;
-        if wrote.swap(before + 1, Ordering::Relaxed) != before {
-            turns.fetch_add(1, Ordering::Relaxed);
+        if self.seen.wrote.swap(before + 1, Ordering::Relaxed) != before {
+            self.seen.turns.fetch_add(1, Ordering::Relaxed);
         }
         self.set(before + 1).await;
     }
 
     /// How often [`count`](Self::count) found that others had counted since.
     pub(crate) fn turns(&self) -> u64 {
-        self.seen[1].load(Ordering::Relaxed)
+        self.seen.turns.load(Ordering::Relaxed)
+    }
+
+    /// Adds two in two visible steps, so that the number is odd for as long as somebody writes.
+    pub(crate) async fn write(&self) {
+        let before = self.value().await;
+        assert!(before.is_multiple_of(2), "a writer found another one inside at {before}");
+        self.set(before + 1).await;
+        assert_eq!(self.value().await, before + 1, "nobody else writes");
+        self.set(before + 2).await;
+    }
+
+    /// Looks twice, and must see no writer.
+    pub(crate) async fn read(&self) {
+        let first = self.value().await;
+        assert!(first.is_multiple_of(2), "a reader found a writer inside at {first}");
+        assert_eq!(self.value().await, first, "nobody writes while somebody reads");
+    }
+
+    /// Counts somebody with a permit in and out.
+    pub(crate) async fn visit(&self) {
+        let inside = self.add(1).await;
+        self.seen.most.fetch_max(inside, Ordering::Relaxed);
+        self.add(-1).await;
+    }
+
+    /// How many were inside at once, at most, as far as [`visit`](Self::visit) has seen.
+    pub(crate) fn most(&self) -> u64 {
+        self.seen.most.load(Ordering::Relaxed)
+    }
+
+    async fn add(&self, change: i64) -> u64 {
+        let mut connection = self.connection.clone();
+        cmd("INCRBY").arg(&self.key).arg(change).query_async(&mut connection).await.unwrap()
     }
 }

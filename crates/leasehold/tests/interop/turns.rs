@@ -1,14 +1,9 @@
-//! What every primitive is put through: one side hands over to the other, and both at once.
+//! What every primitive is put through: one side hands over to the other.
 
 use std::time::Instant;
 
 use crate::bench::{Bench, PROMPTLY, Thread, Wait};
 use crate::support::soon;
-use crate::tally::Tally;
-
-const CLIENTS: usize = 2;
-const TASKS_PER_CLIENT: usize = 2;
-pub(crate) const ROUNDS: u64 = 200;
 
 /// How Java takes something and gives it back.
 pub(crate) struct Turns {
@@ -80,57 +75,4 @@ pub(crate) async fn rust_hands_over_to_java(
     let answer = soon("what Rust gave back", waiter.ok()).await;
     assert!(released.elapsed() < PROMPTLY, "it took {:?}", released.elapsed());
     turns.give_back(thread, &answer).await;
-}
-
-/// Two clients of two threads each on the Java side, two of two tasks each on ours, and 200 critical sections for each
-/// of these eight, of which none may be lost.
-///
-/// `crowd` is Java's command, as in `crowd lock fair NAME`. `section` is one critical section of the client with that
-/// number, 0 or 1: it acquires, calls [`Tally::count`], and releases.
-pub(crate) async fn mixed_crowd<F, S>(bench: &Bench, crowd: &str, section: S)
-where
-    F: Future<Output = ()> + Send + 'static,
-    S: Fn(usize, Tally) -> F + Clone + Send + 'static,
-{
-    let tally = Tally::new(bench, &bench.name("tally")).await;
-    let mut answers = Vec::new();
-    let mut peers = Vec::new();
-    for _ in 0..CLIENTS {
-        peers.push(bench.peer("").await);
-    }
-    for peer in &peers {
-        let crowd = format!("{crowd} key={} threads={TASKS_PER_CLIENT} rounds={ROUNDS}", tally.key());
-        answers.push(peer.thread("crowd").ask(&crowd));
-    }
-    rust_crowd(CLIENTS * TASKS_PER_CLIENT, |task| {
-        let (section, tally) = (section.clone(), tally.clone());
-        move || section(task % CLIENTS, tally.clone())
-    })
-    .await;
-    for answer in answers {
-        answer.ok().await;
-    }
-    let sections = 2 * (CLIENTS * TASKS_PER_CLIENT) as u64 * ROUNDS;
-    assert_eq!(tally.value().await, sections, "no addition was lost");
-    assert!(tally.turns() > 0, "the two sides took turns");
-}
-
-/// So many tasks of 200 critical sections each.
-pub(crate) async fn rust_crowd<F, S>(tasks: usize, section_of: impl Fn(usize) -> S)
-where
-    F: Future<Output = ()> + Send + 'static,
-    S: Fn() -> F + Send + 'static,
-{
-    let start = |task| {
-        let section = section_of(task);
-        tokio::spawn(async move {
-            for _ in 0..ROUNDS {
-                section().await;
-            }
-        })
-    };
-    let running: Vec<_> = (0..tasks).map(start).collect();
-    for task in running {
-        task.await.unwrap();
-    }
 }

@@ -1,0 +1,104 @@
+//! What every primitive is put through: many threads of Java and many tasks of ours at once.
+//!
+//! Each side has two clients, of two threads or tasks each, and each of these eight goes through 200 critical sections.
+
+#![allow(dead_code, reason = "each primitive's file uses a part of it")]
+
+use crate::bench::{Bench, Peer};
+use crate::tally::Tally;
+
+const CLIENTS: usize = 2;
+const TASKS_PER_CLIENT: usize = 2;
+const ROUNDS: u64 = 200;
+/// The sections of one client.
+const SECTIONS: u64 = TASKS_PER_CLIENT as u64 * ROUNDS;
+
+/// A lock that one may hold: all count, and no count may be lost.
+///
+/// `crowd` is Java's command, as in `crowd lock fair NAME`. `section` is one critical section of the client with that
+/// number, 0 or 1: it acquires, calls [`Tally::count`], and releases.
+pub(crate) async fn counts_exactly<F, S>(bench: &Bench, crowd: &str, section: S)
+where
+    F: Future<Output = ()> + Send + 'static,
+    S: Fn(usize, Tally) -> F + Clone + Send + 'static,
+{
+    let tally = Tally::new(bench, &bench.name("tally")).await;
+    let crowds = [crowd, crowd].map(str::to_owned);
+    both_sides(bench, &tally, &crowds, section).await;
+    assert_eq!(tally.value().await, 2 * CLIENTS as u64 * SECTIONS, "no addition was lost");
+    assert!(tally.turns() > 0, "the two sides took turns");
+}
+
+/// A read/write lock: on each side one client writes and one reads. No writer meets anybody, and no reader a writer.
+///
+/// `write` and `read` are one critical section each: they acquire, call [`Tally::write`] or [`Tally::read`], and release.
+pub(crate) async fn readers_meet_no_writer<W, R, FW, FR>(bench: &Bench, name: &str, write: W, read: R)
+where
+    FW: Future<Output = ()> + Send + 'static,
+    FR: Future<Output = ()> + Send + 'static,
+    W: Fn(Tally) -> FW + Clone + Send + 'static,
+    R: Fn(Tally) -> FR + Clone + Send + 'static,
+{
+    let tally = Tally::new(bench, &bench.name("tally")).await;
+    let crowds = ["writers", "readers"].map(|side| format!("crowd {side} {name}"));
+    both_sides(bench, &tally, &crowds, move |client, tally| {
+        let (write, read) = (write.clone(), read.clone());
+        async move { if client == 0 { write(tally).await } else { read(tally).await } }
+    })
+    .await;
+    // Two for each section of a writer, of whom each side has one client.
+    assert_eq!(tally.value().await, 2 * 2 * SECTIONS, "no writer was lost");
+}
+
+/// A semaphore: never more than so many permits are out.
+///
+/// `crowd` is Java's command, as in `crowd semaphore NAME`. `section` acquires one permit, calls [`Tally::visit`], and
+/// releases.
+pub(crate) async fn permits_are_never_exceeded<F, S>(bench: &Bench, crowd: &str, permits: u64, section: S)
+where
+    F: Future<Output = ()> + Send + 'static,
+    S: Fn(usize, Tally) -> F + Clone + Send + 'static,
+{
+    let tally = Tally::new(bench, &bench.name("tally")).await;
+    let crowds = [crowd, crowd].map(str::to_owned);
+    let answers = both_sides(bench, &tally, &crowds, section).await;
+    for most in answers.iter().map(|answer| answer.parse().unwrap()).chain([tally.most()]) {
+        assert!((1..=permits).contains(&most), "{most} of {permits} permits were out at once");
+    }
+    assert_eq!(tally.value().await, 0, "everybody has left");
+}
+
+/// Has Java do these crowds, each by a client of its own, while as many of ours go through their sections; returns
+/// Java's answers.
+async fn both_sides<F, S>(bench: &Bench, tally: &Tally, crowds: &[String; CLIENTS], section: S) -> Vec<String>
+where
+    F: Future<Output = ()> + Send + 'static,
+    S: Fn(usize, Tally) -> F + Clone + Send + 'static,
+{
+    let mut peers = Vec::new();
+    for _ in crowds {
+        peers.push(bench.peer("").await);
+    }
+    let ask = |(peer, crowd): (&Peer, &String)| {
+        let options = format!("key={} threads={TASKS_PER_CLIENT} rounds={ROUNDS}", tally.key());
+        peer.thread("crowd").ask(&format!("{crowd} {options}"))
+    };
+    let asked: Vec<_> = peers.iter().zip(crowds).map(ask).collect();
+    let start = |task: usize| {
+        let (section, tally) = (section.clone(), tally.clone());
+        tokio::spawn(async move {
+            for _ in 0..ROUNDS {
+                section(task % CLIENTS, tally.clone()).await;
+            }
+        })
+    };
+    let running: Vec<_> = (0..CLIENTS * TASKS_PER_CLIENT).map(start).collect();
+    for task in running {
+        task.await.unwrap();
+    }
+    let mut answers = Vec::new();
+    for answer in asked {
+        answers.push(answer.ok().await);
+    }
+    answers
+}

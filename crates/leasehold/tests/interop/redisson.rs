@@ -1,0 +1,204 @@
+//! Redisson by itself, on both sides of everything that tests of primitives are made of: the words of the Java process,
+//! and what finds a lock that does not exclude. What goes wrong here is wrong in the harness, or in what we know of Redisson.
+
+use std::sync::Arc;
+
+use crate::bench::{Bench, Peer, Thread, on_each_server};
+use crate::crowd::{counts_exactly, permits_are_never_exceeded, readers_meet_no_writer};
+use crate::support::{channel, fields};
+use crate::tally::Tally;
+use crate::turns::{Turns, rust_hands_over_to_java};
+
+on_each_server! {
+    every_kind_of_lock_is_taken_once_seen_and_released,
+    a_multi_lock_takes_all_of_its_members,
+    fenced_locks_give_tokens_that_grow_with_re_entry_too,
+    what_may_not_be_entered_again_throws,
+    semaphores_count_down_and_up,
+    expirable_permits_have_names,
+    latches_open_at_zero,
+    fair_and_polling_waiters_are_seen_waiting,
+    fair_and_fenced_crowds_count_exactly,
+    a_crowd_of_readers_and_writers_keeps_apart,
+    a_crowd_at_a_semaphore_stays_within_its_permits,
+}
+
+async fn every_kind_of_lock_is_taken_once_seen_and_released(bench: Bench) {
+    let peer = bench.peer("").await;
+    let (a, b) = (peer.thread("a"), peer.thread("b"));
+    for kind in ["lock", "fair", "fenced", "spin", "read", "write", "nonreentrant", "nonreentrant-fair"] {
+        let name = bench.name(kind);
+        assert_eq!(
+            a.ok(&format!("lock acquire {kind} {name} wait=1000 lease=20000")).await,
+            "true",
+            "{kind}"
+        );
+        assert_eq!(a.ok(&format!("lock locked {kind} {name}")).await, "true", "{kind}");
+        assert_eq!(a.ok(&format!("lock held {kind} {name}")).await, "true", "{kind}");
+        assert_eq!(a.number(&format!("lock count {kind} {name}")).await, 1, "{kind}");
+        let remaining = a.number(&format!("lock remaining {kind} {name}")).await;
+        assert!((1..=20_000).contains(&remaining), "{kind} {remaining}");
+        let admitted = b.ok(&format!("lock try {kind} {name}")).await;
+        assert_eq!(admitted, (kind == "read").to_string(), "{kind}");
+        a.ok(&format!("lock release {kind} {name}")).await;
+        assert_eq!(a.ok(&format!("lock held {kind} {name}")).await, "false", "{kind}");
+        assert_eq!(b.ok(&format!("lock force {kind} {name}")).await, admitted, "{kind}");
+    }
+}
+
+async fn a_multi_lock_takes_all_of_its_members(bench: Bench) {
+    let peer = bench.peer("").await;
+    let (a, b) = (peer.thread("a"), peer.thread("b"));
+    let (first, second) = (bench.name("first"), bench.name("second"));
+    let list = format!("lock:{first},fair:{second}");
+    assert_eq!(a.ok(&format!("lock acquire multi {list}")).await, "true");
+    assert_eq!(b.ok(&format!("lock try multi {list}")).await, "false");
+    assert_eq!(b.ok(&format!("lock locked lock {first}")).await, "true");
+    assert_eq!(b.ok(&format!("lock locked fair {second}")).await, "true");
+    a.ok(&format!("lock release multi {list}")).await;
+    assert_eq!(b.ok(&format!("lock try multi {list}")).await, "true");
+}
+
+async fn fenced_locks_give_tokens_that_grow_with_re_entry_too(bench: Bench) {
+    let (peer, name) = (bench.peer("").await, bench.name("fenced"));
+    let thread = peer.thread("a");
+    assert_eq!(thread.number(&format!("lock acquire-token fenced {name}")).await, 1);
+    assert_eq!(thread.number(&format!("lock acquire-token fenced {name} wait=1000 lease=20000")).await, 2);
+    let refused = peer.thread("b").ok(&format!("lock acquire-token fenced {name} wait=100")).await;
+    assert_eq!(refused, "none");
+    assert_eq!(thread.number(&format!("lock token fenced {name}")).await, 2);
+}
+
+async fn what_may_not_be_entered_again_throws(bench: Bench) {
+    let peer = bench.peer("").await;
+    let thread = peer.thread("a");
+    for kind in ["nonreentrant", "nonreentrant-fair"] {
+        let name = bench.name(kind);
+        thread.ok(&format!("lock acquire {kind} {name}")).await;
+        let failure = thread.thrown(&format!("lock acquire {kind} {name}")).await;
+        assert_eq!(failure.class, "IllegalMonitorStateException", "{kind}");
+        assert_eq!(thread.number(&format!("lock count {kind} {name}")).await, 1, "{kind}");
+    }
+    let failure = thread.thrown("lock acquire nonsense name").await;
+    assert_eq!(failure.message, "no kind of lock is called nonsense");
+}
+
+async fn semaphores_count_down_and_up(bench: Bench) {
+    let (peer, name) = (bench.peer("").await, bench.name("semaphore"));
+    let thread = peer.thread("a");
+    assert_eq!(thread.ok(&format!("semaphore set {name} 3")).await, "true");
+    assert_eq!(thread.ok(&format!("semaphore set {name} 4")).await, "false");
+    thread.ok(&format!("semaphore acquire {name} 2")).await;
+    assert_eq!(thread.ok(&format!("semaphore try {name} 2")).await, "false");
+    assert_eq!(thread.ok(&format!("semaphore try {name} 2 wait=100")).await, "false");
+    thread.ok(&format!("semaphore release {name}")).await;
+    assert_eq!(thread.ok(&format!("semaphore try {name} 2 wait=100")).await, "true");
+    thread.ok(&format!("semaphore add {name} 5")).await;
+    assert_eq!(thread.number(&format!("semaphore available {name}")).await, 5);
+    assert_eq!(thread.number(&format!("semaphore drain {name}")).await, 5);
+    assert_eq!(bench.server().cli(&["GET", &name]), "0");
+}
+
+async fn expirable_permits_have_names(bench: Bench) {
+    let (peer, name) = (bench.peer("").await, bench.name("expirable"));
+    let thread = peer.thread("a");
+    assert_eq!(thread.ok(&format!("expirable set {name} 3")).await, "true");
+    let both = thread.ok(&format!("expirable acquire {name} 2 lease=20000")).await;
+    let (first, second) = both.split_once(',').unwrap();
+    assert_eq!((first.len(), second.len()), (32, 32));
+    assert!((1..=20_000).contains(&thread.number(&format!("expirable lease {name} {first}")).await));
+    let endless = thread.ok(&format!("expirable try {name}")).await;
+    assert_eq!(thread.number(&format!("expirable lease {name} {endless}")).await, -1);
+    assert_eq!(thread.ok(&format!("expirable update-lease {name} {endless} lease=10000")).await, "true");
+    assert_eq!(thread.ok(&format!("expirable try {name} 1 wait=100")).await, "none");
+    assert_eq!(thread.number(&format!("expirable acquired {name}")).await, 3);
+    thread.ok(&format!("expirable release {name} {endless}")).await;
+    assert_eq!(thread.ok(&format!("expirable try-release {name} {endless}")).await, "false");
+    assert_eq!(thread.ok(&format!("expirable try-release {name} {both}")).await, "2");
+    thread.ok(&format!("expirable set-permits {name} 5")).await;
+    thread.ok(&format!("expirable add {name} 1")).await;
+    assert_eq!(thread.number(&format!("expirable permits {name}")).await, 6);
+    assert_eq!(thread.number(&format!("expirable available {name}")).await, 6);
+}
+
+async fn latches_open_at_zero(bench: Bench) {
+    let (peer, name) = (bench.peer("").await, bench.name("latch"));
+    let thread = peer.thread("a");
+    assert_eq!(thread.ok(&format!("latch set {name} 2")).await, "true");
+    assert_eq!(thread.ok(&format!("latch await {name} wait=100")).await, "false");
+    let waiter = peer.thread("waiter").ask(&format!("latch await {name}"));
+    thread.ok(&format!("latch down {name}")).await;
+    assert_eq!(thread.number(&format!("latch count {name}")).await, 1);
+    assert!(waiter.is_pending());
+    thread.ok(&format!("latch down {name}")).await;
+    assert_eq!(waiter.ok().await, "true");
+    assert_eq!(thread.ok(&format!("latch delete {name}")).await, "false");
+}
+
+async fn fair_and_polling_waiters_are_seen_waiting(bench: Bench) {
+    let peer = bench.peer("").await;
+    let (a, b) = (peer.thread("a"), peer.thread("b"));
+    for kind in ["fair", "spin"] {
+        let name = bench.name(kind);
+        let turns = Turns::of_lock(kind, &name, (kind == "fair").then(|| channel(&name)));
+        let answer = turns.take(&a).await;
+        rust_hands_over_to_java(&bench, &turns, &b, turns.give_back(&a, &answer)).await;
+        assert!(fields(bench.server(), &name).is_empty());
+    }
+}
+
+/// One critical section, in which a thread of Java stands in for a task of ours.
+async fn hold(thread: &Thread, kind: &str, name: &str, inside: impl Future<Output = ()>) {
+    thread.ok(&format!("lock acquire {kind} {name}")).await;
+    inside.await;
+    thread.ok(&format!("lock release {kind} {name}")).await;
+}
+
+/// A thread that nobody else has: sections of one client run at the same time.
+fn stand_in(peer: &Peer) -> Thread {
+    peer.thread(&tokio::task::id().to_string())
+}
+
+async fn fair_and_fenced_crowds_count_exactly(bench: Bench) {
+    let peer = Arc::new(bench.peer("").await);
+    for kind in ["fair", "fenced"] {
+        let (peer, name) = (Arc::clone(&peer), bench.name(kind));
+        counts_exactly(&bench, &format!("crowd lock {kind} {name}"), move |_, tally| {
+            let (thread, name) = (stand_in(&peer), name.clone());
+            async move { hold(&thread, kind, &name, tally.count()).await }
+        })
+        .await;
+    }
+}
+
+async fn a_crowd_of_readers_and_writers_keeps_apart(bench: Bench) {
+    let (peer, name) = (Arc::new(bench.peer("").await), bench.name("rw"));
+    let [writer, reader] = ["write", "read"].map(|kind| (kind, Arc::clone(&peer), name.clone()));
+    let write = move |tally: Tally| {
+        let (kind, peer, name) = writer.clone();
+        async move { hold(&stand_in(&peer), kind, &name, tally.write()).await }
+    };
+    let read = move |tally: Tally| {
+        let (kind, peer, name) = reader.clone();
+        async move { hold(&stand_in(&peer), kind, &name, tally.read()).await }
+    };
+    readers_meet_no_writer(&bench, &name, write, read).await;
+}
+
+async fn a_crowd_at_a_semaphore_stays_within_its_permits(bench: Bench) {
+    let (peer, name) = (Arc::new(bench.peer("").await), bench.name("semaphore"));
+    peer.thread("setter").ok(&format!("semaphore set {name} 3")).await;
+    permits_are_never_exceeded(&bench, &format!("crowd semaphore {name}"), 3, {
+        let name = name.clone();
+        move |_, tally| {
+            let (thread, name) = (stand_in(&peer), name.clone());
+            async move {
+                thread.ok(&format!("semaphore acquire {name}")).await;
+                tally.visit().await;
+                thread.ok(&format!("semaphore release {name}")).await;
+            }
+        }
+    })
+    .await;
+    assert_eq!(bench.server().cli(&["GET", &name]), "3");
+}

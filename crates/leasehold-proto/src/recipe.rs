@@ -3,7 +3,10 @@
 //! Invariant: a recipe keeps no state; the same question gives the same call.
 //! Called by: the engine, which knows primitives only through this trait.
 
+pub mod fair;
+pub mod fenced;
 pub mod reentrant;
+pub mod spin;
 
 use std::fmt;
 use std::time::Duration;
@@ -17,7 +20,7 @@ use crate::script::Script;
 
 /// All scripts of all recipes.
 pub fn scripts() -> impl Iterator<Item = &'static Script> {
-    let all: [&[&Script]; 1] = [&reentrant::SCRIPTS];
+    let all = [&fair::SCRIPTS[..], &fenced::SCRIPTS, &reentrant::SCRIPTS, &spin::SCRIPTS];
     all.into_iter().flatten().copied()
 }
 

@@ -138,7 +138,8 @@ fn there_are_scripts_and_each_is_one_that_a_recipe_sends() {
         assert!(senders > 0, "{}: nobody sends it", script.at());
     }
     for source in sent {
-        let parts: Vec<&str> = scripts.iter().map(|script| &*script.text).filter(|text| source.contains(text)).collect();
+        let parts: Vec<&str> =
+            scripts.iter().map(|script| &*script.text).filter(|text| source.contains(text)).collect();
         let known: usize = parts.iter().map(|text| text.len()).sum();
         assert_eq!(known, source.len(), "this is sent, and is not all in files: {source}");
     }

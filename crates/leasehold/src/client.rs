@@ -13,7 +13,7 @@ use leasehold_store::{Runtime, ShardedPubsub, Store};
 
 use crate::connect::{connect, start};
 use crate::error::ConnectError;
-use crate::lock::{Lock, Reentrant};
+use crate::lock::{Fair, Fenced, Lock, Reentrant, Spin};
 use crate::name::IntoName;
 use crate::shared::{Forked, Handle};
 use crate::ticket::Ticket;
@@ -118,6 +118,55 @@ impl Client {
     #[must_use]
     pub fn lock(&self, name: impl IntoName) -> Lock {
         Lock::new(&self.handle, name.into_name(), Reentrant)
+    }
+
+    /// The fair lock of this name: waiters are served in the order in which they came, over all processes.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// let guard = client.fair_lock("printer").lock().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn fair_lock(&self, name: impl IntoName) -> Lock<Fair> {
+        Lock::new(&self.handle, name.into_name(), Fair)
+    }
+
+    /// The fenced lock of this name: each grant has a token, higher than all before it.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// let guard = client.fenced_lock("order:42").lock().await?;
+    /// assert_eq!(guard.token(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn fenced_lock(&self, name: impl IntoName) -> Lock<Fenced> {
+        Lock::new(&self.handle, name.into_name(), Fenced::default())
+    }
+
+    /// The spin lock of this name: nobody is woken by messages, waiters ask again after pauses that grow.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// let guard = client.spin_lock("tick").lock().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn spin_lock(&self, name: impl IntoName) -> Lock<Spin> {
+        Lock::new(&self.handle, name.into_name(), Spin::DEFAULT)
     }
 
     /// An owner that nobody else has, for [`Lock::owned_by`].

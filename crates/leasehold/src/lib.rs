@@ -68,12 +68,13 @@ pub use client::{Client, ClientBuilder};
 pub use error::{AcquireError, ConnectError, EnsureError, Error, InspectError, ReleaseError, RunError};
 pub use guard::{Guard, Released};
 pub use leasehold_proto::engine::{CloseReport, LostReason};
+pub use leasehold_proto::recipe::fenced::Tokens;
 pub use leasehold_proto::{
     Applied, LEASE_MAX, LEASE_MIN, LeaseError, NAME_BYTES_MAX, Name, NameError, Owner, StoreError,
     StoreErrorKind, Verb, WireOwner,
 };
 pub use leasehold_store::ShardedPubsub;
-pub use lock::{HoldGuard, Kind, Lock, Reentrant};
+pub use lock::{Fair, Fenced, FencedGuard, HoldGuard, Kind, Lock, Reentrant, Spin};
 pub use name::IntoName;
 
 /// The examples of the README, compiled.

@@ -4,10 +4,13 @@
 //! What the kinds differ in is each kind's own file; none uses another.
 //! Called by: the client, which makes locks; users.
 
+mod fair;
+mod fenced;
 mod kind;
 mod look;
 mod reentrant;
 mod run;
+mod spin;
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,8 +24,11 @@ use crate::owner::ambient;
 use crate::shared::Handle;
 use crate::terms::{Terms, acquire, wait_for};
 
+pub use fair::Fair;
+pub use fenced::{Fenced, FencedGuard};
 pub use kind::{HoldGuard, Kind};
 pub use reentrant::Reentrant;
+pub use spin::Spin;
 
 /// A lock: at most one owner holds it, over all processes, and that owner may take it again. Cheap to clone.
 ///

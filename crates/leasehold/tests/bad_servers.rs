@@ -18,7 +18,7 @@ use support::{
 /// The store's error inside an acquire's, when nothing was acquired for certain.
 fn not_acquired(outcome: Result<Option<leasehold::Guard>, AcquireError>) -> StoreError {
     match outcome {
-        Err(AcquireError::Store(source)) => source,
+        Err(AcquireError::Store(source) | AcquireError::OtherKind(source)) => source,
         other => panic!("{other:?}"),
     }
 }

@@ -24,7 +24,7 @@ static INSPECT: Script = Script::new(Verb::Inspect, include_str!("../../scripts/
 pub static SCRIPTS: [&Script; 5] = [&ACQUIRE, &RENEW, &RELEASE, &FORCE_RELEASE, &INSPECT];
 
 /// The message that says "released" (protocol, section 1.5).
-const RELEASED: &str = "0";
+pub(super) const MESSAGE: &str = "0";
 
 /// The reentrant lock's rules.
 #[derive(Clone, Copy, Debug)]
@@ -79,7 +79,7 @@ impl Recipe for Reentrant {
             .arg("remaining", ask.count)
             .arg("publish", PUBLISH)
             .arg("channel", channel(ask.name))
-            .arg("message", RELEASED)
+            .arg("message", MESSAGE)
     }
 
     fn read_release(&self, reply: &Reply) -> Option<bool> {
@@ -97,7 +97,7 @@ impl LockRecipe for Reentrant {
             .key("lock", name)
             .arg("publish", PUBLISH)
             .arg("channel", channel(name))
-            .arg("message", RELEASED)
+            .arg("message", MESSAGE)
     }
 
     fn inspect(&self, name: &Name, owner: Option<WireOwner>) -> Call {
@@ -106,7 +106,7 @@ impl LockRecipe for Reentrant {
     }
 }
 
-fn channel(name: &Name) -> Channel {
+pub(super) fn channel(name: &Name) -> Channel {
     name.prefixed("redisson_lock__channel")
 }
 

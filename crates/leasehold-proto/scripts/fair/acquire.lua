@@ -1,0 +1,41 @@
+-- Takes the lock when it is free and nobody stands before the owner; queues the owner, or shows that it still waits.
+-- KEYS[1] lock     hash    the lock; field: wire owner, value: hold count
+-- KEYS[2] queue    list    who waits, the next one first
+-- KEYS[3] timeout  zset    until when Redisson counts a waiter as alive, in unix milliseconds
+-- KEYS[4] seen     zset    when a waiter of this library last showed itself, in unix milliseconds
+-- ARGV[1] lease_ms integer how long the key lives from now
+-- ARGV[2] owner    string  wire owner, unique per acquisition
+-- ARGV[3] once     integer 1 when the owner does not wait and is not to be queued
+-- ARGV[4] publish  string  PUBLISH, or SPUBLISH in a cluster with sharded channels
+-- ARGV[5] channel  string  where waiters listen, each with its owner behind it
+-- ARGV[6] message  string  what they are told, an ASCII decimal
+-- returns nil when held, else the PTTL of somebody else's hold (-1: no expiry), or how long the head has to take it
+-- calls exists hexists hset pexpire pttl zadd zscore publish|spublish
+-- wire 6.2, 6.3; server time, absolute scores (section 23 item 7); a head that does not take a free lock is passed by
+local lock, queue, timeout, seen = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local lease_ms, owner, once = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
+local publish, channel, message = ARGV[4], ARGV[5], ARGV[6]
+if not lease_ms or lease_ms < 1 or lease_ms % 1 ~= 0 or lease_ms > 9007199254740991 then
+  return redis.error_reply('LOCKERR acquire: lease_ms must be whole and positive')
+end
+local mine = redis.call('hexists', lock, owner) == 1
+if not mine and redis.call('hexists', lock, 'mode') == 1 then
+  return redis.error_reply('WRONGTYPE the name is a read-write lock')
+end
+local q = { queue = queue, timeout = timeout, seen = seen, now = now_ms() }
+local head, changed = purge(q)
+local free = redis.call('exists', lock) == 0
+if mine or (free and (not head or head == owner)) then
+  if head then leave(q, owner) end
+  if free then redis.call('hset', lock, owner, '1') end
+  if redis.call('pttl', lock) < lease_ms then redis.call('pexpire', lock, ARGV[1]) end
+  return nil
+end
+local due = free and not redis.call('zscore', seen, head) and redis.call('zscore', timeout, head)
+if due and tonumber(due) > q.now + GONE_AFTER then
+  redis.call('zadd', timeout, q.now + GONE_AFTER, head)
+  changed = true
+end
+if free and changed then redis.call(publish, channel .. ':' .. head, message) end
+if once ~= 1 then enter(q, owner) end
+return free and GONE_AFTER or redis.call('pttl', lock)

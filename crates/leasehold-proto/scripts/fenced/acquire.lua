@@ -1,0 +1,39 @@
+-- Takes a free lock and numbers the grant; finds it taken, with the same token, when it is run a second time.
+-- KEYS[1] lock       hash    the lock; field: wire owner, value: hold count
+-- KEYS[2] token      string  the fencing token of the last grant
+-- ARGV[1] lease_ms   integer how long the key lives from now
+-- ARGV[2] owner      string  wire owner, unique per acquisition
+-- ARGV[3] hybrid     integer 1 when a token is at least the server's time in unix microseconds
+-- ARGV[4] token_kept integer for how many milliseconds the token is kept after a grant, 0 for ever
+-- returns {-2, token} when held, else {the PTTL of somebody else's hold (-1: no expiry), nothing}
+-- calls hexists exists hset pttl pexpire get set time
+-- wire 7; the same token for a grant that is asked for twice; a number of 2^53 or more stops the lock
+local lock, token = KEYS[1], KEYS[2]
+local lease_ms, owner, hybrid = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
+local token_kept = tonumber(ARGV[4])
+if not lease_ms or lease_ms < 1 or lease_ms % 1 ~= 0 or lease_ms > 9007199254740991 or not token_kept
+  or token_kept < 0 or token_kept % 1 ~= 0 then
+  return redis.error_reply('LOCKERR acquire: lease_ms and token_kept must be whole')
+end
+local mine = redis.call('hexists', lock, owner) == 1
+if not mine and redis.call('exists', lock) == 1 then
+  if redis.call('hexists', lock, 'mode') == 1 then
+    return redis.error_reply('WRONGTYPE the name is a read-write lock')
+  end
+  return { redis.call('pttl', lock), '' }
+end
+local last = redis.call('get', token)
+local given = mine and tonumber(last)
+local next = given or (tonumber(last or 0) or -1) + 1
+if next < 1 or next >= 9007199254740991 then
+  return redis.error_reply('WRONGTYPE the token key holds no token')
+end
+if not given then
+  local time = redis.call('time')
+  if hybrid == 1 then next = math.max(next, time[1] * 1000000 + time[2]) end
+  redis.call('hset', lock, owner, '1')
+  redis.call('set', token, string.format('%.0f', next))
+end
+if token_kept > 0 then redis.call('pexpire', token, math.max(token_kept, lease_ms)) end
+if redis.call('pttl', lock) < lease_ms then redis.call('pexpire', lock, ARGV[1]) end
+return { -2, string.format('%.0f', next) }

@@ -1,0 +1,114 @@
+//! The fair lock: Redisson's fair RLock on the wire (protocol, section 6), with waiters that show that they are alive.
+//!
+//! Invariant: whoever stands in the queue's list stands in its set of deadlines too; a waiter of ours has shown itself
+//! within [`GONE_AFTER`], or is taken out.
+//! Called by: the engine, as a `Recipe`.
+//!
+//! # How it works
+//! Redisson gives each waiter a deadline of minutes, and every script takes those off the head whose deadline has passed.
+//! Our waiters ask every [`SEEN_EVERY`] and note the server's time in a set of their own; one that has not for
+//! [`GONE_AFTER`] is taken out wherever it stands. Its deadline in Redisson's set is as short, and longer only by what
+//! Redisson's waiters before it will take off it when they are granted, so a Java process takes a dead one of ours out as
+//! soon. A Java waiter that does not take a free lock has its deadline cut to the same [`GONE_AFTER`].
+
+use std::time::Duration;
+
+use super::reentrant::{MESSAGE, Reentrant, channel};
+use super::{Answer, Ask, Line, LockRecipe, Manner, PUBLISH, Recipe, Renewal};
+use crate::call::{Call, Reply};
+use crate::engine::Subject;
+use crate::name::{Channel, Name};
+use crate::outcome::Verb;
+use crate::owner::WireOwner;
+use crate::script::Script;
+
+macro_rules! script {
+    ($verb:ident, $file:literal) => {
+        Script::new(
+            Verb::$verb,
+            concat!(
+                include_str!("../../scripts/fair/queue.lua"),
+                include_str!(concat!("../../scripts/fair/", $file))
+            ),
+        )
+    };
+}
+
+static ACQUIRE: Script = script!(Acquire, "acquire.lua");
+static RELEASE: Script = script!(Release, "release.lua");
+static FORCE_RELEASE: Script = script!(ForceRelease, "force_release.lua");
+
+/// The scripts of this recipe that are its own.
+pub static SCRIPTS: [&Script; 3] = [&ACQUIRE, &RELEASE, &FORCE_RELEASE];
+
+/// How often a waiter shows that it is alive, at least.
+pub const SEEN_EVERY: Duration = Duration::from_millis(1_500);
+/// After how long without a sign a waiter counts as gone; the scripts know it as a number.
+pub const GONE_AFTER: Duration = Duration::from_secs(5);
+
+/// The fair lock's rules.
+#[derive(Clone, Copy, Debug)]
+pub struct Fair;
+
+/// A call with what all of this recipe's scripts need.
+fn call(script: &'static Script, name: &Name) -> Call {
+    Call::of(script)
+        .key("lock", name)
+        .key("queue", name.prefixed("redisson_lock_queue").as_str())
+        .key("timeout", name.prefixed("redisson_lock_timeout").as_str())
+        .key("seen", name.prefixed("leasehold_lock_seen").as_str())
+        .arg("publish", PUBLISH)
+        .arg("channel", channel(name))
+        .arg("message", MESSAGE)
+}
+
+impl Recipe for Fair {
+    fn kind(&self) -> &'static str {
+        "fair lock"
+    }
+
+    fn manner(&self) -> Manner {
+        Manner { line: Line::Each, queued: true, seen_every: Some(SEEN_EVERY), ..Manner::LOCK }
+    }
+
+    fn channels(&self, subject: &Subject, owner: WireOwner) -> Vec<Channel> {
+        vec![Channel::new(&format!("{}:{owner}", channel(&subject.name)))]
+    }
+
+    fn acquire(&self, ask: &Ask<'_>) -> Call {
+        call(&ACQUIRE, ask.name)
+            .arg("lease_ms", ask.lease.as_millis())
+            .arg("owner", ask.owner)
+            .arg("once", u8::from(ask.standing.once))
+    }
+
+    fn read_acquire(&self, reply: &Reply) -> Option<Answer> {
+        Reentrant.read_acquire(reply)
+    }
+
+    fn renew(&self, ask: &Ask<'_>) -> Call {
+        Reentrant.renew(ask)
+    }
+
+    fn read_renew(&self, reply: &Reply) -> Option<Renewal> {
+        Reentrant.read_renew(reply)
+    }
+
+    fn release(&self, ask: &Ask<'_>) -> Call {
+        call(&RELEASE, ask.name).arg("owner", ask.owner).arg("remaining", ask.count)
+    }
+
+    fn read_release(&self, reply: &Reply) -> Option<bool> {
+        Reentrant.read_release(reply)
+    }
+}
+
+impl LockRecipe for Fair {
+    fn force_release(&self, name: &Name) -> Call {
+        call(&FORCE_RELEASE, name)
+    }
+
+    fn inspect(&self, name: &Name, owner: Option<WireOwner>) -> Call {
+        Reentrant.inspect(name, owner)
+    }
+}

@@ -1,0 +1,131 @@
+//! The fenced lock: Redisson's on the wire (protocol, section 7). Each grant has a number that is higher than all before.
+//!
+//! Invariant: a token is given with the hold, in one step; taking the hold once more, or asking twice, gives the same.
+//! Called by: the engine, as a `Recipe`.
+
+use std::time::Duration;
+
+use super::reentrant::Reentrant;
+use super::{Answer, Ask, LockRecipe, Recipe, Renewal};
+use crate::call::{Call, Reply};
+use crate::engine::Subject;
+use crate::name::{Channel, Name};
+use crate::outcome::Verb;
+use crate::owner::WireOwner;
+use crate::script::Script;
+
+static ACQUIRE: Script = Script::new(Verb::Acquire, include_str!("../../scripts/fenced/acquire.lua"));
+
+/// The scripts of this recipe that are its own.
+pub static SCRIPTS: [&Script; 1] = [&ACQUIRE];
+
+/// For how long after a grant the counter of [`Tokens::HybridCollected`] is kept, if not for the lease.
+const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Where fencing tokens come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Tokens {
+    /// Redisson's counter: 1, 2, 3 and so on. It starts again at 1 when the server loses its data.
+    #[default]
+    Counter,
+    /// At least one more than the last, and at least the server's time in unix microseconds: it grows over the loss of
+    /// the counter too, as long as the server's clock does not go back by more than the time since the last grant. Java
+    /// clients go on counting from it.
+    Hybrid,
+    /// As [`Hybrid`](Self::Hybrid), and a counter that nobody used for a day is collected. Only where every participant
+    /// has hybrid tokens: one that merely counts would begin at 1 after that.
+    HybridCollected,
+}
+
+/// The fenced lock's rules.
+#[derive(Clone, Copy, Debug)]
+pub struct Fenced(Tokens);
+
+impl Fenced {
+    /// The rules with these tokens.
+    #[must_use]
+    pub const fn with(tokens: Tokens) -> &'static Self {
+        match tokens {
+            Tokens::Counter => &Self(Tokens::Counter),
+            Tokens::Hybrid => &Self(Tokens::Hybrid),
+            Tokens::HybridCollected => &Self(Tokens::HybridCollected),
+        }
+    }
+}
+
+impl Recipe for Fenced {
+    fn kind(&self) -> &'static str {
+        "fenced lock"
+    }
+
+    fn channels(&self, subject: &Subject, owner: WireOwner) -> Vec<Channel> {
+        Reentrant.channels(subject, owner)
+    }
+
+    fn acquire(&self, ask: &Ask<'_>) -> Call {
+        let kept = if self.0 == Tokens::HybridCollected { KEPT } else { Duration::ZERO };
+        Call::of(&ACQUIRE)
+            .key("lock", ask.name)
+            .key("token", ask.name.prefixed("redisson_lock_token").as_str())
+            .arg("lease_ms", ask.lease.as_millis())
+            .arg("owner", ask.owner)
+            .arg("hybrid", u8::from(self.0 != Tokens::Counter))
+            .arg("token_kept", kept.as_millis())
+    }
+
+    fn read_acquire(&self, reply: &Reply) -> Option<Answer> {
+        let Reply::Array(items) = reply else { return None };
+        let [Reply::Int(pttl), Reply::Text(token)] = items.as_slice() else { return None };
+        match *pttl {
+            -2 => {
+                let token = std::str::from_utf8(token).ok()?.parse().ok()?;
+                Some(Answer::Granted { token: Some(token) })
+            }
+            _ => Reentrant.read_acquire(&Reply::Int(*pttl)),
+        }
+    }
+
+    fn renew(&self, ask: &Ask<'_>) -> Call {
+        Reentrant.renew(ask)
+    }
+
+    fn read_renew(&self, reply: &Reply) -> Option<Renewal> {
+        Reentrant.read_renew(reply)
+    }
+
+    fn release(&self, ask: &Ask<'_>) -> Call {
+        Reentrant.release(ask)
+    }
+
+    fn read_release(&self, reply: &Reply) -> Option<bool> {
+        Reentrant.read_release(reply)
+    }
+}
+
+impl LockRecipe for Fenced {
+    fn force_release(&self, name: &Name) -> Call {
+        Reentrant.force_release(name)
+    }
+
+    fn inspect(&self, name: &Name, owner: Option<WireOwner>) -> Call {
+        Reentrant.inspect(name, owner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_grant_has_its_token_and_a_refusal_has_none() {
+        let read = |pttl, token: &str| {
+            Fenced::with(Tokens::Counter)
+                .read_acquire(&Reply::Array(vec![Reply::Int(pttl), Reply::Text(token.into())]))
+        };
+        assert_eq!(read(-2, "7"), Some(Answer::Granted { token: Some(7) }));
+        assert_eq!(read(-1, ""), Some(Answer::NoExpiry));
+        assert_eq!(read(20, ""), Some(Answer::Refused { remaining: Duration::from_millis(20) }));
+        assert_eq!(read(-2, "many"), None);
+        assert_eq!(read(-3, ""), None);
+    }
+}

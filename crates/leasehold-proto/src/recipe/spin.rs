@@ -1,0 +1,68 @@
+//! The spin lock: Redisson's on the wire (protocol, section 8). No channel: waiters ask again after growing pauses.
+//!
+//! Invariant: as the reentrant lock's, whose hash it shares.
+//! Called by: the engine, as a `Recipe`.
+
+use super::reentrant::Reentrant;
+use super::{Answer, Ask, LockRecipe, Recipe, Renewal};
+use crate::call::{Call, Reply};
+use crate::engine::Subject;
+use crate::name::{Channel, Name};
+use crate::outcome::Verb;
+use crate::owner::WireOwner;
+use crate::script::Script;
+
+static RELEASE: Script = Script::new(Verb::Release, include_str!("../../scripts/spin/release.lua"));
+static FORCE_RELEASE: Script =
+    Script::new(Verb::ForceRelease, include_str!("../../scripts/spin/force_release.lua"));
+
+/// The scripts of this recipe that are its own.
+pub static SCRIPTS: [&Script; 2] = [&RELEASE, &FORCE_RELEASE];
+
+/// The spin lock's rules.
+#[derive(Clone, Copy, Debug)]
+pub struct Spin;
+
+impl Recipe for Spin {
+    fn kind(&self) -> &'static str {
+        "spin lock"
+    }
+
+    fn channels(&self, _subject: &Subject, _owner: WireOwner) -> Vec<Channel> {
+        Vec::new()
+    }
+
+    fn acquire(&self, ask: &Ask<'_>) -> Call {
+        Reentrant.acquire(ask)
+    }
+
+    fn read_acquire(&self, reply: &Reply) -> Option<Answer> {
+        Reentrant.read_acquire(reply)
+    }
+
+    fn renew(&self, ask: &Ask<'_>) -> Call {
+        Reentrant.renew(ask)
+    }
+
+    fn read_renew(&self, reply: &Reply) -> Option<Renewal> {
+        Reentrant.read_renew(reply)
+    }
+
+    fn release(&self, ask: &Ask<'_>) -> Call {
+        Call::of(&RELEASE).key("lock", ask.name).arg("owner", ask.owner).arg("remaining", ask.count)
+    }
+
+    fn read_release(&self, reply: &Reply) -> Option<bool> {
+        Reentrant.read_release(reply)
+    }
+}
+
+impl LockRecipe for Spin {
+    fn force_release(&self, name: &Name) -> Call {
+        Call::of(&FORCE_RELEASE).key("lock", name)
+    }
+
+    fn inspect(&self, name: &Name, owner: Option<WireOwner>) -> Call {
+        Reentrant.inspect(name, owner)
+    }
+}

@@ -1,0 +1,130 @@
+//! The fenced lock: Redisson's.
+//!
+//! Invariant: a fenced guard has its token from the grant itself, never from a second question.
+//! Called by: the client; users.
+
+use std::fmt;
+use std::ops::Deref;
+
+use leasehold_proto::recipe::LockRecipe;
+use leasehold_proto::recipe::fenced::{self, Tokens};
+
+use super::Lock;
+use super::kind::{Kind, Sealed};
+use crate::error::ReleaseError;
+use crate::guard::{Guard, Released};
+
+/// The fenced kind: each grant has a *fencing token*, a number higher than those of all grants before it, by whomever.
+///
+/// A resource that remembers the highest token it has seen, and refuses a lower one, is safe from a holder that was
+/// paused past its lease: that is the one thing that a lock alone cannot do. Taking a hold once more keeps its token.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Fenced(Tokens);
+
+impl Sealed for Fenced {
+    fn recipe(&self) -> &'static dyn LockRecipe {
+        fenced::Fenced::with(self.0)
+    }
+}
+
+impl Kind for Fenced {
+    type Guard = FencedGuard;
+}
+
+impl Lock<Fenced> {
+    /// The same lock with tokens that come from elsewhere than Redisson's counter.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// let lock = client.fenced_lock("order:42").tokens(leasehold::Tokens::Hybrid);
+    /// let guard = lock.lock().await?;
+    /// assert!(guard.token() > 1_000_000, "microseconds since 1970");
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn tokens(mut self, tokens: Tokens) -> Self {
+        self.kind = Fenced(tokens);
+        self
+    }
+}
+
+/// A hold of a fenced lock: a [`Guard`] with a token.
+///
+/// # Losing the lease
+/// As every [`Guard`]; a resource that checks the token is safe even then.
+///
+/// # Examples
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), leasehold::Error> {
+/// # let client = leasehold::Client::connect("memory://").await?;
+/// let guard = client.fenced_lock("order:42").lock().await?;
+/// let token = guard.token(); // goes with every write to the database
+/// guard.release().await?;
+/// let guard = client.fenced_lock("order:42").lock().await?;
+/// assert!(guard.token() > token);
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "dropping a guard releases the lock at once"]
+pub struct FencedGuard(Guard);
+
+impl FencedGuard {
+    /// The token of this grant.
+    #[must_use]
+    pub fn token(&self) -> u64 {
+        self.0.token().expect("a fenced grant has a token")
+    }
+
+    /// Releases, and reports how it went.
+    ///
+    /// # Errors
+    /// As [`Guard::release`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future does not cancel the release, it only gives up the report.
+    pub async fn release(self) -> Result<Released, ReleaseError> {
+        self.0.release().await
+    }
+
+    /// Gives the guard up without a release: [`Guard::keep`].
+    pub fn keep(self) {
+        self.0.keep();
+    }
+}
+
+impl Deref for FencedGuard {
+    type Target = Guard;
+
+    fn deref(&self) -> &Guard {
+        &self.0
+    }
+}
+
+impl AsRef<Guard> for FencedGuard {
+    fn as_ref(&self) -> &Guard {
+        &self.0
+    }
+}
+
+impl From<Guard> for FencedGuard {
+    fn from(guard: Guard) -> Self {
+        Self(guard)
+    }
+}
+
+impl From<FencedGuard> for Guard {
+    fn from(guard: FencedGuard) -> Self {
+        guard.0
+    }
+}
+
+impl fmt::Debug for FencedGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FencedGuard").field("token", &self.token()).field("guard", &self.0).finish()
+    }
+}

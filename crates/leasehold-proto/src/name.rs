@@ -143,11 +143,14 @@ impl Name {
     /// (wire: section 1.2, the prefix builder).
     #[must_use]
     pub fn prefixed(&self, prefix: &str) -> Channel {
-        if self.0.contains('{') {
-            Channel(format!("{prefix}:{}", self.0).into())
-        } else {
-            Channel(format!("{prefix}:{{{}}}", self.0).into())
-        }
+        Channel(format!("{prefix}:{}", self.tagged()).into())
+    }
+
+    /// The name with braces that choose its slot: `{name}`, or the name when it has some of its own. Helper keys in
+    /// which the name comes first begin with it (wire: section 1.2, the suffix builder).
+    #[must_use]
+    pub fn tagged(&self) -> Arc<str> {
+        if self.0.contains('{') { Arc::clone(&self.0) } else { format!("{{{}}}", self.0).into() }
     }
 }
 

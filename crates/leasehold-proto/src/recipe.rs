@@ -5,8 +5,12 @@
 
 pub mod fair;
 pub mod fenced;
+pub mod read;
+pub mod read_write;
 pub mod reentrant;
 pub mod spin;
+pub mod upgrade;
+pub mod write;
 
 use std::fmt;
 use std::time::Duration;
@@ -20,7 +24,16 @@ use crate::script::Script;
 
 /// All scripts of all recipes.
 pub fn scripts() -> impl Iterator<Item = &'static Script> {
-    let all = [&fair::SCRIPTS[..], &fenced::SCRIPTS, &reentrant::SCRIPTS, &spin::SCRIPTS];
+    let all = [
+        &fair::SCRIPTS[..],
+        &fenced::SCRIPTS,
+        &read::SCRIPTS,
+        &read_write::SCRIPTS,
+        &reentrant::SCRIPTS,
+        &spin::SCRIPTS,
+        &upgrade::SCRIPTS,
+        &write::SCRIPTS,
+    ];
     all.into_iter().flatten().copied()
 }
 

@@ -17,6 +17,9 @@ if redis.call('hexists', lock, owner) == 1 then
   return nil
 end
 if redis.call('exists', lock) == 1 then
+  if redis.call('hexists', lock, 'mode') == 1 then
+    return redis.error_reply('WRONGTYPE the name belongs to a read-write lock')
+  end
   return redis.call('pttl', lock)
 end
 redis.call('hset', lock, owner, '1')

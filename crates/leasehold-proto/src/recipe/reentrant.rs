@@ -56,11 +56,7 @@ impl Recipe for Reentrant {
     }
 
     fn renew(&self, ask: &Ask<'_>) -> Call {
-        Call::of(&RENEW)
-            .key("lock", ask.name)
-            .arg("lease_ms", ask.lease.as_millis())
-            .arg("owner", ask.owner)
-            .arg("count", ask.count)
+        renew(ask, &ask.owner.to_string())
     }
 
     fn read_renew(&self, reply: &Reply) -> Option<Renewal> {
@@ -104,6 +100,15 @@ impl LockRecipe for Reentrant {
         let owner = owner.map(|owner| owner.to_string()).unwrap_or_default();
         Call::of(&INSPECT).key("lock", name).arg("owner", owner)
     }
+}
+
+/// The renewal of whatever stands in a field of the lock's hash.
+pub(super) fn renew(ask: &Ask<'_>, field: &str) -> Call {
+    Call::of(&RENEW)
+        .key("lock", ask.name)
+        .arg("lease_ms", ask.lease.as_millis())
+        .arg("owner", field)
+        .arg("count", ask.count)
 }
 
 pub(super) fn channel(name: &Name) -> Channel {

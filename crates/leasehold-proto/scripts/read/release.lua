@@ -1,0 +1,41 @@
+-- Gives back one read hold of several, or all; the lock then lives as long as its longest reader, or is free.
+-- KEYS[1] lock      hash    the lock; fields: mode (read or write), reader -> holds, writer..':write' -> holds
+-- KEYS[2] readers   string  what the names of the read holds' leases begin with
+-- KEYS[3] upgrade   string  there while a reader waits to write as well
+-- ARGV[1] owner     string  wire owner
+-- ARGV[2] remaining integer the holds that are left after this, 0 to leave
+-- ARGV[3] publish   string  PUBLISH, or SPUBLISH in a cluster with sharded channels
+-- ARGV[4] channel   string  where waiters listen
+-- ARGV[5] message   string  what they are told, an ASCII decimal
+-- returns nil when the owner does not hold it, 0 when the lock stays held, 1 when it is free
+-- calls hget hset hdel hgetall del exists pttl pexpire publish|spublish
+-- wire 9.4; absolute count, no latch; never shortens a write hold, nor what is left of this owner's
+local lock, readers, upgrade = KEYS[1], KEYS[2], KEYS[3]
+local owner, remaining = ARGV[1], tonumber(ARGV[2])
+local publish, channel, message = ARGV[3], ARGV[4], ARGV[5]
+if not remaining or remaining < 0 or remaining % 1 ~= 0 then
+  return redis.error_reply('LOCKERR release: remaining must be whole and not negative')
+end
+local held = tonumber(redis.call('hget', lock, owner))
+if not held then return nil end
+local function timeout(reader, hold) return readers .. ':' .. reader .. ':rwlock_timeout:' .. hold end
+for hold = remaining + 1, held do redis.call('del', timeout(owner, hold)) end
+if remaining > 0 then
+  redis.call('hset', lock, owner, ARGV[2])
+  return 0
+end
+redis.call('hdel', lock, owner)
+local fields, longest = redis.call('hgetall', lock), 0
+for at = 1, #fields, 2 do
+  if fields[at] == 'mode' and fields[at + 1] == 'write' then return 0 end
+  for hold = 1, tonumber(fields[at + 1]) or 0 do
+    longest = math.max(longest, redis.call('pttl', timeout(fields[at], hold)))
+  end
+end
+if longest == 0 then
+  redis.call('del', lock)
+else
+  redis.call('pexpire', lock, string.format('%.0f', longest))
+end
+if longest == 0 or redis.call('exists', upgrade) == 1 then redis.call(publish, channel, message) end
+return longest == 0 and 1 or 0

@@ -1,0 +1,42 @@
+-- Takes a write hold beside the owner's read hold once nobody else reads; keeps new readers out until then.
+-- KEYS[1] lock     hash    the lock; fields: mode (read or write), reader -> holds, writer..':write' -> holds
+-- KEYS[2] readers  string  what the names of the read holds' leases begin with
+-- KEYS[3] mark     string  says which reader waits to write, and as whom: 'reader writer'
+-- ARGV[1] lease_ms integer how long the lock lives from now
+-- ARGV[2] owner    string  wire owner of the write hold
+-- ARGV[3] beside   string  wire owner of the read hold
+-- ARGV[4] mark_ms  integer how long the mark of one who is refused stands, 0 for no mark
+-- returns nil when held, else PTTL (-1: no expiry), -2 when the read hold is gone, -3 when another waits for the same
+-- calls hexists hget hgetall hset hdel get set del pttl pexpire
+-- wire 9.3 has no such thing; what it leaves is the state of a writer that reads (9.2)
+local lock, readers, mark, dead = KEYS[1], KEYS[2], KEYS[3], {}
+local lease_ms, owner, beside, mark_ms = tonumber(ARGV[1]), ARGV[2], ARGV[3], tonumber(ARGV[4])
+if not lease_ms or lease_ms < 1 or lease_ms % 1 ~= 0 or lease_ms > 9007199254740991
+  or not mark_ms or mark_ms < 0 or mark_ms % 1 ~= 0 then
+  return redis.error_reply('LOCKERR acquire: lease_ms must be whole and positive, mark_ms whole and not negative')
+end
+if redis.call('hexists', lock, owner .. ':write') == 0 then
+  local fields, living = redis.call('hgetall', lock), {}
+  for at = 1, #fields, 2 do
+    local alive = false
+    for hold = 1, tonumber(fields[at + 1]) or 0 do
+      alive = alive or redis.call('pttl', readers .. ':' .. fields[at] .. ':rwlock_timeout:' .. hold) > 0
+    end
+    local list = alive and living or dead
+    list[#list + 1], living[fields[at]] = fields[at], alive
+  end
+  if not living[beside] then return -2 end
+  if redis.call('hget', lock, 'mode') == 'write' then return redis.call('pttl', lock) end
+  if #living > 1 then
+    local other = redis.call('get', mark)
+    if other and string.sub(other, 1, #beside + 1) ~= beside .. ' ' then return -3 end
+    if mark_ms > 0 then redis.call('set', mark, beside .. ' ' .. owner, 'px', ARGV[4]) end
+    return redis.call('pttl', lock)
+  end
+  for _, field in ipairs(dead) do redis.call('hdel', lock, field) end
+  redis.call('hset', lock, 'mode', 'write')
+  redis.call('hset', lock, owner .. ':write', '1')
+  redis.call('del', mark)
+end
+if redis.call('pttl', lock) < lease_ms then redis.call('pexpire', lock, ARGV[1]) end
+return nil

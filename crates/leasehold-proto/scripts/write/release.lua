@@ -1,0 +1,43 @@
+-- Gives back one write hold of several, or all: the lock is then its readers', or free, and the waiters are woken.
+-- KEYS[1] lock      hash    the lock; fields: mode (read or write), reader -> holds, writer..':write' -> holds
+-- KEYS[2] readers   string  what the names of the read holds' leases begin with
+-- KEYS[3] mark      string  what this owner may have left while it waited; ends with the owner
+-- ARGV[1] owner     string  wire owner
+-- ARGV[2] remaining integer the holds that are left after this, 0 to leave, the mark too
+-- ARGV[3] publish   string  PUBLISH, or SPUBLISH in a cluster with sharded channels
+-- ARGV[4] channel   string  where waiters listen
+-- ARGV[5] message   string  what they are told, an ASCII decimal
+-- returns nil when the owner does not hold it, 0 after a partial release, 1 when nobody writes any more
+-- calls hexists hset hdel hgetall get del pttl pexpire publish|spublish
+-- wire 9.5; absolute count, no latch; a partial release keeps the lease; tells the waiters also when readers are left
+local lock, readers, mark = KEYS[1], KEYS[2], KEYS[3]
+local owner, remaining = ARGV[1], tonumber(ARGV[2])
+local publish, channel, message = ARGV[3], ARGV[4], ARGV[5]
+if not remaining or remaining < 0 or remaining % 1 ~= 0 then
+  return redis.error_reply('LOCKERR release: remaining must be whole and not negative')
+end
+local held = redis.call('hexists', lock, owner .. ':write') == 1
+if held and remaining > 0 then
+  redis.call('hset', lock, owner .. ':write', ARGV[2])
+  return 0
+end
+local marked = remaining == 0 and string.sub(redis.call('get', mark) or '', -#owner) == owner
+if marked then redis.call('del', mark) end
+if held then
+  redis.call('hdel', lock, owner .. ':write')
+  local fields, longest = redis.call('hgetall', lock), 0
+  for at = 1, #fields, 2 do
+    for hold = 1, tonumber(fields[at + 1]) or 0 do
+      local pttl = redis.call('pttl', readers .. ':' .. fields[at] .. ':rwlock_timeout:' .. hold)
+      longest = math.max(longest, pttl)
+    end
+  end
+  if longest == 0 then
+    redis.call('del', lock)
+  else
+    redis.call('hset', lock, 'mode', 'read')
+    redis.call('pexpire', lock, string.format('%.0f', longest))
+  end
+end
+if held or marked then redis.call(publish, channel, message) end
+return held and 1 or nil

@@ -1,0 +1,112 @@
+//! The read side of the read-write lock: Redisson's read lock on the wire (protocol, sections 9.2, 9.4 and 17.3 (b)).
+//!
+//! Invariant: each read hold has a key of its own that lives as long as its lease, and the lock lives as long as the
+//! longest of them.
+//! Called by: the engine, as a `Recipe`; the public lock, to look and to force.
+//!
+//! # How it works
+//! A reader that writes as well has two wire owners, one for each side. Redisson admits it by its thread id, which is the
+//! same for both; here the acquire says under which wire owner the same owner writes.
+
+use super::read_write::{self, READ, Side, channel, text, upgrade_mark, writer_mark};
+use super::reentrant::Reentrant;
+use super::{Answer, Ask, LockRecipe, Manner, Recipe, Renewal, write};
+use crate::call::{Call, Reply};
+use crate::engine::Subject;
+use crate::name::{Channel, Name};
+use crate::outcome::Verb;
+use crate::owner::WireOwner;
+use crate::script::Script;
+
+static ACQUIRE: Script = Script::new(Verb::Acquire, include_str!("../../scripts/read/acquire.lua"));
+static RENEW: Script = Script::new(Verb::Renew, include_str!("../../scripts/read/renew.lua"));
+static RELEASE: Script = Script::new(Verb::Release, include_str!("../../scripts/read/release.lua"));
+
+/// The scripts of this recipe that are its own.
+pub static SCRIPTS: [&Script; 3] = [&ACQUIRE, &RENEW, &RELEASE];
+
+const SIDE: Side = READ;
+
+/// The read lock's rules. Both values are one recipe: a hold under the one is a hold under the other.
+#[derive(Clone, Copy, Debug)]
+pub struct Read {
+    /// Whether a waiting writer of [`write::PREFERRED`] goes first.
+    yields: bool,
+}
+
+/// Readers who join other readers at any time, as Redisson's.
+pub static READ_LOCK: Read = Read { yields: false };
+/// Readers who let a waiting writer go first.
+pub static YIELDING: Read = Read { yields: true };
+
+impl Recipe for Read {
+    fn kind(&self) -> &'static str {
+        "read lock"
+    }
+
+    fn manner(&self) -> Manner {
+        Manner { exclusive: false, ..Manner::LOCK }
+    }
+
+    fn channels(&self, subject: &Subject, _owner: WireOwner) -> Vec<Channel> {
+        vec![channel(&subject.name)]
+    }
+
+    fn beside(&self) -> Option<&'static dyn Recipe> {
+        Some(&write::WRITE_LOCK)
+    }
+
+    fn acquire(&self, ask: &Ask<'_>) -> Call {
+        let first = format!("{}:{}:rwlock_timeout:1", ask.name.tagged(), ask.owner);
+        Call::of(&ACQUIRE)
+            .key("lock", ask.name)
+            .key("timeout", first)
+            .key("upgrade", upgrade_mark(ask.name).as_str())
+            .key("writer", writer_mark(ask.name).as_str())
+            .arg("lease_ms", ask.lease.as_millis())
+            .arg("owner", ask.owner)
+            .arg("beside", text(ask.beside))
+            .arg("yields", u8::from(self.yields))
+    }
+
+    fn read_acquire(&self, reply: &Reply) -> Option<Answer> {
+        read_write::read_acquire(reply)
+    }
+
+    fn renew(&self, ask: &Ask<'_>) -> Call {
+        Call::of(&RENEW)
+            .key("lock", ask.name)
+            .key("readers", ask.name.tagged())
+            .arg("lease_ms", ask.lease.as_millis())
+            .arg("owner", ask.owner)
+            .arg("count", ask.count)
+    }
+
+    fn read_renew(&self, reply: &Reply) -> Option<Renewal> {
+        Reentrant.read_renew(reply)
+    }
+
+    fn release(&self, ask: &Ask<'_>) -> Call {
+        let call = Call::of(&RELEASE)
+            .key("lock", ask.name)
+            .key("readers", ask.name.tagged())
+            .key("upgrade", upgrade_mark(ask.name).as_str())
+            .arg("owner", ask.owner)
+            .arg("remaining", ask.count);
+        SIDE.telling(call, ask.name)
+    }
+
+    fn read_release(&self, reply: &Reply) -> Option<bool> {
+        Reentrant.read_release(reply)
+    }
+}
+
+impl LockRecipe for Read {
+    fn force_release(&self, name: &Name) -> Call {
+        SIDE.force_release(name)
+    }
+
+    fn inspect(&self, name: &Name, owner: Option<WireOwner>) -> Call {
+        SIDE.inspect(name, owner.map(|owner| owner.to_string()))
+    }
+}

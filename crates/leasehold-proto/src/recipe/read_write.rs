@@ -1,0 +1,110 @@
+//! What the two sides of the read-write lock share: keys, channel, replies (protocol, section 9).
+//!
+//! Invariant: both sides keep one hash, whose `mode` says which of them has it; a hash without a mode is another kind's.
+//! Called by: the recipes of the two sides, and of the way from one to the other.
+
+use std::time::Duration;
+
+use super::{Answer, PUBLISH};
+use crate::call::{Call, Reply};
+use crate::name::{Channel, Name};
+use crate::outcome::Verb;
+use crate::owner::WireOwner;
+use crate::script::Script;
+
+static FORCE_RELEASE: Script =
+    Script::new(Verb::ForceRelease, include_str!("../../scripts/read_write/force_release.lua"));
+static INSPECT: Script = Script::new(Verb::Inspect, include_str!("../../scripts/read_write/inspect.lua"));
+
+/// The scripts that both sides send.
+pub static SCRIPTS: [&Script; 2] = [&FORCE_RELEASE, &INSPECT];
+
+/// How often one who waits renews its mark.
+pub const SEEN_EVERY: Duration = Duration::from_secs(1);
+/// How long a mark stands of one who waits no more and could not take it away.
+pub const MARK_LASTS: Duration = Duration::from_secs(3);
+
+/// One side of the lock.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Side {
+    /// Its name, which is also the lock's mode while it has it.
+    pub(super) mode: &'static str,
+    /// What its releases say (protocol, section 1.5).
+    pub(super) message: &'static str,
+}
+
+/// The side of many.
+pub(super) const READ: Side = Side { mode: "read", message: "0" };
+/// The side of one.
+pub(super) const WRITE: Side = Side { mode: "write", message: "1" };
+
+impl Side {
+    /// A call with where and how this side tells that it is done.
+    pub(super) fn telling(self, call: Call, name: &Name) -> Call {
+        call.arg("publish", PUBLISH).arg("channel", channel(name)).arg("message", self.message)
+    }
+
+    pub(super) fn force_release(self, name: &Name) -> Call {
+        let call = Call::of(&FORCE_RELEASE).key("lock", name).key("readers", name.tagged());
+        self.telling(call.arg("side", self.mode), name)
+    }
+
+    /// A look at this side and, when given, at one owner's field.
+    pub(super) fn inspect(self, name: &Name, field: Option<String>) -> Call {
+        Call::of(&INSPECT).key("lock", name).arg("side", self.mode).arg("field", field.unwrap_or_default())
+    }
+}
+
+/// Where both sides' waiters listen.
+pub(super) fn channel(name: &Name) -> Channel {
+    name.prefixed("redisson_rwlock")
+}
+
+/// The mark of a writer that goes before readers who yield.
+pub(super) fn writer_mark(name: &Name) -> Channel {
+    name.prefixed("leasehold_rw_writer")
+}
+
+/// The mark of a reader that waits to write as well.
+pub(super) fn upgrade_mark(name: &Name) -> Channel {
+    name.prefixed("leasehold_rw_upgrade")
+}
+
+/// The field of a writer.
+pub(super) fn writer(owner: WireOwner) -> String {
+    format!("{owner}:write")
+}
+
+/// An owner's wire text, empty for none.
+pub(super) fn text(owner: Option<WireOwner>) -> String {
+    owner.map(|owner| owner.to_string()).unwrap_or_default()
+}
+
+/// What a reply to an acquire means, of whichever side.
+pub(super) fn read_acquire(reply: &Reply) -> Option<Answer> {
+    match *reply {
+        Reply::Nil => Some(Answer::GRANTED),
+        Reply::Int(-1) => Some(Answer::NoExpiry),
+        Reply::Int(-2) => Some(Answer::Deleted),
+        Reply::Int(-3) => Some(Answer::Deadlock),
+        Reply::Int(ms) => Some(Answer::Refused { remaining: Duration::from_millis(ms.try_into().ok()?) }),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_acquire_reply_has_one_meaning() {
+        assert_eq!(read_acquire(&Reply::Nil), Some(Answer::GRANTED));
+        let refused = Answer::Refused { remaining: Duration::from_millis(1500) };
+        assert_eq!(read_acquire(&Reply::Int(1500)), Some(refused));
+        assert_eq!(read_acquire(&Reply::Int(-1)), Some(Answer::NoExpiry));
+        assert_eq!(read_acquire(&Reply::Int(-2)), Some(Answer::Deleted));
+        assert_eq!(read_acquire(&Reply::Int(-3)), Some(Answer::Deadlock));
+        assert_eq!(read_acquire(&Reply::Int(-4)), None);
+        assert_eq!(read_acquire(&Reply::Text(b"OK".to_vec())), None);
+    }
+}

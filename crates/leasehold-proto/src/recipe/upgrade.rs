@@ -1,0 +1,92 @@
+//! The way from reading to writing: a write hold beside the read hold of the same owner. Redisson has no such thing.
+//!
+//! Invariant: what it leaves on the wire is what a writer leaves that reads as well; of those who read, at most one waits
+//! to write.
+//! Called by: the engine, as a `Recipe`; the public lock.
+//!
+//! # How it works
+//! Two readers that both wait until nobody else reads would wait for ever. So the first one leaves a mark, which keeps
+//! new readers out, and the second one is told at once that it would wait for ever. The mark says for whom it stands, and
+//! as whom it asked: an owner that asks twice is not in its own way, and whoever leaves takes only its own mark along.
+
+use super::read_write::{self, SEEN_EVERY, channel, text, upgrade_mark};
+use super::write::{self, WRITE_LOCK, mark_ms};
+use super::{Answer, Ask, Line, LockRecipe, Manner, Recipe, Renewal, read};
+use crate::call::{Call, Reply};
+use crate::engine::Subject;
+use crate::name::{Channel, Name};
+use crate::outcome::Verb;
+use crate::owner::WireOwner;
+use crate::script::Script;
+
+static ACQUIRE: Script = Script::new(Verb::Acquire, include_str!("../../scripts/upgrade/acquire.lua"));
+
+/// The script of this recipe that is its own.
+pub static SCRIPTS: [&Script; 1] = [&ACQUIRE];
+
+/// The upgrade's rules; what it takes is held by those of the write lock.
+#[derive(Clone, Copy, Debug)]
+pub struct Upgrade;
+
+impl Recipe for Upgrade {
+    fn kind(&self) -> &'static str {
+        "upgrade"
+    }
+
+    fn manner(&self) -> Manner {
+        Manner { line: Line::Each, queued: true, seen_every: Some(SEEN_EVERY), ..Manner::LOCK }
+    }
+
+    fn channels(&self, subject: &Subject, _owner: WireOwner) -> Vec<Channel> {
+        vec![channel(&subject.name)]
+    }
+
+    fn beside(&self) -> Option<&'static dyn Recipe> {
+        Some(&read::READ_LOCK)
+    }
+
+    fn held_as(&self) -> Option<&'static dyn Recipe> {
+        Some(&WRITE_LOCK)
+    }
+
+    fn acquire(&self, ask: &Ask<'_>) -> Call {
+        Call::of(&ACQUIRE)
+            .key("lock", ask.name)
+            .key("readers", ask.name.tagged())
+            .key("mark", upgrade_mark(ask.name).as_str())
+            .arg("lease_ms", ask.lease.as_millis())
+            .arg("owner", ask.owner)
+            .arg("beside", text(ask.beside))
+            .arg("mark_ms", mark_ms(true, ask))
+    }
+
+    fn read_acquire(&self, reply: &Reply) -> Option<Answer> {
+        read_write::read_acquire(reply)
+    }
+
+    fn renew(&self, ask: &Ask<'_>) -> Call {
+        WRITE_LOCK.renew(ask)
+    }
+
+    fn read_renew(&self, reply: &Reply) -> Option<Renewal> {
+        WRITE_LOCK.read_renew(reply)
+    }
+
+    fn release(&self, ask: &Ask<'_>) -> Call {
+        write::release(ask, &upgrade_mark(ask.name))
+    }
+
+    fn read_release(&self, reply: &Reply) -> Option<bool> {
+        WRITE_LOCK.read_release(reply)
+    }
+}
+
+impl LockRecipe for Upgrade {
+    fn force_release(&self, name: &Name) -> Call {
+        WRITE_LOCK.force_release(name)
+    }
+
+    fn inspect(&self, name: &Name, owner: Option<WireOwner>) -> Call {
+        WRITE_LOCK.inspect(name, owner)
+    }
+}

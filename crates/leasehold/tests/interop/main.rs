@@ -11,10 +11,13 @@
 mod bench;
 mod cast;
 mod crowd;
+mod fair;
+mod fenced;
 mod java;
 mod lock;
 mod lock_deaths;
 mod redisson;
+mod spin;
 #[path = "../support/mod.rs"]
 mod support;
 mod tally;

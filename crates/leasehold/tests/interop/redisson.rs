@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::bench::{Bench, Peer, Thread, on_each_server};
-use crate::crowd::{counts_exactly, permits_are_never_exceeded, readers_meet_no_writer};
+use crate::crowd::{permits_are_never_exceeded, readers_meet_no_writer};
 use crate::support::{channel, fields};
 use crate::tally::Tally;
 use crate::turns::{Turns, rust_hands_over_to_java};
@@ -18,7 +18,6 @@ on_each_server! {
     expirable_permits_have_names,
     latches_open_at_zero,
     fair_and_polling_waiters_are_seen_waiting,
-    fair_and_fenced_crowds_count_exactly,
     a_crowd_of_readers_and_writers_keeps_apart,
     a_crowd_at_a_semaphore_stays_within_its_permits,
 }
@@ -157,18 +156,6 @@ async fn hold(thread: &Thread, kind: &str, name: &str, inside: impl Future<Outpu
 /// A thread that nobody else has: sections of one client run at the same time.
 fn stand_in(peer: &Peer) -> Thread {
     peer.thread(&tokio::task::id().to_string())
-}
-
-async fn fair_and_fenced_crowds_count_exactly(bench: Bench) {
-    let peer = Arc::new(bench.peer("").await);
-    for kind in ["fair", "fenced"] {
-        let (peer, name) = (Arc::clone(&peer), bench.name(kind));
-        counts_exactly(&bench, &format!("crowd lock {kind} {name}"), move |_, tally| {
-            let (thread, name) = (stand_in(&peer), name.clone());
-            async move { hold(&thread, kind, &name, tally.count()).await }
-        })
-        .await;
-    }
 }
 
 async fn a_crowd_of_readers_and_writers_keeps_apart(bench: Bench) {

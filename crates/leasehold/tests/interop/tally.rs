@@ -81,6 +81,14 @@ impl Tally {
         assert_eq!(self.value().await, first, "nobody writes while somebody reads");
     }
 
+    /// Notes the token of a section; each must be larger than all before, whoever had them.
+    pub(crate) async fn note(&self, token: u64) {
+        let mut connection = self.connection.clone();
+        let key = format!("{}:token", self.key);
+        let last: Option<u64> = cmd("GETSET").arg(key).arg(token).query_async(&mut connection).await.unwrap();
+        assert!(last < Some(token), "the token {token} came after {last:?}");
+    }
+
     /// Counts somebody with a permit in and out.
     pub(crate) async fn visit(&self) {
         let inside = self.add(1).await;

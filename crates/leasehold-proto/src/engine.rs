@@ -337,6 +337,12 @@ impl Engine {
         self.holds.get(&hold).copied()
     }
 
+    /// What a hold is of, and whose it is.
+    #[must_use]
+    pub fn held(&self, hold: Id) -> Option<(Subject, Owner)> {
+        self.tenure_of(hold).map(|tenure| (tenure.subject.clone(), tenure.owner))
+    }
+
     /// The wire owner under which this owner holds the subject now, if it does.
     #[must_use]
     pub fn wire_owner_of(&self, subject: &Subject, owner: Owner) -> Option<WireOwner> {
@@ -428,6 +434,11 @@ impl Subject {
     #[must_use]
     fn by(&self, recipe: &'static dyn Recipe) -> Self {
         Self { recipe, ..self.clone() }
+    }
+
+    /// The same names by the rules by which a grant is held.
+    fn as_held(&self) -> Self {
+        self.by(self.recipe.held_as().unwrap_or(self.recipe))
     }
 
     /// The order that equality goes by: a name under other rules is another subject.

@@ -152,7 +152,7 @@ pub trait Recipe: fmt::Debug + Send + Sync {
     /// Where a waiter listens; nowhere when the primitive has no wake-ups and its waiters only poll.
     fn channels(&self, subject: &Subject, owner: WireOwner) -> Vec<Channel>;
 
-    /// The recipe of the same name under which an owner may ask for this one as well: a writer may read.
+    /// The recipe of the same name under which an owner's present hold matters to this one: a writer may read.
     fn beside(&self) -> Option<&'static dyn Recipe> {
         None
     }

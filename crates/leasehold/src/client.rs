@@ -13,7 +13,7 @@ use leasehold_store::{Runtime, ShardedPubsub, Store};
 
 use crate::connect::{connect, start};
 use crate::error::ConnectError;
-use crate::lock::{Fair, Fenced, Lock, Reentrant, Spin};
+use crate::lock::{Fair, Fenced, Lock, Read, Reentrant, RwLock, Spin, Write};
 use crate::name::IntoName;
 use crate::shared::{Forked, Handle};
 use crate::ticket::Ticket;
@@ -167,6 +167,25 @@ impl Client {
     #[must_use]
     pub fn spin_lock(&self, name: impl IntoName) -> Lock<Spin> {
         Lock::new(&self.handle, name.into_name(), Spin::DEFAULT)
+    }
+
+    /// The read-write lock of this name, Redisson's `RReadWriteLock`: many read together, or one writes alone.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// let prices = client.rw_lock("prices");
+    /// let (one, other) = (prices.read().await?, prices.read().await?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn rw_lock(&self, name: impl IntoName) -> RwLock {
+        let name = name.into_name();
+        let read = Lock::new(&self.handle, name.clone(), Read::default());
+        RwLock::new(read, Lock::new(&self.handle, name, Write::default()))
     }
 
     /// An owner that nobody else has, for [`Lock::owned_by`].

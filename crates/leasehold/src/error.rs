@@ -70,8 +70,8 @@ pub enum AcquireError {
         /// What went wrong.
         source: StoreError,
     },
-    /// The owner's present hold, which this acquire would have re-entered, is lost. Drop its guards first.
-    #[error("not re-entered: the owner's hold is lost, {reason}")]
+    /// The owner's present hold, which this acquire would have re-entered or upgraded, is lost. Drop its guards first.
+    #[error("not acquired: the owner's present hold is lost, {reason}")]
     Lost {
         /// Why it is gone.
         reason: LostReason,
@@ -86,6 +86,9 @@ pub enum AcquireError {
     /// Whoever waited would wait for ever: for a hold of its own, or for somebody who waits for it. Nothing was changed.
     #[error("not acquired: waiting for it would never end, its holder would have to wait for this caller")]
     Deadlock,
+    /// The guard to upgrade is not a read guard of this lock, taken through this client; nothing was sent.
+    #[error("not acquired: the guard is not a read guard of this lock and client")]
+    WrongGuard,
     /// Another kind of object has this name, which was left as it is.
     #[error("not acquired: the name belongs to another kind of object, which was left as it is")]
     OtherKind(#[source] StoreError),

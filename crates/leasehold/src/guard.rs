@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use leasehold_proto::engine::{Event, Grant, Id, LostReason, Settlement};
-use leasehold_proto::{Engine, Name, WireOwner};
+use leasehold_proto::engine::{Event, Grant, Id, LostReason, Settlement, Subject};
+use leasehold_proto::{Engine, Name, Owner, WireOwner};
 
 use crate::error::{EnsureError, ReleaseError};
 use crate::shared::{Forked, Handle};
@@ -190,6 +190,12 @@ impl Guard {
     #[must_use]
     pub const fn wire_owner(&self) -> WireOwner {
         self.grant.wire
+    }
+
+    /// What it holds and whose it is, if it is a hold of this client.
+    pub(crate) fn held(&self, client: &Arc<Handle>) -> Result<Option<(Subject, Owner)>, Forked> {
+        let held = self.handle.read(|engine, _| engine.held(self.hold))?;
+        Ok(held.filter(|_| Arc::ptr_eq(&self.handle, client)))
     }
 
     /// The fencing token, of the kinds that have them.

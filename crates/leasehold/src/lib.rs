@@ -18,6 +18,7 @@
 //! | you want | use |
 //! |---|---|
 //! | one holder at a time, over processes and machines | [`Client::lock`] |
+//! | many readers together, or one writer alone | [`Client::rw_lock`] |
 //! | work that stops when the lock is lost | [`Lock::run`] |
 //! | to take a lock again in code that already holds it | [`owner::scope`], or [`Lock::owned_by`] |
 //! | to test code that takes locks | [`testing`], and `memory://` in place of a server's URL |
@@ -74,7 +75,7 @@ pub use leasehold_proto::{
     StoreErrorKind, Verb, WireOwner,
 };
 pub use leasehold_store::ShardedPubsub;
-pub use lock::{Fair, Fenced, FencedGuard, HoldGuard, Kind, Lock, Reentrant, Spin};
+pub use lock::{Fair, Fenced, FencedGuard, HoldGuard, Kind, Lock, Read, Reentrant, RwLock, Spin, Write};
 pub use name::IntoName;
 
 /// The examples of the README, compiled.

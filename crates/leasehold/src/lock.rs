@@ -8,6 +8,7 @@ mod fair;
 mod fenced;
 mod kind;
 mod look;
+mod read_write;
 mod reentrant;
 mod run;
 mod spin;
@@ -27,6 +28,7 @@ use crate::terms::{Terms, acquire, wait_for};
 pub use fair::Fair;
 pub use fenced::{Fenced, FencedGuard};
 pub use kind::{HoldGuard, Kind};
+pub use read_write::{Read, RwLock, Write};
 pub use reentrant::Reentrant;
 pub use spin::Spin;
 

@@ -22,7 +22,7 @@ use crate::call::Reply;
 use crate::lease::Lease;
 use crate::moment::Moment;
 use crate::outcome::{Applied, StoreError, StoreErrorKind, Verb};
-use crate::owner::WireOwner;
+use crate::owner::{Owner, WireOwner};
 use crate::recipe::{Answer, Ask, Holding, Line, Standing};
 
 /// What a waiter knows of its own questions.
@@ -109,8 +109,8 @@ impl Engine {
         if let Wait::Until(deadline) = request.wait {
             self.timers.set(Timer::Deadline(id), deadline);
         }
-        let holder = self.holder(&request.subject, request.owner);
-        let deadlock = self.would_wait_for_itself(&request);
+        let holder = self.holder(&request.subject.as_held(), request.owner);
+        let deadlock = self.holds_what_blocks(&request.subject, request.owner);
         let (subject, once, reenters) =
             (request.subject.clone(), request.wait == Wait::Once, request.reenters);
         let stage = Stage::Waiting(Asking::default());
@@ -124,10 +124,10 @@ impl Engine {
         }
     }
 
-    /// Whether the same owner holds what keeps it from ever being granted.
-    fn would_wait_for_itself(&self, request: &Request) -> bool {
-        let held = request.subject.recipe.blocked_by();
-        held.is_some_and(|recipe| self.holder(&request.subject.by(recipe), request.owner).is_some())
+    /// Whether the same owner holds what keeps it from ever being granted, and stays when it goes.
+    pub(super) fn holds_what_blocks(&self, subject: &Subject, owner: Owner) -> bool {
+        let held = subject.recipe.blocked_by();
+        held.is_some_and(|recipe| self.holder(&subject.by(recipe), owner).is_some())
     }
 
     fn stand_in_line(&mut self, now: Moment, id: Id, subject: &Subject) {

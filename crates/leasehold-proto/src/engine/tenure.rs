@@ -146,9 +146,9 @@ impl Engine {
             return;
         };
         let (request, wire) = (acquiring.request.clone(), grant.wire);
-        let held_as = request.subject.recipe.held_as().unwrap_or(request.subject.recipe);
-        let subject = request.subject.by(held_as);
-        let unending = held_as.manner().holding == Holding::Unending;
+        let subject = request.subject.as_held();
+        let manner = subject.recipe.manner();
+        let unending = manner.holding == Holding::Unending;
         let valid_until = if unending { Moment::NEVER } else { lease.valid_until(sent_at) };
         let tenure = Tenure {
             subject: subject.clone(),
@@ -179,7 +179,7 @@ impl Engine {
         self.holds.insert(id, wire);
         self.timers.clear(Timer::Ask(id));
         self.grant(now, id, wire);
-        if held_as.manner().counted {
+        if manner.counted {
             self.holders.insert((subject, request.owner), wire);
             self.enter_from_line(now, &request, wire);
         }
@@ -308,12 +308,15 @@ impl Engine {
         let on_its_way = tenure.has_call_on_its_way();
         let doubtful = tenure.uncertain || on_its_way;
         let (subject, lease, units) = (tenure.subject.clone(), tenure.longest, tenure.units);
+        let owner = tenure.owner;
         let entering: Vec<Id> = tenure.entering.iter().copied().collect();
         let holds: Vec<Id> = tenure.holds.keys().copied().collect();
         let reports = std::mem::take(&mut tenure.reports);
         let ensuring = std::mem::take(&mut tenure.ensuring);
         self.clear_timers(wire);
-        if doubtful || reason == LostReason::Closed {
+        // What the owner holds beside it keeps the key alive, and with it what stands there for this hold.
+        let lives_on = self.holds_what_blocks(&subject, owner);
+        if doubtful || lives_on || reason == LostReason::Closed {
             let gone_by = subject.gone_by(lease, self.arrives_by(now, on_its_way));
             let leaving = Leaving { lease, units, gone_by, cause: Cause::Release, reports: Vec::new() };
             self.begin_parting(now, wire, &subject, leaving);

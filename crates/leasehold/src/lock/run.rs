@@ -41,8 +41,8 @@ impl<K: Kind> Lock<K> {
         F: AsyncFnOnce(&K::Guard) -> T,
     {
         let guard = self.lock().await?;
-        let value =
-            while_held(guard.as_ref(), body(&guard)).await.map_err(|reason| RunError::Lost { reason })?;
+        let running = guard.as_ref().while_held(body(&guard));
+        let value = running.await.map_err(|reason| RunError::Lost { reason })?;
         let guard: Guard = guard.into();
         let lost = guard.lost().now_or_never();
         match guard.release().await {
@@ -52,21 +52,23 @@ impl<K: Kind> Lock<K> {
     }
 }
 
-/// Runs a body for as long as the hold may be trusted. A body that ends at the very moment of the loss has lost.
-async fn while_held<T>(guard: &Guard, body: impl Future<Output = T>) -> Result<T, LostReason> {
-    let mut body = pin!(body);
-    let mut lost = pin!(guard.lost());
-    poll_fn(|cx| {
-        if let Poll::Ready(reason) = lost.as_mut().poll(cx) {
-            return Poll::Ready(Err(reason));
-        }
-        let Poll::Ready(value) = body.as_mut().poll(cx) else {
-            return Poll::Pending;
-        };
-        match lost.as_mut().poll(cx) {
-            Poll::Ready(reason) => Poll::Ready(Err(reason)),
-            Poll::Pending => Poll::Ready(Ok(value)),
-        }
-    })
-    .await
+impl Guard {
+    /// Runs a body for as long as the hold may be trusted. A body that ends at the very moment of the loss has lost.
+    pub(super) async fn while_held<T>(&self, body: impl Future<Output = T>) -> Result<T, LostReason> {
+        let mut body = pin!(body);
+        let mut lost = pin!(self.lost());
+        poll_fn(|cx| {
+            if let Poll::Ready(reason) = lost.as_mut().poll(cx) {
+                return Poll::Ready(Err(reason));
+            }
+            let Poll::Ready(value) = body.as_mut().poll(cx) else {
+                return Poll::Pending;
+            };
+            match lost.as_mut().poll(cx) {
+                Poll::Ready(reason) => Poll::Ready(Err(reason)),
+                Poll::Pending => Poll::Ready(Ok(value)),
+            }
+        })
+        .await
+    }
 }

@@ -19,7 +19,7 @@ pub enum Ear {
 }
 
 /// How many listen to what.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Audience(BTreeMap<(Ear, Vec<u8>), usize>);
 
 impl Audience {

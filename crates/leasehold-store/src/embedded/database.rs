@@ -4,6 +4,7 @@
 //! Called by: the embedded store and the listener, which add waiting and delivery; simulators, directly.
 
 use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
 use std::mem;
 use std::sync::Arc;
 
@@ -18,6 +19,10 @@ use super::lua;
 use super::machine::{Machine, Message};
 
 /// One server's data and scripts: no clock, no I/O, no threads. A clone is a snapshot.
+///
+/// Two are equal, and have the same hash, when they would answer the same from now on: by their keys, values and expiries
+/// as of each one's last command, by who listens, the state that was set and the time of their start. The scripts that
+/// they remember do not count, nor does the time: whoever explores states knows what time it is in each.
 #[derive(Clone, Debug, Default)]
 pub struct Database {
     pub(super) machine: Machine,
@@ -35,10 +40,17 @@ pub struct Executed {
 }
 
 impl Database {
-    /// An empty server.
+    /// An empty server, which started when its clock said zero.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// The process ends and begins anew: scripts are forgotten, and INFO counts from now. The data stay; to lose them,
+    /// send FLUSHALL. Who listened has to be told by [`leaves`](Self::leaves).
+    pub fn restart(&mut self, now_ms: u64) {
+        self.forget_scripts();
+        self.machine.started_ms = now_ms;
     }
 
     /// Executes one command, its name and its arguments, as a server would whose clock says `now_ms` (unix
@@ -109,8 +121,24 @@ impl Database {
     }
 }
 
+impl PartialEq for Database {
+    fn eq(&self, other: &Self) -> bool {
+        self.machine.view() == other.machine.view()
+    }
+}
+
+impl Eq for Database {}
+
+impl Hash for Database {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.machine.view().hash(state);
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+
     use super::*;
 
     fn ask(database: &mut Database, now_ms: u64, words: &[&str]) -> Frame {
@@ -144,6 +172,91 @@ mod tests {
         let mut snapshot = database.clone();
         assert_eq!(ask(&mut snapshot, 0, &["RPUSH", "k", "b"]), Frame::Int(2));
         assert_eq!(ask(&mut database, 0, &["LLEN", "k"]), Frame::Int(1));
+    }
+
+    /// Whether two are equal, which their hashes say too.
+    fn are_equal(one: &Database, other: &Database) -> bool {
+        let hash = |database| BuildHasherDefault::<DefaultHasher>::new().hash_one(database);
+        assert_eq!(one == other, hash(one) == hash(other));
+        one == other
+    }
+
+    #[test]
+    fn databases_are_equal_by_what_is_in_them_however_it_came_there() {
+        let make = |commands: &[&[&str]]| {
+            let mut database = Database::new();
+            commands.iter().for_each(|words| assert!(!ask(&mut database, 1000, words).is_error()));
+            database
+        };
+        let empty = Database::new();
+        let one = make(&[&["SET", "a", "1"], &["HSET", "b", "f", "1", "g", "2"], &["ZADD", "c", "-0", "m"]]);
+        let mut same = make(&[
+            &["ZADD", "c", "5", "m", "5", "n"],
+            &["EVAL", "return redis.call('set', KEYS[1], 1)", "1", "a"],
+            &["ZADD", "c", "0", "m"],
+            &["ZREM", "c", "n"],
+            &["HSET", "b", "f", "9"],
+            &["HSET", "b", "g", "2", "f", "1"],
+        ]);
+        assert!(are_equal(&one, &same) && !are_equal(&one, &empty));
+        // Time that passes without a consequence.
+        let _ = ask(&mut same, 2000, &["GET", "a"]);
+        assert!(are_equal(&one, &same));
+        let others: [&[&str]; 7] = [
+            &["SET", "a", "2"],
+            &["PEXPIRE", "a", "5"],
+            &["SET", "other", ""],
+            &["HSET", "b", "f", "2"],
+            &["HDEL", "b", "f"],
+            &["ZADD", "c", "1", "m"],
+            &["RPUSH", "d", "1"],
+        ];
+        for words in others {
+            let mut other = one.clone();
+            let _ = ask(&mut other, 1000, words);
+            assert!(!are_equal(&one, &other), "{words:?}");
+        }
+        // The order of fields is seen by HKEYS.
+        let turned =
+            make(&[&["SET", "a", "1"], &["HSET", "b", "g", "2", "f", "1"], &["ZADD", "c", "0", "m"]]);
+        assert!(!are_equal(&one, &turned));
+    }
+
+    #[test]
+    fn databases_are_equal_when_they_answer_the_same_from_now_on() {
+        let mut one = Database::new();
+        let _ = ask(&mut one, 1000, &["SET", "k", "v", "PX", "10"]);
+        let mut other = one.clone();
+        let _ = ask(&mut one, 1011, &["EXISTS", "else"]);
+        let _ = ask(&mut other, 1011, &["EXISTS", "k"]);
+        assert!(
+            are_equal(&one, &other) && are_equal(&one, &Database::new()),
+            "what has expired is not there"
+        );
+        other.joins(Ear::Shard, b"c");
+        assert!(!are_equal(&one, &other));
+        other.leaves(Ear::Shard, b"c");
+        other.set_condition(Some(Condition::Busy));
+        assert!(!are_equal(&one, &other));
+        other.set_condition(None);
+        other.forget_scripts();
+        assert!(are_equal(&one, &other));
+        other.restart(1011);
+        assert!(!are_equal(&one, &other));
+    }
+
+    #[test]
+    fn a_server_is_up_since_it_was_started_and_keeps_its_data_over_that() {
+        let mut database = Database::new();
+        let uptime = "return string.match(redis.call('info', 'server'), 'uptime_in_seconds:(-?%d+)')";
+        let uptime = |database: &mut Database, now_ms| ask(database, now_ms, &["EVAL", uptime, "0"]);
+        assert_eq!(uptime(&mut database, 90_061_999), Frame::bulk("90061"));
+        let _ = ask(&mut database, 90_061_999, &["SET", "k", "v"]);
+        database.restart(90_061_999);
+        assert_eq!(uptime(&mut database, 90_062_000), Frame::bulk("1"), "whole seconds of the clock");
+        assert_eq!(uptime(&mut database, 90_060_000), Frame::bulk("-1"), "a clock may be set back");
+        assert_eq!(ask(&mut database, 90_062_000, &["GET", "k"]), Frame::bulk("v"));
+        assert_eq!(ask(&mut database, 0, &["INFO", "clients"]), Frame::bulk(""));
     }
 
     #[test]

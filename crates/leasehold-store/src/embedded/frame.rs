@@ -5,6 +5,9 @@
 //! Called by: every command, the Lua side, the store and the listener.
 
 /// One reply.
+///
+/// Strings are bytes. A status and an error are text: bytes that are none, which only a script or a command of no sense can
+/// put there, are replaced.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Frame {
     /// A status such as `OK`.

@@ -4,12 +4,13 @@
 //! Called by: commands; [`Database`](super::Database) to list entries.
 
 use std::collections::{HashMap, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::commands::Fault;
 use super::value::{Fields, SortedSet, Value};
 
 /// A key with its value.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Entry {
     /// The key.
     pub key: Vec<u8>,
@@ -20,7 +21,7 @@ pub struct Entry {
 }
 
 /// What stands behind a key.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Item {
     pub(super) value: Value,
     pub(super) expires_at_ms: Option<u64>,
@@ -38,6 +39,30 @@ pub(super) struct Keyspace {
     /// Never walked in its own order, which is another one in every process.
     items: HashMap<Vec<u8>, Item>,
     pub(super) now_ms: u64,
+}
+
+/// Of the keys that have not expired by the clock of each; the clocks themselves do not matter.
+impl PartialEq for Keyspace {
+    fn eq(&self, other: &Self) -> bool {
+        let has = |(key, item): (&Vec<u8>, &Item)| {
+            other.items.get(key).is_some_and(|theirs| theirs == item && !theirs.is_expired(other.now_ms))
+        };
+        self.len() == other.len() && self.live().all(has)
+    }
+}
+
+impl Eq for Keyspace {}
+
+impl Hash for Keyspace {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        // A sum, so that the order of the map does not matter; of hashes whose keys are the same in every process.
+        let one = |entry: (&Vec<u8>, &Item)| {
+            let mut hasher = DefaultHasher::new();
+            entry.hash(&mut hasher);
+            hasher.finish()
+        };
+        state.write_u64(self.live().map(one).fold(0, u64::wrapping_add));
+    }
 }
 
 /// One kind of value: how to find it in a [`Value`].
@@ -120,15 +145,19 @@ impl Keyspace {
 
     /// All keys that have not expired, in the order of their bytes.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&[u8], &Item)> {
-        let live = self.items.iter().filter(|(_, item)| !item.is_expired(self.now_ms));
-        let mut sorted: Vec<_> = live.map(|(key, item)| (key.as_slice(), item)).collect();
+        let mut sorted: Vec<_> = self.live().map(|(key, item)| (key.as_slice(), item)).collect();
         sorted.sort_unstable_by_key(|(key, _)| *key);
         sorted.into_iter()
     }
 
+    /// The keys that have not expired, in no order.
+    fn live(&self) -> impl Iterator<Item = (&Vec<u8>, &Item)> {
+        self.items.iter().filter(|(_, item)| !item.is_expired(self.now_ms))
+    }
+
     /// How many keys have not expired.
     pub(super) fn len(&self) -> usize {
-        self.items.values().filter(|item| !item.is_expired(self.now_ms)).count()
+        self.live().count()
     }
 
     pub(super) fn entries(&self) -> Vec<Entry> {

@@ -27,11 +27,18 @@ pub(super) struct Machine {
     pub(super) audience: Audience,
     pub(super) condition: Option<Condition>,
     pub(super) messages: Vec<Message>,
+    /// When the server was started, by its own clock.
+    pub(super) started_ms: u64,
     /// Whether the script that runs has called a command that writes.
     pub(super) script_wrote: bool,
 }
 
 impl Machine {
+    /// All that the answers to later commands follow from, scripts that are known by their hash aside.
+    pub(super) const fn view(&self) -> (&Keyspace, &Audience, Option<Condition>, u64) {
+        (&self.keyspace, &self.audience, self.condition, self.started_ms)
+    }
+
     /// Does what a script asks. The error has no code yet when its text begins with none.
     pub(super) fn call_from_script(&mut self, args: Args<'_>) -> Result<Frame, Fault> {
         let Some(command) = args.first().and_then(|name| find(name)) else {

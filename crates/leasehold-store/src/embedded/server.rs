@@ -40,9 +40,11 @@ struct Hall {
 }
 
 impl Server {
-    /// An empty server; `clock` gives unix milliseconds.
+    /// An empty server that has just started; `clock` gives unix milliseconds.
     pub fn new(clock: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
-        Self { clock: Box::new(clock), observer: None, hall: Mutex::default() }
+        let mut hall = Hall::default();
+        hall.database.restart(clock());
+        Self { clock: Box::new(clock), observer: None, hall: Mutex::new(hall) }
     }
 
     /// Has every command that is executed shown to `on_executed`, with its reply. It must not use the server.

@@ -5,14 +5,15 @@
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::hash::{Hash, Hasher};
 
 use indexmap::IndexMap;
 
 /// Fields of a hash, in the order in which they were first set.
 pub type Fields = IndexMap<Vec<u8>, Vec<u8>>;
 
-/// The value of a key.
-#[derive(Clone, Debug, PartialEq)]
+/// The value of a key. Two hashes are equal when their fields are in the same order, too: replies show it.
+#[derive(Clone, Debug)]
 pub enum Value {
     /// Bytes.
     String(Vec<u8>),
@@ -46,10 +47,39 @@ impl Value {
     }
 }
 
+impl PartialEq for Value {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::String(one), Self::String(other)) => one == other,
+            (Self::List(one), Self::List(other)) => one == other,
+            (Self::Hash(one), Self::Hash(other)) => one.len() == other.len() && one.iter().eq(other),
+            (Self::SortedSet(one), Self::SortedSet(other)) => one == other,
+            _ => false,
+        }
+    }
+}
+
+impl Eq for Value {}
+
+impl Hash for Value {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.type_name().hash(state);
+        match self {
+            Self::String(text) => text.hash(state),
+            Self::List(list) => list.hash(state),
+            Self::Hash(fields) => {
+                state.write_usize(fields.len());
+                fields.iter().for_each(|field| field.hash(state));
+            }
+            Self::SortedSet(set) => set.order.hash(state),
+        }
+    }
+}
+
 /// Members ordered by score, and by their bytes where scores are equal.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SortedSet {
-    scores: BTreeMap<Vec<u8>, f64>,
+    scores: BTreeMap<Vec<u8>, Score>,
     order: BTreeSet<(Score, Vec<u8>)>,
 }
 
@@ -69,7 +99,7 @@ impl SortedSet {
     /// A member's score.
     #[must_use]
     pub fn score(&self, member: &[u8]) -> Option<f64> {
-        self.scores.get(member).copied()
+        self.scores.get(member).map(|score| score.0)
     }
 
     /// All members in order.
@@ -81,20 +111,20 @@ impl SortedSet {
     pub(super) fn insert(&mut self, member: &[u8], score: f64) -> Option<f64> {
         let before = self.remove(member);
         // Redis stores whole scores as integers, which have one zero.
-        let score = if score == 0.0 { 0.0 } else { score };
+        let score = Score(if score == 0.0 { 0.0 } else { score });
         self.scores.insert(member.to_vec(), score);
-        self.order.insert((Score(score), member.to_vec()));
+        self.order.insert((score, member.to_vec()));
         before
     }
 
     pub(super) fn remove(&mut self, member: &[u8]) -> Option<f64> {
         let (member, score) = self.scores.remove_entry(member)?;
-        self.order.remove(&(Score(score), member));
-        Some(score)
+        self.order.remove(&(score, member));
+        Some(score.0)
     }
 }
 
-/// A score, ordered as Redis orders it: the two zeros are equal. It is never NaN.
+/// A score, ordered as Redis orders it. It is never NaN, nor the zero with a sign.
 #[derive(Clone, Copy, Debug)]
 struct Score(f64);
 
@@ -117,6 +147,12 @@ impl PartialEq for Score {
 }
 
 impl Eq for Score {}
+
+impl Hash for Score {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.to_bits().hash(state);
+    }
+}
 
 #[cfg(test)]
 mod tests {

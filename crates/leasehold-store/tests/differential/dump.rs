@@ -17,7 +17,6 @@ pub(crate) type Plain = Vec<Vec<u8>>;
 const SCRIPT: &str = "
 local all = {}
 local keys = redis.call('keys', '*')
-table.sort(keys)
 for _, key in ipairs(keys) do
   local kind = redis.call('type', key).ok
   local one = {key, kind, string.format('%.0f', redis.call('pexpiretime', key))}
@@ -39,12 +38,13 @@ pub(crate) fn command() -> Vec<Vec<u8>> {
 pub(crate) fn read(answer: &Answer) -> State {
     let mut rest = answer.reply.as_slice();
     let count = head(&mut rest);
-    let entries = (0..count)
+    let mut entries: Vec<Plain> = (0..count)
         .map(|_| {
             let words = head(&mut rest);
             (0..words).map(|_| bulk(&mut rest)).collect()
         })
         .collect();
+    entries.sort_unstable();
     State { from_ms: answer.from_ms, to_ms: answer.to_ms, entries }
 }
 

@@ -13,6 +13,22 @@ pub(crate) struct Generator {
     group: char,
 }
 
+/// What is not text.
+pub(crate) const BINARY: &[&[u8]] = &[b"\xff", b"\0\xfe\x80", b"\xc3(", b"a\xff\0b", b"\xed\xa0\x80"];
+
+/// One of the four keys of a kind; one is not text.
+pub(crate) fn key(group: char, random: &mut Random) -> Vec<u8> {
+    match random.below(4) {
+        3 => [format!("k:{group}").as_bytes(), b"\xff\0\xc3"].concat(),
+        number => format!("k:{group}{number}").into_bytes(),
+    }
+}
+
+/// The name of the command that a shape is for.
+fn name(shape: &str) -> &str {
+    shape.split(' ').next().unwrap_or_default()
+}
+
 impl Generator {
     pub(crate) const fn new(random: Random) -> Self {
         Self { random, now_ms: 0, group: 's' }
@@ -39,8 +55,11 @@ impl Generator {
                 _ => words[at] = self.random.pick(WEIRD).as_bytes().to_vec(),
             }
         }
-        // Other server commands than ours are no business of this test.
-        if words[0].is_empty() { self.shaped() } else { words }
+        // Other server commands than ours are no business of this test. The error of an unknown one repeats its arguments,
+        // which is done for text only.
+        let is_known = SHAPES.iter().any(|shape| words[0].eq_ignore_ascii_case(name(shape).as_bytes()));
+        let is_text = || words.iter().all(|word| str::from_utf8(word).is_ok());
+        if words[0].is_empty() || !(is_known || is_text()) { self.shaped() } else { words }
     }
 
     fn shaped(&mut self) -> Vec<Vec<u8>> {
@@ -70,7 +89,7 @@ impl Generator {
                         words.push(self.argument(kinds[at - 1]));
                     }
                 }
-                b'X' | b'S' | b'O' | b'W' | b'B' | b'L' | b'P' => self.options(*kind, &mut words),
+                b'X' | b'S' | b'O' | b'W' | b'B' | b'L' | b'P' | b'Q' => self.options(*kind, &mut words),
                 kind => words.push(self.argument(*kind)),
             }
         }
@@ -88,8 +107,10 @@ impl Generator {
                 let group =
                     if random.one_in(12) { ['h', 'z', 'l', 's'][random.below(4)] } else { self.group };
                 let group = if group == 'r' { 'l' } else { group };
-                format!("k:{group}{}", random.below(4))
+                return key(group, random);
             }
+            b'f' if random.one_in(8) => return random.pick(BINARY).to_vec(),
+            b'v' if random.one_in(6) => return random.pick(BINARY).to_vec(),
             b'f' => ["a", "b", "c", "d", "e", "1", "", "ünï"][random.below(8)].to_owned(),
             b'v' => ["v", "w", "10", "-3", "0", "3.5", "x y", "\r\n\0"][random.below(8)].to_owned(),
             b'i' => ["0", "1", "-1", "2", "-2", "5", "100", "-100"][random.below(8)].to_owned(),
@@ -110,7 +131,9 @@ impl Generator {
     fn options(&mut self, kind: u8, words: &mut Vec<Vec<u8>>) {
         let choices = choices(kind);
         let chosen = self.random.pick(choices);
-        words.extend(chosen.split(' ').map(|word| word.as_bytes().to_vec()));
+        for word in chosen.split(' ') {
+            words.push(if word == "@" { self.argument(b'T') } else { word.into() });
+        }
     }
 
     /// A script of ours.
@@ -118,11 +141,15 @@ impl Generator {
         let script = SCRIPTS[self.random.below(SCRIPTS.len())];
         let mut words: Vec<Vec<u8>> = vec![b"EVAL".to_vec(), script.source().into(), b"1".to_vec()];
         let group = if self.random.one_in(12) { ['z', 'l', 's'][self.random.below(3)] } else { 'h' };
-        words.push(format!("k:{group}{}", self.random.below(4)).into_bytes());
+        words.push(key(group, &mut self.random));
         for name in &script.header().args {
             let random = &mut self.random;
             let value = match *name {
                 _ if random.one_in(40) => random.pick(WEIRD),
+                "owner" if random.one_in(8) => {
+                    words.push(random.pick(BINARY).to_vec());
+                    continue;
+                }
                 "lease_ms" => random.pick(&["1", "4", "15", "60", "30000", "0", "1.5", "9007199254740991"]),
                 "owner" => random.pick(&["u:1", "u:2", "u:3"]),
                 "count" | "remaining" => random.pick(&["0", "0", "1", "2", "-1"]),

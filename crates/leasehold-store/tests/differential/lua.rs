@@ -1,6 +1,6 @@
 //! Random scripts, put together from pieces.
 
-use crate::generator::Generator;
+use crate::generator::{BINARY, Generator, key};
 
 /// What may follow the calls; `r` and `q` are what the last two answered.
 const ENDS: &[&str] = &[
@@ -138,6 +138,29 @@ const ENDS: &[&str] = &[
     "return redis.error_reply('A b\\r\\n')",
     "return redis.error_reply('-')",
     "return redis.error_reply(' x')",
+    "return string.format('%.0f', 2^53 + 1)",
+    "return string.format('%.0f %.0f %.0f', -0.5, 1e20, 922337203685477)",
+    "return string.format('%.0f', ARGV[1])",
+    "return string.format('%s%q', KEYS[1], ARGV[1])",
+    "return {KEYS[1]:byte(1, -1)}",
+    "return {#ARGV[1], ARGV[1]:reverse(), KEYS[1] .. ARGV[1], KEYS[1] == ARGV[1]}",
+    "return {['x'] = 1, ARGV[1], {KEYS[1]}}",
+    "return redis.call('echo', KEYS[1])",
+    "redis.call('publish', 'c:1', ARGV[1]) return redis.call('spublish', 's:1', KEYS[1])",
+    "redis.call('hset', 'k:h0', ARGV[1], KEYS[1]) return redis.call('hgetall', 'k:h0')",
+    "redis.call('zadd', 'k:z0', 1, ARGV[1]) return redis.call('zrange', 'k:z0', -2, -1, 'withscores')",
+    "redis.call('rpush', 'k:l0', ARGV[1]) return redis.call('lpos', 'k:l0', ARGV[1])",
+    "return redis.sha1hex(KEYS[1])",
+    "return struct.unpack('Bc0', struct.pack('Bc0', #KEYS[1], KEYS[1]))",
+    "local t = redis.call('time') return {t[1], math.floor(t[2] / 1000), #t}",
+    "local t = redis.call('time') return redis.call('pexpireat', KEYS[1], t[1] * 1000 + math.floor(t[2] / 1000) + 20)",
+    "return redis.call('time', 1)",
+    "return redis.call('INFO', 'SERVER'):sub(1, 32)",
+    "return {redis.call('info', 'server'):match('redis_version:(%S+)\\r\\n')}",
+    "return redis.call('info', 'server'):match('uptime_in_seconds:(%d+)\\r\\n')",
+    "return tonumber(redis.call('info'):match('uptime_in_seconds:(%d+)'))",
+    "return redis.call('info', 'nosuch', 'server'):match('uptime_in_days:(%d+)')",
+    "return redis.call('info', 'nosuch')",
 ];
 
 const JOINTS: &[&str] = &[
@@ -151,8 +174,12 @@ const JOINTS: &[&str] = &[
 /// An EVAL of a random script.
 pub(crate) fn script(generator: &mut Generator) -> Vec<Vec<u8>> {
     let mut text = String::from("local r, q\n");
-    let key = format!("k:{}{}", ['h', 'z', 'l', 's'][generator.random.below(4)], generator.random.below(4));
-    let argument = ["1", "5", "abc", "-3", "", "2.5"][generator.random.below(6)];
+    let group = ['h', 'z', 'l', 's'][generator.random.below(4)];
+    let key = key(group, &mut generator.random);
+    let argument = match generator.random.below(8) {
+        0 => generator.random.pick(BINARY),
+        _ => generator.random.pick(&["1", "5", "abc", "-3", "", "2.5"]).as_bytes(),
+    };
     for _ in 0..generator.random.below(4) {
         text += generator.random.pick(JOINTS);
         let result = generator.random.pick(&["r", "q"]);
@@ -161,16 +188,16 @@ pub(crate) fn script(generator: &mut Generator) -> Vec<Vec<u8>> {
     }
     text += generator.random.pick(JOINTS);
     text += generator.random.pick(ENDS);
-    let words = ["EVAL", &text, "1", &key, argument];
-    words.map(|word| word.as_bytes().to_vec()).to_vec()
+    let words = [b"EVAL", text.as_bytes(), b"1", &key, argument];
+    words.map(<[u8]>::to_vec).to_vec()
 }
 
 /// The words of a command as Lua has them: numbers sometimes bare, this key as KEYS[1].
-fn literals(words: &[Vec<u8>], key: &str) -> String {
+fn literals(words: &[Vec<u8>], key: &[u8]) -> String {
     let literal = |word: &Vec<u8>| {
         let text = String::from_utf8_lossy(word).into_owned();
         match text.parse::<i32>() {
-            _ if text == key => "KEYS[1]".to_owned(),
+            _ if word == key => "KEYS[1]".to_owned(),
             Ok(number) if number % 2 == 0 && number.to_string() == text => text,
             _ => format!("'{}'", quote(word)),
         }

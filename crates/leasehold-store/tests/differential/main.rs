@@ -57,7 +57,7 @@ fn random_commands_and_scripts_do_the_same_on_both() {
     let server = leasehold_testkit::servers::RedisServer::start();
     let mut real = Real::connect(server.port());
     let mut generator = Generator::new(Random::new(seed));
-    let mut model = Model::new();
+    let mut model = Model::new(real.started_ms());
     let mut tally = Tally::default();
     while tally.commands < wanted {
         let now_ms = real.now_ms();

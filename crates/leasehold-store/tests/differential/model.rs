@@ -23,11 +23,13 @@ struct Copy {
 /// All that the server may be by what it answered.
 pub(crate) struct Model {
     copies: Vec<Copy>,
+    started_ms: u64,
     past: VecDeque<(Vec<Vec<u8>>, u64, Vec<u8>)>,
 }
 
-fn listened_to() -> Database {
+fn listened_to(started_ms: u64) -> Database {
     let mut database = Database::new();
+    database.restart(started_ms);
     database.joins(Ear::Channel, CHANNEL.as_bytes());
     database.joins(Ear::Shard, SHARD.as_bytes());
     database.joins(Ear::Pattern, PATTERN.as_bytes());
@@ -35,8 +37,9 @@ fn listened_to() -> Database {
 }
 
 impl Model {
-    pub(crate) fn new() -> Self {
-        Self { copies: vec![Copy { database: listened_to(), heard: Vec::new() }], past: VecDeque::new() }
+    pub(crate) fn new(started_ms: u64) -> Self {
+        let database = listened_to(started_ms);
+        Self { copies: vec![Copy { database, heard: Vec::new() }], started_ms, past: VecDeque::new() }
     }
 
     /// Executes what the server executed; fails when no copy gives that answer.
@@ -126,7 +129,7 @@ impl Model {
         let vague = entries.iter().filter(|entry| !exact(entry));
         let removals: Vec<_> = vague.map(|entry| vec![b"DEL".to_vec(), entry[0].clone()]).collect();
         real.ask_timed(&removals);
-        let mut database = listened_to();
+        let mut database = listened_to(self.started_ms);
         for command in entries.iter().filter(exact).flat_map(restore) {
             let reply = database.execute(0, &command).reply;
             assert!(!reply.is_error(), "{reply:?}");

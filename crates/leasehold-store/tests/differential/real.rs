@@ -43,6 +43,17 @@ impl Real {
         time(&read_reply(&mut self.asking))
     }
 
+    /// When the server was started, by its own clock, to the second.
+    pub(crate) fn started_ms(&mut self) -> u64 {
+        send(&mut self.asking, &[vec![b"INFO".to_vec(), b"server".to_vec()]]);
+        let told = read_reply(&mut self.asking);
+        let told = std::str::from_utf8(&told).unwrap();
+        let number = |name| -> u64 {
+            told.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim().parse().unwrap()
+        };
+        (number("server_time_usec:") / 1_000_000 - number("uptime_in_seconds:")) * 1000
+    }
+
     /// Asks in one go, with a TIME before and after each.
     pub(crate) fn ask_timed(&mut self, batch: &[Vec<Vec<u8>>]) -> Vec<Answer> {
         let tick = || vec![b"TIME".to_vec()];

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use super::super::frame::Frame;
 use super::super::machine::Machine;
-use super::{Answer, Args, Command, Fault, GROWS, WRITE, count, integer, slice};
+use super::{Answer, Args, Command, Fault, GROWS, WRITE, count, integer, is, slice};
 
 type List = VecDeque<Vec<u8>>;
 
@@ -18,6 +18,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::data("rpop", -2, WRITE, |machine, args| pop(machine, args, End::Tail)),
     Command::data("llen", 2, 0, length),
     Command::data("lindex", 3, 0, index),
+    Command::data("lpos", -3, 0, position),
     Command::data("lrange", 4, 0, range),
     Command::data("lrem", 4, WRITE, remove),
 ];
@@ -86,6 +87,75 @@ fn index(machine: &mut Machine, args: Args<'_>) -> Answer {
     let in_bounds = if at < 0 { at.unsigned_abs() <= list.len() as u64 } else { true };
     let found = if in_bounds && !place.is_empty() { list.get(place.start) } else { None };
     Ok(found.map_or(Frame::Nil, |element| Frame::Bulk(element.clone())))
+}
+
+/// The options of LPOS.
+struct Search {
+    /// Which match is the first to be told; counted from the tail when negative.
+    rank: i64,
+    /// How many are told, all when zero; when it is not given, one, and not as an array.
+    number: Option<i64>,
+    /// How many elements are looked at, all when zero.
+    most: i64,
+}
+
+impl Search {
+    fn read(words: Args<'_>) -> Result<Self, Fault> {
+        let mut search = Self { rank: 1, number: None, most: 0 };
+        let not_negative = |text: &[u8], complaint| match super::super::number::integer(text) {
+            Some(number) if number >= 0 => Ok(number),
+            _ => Err(Fault::new(complaint)),
+        };
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            let Some(value) = words.next() else {
+                return Err(Fault::SYNTAX);
+            };
+            if is(word, "rank") {
+                search.rank = integer(value)?;
+                if search.rank == 0 {
+                    return Err(Fault::new(
+                        "ERR RANK can't be zero: use 1 to start from the first match, 2 from the second ... or use \
+                         negative to start from the end of the list",
+                    ));
+                }
+            } else if is(word, "count") {
+                search.number = Some(not_negative(value, "ERR COUNT can't be negative")?);
+            } else if is(word, "maxlen") {
+                search.most = not_negative(value, "ERR MAXLEN can't be negative")?;
+            } else {
+                return Err(Fault::SYNTAX);
+            }
+        }
+        Ok(search)
+    }
+
+    fn find(&self, list: &List, element: &[u8]) -> Vec<Frame> {
+        let or_all = |number| match usize::try_from(number) {
+            Ok(0) | Err(_) => usize::MAX,
+            Ok(number) => number,
+        };
+        let length = list.len();
+        let place = |at: usize| if self.rank < 0 { length - 1 - at } else { at };
+        // The smallest rank has no positive counterpart; in C it stays what it is, and nothing comes before it.
+        let Some(rank) = self.rank.checked_abs() else {
+            let all = Self { rank: -1, number: self.number.map(|_| 0), most: self.most };
+            return all.find(list, element);
+        };
+        let passed_over = usize::try_from(rank - 1).unwrap_or(usize::MAX);
+        let places = (0..length.min(or_all(self.most))).map(place).filter(|&at| list[at] == element);
+        places.skip(passed_over).take(or_all(self.number.unwrap_or(1))).map(count).collect()
+    }
+}
+
+fn position(machine: &mut Machine, args: Args<'_>) -> Answer {
+    let search = Search::read(&args[3..])?;
+    let list = machine.keyspace.get::<List>(&args[1])?;
+    let mut found = list.map_or_else(Vec::new, |list| search.find(list, &args[2]));
+    Ok(match search.number {
+        Some(_) => Frame::Array(found),
+        None => found.pop().unwrap_or(Frame::Nil),
+    })
 }
 
 fn range(machine: &mut Machine, args: Args<'_>) -> Answer {

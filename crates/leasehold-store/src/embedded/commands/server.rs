@@ -7,6 +7,9 @@ use super::super::frame::Frame;
 use super::super::machine::Machine;
 use super::{Answer, Args, Command, Deed, Fault, NO_SCRIPT, WHILE_BUSY, WHILE_LOADING, is};
 
+/// What it says that it is.
+const VERSION: &str = "7.0.15";
+
 const ALWAYS: u8 = WHILE_BUSY | WHILE_LOADING;
 
 const fn of_connection(name: &'static str, arity: i8) -> Command {
@@ -16,6 +19,7 @@ const fn of_connection(name: &'static str, arity: i8) -> Command {
 pub(super) const COMMANDS: &[Command] = &[
     Command::data("ping", -1, 0, ping),
     Command::data("echo", 2, WHILE_LOADING, |_, args| Ok(Frame::Bulk(args[1].clone()))),
+    Command::data("info", -1, WHILE_LOADING, info),
     Command::data("time", 1, WHILE_LOADING, time),
     Command::data("select", 2, WHILE_LOADING, select),
     Command::data("auth", -2, NO_SCRIPT | ALWAYS, auth),
@@ -43,6 +47,22 @@ fn time(machine: &mut Machine, _: Args<'_>) -> Answer {
     let now_ms = machine.keyspace.now_ms;
     let parts = [now_ms / 1000, now_ms % 1000 * 1000];
     Ok(Frame::Array(parts.iter().map(|part| Frame::bulk(part.to_string())).collect()))
+}
+
+/// Of the sections there is `server`, and of that what a script might ask.
+fn info(machine: &mut Machine, args: Args<'_>) -> Answer {
+    let wanted =
+        |section: &Vec<u8>| ["server", "default", "all", "everything"].iter().any(|name| is(section, name));
+    if args.len() > 1 && !args[1..].iter().any(wanted) {
+        return Ok(Frame::bulk(""));
+    }
+    let seconds = |ms: u64| i128::from(ms / 1000);
+    let uptime = seconds(machine.keyspace.now_ms) - seconds(machine.started_ms);
+    Ok(Frame::bulk(format!(
+        "# Server\r\nredis_version:{VERSION}\r\nredis_mode:standalone\r\nuptime_in_seconds:{uptime}\r\n\
+         uptime_in_days:{}\r\n",
+        uptime / (24 * 3600)
+    )))
 }
 
 const CLIENT: &[(&str, i8)] = &[("setname", 3), ("getname", 2), ("id", 2)];
@@ -85,7 +105,7 @@ fn hello(_: &mut Machine, args: Args<'_>) -> Answer {
         text("server"),
         text("redis"),
         text("version"),
-        text("7.0.15"),
+        text(VERSION),
         text("proto"),
         Frame::Int(2),
         text("id"),

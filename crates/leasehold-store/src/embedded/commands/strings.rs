@@ -8,10 +8,12 @@ use super::super::machine::Machine;
 use super::super::number;
 use super::super::value::Value;
 use super::expiry::invalid_time;
-use super::{Answer, Args, Command, Fault, GROWS, WRITE, integer, is};
+use super::{Answer, Args, Command, Fault, GROWS, WRITE, count, integer, is};
 
 pub(super) const COMMANDS: &[Command] = &[
     Command::data("get", 2, 0, |machine, args| get(machine, &args[1])),
+    Command::data("getdel", 2, WRITE, take),
+    Command::data("strlen", 2, 0, length),
     Command::data("set", -3, WRITE | GROWS, set),
     Command::data("setnx", 3, WRITE | GROWS, set_new),
     Command::data("incr", 2, WRITE | GROWS, |machine, args| add(machine, &args[1], 1)),
@@ -23,6 +25,16 @@ pub(super) const COMMANDS: &[Command] = &[
 fn get(machine: &mut Machine, key: &[u8]) -> Answer {
     let found = machine.keyspace.get::<Vec<u8>>(key)?;
     Ok(found.map_or(Frame::Nil, |text| Frame::Bulk(text.clone())))
+}
+
+fn take(machine: &mut Machine, args: Args<'_>) -> Answer {
+    let found = get(machine, &args[1])?;
+    machine.keyspace.remove(&args[1]);
+    Ok(found)
+}
+
+fn length(machine: &mut Machine, args: Args<'_>) -> Answer {
+    Ok(count(machine.keyspace.get::<Vec<u8>>(&args[1])?.map_or(0, |text| text.len())))
 }
 
 fn set_new(machine: &mut Machine, args: Args<'_>) -> Answer {

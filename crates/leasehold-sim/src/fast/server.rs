@@ -49,9 +49,12 @@ pub(super) struct Server {
 
 impl Server {
     pub(super) fn new(plan: &Arc<Plan>, clock: Clock, recorder: Recorder) -> Self {
+        let witness = Witness { plan: Arc::clone(plan), recorder, clock };
+        let mut database = Database::new();
+        database.restart(witness.now_ms(Duration::ZERO));
         Self {
-            database: Database::new(),
-            witness: Witness { plan: Arc::clone(plan), recorder, clock },
+            database,
+            witness,
             replicas: Vec::new(),
             epoch: 0,
             down_until: Duration::ZERO,
@@ -86,7 +89,8 @@ impl Server {
             let now_ms = self.now_ms(now);
             self.database.execute(now_ms, &["FLUSHALL".into()]);
         }
-        self.database.forget_scripts();
+        let begins_ms = self.now_ms(back_at);
+        self.database.restart(begins_ms);
     }
 
     /// A replica takes over as it was at an earlier time.

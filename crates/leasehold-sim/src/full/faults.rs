@@ -97,6 +97,7 @@ impl World {
         }
         if !down && !self.weather.server_is_up {
             self.weather.server_is_up = true;
+            self.server.begin();
             self.sim.bounce(HOST);
         }
         for process in 0..self.weather.up.len() {

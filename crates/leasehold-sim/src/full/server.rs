@@ -4,6 +4,7 @@
 //! executed at one instant, and what it publishes goes to those who listen at that instant.
 //! Called by: its host, with connections; the world, with the server's faults.
 
+use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -51,6 +52,8 @@ struct State {
     /// The processes whose wake-ups are lost.
     deaf: Vec<usize>,
     connections: Vec<(Option<usize>, AbortHandle)>,
+    /// Whether what runs on its host next is the process that crashed, and no replica.
+    begins_anew: bool,
 }
 
 impl Server {
@@ -115,6 +118,7 @@ impl Server {
 
     /// Its host has crashed; the data may be gone with it.
     pub(super) fn crash(&self, keeps_data: bool) {
+        self.state().begins_anew = true;
         self.with_database(|database, now_ms| {
             if !keeps_data {
                 database.execute(now_ms, &["FLUSHALL".into()]);
@@ -136,6 +140,14 @@ impl Server {
         drop(state);
         if let Some(replica) = replica {
             self.embedded.take_over(replica);
+            self.state().begins_anew = false;
+        }
+    }
+
+    /// Its host is back. A replica has been up all the time.
+    pub(super) fn begin(&self) {
+        if mem::take(&mut self.state().begins_anew) {
+            self.with_database(Database::restart);
         }
     }
 

@@ -6,6 +6,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::name::Name;
 use crate::outcome::Verb;
 use crate::script::Script;
 
@@ -38,6 +39,13 @@ impl Call {
     pub fn key(mut self, name: &str, value: impl Into<Arc<str>>) -> Self {
         let place = self.script.header().keys.iter().position(|declared| *declared == name);
         self.keys[place.expect("the script declares this key")] = value.into();
+        self
+    }
+
+    /// Gives further keys, behind those that the script declares.
+    #[must_use]
+    pub fn more_keys<'a>(mut self, names: impl IntoIterator<Item = &'a Name>) -> Self {
+        self.keys.extend(names.into_iter().map(Arc::from));
         self
     }
 

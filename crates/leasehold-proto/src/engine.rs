@@ -349,6 +349,12 @@ impl Engine {
         self.holders.get(&(subject.clone(), owner)).copied()
     }
 
+    /// What it goes by.
+    #[must_use]
+    pub const fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
     /// The client's identity on the wire.
     #[must_use]
     pub const fn client(&self) -> ClientId {

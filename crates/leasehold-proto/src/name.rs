@@ -139,11 +139,39 @@ impl Name {
         &self.0
     }
 
+    /// The cluster slot of the key: CRC-16/XMODEM of its hash tag, or of all of it (Redis cluster specification).
+    #[must_use]
+    pub fn slot(&self) -> u16 {
+        let hashed = hash_tag(&self.0).filter(|tag| !tag.is_empty()).unwrap_or(&self.0);
+        let crc = hashed.bytes().fold(0_u16, |crc, byte| {
+            (0..8).fold(crc ^ (u16::from(byte) << 8), |crc, _| {
+                (crc << 1) ^ if crc & 0x8000 == 0 { 0 } else { 0x1021 }
+            })
+        });
+        crc % 16_384
+    }
+
     /// The channel or helper key `prefix:{name}`, or `prefix:name` when the name has braces of its own
     /// (wire: section 1.2, the prefix builder).
     #[must_use]
     pub fn prefixed(&self, prefix: &str) -> Channel {
         Channel(format!("{prefix}:{}", self.tagged()).into())
+    }
+
+    /// Where those listen who wait for the count-down latch of this name: the one channel that has braces of its own
+    /// whatever the name has (wire: section 1.2).
+    #[must_use]
+    pub(crate) fn latch_channel(&self) -> Channel {
+        Channel(format!("redisson_countdownlatch__channel__{{{}}}", self.0).into())
+    }
+
+    /// The same name for a count-down latch.
+    ///
+    /// # Errors
+    /// [`NameError::CrossSlot`] when the name has braces: the latch's channel would then be in another cluster slot than
+    /// the latch, which Redisson's scripts cannot do in a cluster either.
+    pub fn for_latch(self) -> Result<Self, NameError> {
+        if self.0.contains('{') { Err(NameError::CrossSlot) } else { Ok(self) }
     }
 
     /// The name with braces that choose its slot: `{name}`, or the name when it has some of its own. Helper keys in
@@ -231,6 +259,14 @@ fn hash_tag(key: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_slot_is_what_a_cluster_says() {
+        // What `CLUSTER KEYSLOT` of redis-server 7.0.15 answers.
+        for (name, slot) in [("foo", 12182), ("123456789", 12739), ("{user1000}.following", 3443)] {
+            assert_eq!(Name::raw_redisson(name).unwrap().slot(), slot, "{name}");
+        }
+    }
     use proptest::prelude::*;
 
     #[test]

@@ -29,6 +29,8 @@ pub enum Verb {
     Release,
     /// Take away whoever holds it.
     ForceRelease,
+    /// Change what there is to take, or to wait for, without holding it.
+    Adjust,
     /// Look.
     Inspect,
     /// Listen for wake-ups.
@@ -44,6 +46,7 @@ impl fmt::Display for Verb {
             Self::Renew => "renew",
             Self::Release => "release",
             Self::ForceRelease => "force release",
+            Self::Adjust => "adjust",
             Self::Inspect => "inspect",
             Self::Subscribe => "subscribe",
             Self::Connect => "connect",

@@ -42,6 +42,10 @@ impl ClientId {
 }
 
 impl ClientId {
+    pub(crate) const fn as_u128(self) -> u128 {
+        self.0.as_u128()
+    }
+
     /// A number that differs between clients, to keep their pauses apart.
     pub(crate) fn seed(self) -> u64 {
         self.0.as_u64_pair().0
@@ -76,6 +80,11 @@ impl WireOwner {
 }
 
 impl WireOwner {
+    /// A number that differs between all acquisitions of all clients.
+    pub(crate) const fn as_u128(self) -> u128 {
+        self.client.as_u128().wrapping_add(self.number as u128)
+    }
+
     /// A number that differs between acquisitions, to keep their pauses apart.
     pub(crate) fn seed(self) -> u64 {
         self.client.seed() ^ self.number

@@ -3,11 +3,15 @@
 //! Invariant: a recipe keeps no state; the same question gives the same call.
 //! Called by: the engine, which knows primitives only through this trait.
 
+pub mod expirable;
 pub mod fair;
 pub mod fenced;
+pub mod latch;
+pub mod multi;
 pub mod read;
 pub mod read_write;
 pub mod reentrant;
+pub mod semaphore;
 pub mod spin;
 pub mod upgrade;
 pub mod write;
@@ -25,11 +29,15 @@ use crate::script::Script;
 /// All scripts of all recipes.
 pub fn scripts() -> impl Iterator<Item = &'static Script> {
     let all = [
-        &fair::SCRIPTS[..],
+        &expirable::SCRIPTS[..],
+        &fair::SCRIPTS,
         &fenced::SCRIPTS,
+        &multi::SCRIPTS,
+        &latch::SCRIPTS,
         &read::SCRIPTS,
         &read_write::SCRIPTS,
         &reentrant::SCRIPTS,
+        &semaphore::SCRIPTS,
         &spin::SCRIPTS,
         &upgrade::SCRIPTS,
         &write::SCRIPTS,
@@ -67,6 +75,8 @@ pub struct Standing {
     pub refused: bool,
     /// It was granted, for certain.
     pub granted: bool,
+    /// An earlier call of the same owner has no answer, and may yet arrive.
+    pub doubtful: bool,
 }
 
 impl<'a> Ask<'a> {

@@ -45,7 +45,8 @@ impl Script {
 
     /// Whether it is functions for other scripts of its folder, put before each of them, and no script by itself.
     fn is_library(&self) -> bool {
-        self.path.file_name().is_some_and(|name| name == "queue.lua")
+        const LIBRARIES: [&str; 3] = ["ids.lua", "marker.lua", "queue.lua"];
+        self.path.file_name().is_some_and(|name| LIBRARIES.iter().any(|library| name == *library))
     }
 
     /// Those that are sent as they are, or behind their folder's library.

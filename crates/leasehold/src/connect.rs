@@ -85,7 +85,7 @@ where
 {
     let clock = runtime.clone();
     let engine = Engine::new(ClientId::from_random(runtime.random()), settings);
-    let shared = Arc::new(Shared::new(engine, std::process::id(), move || clock.now()));
+    let shared = Arc::new(Shared::new(engine, std::process::id(), move || clock.now()).of_server(&server));
     let (mut tell, told) = oneshot::channel();
     let (driven, alarms) = (shared, runtime.clone());
     let driver = move || async move {

@@ -75,7 +75,10 @@ pub use leasehold_proto::{
     StoreErrorKind, Verb, WireOwner,
 };
 pub use leasehold_store::ShardedPubsub;
-pub use lock::{Fair, Fenced, FencedGuard, HoldGuard, Kind, Lock, Read, Reentrant, RwLock, Spin, Write};
+pub use lock::{
+    Fair, Fenced, FencedGuard, HoldGuard, Kind, Lock, Member, MultiGuard, MultiLock, Read, Reentrant, RwLock,
+    Spin, Write,
+};
 pub use name::IntoName;
 
 /// The examples of the README, compiled.

@@ -46,6 +46,8 @@ pub(crate) struct Shared {
     /// The process that made the client; in another one nothing of it may be touched.
     process: u32,
     client: ClientId,
+    /// The server's URL, with its password masked.
+    server: String,
 }
 
 struct State {
@@ -91,7 +93,18 @@ impl Shared {
             clock: Box::new(clock),
             process,
             client,
+            server: String::new(),
         }
+    }
+
+    /// The same, with a name for its server.
+    pub(crate) fn of_server(self, server: &str) -> Self {
+        Self { server: server.to_owned(), ..self }
+    }
+
+    /// The server's URL, with its password masked.
+    pub(crate) fn server(&self) -> &str {
+        &self.server
     }
 
     /// Refuses a forked child: its copy of the engine believes in holds that are the parent's, and the parent's lock

@@ -18,7 +18,7 @@ use crate::ticket::Ticket;
 const WATCHDOG_LEASE: Duration = Duration::from_secs(30);
 
 /// What a hold is to be like.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Terms {
     lease: Duration,
     watchdog: bool,

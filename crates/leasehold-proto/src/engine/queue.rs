@@ -168,7 +168,7 @@ impl Engine {
         let (subject, owner, units, once) = (subject.clone(), *owner, *units, *wait == Wait::Once);
         let lease = acquiring.request.first_lease();
         let wire = known.unwrap_or_else(|| self.next_owner(subject.recipe.owners(units)));
-        let standing = Standing { once, refused, granted: false };
+        let standing = Standing { once, refused, granted: false, doubtful };
         let beside = subject.recipe.beside().and_then(|recipe| self.holder(&subject.by(recipe), owner));
         let ask = Ask { standing, beside, ..Ask::new(&subject, wire, lease).units(units) };
         let call = subject.recipe.acquire(&ask);

@@ -141,7 +141,8 @@ impl Engine {
             return self.end_parting(now, wire, None);
         }
         let granted = parting.cause == Cause::Release;
-        let standing = Standing { granted, ..Standing::default() };
+        let doubtful = parting.doubtful || parting.cause == Cause::UnknownAcquire;
+        let standing = Standing { granted, doubtful, ..Standing::default() };
         let ask = Ask::new(&parting.subject, wire, parting.lease).count(0).units(parting.units);
         let ask = Ask { standing, ..ask };
         let call = parting.subject.recipe.release(&ask);

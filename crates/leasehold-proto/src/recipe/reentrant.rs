@@ -23,6 +23,8 @@ static INSPECT: Script = Script::new(Verb::Inspect, include_str!("../../scripts/
 /// All scripts of this recipe.
 pub static SCRIPTS: [&Script; 5] = [&ACQUIRE, &RENEW, &RELEASE, &FORCE_RELEASE, &INSPECT];
 
+/// What its channels' names begin with.
+pub(super) const CHANNEL: &str = "redisson_lock__channel";
 /// The message that says "released" (protocol, section 1.5).
 pub(super) const MESSAGE: &str = "0";
 
@@ -112,7 +114,7 @@ pub(super) fn renew(ask: &Ask<'_>, field: &str) -> Call {
 }
 
 pub(super) fn channel(name: &Name) -> Channel {
-    name.prefixed("redisson_lock__channel")
+    name.prefixed(CHANNEL)
 }
 
 #[cfg(test)]

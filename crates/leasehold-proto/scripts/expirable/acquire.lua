@@ -1,0 +1,36 @@
+-- Takes permits that are there, under these ids; finds them taken when it is run a second time.
+-- KEYS[1] counter  string  how many permits are left, may be below zero
+-- KEYS[2] ids      zset    the ids of those that are taken, each with its end in unix milliseconds
+-- ARGV[1] given    bytes   the new ids, 16 bytes each
+-- ARGV[2] lease_ms integer how long they are taken from now
+-- ARGV[3] publish  string  PUBLISH, or SPUBLISH in a cluster with sharded channels
+-- ARGV[4] channel  string  where waiters listen
+-- returns nil when taken, else in how many milliseconds the next permit ends, -1 when none does
+-- calls decrby get pexpire pttl zadd zrange
+-- wire 13, tryAcquire
+local counter, ids = KEYS[1], KEYS[2]
+local given, lease_ms, publish, channel = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
+if not lease_ms or lease_ms < 1 or lease_ms % 1 ~= 0 or lease_ms > UNENDING or #given % 16 ~= 0 then
+  return redis.error_reply('LOCKERR acquire: lease_ms must be whole and positive, ids have 16 bytes')
+end
+local left, now, all = redis.call('get', counter), now_ms(), each(given)
+if not tonumber(left or 0) then
+  return redis.error_reply('WRONGTYPE the name is another kind of object')
+end
+left = reclaim(counter, ids, now, left, publish, channel)
+local wanted = #all - present(ids, all)
+if wanted > 0 and wanted > left then
+  local next = redis.call('zrange', ids, 0, 0, 'withscores')[2]
+  return next and tonumber(next) < UNENDING and next - now or -1
+end
+if wanted > 0 then
+  redis.call('decrby', counter, wanted)
+end
+for _, id in ipairs(all) do
+  redis.call('zadd', ids, now + lease_ms, id)
+end
+local lifetime = redis.call('pttl', counter)
+if lifetime > 0 then
+  redis.call('pexpire', ids, lifetime)
+end
+return nil

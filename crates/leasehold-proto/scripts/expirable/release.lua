@@ -1,0 +1,28 @@
+-- Gives back the permits of these ids, each once, and wakes those who wait.
+-- KEYS[1] counter string how many permits are left, may be below zero
+-- KEYS[2] ids     zset   the ids of those that are taken, each with its end in unix milliseconds
+-- ARGV[1] given   bytes  the ids, 16 bytes each
+-- ARGV[2] publish string PUBLISH, or SPUBLISH in a cluster with sharded channels
+-- ARGV[3] channel string where waiters listen
+-- returns 1 when all of them were taken still, 0 when the lease of one had ended, or it was returned before
+-- calls get incrby zrem zscore publish|spublish
+-- wire 13, release; one message for all of them
+local counter, ids = KEYS[1], KEYS[2]
+local given, publish, channel = ARGV[1], ARGV[2], ARGV[3]
+if #given % 16 ~= 0 then
+  return redis.error_reply('LOCKERR release: ids have 16 bytes')
+end
+local left, now, all = redis.call('get', counter), now_ms(), each(given)
+if not tonumber(left or 0) then
+  return redis.error_reply('WRONGTYPE the name is another kind of object')
+end
+local held, removed = 0, 0
+for _, id in ipairs(all) do
+  local ends = tonumber(redis.call('zscore', ids, id) or 0)
+  removed = removed + redis.call('zrem', ids, id)
+  held = held + (ends > now and 1 or 0)
+end
+if removed > 0 then
+  redis.call(publish, channel, redis.call('incrby', counter, removed))
+end
+return held == #all and 1 or 0

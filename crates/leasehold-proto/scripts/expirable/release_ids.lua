@@ -1,0 +1,38 @@
+-- Gives back the permits of these ids, all or none, and wakes those who wait.
+-- KEYS[1] counter string  how many permits are left, may be below zero
+-- KEYS[2] ids     zset    the ids of those that are taken, each with its end in unix milliseconds
+-- KEYS[3] done    string  what this operation has answered
+-- ARGV[1] given   bytes   the ids, 16 bytes each
+-- ARGV[2] done_ms integer how long the answer is kept
+-- ARGV[3] publish string  PUBLISH, or SPUBLISH in a cluster with sharded channels
+-- ARGV[4] channel string  where waiters listen
+-- returns how many were given back, 0 when one of them was not taken any more
+-- calls get incrby set zrem zscore publish|spublish
+-- wire 13, tryRelease of a list
+local counter, ids, done = KEYS[1], KEYS[2], KEYS[3]
+local given, done_ms, publish, channel = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
+if #given % 16 ~= 0 or not done_ms then
+  return redis.error_reply('LOCKERR release_ids: ids have 16 bytes')
+end
+local left, now, all = redis.call('get', counter), now_ms(), each(given)
+if not tonumber(left or 0) then
+  return redis.error_reply('WRONGTYPE the name is another kind of object')
+end
+local before, removed = redis.call('get', done), 0
+if before then
+  return tonumber(before)
+end
+for _, id in ipairs(all) do
+  if tonumber(redis.call('zscore', ids, id) or 0) <= now then
+    redis.call('set', done, '0', 'PX', done_ms)
+    return 0
+  end
+end
+reclaim(counter, ids, now, left, publish, channel)
+for _, id in ipairs(all) do
+  removed = removed + redis.call('zrem', ids, id)
+end
+redis.call('set', done, removed, 'PX', done_ms)
+redis.call('incrby', counter, removed)
+redis.call(publish, channel, removed)
+return removed

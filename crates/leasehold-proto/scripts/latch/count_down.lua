@@ -1,0 +1,35 @@
+-- Counts the latch down by one, once, and opens it at zero.
+-- KEYS[1] latch   string  the count
+-- KEYS[2] done    string  what this operation has answered
+-- ARGV[1] done_ms integer how long the answer is kept
+-- ARGV[2] publish string  PUBLISH, or SPUBLISH in a cluster with sharded channels
+-- ARGV[3] channel string  where waiters listen
+-- ARGV[4] message string  what they are told at zero, an ASCII decimal
+-- returns the count that is left
+-- calls decr del get set publish|spublish
+-- wire 14, countDown
+local latch, done = KEYS[1], KEYS[2]
+local done_ms, publish, channel, message = tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
+if not done_ms then
+  return redis.error_reply('LOCKERR count_down: done_ms must be a number')
+end
+local value, before = redis.call('get', latch), redis.call('get', done)
+local count = tonumber(value or 0)
+if not count then
+  return redis.error_reply('WRONGTYPE the name is another kind of object')
+end
+if before then
+  return tonumber(before)
+end
+local left = math.max(count - 1, 0)
+redis.call('set', done, left, 'PX', done_ms)
+if left > 0 then
+  return redis.call('decr', latch)
+end
+if value then
+  redis.call('del', latch)
+end
+if count == 1 then
+  redis.call(publish, channel, message)
+end
+return 0

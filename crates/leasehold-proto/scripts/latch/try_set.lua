@@ -1,0 +1,30 @@
+-- Sets the count of a latch that has none.
+-- KEYS[1] latch   string  the count
+-- KEYS[2] deleted string  is there when the latch was deleted a short while ago
+-- KEYS[3] done    string  what this operation has answered
+-- ARGV[1] count   integer the count
+-- ARGV[2] done_ms integer how long the answer is kept
+-- ARGV[3] publish string  PUBLISH, or SPUBLISH in a cluster with sharded channels
+-- ARGV[4] channel string  where waiters listen
+-- ARGV[5] message string  what they are told, an ASCII decimal
+-- returns 1 when set, 0 when there is a count
+-- calls del get set publish|spublish
+-- wire 14, trySetCount
+local latch, deleted, done = KEYS[1], KEYS[2], KEYS[3]
+local count, done_ms = tonumber(ARGV[1]), tonumber(ARGV[2])
+local publish, channel, message = ARGV[3], ARGV[4], ARGV[5]
+if not count or count < 0 or count % 1 ~= 0 or not done_ms then
+  return redis.error_reply('LOCKERR try_set: the count must be whole and not negative')
+end
+local value, before = redis.call('get', latch), redis.call('get', done)
+if before then
+  return tonumber(before)
+end
+redis.call('set', done, value and 0 or 1, 'PX', done_ms)
+if value then
+  return 0
+end
+redis.call('set', latch, count)
+redis.call('del', deleted)
+redis.call(publish, channel, message)
+return 1

@@ -1,0 +1,29 @@
+-- Takes all locks or none; finds them taken already when it is run a second time.
+-- KEYS[1] lock     hash    the first lock, and behind it the others; field: wire owner, value: hold count
+-- ARGV[1] lease_ms integer how long the keys live from now
+-- ARGV[2] owner    string  wire owner, unique per acquisition
+-- returns nil when all are held, else the longest PTTL of somebody else's hold (-1: one has no expiry)
+-- calls hexists exists hset pttl pexpire
+-- wire 5.1 for each; 10 (all or nothing); an absolute count instead of an increment (section 23 item 8)
+local lock = KEYS[1]
+local lease_ms, owner = tonumber(ARGV[1]), ARGV[2]
+if not lease_ms or lease_ms < 1 or lease_ms % 1 ~= 0 or lease_ms > 9007199254740991 then
+  return redis.error_reply('LOCKERR acquire: lease_ms must be whole and positive')
+end
+local longest, taken = redis.call('hexists', lock, owner) - 2, false
+for _, key in ipairs(KEYS) do
+  if redis.call('hexists', key, owner) == 0 and redis.call('exists', key) == 1 then
+    if redis.call('hexists', key, 'mode') == 1 then
+      return redis.error_reply('WRONGTYPE one of the names is a read-write lock')
+    end
+    local remaining = redis.call('pttl', key)
+    if remaining == -1 then return -1 end
+    taken, longest = true, math.max(longest, remaining)
+  end
+end
+if taken then return longest end
+for _, key in ipairs(KEYS) do
+  if redis.call('hexists', key, owner) == 0 then redis.call('hset', key, owner, '1') end
+  if redis.call('pttl', key) < lease_ms then redis.call('pexpire', key, ARGV[1]) end
+end
+return nil

@@ -1,0 +1,30 @@
+-- Gives back one hold of several on all locks, or the locks themselves, and then wakes the waiters of each.
+-- KEYS[1] lock      hash    the first lock, and behind it the others; field: wire owner, value: hold count
+-- ARGV[1] owner     string  wire owner
+-- ARGV[2] remaining integer the holds that are left after this, 0 to free the locks
+-- ARGV[3] publish   string  PUBLISH, or SPUBLISH in a cluster with sharded channels
+-- ARGV[4] prefix    string  of the channels on which waiters listen
+-- ARGV[5] message   string  what they are told, an ASCII decimal
+-- returns nil when the owner holds not all of them, 0 after a partial release, 1 when the locks are free
+-- calls hexists hset del publish|spublish
+-- wire 5.4 for each; absolute count, no latch (section 23 item 8); a partial release keeps the lease
+local lock, owner, remaining = KEYS[1], ARGV[1], tonumber(ARGV[2])
+local publish, prefix, message = ARGV[3], ARGV[4], ARGV[5]
+if not remaining or remaining < 0 or remaining % 1 ~= 0 then
+  return redis.error_reply('LOCKERR release: remaining must be whole and not negative')
+end
+local all = redis.call('hexists', lock, owner) == 1
+for _, key in ipairs(KEYS) do
+  all = redis.call('hexists', key, owner) == 1 and all
+end
+for _, key in ipairs(KEYS) do
+  if remaining > 0 and all then
+    redis.call('hset', key, owner, ARGV[2])
+  elseif redis.call('hexists', key, owner) == 1 and remaining == 0 then
+    redis.call('del', key)
+    local channel = prefix .. (key:find('{', 1, true) and ':' .. key or ':{' .. key .. '}')
+    redis.call(publish, channel, message)
+  end
+end
+if not all then return nil end
+return remaining > 0 and 0 or 1

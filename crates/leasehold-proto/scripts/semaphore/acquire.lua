@@ -1,0 +1,27 @@
+-- Takes permits that are there; finds them taken when it is run a second time.
+-- KEYS[1] counter  string  how many permits are left, may be below zero
+-- KEYS[2] marker   string  how many this acquisition has taken
+-- KEYS[3] timeout  zset    the permit ids of an expirable semaphore; there must be none
+-- ARGV[1] permits  integer how many
+-- ARGV[2] doubtful integer 1 when an earlier call of this acquisition may yet arrive
+-- returns 1 when taken, 0 when there are too few
+-- calls get
+-- wire 12
+local counter, marker, timeout = KEYS[1], KEYS[2], KEYS[3]
+local permits, doubtful = tonumber(ARGV[1]), tonumber(ARGV[2])
+if not permits or permits < 0 or permits % 1 ~= 0 then
+  return redis.error_reply('LOCKERR acquire: permits must be whole and not negative')
+end
+local left = redis.call('get', counter)
+if is_other(left, timeout) then
+  return redis.error_reply('WRONGTYPE the name is another kind of object')
+end
+local taken = taken_by(marker)
+if permits == 0 then
+  return 1
+end
+if taken == 0 or (not taken and permits > tonumber(left or 0)) then
+  return 0
+end
+take(counter, marker, permits, doubtful, taken)
+return 1

@@ -1,0 +1,28 @@
+-- Changes how many permits there are, and wakes those who wait.
+-- KEYS[1] counter string  how many permits are left, may be below zero
+-- KEYS[2] timeout zset    the permit ids of an expirable semaphore; there must be none
+-- KEYS[3] done    string  what this operation has answered
+-- ARGV[1] permits integer by how many, may be below zero
+-- ARGV[2] done_ms integer how long the answer is kept
+-- ARGV[3] publish string  PUBLISH, or SPUBLISH in a cluster with sharded channels
+-- ARGV[4] channel string  where waiters listen
+-- returns how many are left
+-- calls get set publish|spublish
+-- wire 12, addPermits; as there, an expiry of the counter is dropped
+local counter, timeout, done = KEYS[1], KEYS[2], KEYS[3]
+local permits, done_ms, publish, channel = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3], ARGV[4]
+if not permits or permits % 1 ~= 0 or not done_ms then
+  return redis.error_reply('LOCKERR add: permits must be whole')
+end
+local left, before = redis.call('get', counter), redis.call('get', done)
+if is_other(left, timeout) then
+  return redis.error_reply('WRONGTYPE the name is another kind of object')
+end
+if before then
+  return tonumber(before)
+end
+local total = tonumber(left or 0) + permits
+redis.call('set', done, total, 'PX', done_ms)
+redis.call('set', counter, total)
+redis.call(publish, channel, total)
+return total

@@ -1,0 +1,27 @@
+-- Returns permits by number, whoever took them, and wakes those who wait.
+-- KEYS[1] counter string  how many permits are left, may be below zero
+-- KEYS[2] timeout zset    the permit ids of an expirable semaphore; there must be none
+-- KEYS[3] done    string  what this operation has answered
+-- ARGV[1] permits integer how many
+-- ARGV[2] done_ms integer how long the answer is kept
+-- ARGV[3] publish string  PUBLISH, or SPUBLISH in a cluster with sharded channels
+-- ARGV[4] channel string  where waiters listen
+-- returns how many are left
+-- calls get incrby set publish|spublish
+-- wire 12, release
+local counter, timeout, done = KEYS[1], KEYS[2], KEYS[3]
+local permits, done_ms, publish, channel = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3], ARGV[4]
+if not permits or permits < 0 or permits % 1 ~= 0 or not done_ms then
+  return redis.error_reply('LOCKERR put_back: permits must be whole and not negative')
+end
+local left, before = redis.call('get', counter), redis.call('get', done)
+if is_other(left, timeout) then
+  return redis.error_reply('WRONGTYPE the name is another kind of object')
+end
+if before then
+  return tonumber(before)
+end
+local total = redis.call('incrby', counter, permits)
+redis.call('set', done, total, 'PX', done_ms)
+redis.call(publish, channel, total)
+return total

@@ -1,0 +1,34 @@
+-- Sets how many permits there are, unless that was done before.
+-- KEYS[1] counter     string  how many permits are left
+-- KEYS[2] done        string  what this operation has answered
+-- ARGV[1] permits     integer how many there are to be
+-- ARGV[2] lifetime_ms integer how long the semaphore lives from now, 0 for ever
+-- ARGV[3] done_ms     integer how long the answer is kept
+-- ARGV[4] publish     string  PUBLISH, or SPUBLISH in a cluster with sharded channels
+-- ARGV[5] channel     string  where waiters listen
+-- returns 1 when set, 0 when it was set before
+-- calls get set publish|spublish
+-- wire 12 and 13, trySetPermits
+local counter, done = KEYS[1], KEYS[2]
+local permits, lifetime_ms, done_ms = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local publish, channel = ARGV[4], ARGV[5]
+if not permits or permits % 1 ~= 0 or not lifetime_ms or lifetime_ms < 0 or lifetime_ms % 1 ~= 0
+  or lifetime_ms > 9007199254740991 or not done_ms then
+  return redis.error_reply('LOCKERR try_set: permits and lifetime_ms must be whole')
+end
+local value, before = redis.call('get', counter), redis.call('get', done)
+if before then
+  return tonumber(before)
+end
+if value then
+  redis.call('set', done, '0', 'PX', done_ms)
+  return 0
+end
+redis.call('set', done, '1', 'PX', done_ms)
+if lifetime_ms > 0 then
+  redis.call('set', counter, permits, 'PX', lifetime_ms)
+else
+  redis.call('set', counter, permits)
+end
+redis.call(publish, channel, permits)
+return 1

@@ -1,0 +1,111 @@
+//! The ids of permits that expire.
+//!
+//! Invariant: an id is used once. It is its client's uuid plus a number that the client never uses again.
+//! Called by: the recipe of expirable semaphores, and users who hand permits over.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::owner::WireOwner;
+
+/// The id of a permit of an expirable semaphore: 16 bytes, 32 hexadecimal digits when written.
+///
+/// ```
+/// use leasehold_proto::PermitId;
+///
+/// let id: PermitId = "000102030405060708090a0b0c0d0e0f".parse()?;
+/// assert_eq!(id.as_bytes()[15], 15);
+/// assert_eq!(id.to_string(), "000102030405060708090a0b0c0d0e0f");
+/// # Ok::<(), leasehold_proto::PermitIdError>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PermitId([u8; 16]);
+
+/// The text is no permit id, which has 32 hexadecimal digits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a permit id has 32 hexadecimal digits")]
+pub struct PermitIdError;
+
+impl PermitId {
+    /// The ids of an acquisition of so many permits.
+    pub fn of(owner: WireOwner, permits: u32) -> impl Iterator<Item = Self> {
+        let first = owner.as_u128();
+        (0..permits).map(move |place| Self(first.wrapping_add(u128::from(place)).to_be_bytes()))
+    }
+
+    /// The id of these bytes.
+    #[must_use]
+    pub const fn from_bytes(bytes: [u8; 16]) -> Self {
+        Self(bytes)
+    }
+
+    /// Its bytes, as they are on the server.
+    #[must_use]
+    pub const fn as_bytes(&self) -> &[u8; 16] {
+        &self.0
+    }
+}
+
+impl FromStr for PermitId {
+    type Err = PermitIdError;
+
+    fn from_str(text: &str) -> Result<Self, PermitIdError> {
+        // A sign, which numbers may have, is no digit.
+        if text.len() != 32 || !text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+            return Err(PermitIdError);
+        }
+        let number = u128::from_str_radix(text, 16).map_err(|_| PermitIdError)?;
+        Ok(Self(number.to_be_bytes()))
+    }
+}
+
+impl fmt::Display for PermitId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", u128::from_be_bytes(self.0))
+    }
+}
+
+impl fmt::Debug for PermitId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::owner::ClientId;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_ids_of_two_acquisitions_differ() {
+        let client = ClientId::from_random([0xff; 16]);
+        let first: Vec<PermitId> = PermitId::of(WireOwner::new(client, 1), 3).collect();
+        let second: Vec<PermitId> = PermitId::of(WireOwner::new(client, 4), 1).collect();
+        assert_eq!(first.len(), 3);
+        assert!(first.iter().all(|id| !second.contains(id)));
+        assert_eq!(first[0].to_string(), "ffffffffffff4fffc000000000000000");
+    }
+
+    #[test]
+    fn only_thirty_two_digits_are_an_id() {
+        for bad in ["", "00", "+00102030405060708090a0b0c0d0e0f", "0001020304050607 8090a0b0c0d0e0f"] {
+            assert_eq!(bad.parse::<PermitId>(), Err(PermitIdError), "{bad}");
+        }
+        assert_eq!("0".repeat(33).parse::<PermitId>(), Err(PermitIdError));
+    }
+
+    proptest! {
+        #[test]
+        fn an_id_is_read_as_it_is_written(bytes: [u8; 16]) {
+            let id = PermitId::from_bytes(bytes);
+            prop_assert_eq!(id.to_string().parse(), Ok(id));
+            prop_assert_eq!(id.to_string().to_uppercase().parse(), Ok(id));
+        }
+
+        #[test]
+        fn any_text_is_judged_without_a_panic(text in ".{0,40}") {
+            let _ = text.parse::<PermitId>();
+        }
+    }
+}

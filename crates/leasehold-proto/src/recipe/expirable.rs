@@ -1,0 +1,215 @@
+//! The expirable semaphore: Redisson's RPermitExpirableSemaphore on the wire (protocol, section 13).
+//!
+//! Invariant: a permit that is taken has an id that nobody else has, so a call that runs twice finds what it did. All ids
+//! of an acquisition are taken, renewed and given back together.
+//! Called by: the engine, as a `Recipe`; the public semaphore, for operations and looks.
+
+use std::time::Duration;
+
+use super::semaphore::{channel, ids, once, published};
+use super::{Answer, Ask, Holding, Line, Manner, Recipe, Remaining, Renewal};
+use crate::call::{Call, Reply};
+use crate::engine::Subject;
+use crate::lease::Lease;
+use crate::marker::Operation;
+use crate::name::{Channel, Name};
+use crate::outcome::Verb;
+use crate::owner::WireOwner;
+use crate::permit::PermitId;
+use crate::script::Script;
+
+/// A script of the folder, behind what all of them use.
+macro_rules! script {
+    ($verb:ident, $file:literal) => {
+        Script::new(
+            Verb::$verb,
+            concat!(
+                include_str!("../../scripts/expirable/ids.lua"),
+                include_str!(concat!("../../scripts/expirable/", $file))
+            ),
+        )
+    };
+}
+
+static ACQUIRE: Script = script!(Acquire, "acquire.lua");
+static RENEW: Script = script!(Renew, "renew.lua");
+static RELEASE: Script = script!(Release, "release.lua");
+static SET: Script = script!(Adjust, "set.lua");
+static ADD: Script = script!(Adjust, "add.lua");
+static RELEASE_IDS: Script = script!(Adjust, "release_ids.lua");
+static UPDATE_LEASE: Script = script!(Adjust, "update_lease.lua");
+static INSPECT: Script = script!(Inspect, "inspect.lua");
+static LEASE_OF: Script = script!(Inspect, "lease_of.lua");
+
+/// All scripts of this recipe.
+pub static SCRIPTS: [&Script; 9] =
+    [&ACQUIRE, &RENEW, &RELEASE, &SET, &ADD, &RELEASE_IDS, &UPDATE_LEASE, &INSPECT, &LEASE_OF];
+
+/// The most permits that one acquire takes, or one release gives back: a script goes through them one by one, and the
+/// server serves nobody else meanwhile.
+pub const PERMITS_MAX: u32 = 4096;
+
+/// The expirable semaphore's rules.
+#[derive(Clone, Copy, Debug)]
+pub struct ExpirableSemaphore;
+
+/// How many permits there are, by the server's word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Census {
+    /// How many are left; below zero when there are fewer than are taken.
+    pub available: i64,
+    /// How many are taken and have not ended.
+    pub acquired: u64,
+    /// Whether their number was ever set.
+    pub is_set: bool,
+}
+
+impl Recipe for ExpirableSemaphore {
+    fn kind(&self) -> &'static str {
+        "expirable semaphore"
+    }
+
+    fn manner(&self) -> Manner {
+        Manner {
+            line: Line::Head,
+            holding: Holding::Leased,
+            exclusive: false,
+            counted: false,
+            queued: false,
+            seen_every: None,
+        }
+    }
+
+    fn channels(&self, subject: &Subject, _owner: WireOwner) -> Vec<Channel> {
+        vec![channel(&subject.name)]
+    }
+
+    fn owners(&self, units: u32) -> u64 {
+        u64::from(units.max(1))
+    }
+
+    fn acquire(&self, ask: &Ask<'_>) -> Call {
+        of_all(&ACQUIRE, ask).arg("lease_ms", ask.lease.as_millis())
+    }
+
+    fn read_acquire(&self, reply: &Reply) -> Option<Answer> {
+        match *reply {
+            Reply::Nil => Some(Answer::GRANTED),
+            Reply::Int(-1) => Some(Answer::Refused { remaining: Duration::MAX }),
+            Reply::Int(ms) => Some(Answer::Refused { remaining: Duration::from_millis(ms.try_into().ok()?) }),
+            _ => None,
+        }
+    }
+
+    fn renew(&self, ask: &Ask<'_>) -> Call {
+        of_all(&RENEW, ask).arg("lease_ms", ask.lease.as_millis())
+    }
+
+    fn read_renew(&self, reply: &Reply) -> Option<Renewal> {
+        match reply {
+            Reply::Int(1) => Some(Renewal::Renewed),
+            Reply::Int(0) => Some(Renewal::Gone),
+            _ => None,
+        }
+    }
+
+    fn release(&self, ask: &Ask<'_>) -> Call {
+        of_all(&RELEASE, ask)
+    }
+
+    fn read_release(&self, reply: &Reply) -> Option<bool> {
+        super::semaphore::read_flag(reply)
+    }
+}
+
+/// Sets how many permits there are, those that are taken included.
+#[must_use]
+pub fn set(name: &Name, operation: &Operation, permits: u32) -> Call {
+    published(once(counter(&SET, name), name, operation).arg("permits", permits), name)
+}
+
+/// Changes how many permits there are.
+#[must_use]
+pub fn add(name: &Name, operation: &Operation, permits: i32) -> Call {
+    published(once(counter(&ADD, name), name, operation).arg("permits", permits), name)
+}
+
+/// Gives back the permits of these ids, all or none.
+#[must_use]
+pub fn release_ids(name: &Name, operation: &Operation, given: &[PermitId]) -> Call {
+    let call = once(counter(&RELEASE_IDS, name), name, operation);
+    published(call.bytes("given", joined(given.iter().copied())), name)
+}
+
+/// Sets the lease of a permit.
+#[must_use]
+pub fn update_lease(name: &Name, operation: &Operation, id: PermitId, lease: Lease) -> Call {
+    let call = once(counter(&UPDATE_LEASE, name), name, operation);
+    published(call.bytes("given", *id.as_bytes()).arg("lease_ms", lease.as_millis()), name)
+}
+
+/// Counts the permits.
+#[must_use]
+pub fn inspect(name: &Name) -> Call {
+    counter(&INSPECT, name)
+}
+
+/// What the count of the permits says.
+#[must_use]
+pub fn read_inspect(reply: &Reply) -> Option<Census> {
+    let Reply::Array(items) = reply else { return None };
+    let [Reply::Int(available), Reply::Int(acquired), Reply::Int(is_set @ (0 | 1))] = items.as_slice() else {
+        return None;
+    };
+    Some(Census { available: *available, acquired: (*acquired).try_into().ok()?, is_set: *is_set == 1 })
+}
+
+/// Looks at a permit's lease.
+#[must_use]
+pub fn lease_of(name: &Name, id: PermitId) -> Call {
+    counter(&LEASE_OF, name).bytes("given", *id.as_bytes())
+}
+
+/// What a look at a permit's lease says: nothing when the permit is not taken.
+#[must_use]
+pub fn read_lease_of(reply: &Reply) -> Option<Option<Remaining>> {
+    match *reply {
+        Reply::Nil => Some(None),
+        Reply::Int(-1) => Some(Some(Remaining::NoExpiry)),
+        Reply::Int(ms) => Some(Some(Remaining::For(Duration::from_millis(ms.try_into().ok()?)))),
+        _ => None,
+    }
+}
+
+fn counter(script: &'static Script, name: &Name) -> Call {
+    Call::of(script).key("counter", name).key("ids", ids(name))
+}
+
+/// A call about all ids of an acquisition.
+fn of_all(script: &'static Script, ask: &Ask<'_>) -> Call {
+    let given = joined(PermitId::of(ask.owner, ask.units));
+    published(counter(script, ask.name).bytes("given", given), ask.name)
+}
+
+fn joined(given: impl Iterator<Item = PermitId>) -> Vec<u8> {
+    given.flat_map(|id| *id.as_bytes()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_acquire_reply_has_one_meaning() {
+        let read = |reply| ExpirableSemaphore.read_acquire(&reply);
+        assert_eq!(read(Reply::Nil), Some(Answer::GRANTED));
+        assert_eq!(read(Reply::Int(-1)), Some(Answer::Refused { remaining: Duration::MAX }));
+        assert_eq!(read(Reply::Int(9)), Some(Answer::Refused { remaining: Duration::from_millis(9) }));
+        assert_eq!(read(Reply::Int(-2)), None);
+    }
+
+    #[test]
+    fn an_acquire_of_nothing_uses_an_owner_up_all_the_same() {
+        assert_eq!([0, 1, 7].map(|units| ExpirableSemaphore.owners(units)), [1, 1, 7]);
+    }
+}

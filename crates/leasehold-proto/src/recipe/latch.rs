@@ -1,0 +1,134 @@
+//! The count-down latch: Redisson's RCountDownLatch on the wire (protocol, section 14).
+//!
+//! Invariant: waiting changes nothing; a count-down is applied once, since its marker has the answer.
+//! Called by: the engine, as a `Recipe`; the public latch, for operations and looks.
+
+use std::time::Duration;
+
+use super::semaphore::once;
+use super::{Answer, Ask, Holding, Line, Manner, PUBLISH, Recipe, Renewal};
+use crate::call::{Call, Reply};
+use crate::engine::Subject;
+use crate::marker::Operation;
+use crate::name::{Channel, Name};
+use crate::outcome::Verb;
+use crate::owner::WireOwner;
+use crate::script::Script;
+
+static WAIT: Script = Script::new(Verb::Inspect, include_str!("../../scripts/latch/wait.lua"));
+static COUNT_DOWN: Script = Script::new(Verb::Adjust, include_str!("../../scripts/latch/count_down.lua"));
+static TRY_SET: Script = Script::new(Verb::Adjust, include_str!("../../scripts/latch/try_set.lua"));
+static DELETE: Script = Script::new(Verb::Adjust, include_str!("../../scripts/latch/delete.lua"));
+static INSPECT: Script = Script::new(Verb::Inspect, include_str!("../../scripts/latch/inspect.lua"));
+
+/// All scripts of this recipe.
+pub static SCRIPTS: [&Script; 5] = [&WAIT, &COUNT_DOWN, &TRY_SET, &DELETE, &INSPECT];
+
+/// For how long a deletion is told to those who were waiting. They ask at least every polling interval.
+const DELETED_TOLD: Duration = Duration::from_secs(60);
+/// The messages of the wire (protocol, section 1.5): it is open, or it is not.
+const OPEN: &str = "0";
+const CLOSED: &str = "1";
+
+/// The latch's rules: a grant says that it is open.
+#[derive(Clone, Copy, Debug)]
+pub struct Latch;
+
+impl Recipe for Latch {
+    fn kind(&self) -> &'static str {
+        "count-down latch"
+    }
+
+    fn manner(&self) -> Manner {
+        Manner {
+            // What a deletion means depends on what each of them has seen.
+            line: Line::Each,
+            holding: Holding::Nothing,
+            exclusive: false,
+            counted: false,
+            queued: false,
+            seen_every: None,
+        }
+    }
+
+    fn channels(&self, subject: &Subject, _owner: WireOwner) -> Vec<Channel> {
+        vec![subject.name.latch_channel()]
+    }
+
+    fn acquire(&self, ask: &Ask<'_>) -> Call {
+        Call::of(&WAIT)
+            .key("latch", ask.name)
+            .key("deleted", deleted(ask.name))
+            .arg("refused", u8::from(ask.standing.refused))
+    }
+
+    fn read_acquire(&self, reply: &Reply) -> Option<Answer> {
+        match reply {
+            Reply::Int(-1) => Some(Answer::Deleted),
+            Reply::Int(0) => Some(Answer::GRANTED),
+            Reply::Int(1..) => Some(Answer::Refused { remaining: Duration::MAX }),
+            _ => None,
+        }
+    }
+
+    /// Nothing is held, so there is nothing to renew; it only looks.
+    fn renew(&self, ask: &Ask<'_>) -> Call {
+        inspect(ask.name)
+    }
+
+    fn read_renew(&self, reply: &Reply) -> Option<Renewal> {
+        read_count(reply).map(|_| Renewal::Renewed)
+    }
+
+    /// Nothing is held, so there is nothing to give back; it only looks.
+    fn release(&self, ask: &Ask<'_>) -> Call {
+        inspect(ask.name)
+    }
+
+    fn read_release(&self, reply: &Reply) -> Option<bool> {
+        read_count(reply).map(|_| true)
+    }
+}
+
+/// Counts down by one.
+#[must_use]
+pub fn count_down(name: &Name, operation: &Operation) -> Call {
+    published(once(Call::of(&COUNT_DOWN).key("latch", name), name, operation), name, OPEN)
+}
+
+/// Sets the count of a latch that has none.
+#[must_use]
+pub fn try_set(name: &Name, operation: &Operation, count: u32) -> Call {
+    let call = Call::of(&TRY_SET).key("latch", name).key("deleted", deleted(name)).arg("count", count);
+    published(once(call, name, operation), name, CLOSED)
+}
+
+/// Deletes the latch.
+#[must_use]
+pub fn delete(name: &Name, operation: &Operation) -> Call {
+    let call = Call::of(&DELETE).key("latch", name).key("deleted", deleted(name));
+    published(once(call.arg("deleted_ms", DELETED_TOLD.as_millis()), name, operation), name, CLOSED)
+}
+
+/// Looks at the count.
+#[must_use]
+pub fn inspect(name: &Name) -> Call {
+    Call::of(&INSPECT).key("latch", name)
+}
+
+/// What a count in a reply is; one that was taken below zero by hand is zero.
+#[must_use]
+pub fn read_count(reply: &Reply) -> Option<u64> {
+    match reply {
+        Reply::Int(count) => Some((*count).try_into().unwrap_or(0)),
+        _ => None,
+    }
+}
+
+fn published(call: Call, name: &Name, message: &str) -> Call {
+    call.arg("publish", PUBLISH).arg("channel", name.latch_channel()).arg("message", message)
+}
+
+fn deleted(name: &Name) -> String {
+    name.prefixed("leasehold_latch_deleted").to_string()
+}

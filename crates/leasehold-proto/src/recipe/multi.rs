@@ -1,0 +1,67 @@
+//! Several plain locks of one cluster slot at once, in one step: all or none (protocol, section 10).
+//!
+//! Invariant: after every script the owner holds all of them, or none.
+//! Called by: the engine, as a `Recipe`.
+
+use super::reentrant::{CHANNEL, MESSAGE, Reentrant, channel};
+use super::{Answer, Ask, PUBLISH, Recipe, Renewal};
+use crate::call::{Call, Reply};
+use crate::engine::Subject;
+use crate::name::Channel;
+use crate::outcome::Verb;
+use crate::owner::WireOwner;
+use crate::script::Script;
+
+static ACQUIRE: Script = Script::new(Verb::Acquire, include_str!("../../scripts/multi/acquire.lua"));
+static RENEW: Script = Script::new(Verb::Renew, include_str!("../../scripts/multi/renew.lua"));
+static RELEASE: Script = Script::new(Verb::Release, include_str!("../../scripts/multi/release.lua"));
+
+/// The scripts of this recipe.
+pub static SCRIPTS: [&Script; 3] = [&ACQUIRE, &RENEW, &RELEASE];
+
+/// The rules of several locks at once: a subject's name and its others.
+#[derive(Clone, Copy, Debug)]
+pub struct Multi;
+
+fn call(script: &'static Script, ask: &Ask<'_>) -> Call {
+    Call::of(script).key("lock", ask.name).more_keys(ask.others).arg("owner", ask.owner)
+}
+
+/// What a script needs to know to wake waiters.
+fn waking(call: Call) -> Call {
+    call.arg("publish", PUBLISH).arg("prefix", CHANNEL).arg("message", MESSAGE)
+}
+
+impl Recipe for Multi {
+    fn kind(&self) -> &'static str {
+        "multi-lock"
+    }
+
+    fn channels(&self, subject: &Subject, _owner: WireOwner) -> Vec<Channel> {
+        std::iter::once(&subject.name).chain(&*subject.others).map(channel).collect()
+    }
+
+    fn acquire(&self, ask: &Ask<'_>) -> Call {
+        call(&ACQUIRE, ask).arg("lease_ms", ask.lease.as_millis())
+    }
+
+    fn read_acquire(&self, reply: &Reply) -> Option<Answer> {
+        Reentrant.read_acquire(reply)
+    }
+
+    fn renew(&self, ask: &Ask<'_>) -> Call {
+        waking(call(&RENEW, ask)).arg("lease_ms", ask.lease.as_millis()).arg("count", ask.count)
+    }
+
+    fn read_renew(&self, reply: &Reply) -> Option<Renewal> {
+        Reentrant.read_renew(reply)
+    }
+
+    fn release(&self, ask: &Ask<'_>) -> Call {
+        waking(call(&RELEASE, ask)).arg("remaining", ask.count)
+    }
+
+    fn read_release(&self, reply: &Reply) -> Option<bool> {
+        Reentrant.read_release(reply)
+    }
+}

@@ -1,0 +1,240 @@
+//! The semaphore: Redisson's RSemaphore on the wire (protocol, section 12), and one whose waiters stand in a queue.
+//!
+//! Invariant: an acquisition takes and gives back once, however often its calls arrive: a marker of its own says what it
+//! has taken. An operation is applied once: its marker has the answer.
+//! Called by: the engine, as a `Recipe`; the public semaphore, for operations and looks.
+//!
+//! # How it works
+//! A counter cannot be set absolutely, so running a call twice would count twice. The marker of an acquisition lives while
+//! its permits are taken, an hour at most, and is deleted by the release; what is missing has been given back, except at
+//! the first attempt of a release, when it can only have expired. Where an earlier call may yet arrive, the marker stays
+//! as a zero for an hour: that call then finds it, and does nothing.
+
+use std::time::Duration;
+
+use super::{Answer, Ask, Holding, Line, Manner, PUBLISH, Recipe, Renewal};
+use crate::call::{Call, Reply};
+use crate::engine::Subject;
+use crate::marker::{self, Operation};
+use crate::name::{Channel, Name};
+use crate::outcome::Verb;
+use crate::owner::WireOwner;
+use crate::script::Script;
+
+/// A script of the folder, behind what all of them use.
+macro_rules! script {
+    ($verb:ident, $file:literal) => {
+        Script::new(
+            Verb::$verb,
+            concat!(
+                include_str!("../../scripts/semaphore/marker.lua"),
+                include_str!(concat!("../../scripts/semaphore/", $file))
+            ),
+        )
+    };
+}
+
+static ACQUIRE: Script = script!(Acquire, "acquire.lua");
+static RELEASE: Script = script!(Release, "release.lua");
+static ACQUIRE_FIFO: Script = script!(Acquire, "acquire_fifo.lua");
+static RELEASE_FIFO: Script = script!(Release, "release_fifo.lua");
+static TRY_SET: Script = Script::new(Verb::Adjust, include_str!("../../scripts/semaphore/try_set.lua"));
+static ADD: Script = script!(Adjust, "add.lua");
+static PUT_BACK: Script = script!(Adjust, "put_back.lua");
+static DRAIN: Script = script!(Adjust, "drain.lua");
+static INSPECT: Script = script!(Inspect, "inspect.lua");
+
+/// All scripts of these recipes.
+pub static SCRIPTS: [&Script; 9] =
+    [&ACQUIRE, &RELEASE, &ACQUIRE_FIFO, &RELEASE_FIFO, &TRY_SET, &ADD, &PUT_BACK, &DRAIN, &INSPECT];
+
+/// How often a waiter in the queue shows that it is alive; it is passed by when it has not for more than three times that.
+const SEEN_EVERY: Duration = Duration::from_millis(1500);
+
+const MANNER: Manner = Manner {
+    line: Line::Head,
+    holding: Holding::Unending,
+    exclusive: false,
+    counted: false,
+    queued: false,
+    seen_every: None,
+};
+
+/// The semaphore's rules.
+#[derive(Clone, Copy, Debug)]
+pub struct Semaphore;
+
+/// The same with waiters that stand in a queue on the server. Whoever does not stand there passes them by.
+#[derive(Clone, Copy, Debug)]
+pub struct FifoSemaphore;
+
+impl Recipe for Semaphore {
+    fn kind(&self) -> &'static str {
+        "semaphore"
+    }
+
+    fn manner(&self) -> Manner {
+        MANNER
+    }
+
+    fn channels(&self, subject: &Subject, _owner: WireOwner) -> Vec<Channel> {
+        vec![channel(&subject.name)]
+    }
+
+    fn acquire(&self, ask: &Ask<'_>) -> Call {
+        with_marker(&ACQUIRE, ask)
+    }
+
+    fn read_acquire(&self, reply: &Reply) -> Option<Answer> {
+        read_acquire(reply)
+    }
+
+    fn renew(&self, ask: &Ask<'_>) -> Call {
+        inspect(ask.name)
+    }
+
+    fn read_renew(&self, reply: &Reply) -> Option<Renewal> {
+        read_count(reply).map(|_| Renewal::Renewed)
+    }
+
+    fn release(&self, ask: &Ask<'_>) -> Call {
+        published(with_marker(&RELEASE, ask), ask.name).arg("granted", u8::from(ask.standing.granted))
+    }
+
+    fn read_release(&self, reply: &Reply) -> Option<bool> {
+        read_flag(reply)
+    }
+}
+
+impl Recipe for FifoSemaphore {
+    fn kind(&self) -> &'static str {
+        "fifo semaphore"
+    }
+
+    fn manner(&self) -> Manner {
+        Manner { line: Line::Each, queued: true, seen_every: Some(SEEN_EVERY), ..MANNER }
+    }
+
+    fn channels(&self, subject: &Subject, owner: WireOwner) -> Vec<Channel> {
+        Semaphore.channels(subject, owner)
+    }
+
+    fn acquire(&self, ask: &Ask<'_>) -> Call {
+        let call = published(with_marker(&ACQUIRE_FIFO, ask), ask.name);
+        in_queue(call, ask).arg("once", u8::from(ask.standing.once))
+    }
+
+    fn read_acquire(&self, reply: &Reply) -> Option<Answer> {
+        read_acquire(reply)
+    }
+
+    fn renew(&self, ask: &Ask<'_>) -> Call {
+        Semaphore.renew(ask)
+    }
+
+    fn read_renew(&self, reply: &Reply) -> Option<Renewal> {
+        Semaphore.read_renew(reply)
+    }
+
+    fn release(&self, ask: &Ask<'_>) -> Call {
+        let call = published(with_marker(&RELEASE_FIFO, ask), ask.name);
+        in_queue(call, ask).arg("granted", u8::from(ask.standing.granted))
+    }
+
+    fn read_release(&self, reply: &Reply) -> Option<bool> {
+        read_flag(reply)
+    }
+}
+
+/// Sets how many permits there are unless that was done before, for ever or for so long.
+pub fn try_set(name: &Name, operation: &Operation, permits: u32, lifetime: Option<Duration>) -> Call {
+    let lifetime_ms = lifetime.map_or(0, |lifetime| lifetime.as_millis());
+    let call =
+        Call::of(&TRY_SET).key("counter", name).arg("permits", permits).arg("lifetime_ms", lifetime_ms);
+    published(once(call, name, operation), name)
+}
+
+/// Changes how many permits there are.
+#[must_use]
+pub fn add(name: &Name, operation: &Operation, permits: i32) -> Call {
+    let call = once(counter(&ADD, name), name, operation).arg("permits", permits);
+    published(call, name)
+}
+
+/// Returns permits by number.
+#[must_use]
+pub fn put_back(name: &Name, operation: &Operation, permits: u32) -> Call {
+    let call = once(counter(&PUT_BACK, name), name, operation).arg("permits", permits);
+    published(call, name)
+}
+
+/// Takes all permits that are left, for good.
+#[must_use]
+pub fn drain(name: &Name, operation: &Operation) -> Call {
+    once(counter(&DRAIN, name), name, operation)
+}
+
+/// Looks at how many permits are left.
+#[must_use]
+pub fn inspect(name: &Name) -> Call {
+    counter(&INSPECT, name)
+}
+
+/// What a number of permits in a reply is.
+#[must_use]
+pub fn read_count(reply: &Reply) -> Option<i64> {
+    match reply {
+        Reply::Int(count) => Some(*count),
+        _ => None,
+    }
+}
+
+/// What a yes or no in a reply is.
+#[must_use]
+pub fn read_flag(reply: &Reply) -> Option<bool> {
+    match reply {
+        Reply::Int(flag @ (0 | 1)) => Some(*flag == 1),
+        _ => None,
+    }
+}
+
+fn read_acquire(reply: &Reply) -> Option<Answer> {
+    // Nobody knows when the next permit is returned.
+    let refused = Answer::Refused { remaining: Duration::MAX };
+    read_flag(reply).map(|taken| if taken { Answer::GRANTED } else { refused })
+}
+
+fn counter(script: &'static Script, name: &Name) -> Call {
+    Call::of(script).key("counter", name).key("timeout", ids(name))
+}
+
+fn with_marker(script: &'static Script, ask: &Ask<'_>) -> Call {
+    counter(script, ask.name)
+        .key("marker", marker::acquisition(ask.name, ask.owner))
+        .arg("permits", ask.units)
+        .arg("doubtful", u8::from(ask.standing.doubtful))
+}
+
+fn in_queue(call: Call, ask: &Ask<'_>) -> Call {
+    call.key("queue", ask.name.prefixed("leasehold_sc_queue").as_str())
+        .key("seen", ask.name.prefixed("leasehold_sc_seen").as_str())
+        .arg("owner", ask.owner)
+}
+
+/// The call with the marker that makes it count once.
+pub(super) fn once(call: Call, name: &Name, operation: &Operation) -> Call {
+    call.key("done", operation.marker(name)).arg("done_ms", operation.kept_ms())
+}
+
+pub(super) fn published(call: Call, name: &Name) -> Call {
+    call.arg("publish", PUBLISH).arg("channel", channel(name))
+}
+
+/// The key with the permit ids of an expirable semaphore of this name.
+pub(super) fn ids(name: &Name) -> String {
+    format!("{}:timeout", name.tagged())
+}
+
+pub(super) fn channel(name: &Name) -> Channel {
+    name.prefixed("redisson_sc")
+}

@@ -1,0 +1,316 @@
+//! Several locks at once, all or none.
+//!
+//! Invariant: whoever waits for one of them holds only such as stand before it in the order that all multi-locks
+//! follow, so no two can wait for each other.
+//! Called by: users.
+//!
+//! # How it works
+//! Plain locks of one client and one cluster slot are taken by one script, which takes all or none and waits for
+//! whichever is not free. Anything else is taken one after the other, in the order of name, server and kind; what was
+//! taken is given back when the rest cannot be had, however the wait ends.
+
+use std::cmp::Reverse;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::{BoxFuture, FutureExt, join_all, select_all};
+use leasehold_proto::engine::{LostReason, Subject, Wait};
+use leasehold_proto::recipe::multi::Multi;
+use leasehold_proto::recipe::{Recipe, reentrant};
+use leasehold_proto::{Name, Owner};
+
+use super::Lock;
+use super::kind::Kind;
+use crate::error::{AcquireError, EnsureError, ReleaseError};
+use crate::guard::{Guard, Released};
+use crate::owner::ambient;
+use crate::shared::Handle;
+use crate::terms::{Terms, acquire, wait_for};
+
+/// Several locks that are taken together: all or none, of any kinds and any clients. Cheap to clone.
+///
+/// Each member is taken on its own terms. Members need not be ordered: every multi-lock takes what it cannot take in one
+/// step in the same order, so two of them never wait for each other. Do not take a multi-lock while you hold one of its
+/// members as another owner: that waits for yourself.
+///
+/// # Examples
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), leasehold::Error> {
+/// # let client = leasehold::Client::connect("memory://").await?;
+/// use leasehold::MultiLock;
+///
+/// let transfer = MultiLock::of([client.lock("account:1").into(), client.fair_lock("account:2").into()]);
+/// let guard = transfer.lock().await?; // both
+/// assert!(client.lock("account:1").try_lock().await?.is_none());
+/// guard.release().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct MultiLock {
+    members: Arc<[Member]>,
+}
+
+/// A lock as a member of a [`MultiLock`], of whatever kind and client.
+#[derive(Clone)]
+pub struct Member(Arc<dyn Part>);
+
+/// Where a member stands in the order that all multi-locks follow. A write lock stands before the read lock of its name,
+/// which its owner then gets too.
+type Place = (String, String, Reverse<&'static str>);
+
+/// How long to wait for a member.
+#[derive(Clone, Copy)]
+enum Waits {
+    Once,
+    For(Duration),
+    Forever,
+}
+
+/// What is done with a member.
+trait Part: Send + Sync {
+    fn place(&self) -> Place;
+    /// Takes it, for this owner unless it has one of its own.
+    fn take(&self, owner: Owner, waits: Waits) -> BoxFuture<'_, Result<Option<Guard>, AcquireError>>;
+    fn handle(&self) -> &Arc<Handle>;
+    /// What one script can take together with others.
+    fn plain(&self) -> Option<(Name, Terms)>;
+}
+
+impl<K: Kind> Part for Lock<K> {
+    fn place(&self) -> Place {
+        let name = self.name.as_ref().map(|name| name.as_str().to_owned()).unwrap_or_default();
+        (name, self.handle.server().to_owned(), Reverse(self.kind.recipe().kind()))
+    }
+
+    fn take(&self, owner: Owner, waits: Waits) -> BoxFuture<'_, Result<Option<Guard>, AcquireError>> {
+        let lock = if self.owner.is_some() { self.clone() } else { self.clone().owned_by(&owner) };
+        async move {
+            let taken = match waits {
+                Waits::Once => lock.try_lock().await?,
+                Waits::For(wait) => lock.try_lock_for(wait).await?,
+                Waits::Forever => Some(lock.lock().await?),
+            };
+            Ok(taken.map(Into::into))
+        }
+        .boxed()
+    }
+
+    fn handle(&self) -> &Arc<Handle> {
+        &self.handle
+    }
+
+    fn plain(&self) -> Option<(Name, Terms)> {
+        let is_plain = self.kind.recipe().kind() == reentrant::Reentrant.kind();
+        let name = self.name.as_ref().ok().filter(|_| is_plain && self.owner.is_none() && self.reenters)?;
+        Some((name.clone(), self.terms))
+    }
+}
+
+impl<K: Kind> From<Lock<K>> for Member {
+    fn from(lock: Lock<K>) -> Self {
+        Self(Arc::new(lock))
+    }
+}
+
+impl<K: Kind> From<&Lock<K>> for Member {
+    fn from(lock: &Lock<K>) -> Self {
+        lock.clone().into()
+    }
+}
+
+impl MultiLock {
+    /// These locks together.
+    ///
+    /// # Panics
+    /// When there are none.
+    #[must_use]
+    #[track_caller]
+    pub fn of(members: impl IntoIterator<Item = Member>) -> Self {
+        let mut members: Vec<Member> = members.into_iter().collect();
+        assert!(!members.is_empty(), "a multi-lock has members");
+        members.sort_by_key(|member| member.0.place());
+        Self { members: members.into() }
+    }
+
+    /// Waits for all of them, for ever if need be.
+    ///
+    /// # Errors
+    /// [`AcquireError`] of the member that could not be acquired; the others are given back.
+    ///
+    /// # Cancel safety
+    /// Dropping the future gives back what was taken; nothing stays locked.
+    ///
+    /// # Losing the lease
+    /// See [`MultiGuard`].
+    ///
+    /// # Examples
+    /// See [`MultiLock`].
+    pub async fn lock(&self) -> Result<MultiGuard, AcquireError> {
+        loop {
+            // A wait without a deadline ends with a guard or an error; the loop has one turn.
+            if let Some(guard) = self.acquire(Waits::Forever).await? {
+                return Ok(guard);
+            }
+        }
+    }
+
+    /// Asks once for each, and gives back what was got when one is somebody else's.
+    ///
+    /// # Errors
+    /// As [`lock`](Self::lock).
+    ///
+    /// # Cancel safety
+    /// As [`lock`](Self::lock).
+    ///
+    /// # Losing the lease
+    /// See [`MultiGuard`].
+    pub async fn try_lock(&self) -> Result<Option<MultiGuard>, AcquireError> {
+        self.acquire(Waits::Once).await
+    }
+
+    /// Waits for all of them for at most this long together, counted from the first poll.
+    ///
+    /// # Errors
+    /// As [`lock`](Self::lock).
+    ///
+    /// # Cancel safety
+    /// As [`lock`](Self::lock).
+    ///
+    /// # Losing the lease
+    /// See [`MultiGuard`].
+    pub async fn try_lock_for(&self, wait: Duration) -> Result<Option<MultiGuard>, AcquireError> {
+        self.acquire(if wait.is_zero() { Waits::Once } else { Waits::For(wait) }).await
+    }
+
+    async fn acquire(&self, waits: Waits) -> Result<Option<MultiGuard>, AcquireError> {
+        if let Some((subject, terms)) = self.in_one_step() {
+            let handle = self.members[0].0.handle();
+            let wait = match waits {
+                Waits::Once => Wait::Once,
+                Waits::For(wait) => wait_for(handle, wait),
+                Waits::Forever => Wait::Forever,
+            };
+            let request = terms.request(subject, Owner::unique(), wait)?;
+            let guard = acquire(handle, request).await?;
+            return Ok(guard.map(|guard| MultiGuard { guards: vec![guard] }));
+        }
+        self.one_by_one(waits).await
+    }
+
+    /// The names, when one script can take them all: the same client, the same slot, the same terms, nobody's own owner.
+    fn in_one_step(&self) -> Option<(Subject, Terms)> {
+        let first = &self.members[0].0;
+        let (name, terms) = first.plain().filter(|_| ambient().is_none())?;
+        let mut others = Vec::new();
+        for member in &self.members[1..] {
+            let (other, its_terms) = member.0.plain()?;
+            let fits = Arc::ptr_eq(member.0.handle(), first.handle()) && its_terms == terms;
+            if !fits || other.slot() != name.slot() {
+                return None;
+            }
+            others.push(other);
+        }
+        others.retain(|other| *other != name);
+        others.dedup();
+        Some((Subject { others: others.into(), ..Subject::new(&name, &Multi) }, terms))
+    }
+
+    async fn one_by_one(&self, waits: Waits) -> Result<Option<MultiGuard>, AcquireError> {
+        let owner = ambient().unwrap_or_else(Owner::unique);
+        let clock = self.members[0].0.handle();
+        let since = clock.now();
+        // Dropped on the way out: whatever was taken is given back.
+        let mut guards = Vec::with_capacity(self.members.len());
+        for member in &*self.members {
+            let waits = match waits {
+                Waits::For(wait) => Waits::For(wait.saturating_sub(clock.now().since(since))),
+                other => other,
+            };
+            match member.0.take(owner, waits).await? {
+                Some(guard) => guards.push(guard),
+                None => return Ok(None),
+            }
+        }
+        let all = MultiGuard { guards };
+        // The first may have been lost while the last was waited for.
+        if all.is_held() { Ok(Some(all)) } else { Err(AcquireError::Lost { reason: all.lost().await }) }
+    }
+}
+
+impl fmt::Debug for MultiLock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.members.iter().map(|member| member.0.place().0)).finish()
+    }
+}
+
+impl fmt::Debug for Member {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Member").field(&self.0.place().0).finish()
+    }
+}
+
+/// A hold of all members of a [`MultiLock`], released when dropped.
+///
+/// # Losing the lease
+/// As of a [`Guard`]; it is lost as soon as one of its members is. The others are then held until it is dropped.
+#[must_use = "dropping a guard releases the locks at once"]
+#[derive(Debug)]
+pub struct MultiGuard {
+    guards: Vec<Guard>,
+}
+
+impl MultiGuard {
+    /// Whether all may be trusted now, by the clock.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.guards.iter().all(Guard::is_held)
+    }
+
+    /// For how long all may be trusted unless they are renewed: the shortest of their times.
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        self.guards.iter().map(Guard::remaining).min().unwrap_or_default()
+    }
+
+    /// Completes when the first of them is lost, and says why.
+    ///
+    /// # Cancel safety
+    /// Cancel safe, as [`Guard::lost`].
+    pub async fn lost(&self) -> LostReason {
+        let (reason, _, _) = select_all(self.guards.iter().map(|guard| guard.lost().boxed())).await;
+        reason
+    }
+
+    /// Makes sure that all may be trusted for at least this long.
+    ///
+    /// # Errors
+    /// [`EnsureError`] of the first that cannot.
+    ///
+    /// # Cancel safety
+    /// As [`Guard::ensure`].
+    pub async fn ensure(&self, least: Duration) -> Result<(), EnsureError> {
+        join_all(self.guards.iter().map(|guard| guard.ensure(least))).await.into_iter().collect()
+    }
+
+    /// Releases all of them, and reports how it went: [`Released::NotHeld`] when one was lost before.
+    ///
+    /// # Errors
+    /// [`ReleaseError`] of the first that could not be confirmed; all were sent.
+    ///
+    /// # Cancel safety
+    /// Dropping the future does not cancel the releases, it only gives up the report.
+    pub async fn release(self) -> Result<Released, ReleaseError> {
+        let reports = join_all(self.guards.into_iter().map(Guard::release)).await;
+        let reports = reports.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let lost = reports.into_iter().find(|report| *report == Released::NotHeld);
+        Ok(lost.unwrap_or(Released::Released))
+    }
+
+    /// Gives the guard up without a release: [`Guard::keep`] of each.
+    pub fn keep(self) {
+        self.guards.into_iter().for_each(Guard::keep);
+    }
+}

@@ -13,8 +13,10 @@ use leasehold_store::{Runtime, ShardedPubsub, Store};
 
 use crate::connect::{connect, start};
 use crate::error::ConnectError;
+use crate::latch::CountDownLatch;
 use crate::lock::{Fair, Fenced, Lock, Read, Reentrant, RwLock, Spin, Write};
 use crate::name::IntoName;
+use crate::semaphore::{ExpirableSemaphore, Semaphore};
 use crate::shared::{Forked, Handle};
 use crate::ticket::Ticket;
 
@@ -186,6 +188,64 @@ impl Client {
         let name = name.into_name();
         let read = Lock::new(&self.handle, name.clone(), Read::default());
         RwLock::new(read, Lock::new(&self.handle, name, Write::default()))
+    }
+
+    /// The semaphore of this name, Redisson's `RSemaphore`: so many permits, which stay taken when a process dies. Where
+    /// that matters use [`expirable_semaphore`](Self::expirable_semaphore).
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// let downloads = client.semaphore("downloads");
+    /// downloads.try_set_permits(3).await?;
+    /// let permit = downloads.acquire().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn semaphore(&self, name: impl IntoName) -> Semaphore {
+        Semaphore::new(&self.handle, name.into_name())
+    }
+
+    /// The semaphore of this name whose permits have a lease, Redisson's `RPermitExpirableSemaphore`: those of a process
+    /// that dies are free again within it.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// let downloads = client.expirable_semaphore("downloads");
+    /// downloads.try_set_permits(3).await?;
+    /// let permit = downloads.acquire().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn expirable_semaphore(&self, name: impl IntoName) -> ExpirableSemaphore {
+        ExpirableSemaphore::new(&self.handle, name.into_name())
+    }
+
+    /// The count-down latch of this name, Redisson's `RCountDownLatch`: whoever waits goes on when others have counted it
+    /// down to zero.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// let latch = client.count_down_latch("import");
+    /// latch.try_set_count(1).await?;
+    /// latch.count_down().await?;
+    /// latch.wait().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn count_down_latch(&self, name: impl IntoName) -> CountDownLatch {
+        CountDownLatch::new(&self.handle, name.into_name())
     }
 
     /// An owner that nobody else has, for [`Lock::owned_by`].

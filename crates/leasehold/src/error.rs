@@ -8,7 +8,8 @@ use std::io;
 use std::time::Duration;
 
 use leasehold_proto::engine::{AcquireFailure, EnsureFailure, LostReason, ReleaseFailure};
-use leasehold_proto::{LEASE_MIN, LeaseError, NameError, StoreError, StoreErrorKind};
+use leasehold_proto::recipe::expirable::PERMITS_MAX;
+use leasehold_proto::{Applied, LEASE_MIN, LeaseError, NameError, StoreError, StoreErrorKind};
 
 pub use crate::connect::UrlError;
 use crate::shared::Forked;
@@ -102,6 +103,12 @@ pub enum AcquireError {
     /// What was waited for was deleted.
     #[error("it was deleted")]
     Deleted,
+    /// More permits of an expirable semaphore than can be taken at once; nothing was sent.
+    #[error("not acquired: {given} permits are too many at once, at most {PERMITS_MAX} are allowed")]
+    TooManyPermits {
+        /// How many were asked for.
+        given: u32,
+    },
     /// Grants arrived when their lease had nothing left to trust; they were given back.
     #[error("not acquired: the lease of {lease:?} was over when its grant arrived after {took:?}")]
     LeaseTooShort {
@@ -182,7 +189,64 @@ pub enum RunError {
     },
 }
 
-/// Why a lock could not be looked at, or forced free.
+/// Why a semaphore or latch was not changed, or not certainly.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OperationError {
+    /// The name is not one of such an object; nothing was sent.
+    #[error("not done: the name cannot be used")]
+    Name(#[from] NameError),
+    /// The lease is not a lease; nothing was sent.
+    #[error("not done: the lease cannot be used")]
+    Lease(#[from] LeaseError),
+    /// More permits than can be given back at once; nothing was sent.
+    #[error("not done: {given} permits are too many at once, at most {PERMITS_MAX} are allowed")]
+    TooManyPermits {
+        /// How many there were.
+        given: u32,
+    },
+    /// The server failed and certainly did not do it.
+    #[error("not done")]
+    Store(#[source] StoreError),
+    /// The server has not answered: it may have done it, once, or may do it yet.
+    #[error("unknown whether it was done")]
+    Unknown(#[source] StoreError),
+    /// Another kind of object has this name, which was left as it is.
+    #[error("not done: the name belongs to another kind of object, which was left as it is")]
+    OtherKind(#[source] StoreError),
+    /// The client is closed. What was being done then may have been done.
+    #[error("the client is closed")]
+    Closed,
+    /// This process is a fork of the one that made the client.
+    #[error("not done: the client belongs to the process that this one was forked from")]
+    Forked,
+}
+
+/// Why a wait for a latch ended before the latch was open.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum WaitError {
+    /// The name is not a latch's name; nothing was sent.
+    #[error("the name cannot be used")]
+    Name(#[from] NameError),
+    /// The latch was deleted while it was waited for.
+    #[error("the latch was deleted")]
+    Deleted,
+    /// The server has failed for the whole of the client's timeout, or for a wait that was shorter.
+    #[error("the latch could not be looked at")]
+    Store(#[source] StoreError),
+    /// Another kind of object has this name.
+    #[error("the name belongs to another kind of object")]
+    OtherKind(#[source] StoreError),
+    /// The client is closed.
+    #[error("the client is closed")]
+    Closed,
+    /// This process is a fork of the one that made the client.
+    #[error("the client belongs to the process that this one was forked from")]
+    Forked,
+}
+
+/// Why a lock, semaphore or latch could not be looked at, or a lock not be forced free.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InspectError {
@@ -225,6 +289,12 @@ pub enum Error {
     /// Of looking at a lock.
     #[error(transparent)]
     Inspect(#[from] InspectError),
+    /// Of changing a semaphore or latch.
+    #[error(transparent)]
+    Operation(#[from] OperationError),
+    /// Of waiting for a latch.
+    #[error(transparent)]
+    Wait(#[from] WaitError),
 }
 
 impl AcquireError {
@@ -249,6 +319,46 @@ impl AcquireError {
             AcquireFailure::Unclaimed => Self::Unclaimed,
             AcquireFailure::Closed => Self::Closed,
         })
+    }
+}
+
+impl WaitError {
+    /// The error of a wait that ended otherwise than by its deadline. What holds nothing fails in fewer ways than a lock.
+    pub(crate) fn of(failure: AcquireFailure) -> Self {
+        match failure {
+            AcquireFailure::Deleted => Self::Deleted,
+            AcquireFailure::Failed(source) if source.kind == StoreErrorKind::WrongType => {
+                Self::OtherKind(source)
+            }
+            AcquireFailure::Failed(source) | AcquireFailure::Unknown { error: source, .. } => {
+                Self::Store(source)
+            }
+            AcquireFailure::Closed => Self::Closed,
+            other => unreachable!("a wait failed as {other:?}"),
+        }
+    }
+}
+
+/// Scripts look at their key by its type before they write, so one of another kind is as it was.
+impl From<StoreError> for OperationError {
+    fn from(error: StoreError) -> Self {
+        match (error.kind, error.applied) {
+            (StoreErrorKind::WrongType, _) => Self::OtherKind(error.not_applied()),
+            (_, Applied::No) => Self::Store(error),
+            (_, Applied::Unknown) => Self::Unknown(error),
+        }
+    }
+}
+
+impl From<Forked> for OperationError {
+    fn from(Forked: Forked) -> Self {
+        Self::Forked
+    }
+}
+
+impl From<Forked> for WaitError {
+    fn from(Forked: Forked) -> Self {
+        Self::Forked
     }
 }
 

@@ -19,6 +19,8 @@
 //! |---|---|
 //! | one holder at a time, over processes and machines | [`Client::lock`] |
 //! | many readers together, or one writer alone | [`Client::rw_lock`] |
+//! | at most so many at a time | [`Client::expirable_semaphore`]; [`Client::semaphore`] for permits without a lease |
+//! | to wait until others are done | [`Client::count_down_latch`] |
 //! | work that stops when the lock is lost | [`Lock::run`] |
 //! | to take a lock again in code that already holds it | [`owner::scope`], or [`Lock::owned_by`] |
 //! | to test code that takes locks | [`testing`], and `memory://` in place of a server's URL |
@@ -58,21 +60,29 @@ mod driver;
 mod guard;
 #[cfg(all(test, shuttle))]
 mod interleavings;
+mod latch;
 mod lock;
 mod name;
+mod operation;
+mod semaphore;
 mod shared;
 mod sync;
 mod terms;
 mod ticket;
 
 pub use client::{Client, ClientBuilder};
-pub use error::{AcquireError, ConnectError, EnsureError, Error, InspectError, ReleaseError, RunError};
+pub use error::{
+    AcquireError, ConnectError, EnsureError, Error, InspectError, OperationError, ReleaseError, RunError,
+    WaitError,
+};
 pub use guard::{Guard, Released};
+pub use latch::CountDownLatch;
 pub use leasehold_proto::engine::{CloseReport, LostReason};
+pub use leasehold_proto::recipe::Remaining;
 pub use leasehold_proto::recipe::fenced::Tokens;
 pub use leasehold_proto::{
-    Applied, LEASE_MAX, LEASE_MIN, LeaseError, NAME_BYTES_MAX, Name, NameError, Owner, StoreError,
-    StoreErrorKind, Verb, WireOwner,
+    Applied, LEASE_MAX, LEASE_MIN, LeaseError, NAME_BYTES_MAX, Name, NameError, Owner, PermitId, PermitIdError,
+    StoreError, StoreErrorKind, Verb, WireOwner,
 };
 pub use leasehold_store::ShardedPubsub;
 pub use lock::{
@@ -80,6 +90,7 @@ pub use lock::{
     Spin, Write,
 };
 pub use name::IntoName;
+pub use semaphore::{ExpirableSemaphore, Permits, Semaphore};
 
 /// The examples of the README, compiled.
 #[cfg(doctest)]

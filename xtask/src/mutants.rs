@@ -39,12 +39,12 @@ const WAKEUP: &str = "crates/leasehold-proto/src/engine/wakeup.rs";
 
 mutants! {
     "validity counts from the reply":
-        QUEUE, "question.wire, question.lease, question.sent_at);" => "question.wire, question.lease, now);";
+        QUEUE, "grant, question.lease, question.sent_at);" => "grant, question.lease, now);";
         RENEWAL, "self.confirm(wire, sent.sent_at, sent.lease);" => "self.confirm(wire, now, sent.lease);"
     "no drift is taken off":
         LEASE, "self.duration().saturating_sub(self.drift())" => "self.duration()"
     "a wire owner is used again":
-        ENGINE, "self.last_owner += 1;" => "self.last_owner = 1;"
+        ENGINE, "let first = self.last_owner + 1;" => "let first = 1;"
     "an owner is not burnt by a late grant":
         QUEUE, "            asking.wire = None;\n            asking.unknown_until = None;" => "            asking.unknown_until = None;"
     "a release does not check the owner":
@@ -70,7 +70,7 @@ mutants! {
     "an unclaimed grant is kept":
         TICKET, "self.timers.set(Timer::Unclaimed(id), now + claim_within);" => "let _ = claim_within;"
     "a grant past its validity is accepted":
-        QUEUE, "if now < question.lease.valid_until(question.sent_at) {" => "if now >= question.sent_at {";
+        QUEUE, "if now >= question.lease.valid_until(question.sent_at)" => "if now < question.sent_at";
         TENURE, "let lost = self.tenures.get(&wire).is_none_or(|tenure| tenure.lost.is_some());" => "let lost = false;"
     "a lost grant is claimed, however late":
         TICKET, "self.timers.set(Timer::Unclaimed(id), now + claim_within);" => "let _ = claim_within;";
@@ -80,7 +80,7 @@ mutants! {
     "nobody asks again after subscribing":
         WAKEUP, "pub(super) fn listening(&mut self, now: Moment, channel: &Channel) {" => "pub(super) fn listening(&mut self, now: Moment, channel: &Channel) {\n        if now >= Moment::default() { return; }"
     "nobody polls":
-        QUEUE, "+ jitter).min(self.settings.poll_interval);" => "+ jitter);"
+        QUEUE, "self.settings.poll_interval.min(seen_every);" => "seen_every;"
     "nobody wakes up by a message":
         WAKEUP, "pub(super) fn message(&mut self, now: Moment, channel: &Channel) {" => "pub(super) fn message(&mut self, now: Moment, channel: &Channel) {\n        if now >= Moment::default() { return; }"
     "the watchdog stops at an error":
@@ -90,7 +90,7 @@ mutants! {
     "an unanswered renewal extends the validity":
         RENEWAL, "        let remaining = tenure.remaining(now);\n        let ensuring" => "        tenure.valid_until = tenure.lease().valid_until(now);\n        let remaining = tenure.remaining(now);\n        let ensuring"
     "the grant of a dropped future is not undone":
-        QUEUE, "Ok(Answer::Granted) => Cause::UnseenGrant," => "Ok(Answer::Granted) => return,"
+        QUEUE, "Ok(Answer::Granted { .. }) => Cause::UnseenGrant," => "Ok(Answer::Granted { .. }) => return,"
     "an unknown acquire is not undone":
         QUEUE, "Err(error) if error.applied == Applied::Unknown => Cause::UnknownAcquire," => "Err(error) if error.applied == Applied::Unknown => return,";
         QUEUE, "            self.begin_parting(now, wire, &request.subject, undo);" => "            drop(undo);"

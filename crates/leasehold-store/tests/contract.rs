@@ -10,6 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use leasehold_store::embedded::{Embedded, Frame};
 use leasehold_store::redis::{ConnectOptions, Redis};
+use leasehold_testkit::contract::read_write::{self, marks};
 use leasehold_testkit::contract::{Admin, reentrant, store};
 use leasehold_testkit::servers::RedisServer;
 
@@ -76,6 +77,14 @@ async fn a_node_of_a_cluster_does_all_of_it() {
         println!("{name}");
         reentrant::run(name, &redis, &admin).await;
     }
+    for name in read_write::NAMES {
+        println!("{name}");
+        read_write::run(name, &redis, &admin).await;
+    }
+    for name in marks::NAMES {
+        println!("{name}");
+        marks::run(name, &redis, &admin).await;
+    }
 }
 
 #[tokio::test]
@@ -89,5 +98,15 @@ async fn both_stores_do_what_a_store_does() {
 async fn both_stores_run_the_reentrant_lock() {
     for name in reentrant::NAMES {
         on_both(name, reentrant::run, reentrant::run).await;
+    }
+}
+
+#[tokio::test]
+async fn both_stores_run_the_read_write_lock() {
+    for name in read_write::NAMES {
+        on_both(name, read_write::run, read_write::run).await;
+    }
+    for name in marks::NAMES {
+        on_both(name, marks::run, marks::run).await;
     }
 }

@@ -24,6 +24,7 @@ macro_rules! behaviours {
     };
 }
 
+pub mod read_write;
 pub mod reentrant;
 pub mod store;
 

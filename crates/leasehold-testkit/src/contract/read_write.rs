@@ -1,0 +1,431 @@
+//! The read-write lock's scripts, as its recipes send them.
+//!
+//! Invariant: what is asserted is what redis-server does. Owners are numbers; an owner with two sides has two.
+//! Called by: the contract's users, by name.
+#![deny(dead_code)]
+
+mod bench;
+pub mod marks;
+
+use leasehold_proto::recipe::read::{READ_LOCK, YIELDING};
+use leasehold_proto::recipe::upgrade::Upgrade;
+use leasehold_proto::recipe::write::{PREFERRED, WRITE_LOCK};
+use leasehold_proto::recipe::{self, reentrant};
+use leasehold_proto::{Applied, Ask, Call, LockRecipe, Recipe, Reply, StoreErrorKind, Verb};
+use leasehold_store::Store;
+
+use super::{Admin, Bench};
+use bench::{LONG, Rw, owner, refused};
+
+behaviours! {
+    readers_are_granted_together_each_with_a_lease_of_its_own,
+    readers_are_refused_while_somebody_writes,
+    writers_are_refused_while_anybody_reads_or_writes,
+    an_acquire_that_runs_twice_finds_its_own_hold,
+    who_writes_may_read_and_nobody_else,
+    who_reads_and_asks_to_write_would_wait_for_itself,
+    a_renewal_of_a_reader_never_shortens_and_restores_what_went,
+    a_re_entry_of_a_reader_adds_a_lease_and_a_partial_release_takes_it_away,
+    a_renewal_of_a_writer_never_adds_up,
+    a_renewal_of_what_is_not_held_changes_nothing,
+    the_lock_lives_as_long_as_its_longest_reader,
+    a_dead_reader_goes_with_the_last_living_one,
+    a_readers_release_leaves_a_writers_lease_alone,
+    a_writer_who_reads_on_leaves_the_lock_to_readers_and_tells_them,
+    a_writer_frees_the_lock_when_only_a_dead_reader_is_left,
+    a_release_by_another_or_twice_changes_nothing,
+    each_side_is_forced_only_while_it_has_the_lock,
+    each_side_is_looked_at_by_itself,
+    arguments_are_checked_before_the_first_write,
+    other_kinds_of_keys_are_refused_and_stay_untouched,
+    a_plain_lock_refuses_a_read_write_lock,
+}
+
+async fn readers_are_granted_together_each_with_a_lease_of_its_own<S: Store, A: Admin>(
+    bench: &Bench<'_, S, A>,
+) {
+    let rw = Rw::new(bench);
+    assert_eq!(rw.acquire(&READ_LOCK, 1, 60_000).await, Reply::Nil);
+    assert_eq!(rw.acquire(&READ_LOCK, 2, LONG).await, Reply::Nil);
+    assert!(rw.is(&[("mode", "read"), ("1", "1"), ("2", "1")]), "{:?}", rw.fields());
+    assert!(rw.remaining() > 50_000, "the second one does not shorten the first");
+    assert_eq!(bench.tell(&["GET", &rw.timeout(1, 1)]), "1");
+    assert!((50_001..=60_000).contains(&rw.pttl(&rw.timeout(1, 1))));
+    assert!((20_001..=30_000).contains(&rw.pttl(&rw.timeout(2, 1))));
+}
+
+async fn readers_are_refused_while_somebody_writes<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
+    let rw = Rw::new(bench);
+    assert_eq!(rw.acquire(&WRITE_LOCK, 1, LONG).await, Reply::Nil);
+    assert!(rw.is(&[("mode", "write"), ("1:write", "1")]), "{:?}", rw.fields());
+    for reader in [&READ_LOCK, &YIELDING] {
+        assert!(refused(&rw.acquire(reader, 2, 60_000).await, LONG));
+    }
+    assert!(!rw.has(&rw.timeout(2, 1)));
+    assert!(rw.remaining() <= 30_000);
+}
+
+async fn writers_are_refused_while_anybody_reads_or_writes<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
+    let rw = Rw::new(bench);
+    rw.acquire(&READ_LOCK, 1, LONG).await;
+    assert!(refused(&rw.acquire(&WRITE_LOCK, 2, 60_000).await, LONG));
+    assert!(rw.is(&[("mode", "read"), ("1", "1")]));
+    rw.release(&READ_LOCK, 1, 0).await;
+    rw.acquire(&WRITE_LOCK, 3, LONG).await;
+    assert!(refused(&rw.acquire(&WRITE_LOCK, 2, 60_000).await, LONG));
+    assert!(rw.is(&[("mode", "write"), ("3:write", "1")]));
+}
+
+async fn an_acquire_that_runs_twice_finds_its_own_hold<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
+    let rw = Rw::new(bench);
+    for _ in 0..2 {
+        assert_eq!(rw.acquire(&READ_LOCK, 1, LONG).await, Reply::Nil);
+        assert!(rw.is(&[("mode", "read"), ("1", "1")]));
+        assert!(!rw.has(&rw.timeout(1, 2)));
+    }
+    for _ in 0..2 {
+        assert_eq!(rw.acquire_beside(&Upgrade, 2, 1).await, Reply::Nil);
+        assert!(rw.is(&[("mode", "write"), ("1", "1"), ("2:write", "1")]));
+    }
+    rw.release(&WRITE_LOCK, 2, 0).await;
+    rw.release(&READ_LOCK, 1, 0).await;
+    for _ in 0..2 {
+        assert_eq!(rw.acquire(&WRITE_LOCK, 3, LONG).await, Reply::Nil);
+        assert!(rw.is(&[("mode", "write"), ("3:write", "1")]));
+        assert!((20_001..=30_000).contains(&rw.remaining()), "leases do not add up");
+    }
+    for _ in 0..2 {
+        assert_eq!(rw.acquire_beside(&READ_LOCK, 4, 3).await, Reply::Nil);
+        assert!(rw.is(&[("mode", "write"), ("3:write", "1"), ("4", "1")]));
+    }
+    // A late copy of an acquire that was entered again since leaves the count.
+    rw.renew(&READ_LOCK, 4, LONG, 2).await;
+    rw.acquire_beside(&READ_LOCK, 4, 3).await;
+    assert!(rw.is(&[("mode", "write"), ("3:write", "1"), ("4", "2")]));
+}
+
+async fn who_writes_may_read_and_nobody_else<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
+    let rw = Rw::new(bench);
+    rw.acquire(&WRITE_LOCK, 1, LONG).await;
+    assert!(refused(&rw.acquire_beside(&READ_LOCK, 3, 2).await, LONG));
+    assert!(
+        refused(&rw.acquire_beside(&READ_LOCK, 1, 2).await, LONG),
+        "the same number is not the same owner"
+    );
+    assert_eq!(rw.acquire_beside(&READ_LOCK, 2, 1).await, Reply::Nil);
+    assert!(rw.is(&[("mode", "write"), ("1:write", "1"), ("2", "1")]));
+}
+
+async fn who_reads_and_asks_to_write_would_wait_for_itself<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
+    let rw = Rw::new(bench);
+    rw.acquire(&READ_LOCK, 1, LONG).await;
+    assert_eq!(rw.acquire_beside(&WRITE_LOCK, 2, 1).await, Reply::Int(-3));
+    assert_eq!(rw.acquire_beside(&PREFERRED, 2, 1).await, Reply::Int(-3));
+    assert!(!rw.has(&rw.writer_mark()));
+    assert!(refused(&rw.acquire_beside(&WRITE_LOCK, 2, 9).await, LONG), "its own hold is gone");
+}
+
+async fn a_renewal_of_a_reader_never_shortens_and_restores_what_went<S: Store, A: Admin>(
+    bench: &Bench<'_, S, A>,
+) {
+    let rw = Rw::new(bench);
+    rw.acquire(&READ_LOCK, 1, LONG).await;
+    rw.acquire(&READ_LOCK, 2, 10_000).await;
+    assert_eq!(rw.renew(&READ_LOCK, 1, 90_000, 0).await, Reply::Int(1));
+    assert_eq!(rw.renew(&READ_LOCK, 1, 10, 0).await, Reply::Int(1));
+    assert!(rw.remaining() > 60_000 && rw.pttl(&rw.timeout(1, 1)) > 60_000);
+    assert!(rw.pttl(&rw.timeout(2, 1)) <= 10_000, "others renew their own");
+    bench.tell(&["DEL", &rw.timeout(1, 1)]);
+    bench.tell(&["PERSIST", &rw.timeout(2, 1)]);
+    for reader in [1, 2] {
+        assert_eq!(rw.renew(&READ_LOCK, reader, LONG, 0).await, Reply::Int(1));
+        assert!((20_001..=30_000).contains(&rw.pttl(&rw.timeout(reader, 1))), "{reader}");
+    }
+}
+
+async fn a_re_entry_of_a_reader_adds_a_lease_and_a_partial_release_takes_it_away<S: Store, A: Admin>(
+    bench: &Bench<'_, S, A>,
+) {
+    let rw = Rw::new(bench);
+    let leases = || (1..=4).filter(|hold| rw.has(&rw.timeout(1, *hold))).count();
+    rw.acquire(&READ_LOCK, 1, LONG).await;
+    for count in [3, 2] {
+        for _ in 0..2 {
+            assert_eq!(rw.renew(&READ_LOCK, 1, 60_000, count).await, Reply::Int(1));
+            assert!(rw.is(&[("mode", "read"), ("1", &count.to_string())]));
+            assert_eq!(leases(), count as usize);
+        }
+    }
+    assert!(rw.pttl(&rw.timeout(1, 1)) > 50_000, "one validity for all of an owner's holds");
+    let (_listening, mut heard) = rw.listen().await;
+    for _ in 0..2 {
+        assert_eq!(rw.release(&READ_LOCK, 1, 1).await, Reply::Int(0));
+        assert!(rw.is(&[("mode", "read"), ("1", "1")]));
+        assert_eq!(leases(), 1);
+    }
+    assert!(rw.remaining() > 50_000);
+    assert_eq!(rw.said(&mut heard).await, "now", "a partial release says nothing");
+    assert_eq!(rw.release(&READ_LOCK, 1, 0).await, Reply::Int(1));
+    assert_eq!((leases(), rw.has(rw.name.as_str())), (0, false));
+    assert_eq!(rw.said(&mut heard).await, "0");
+}
+
+async fn a_renewal_of_a_writer_never_adds_up<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
+    let rw = Rw::new(bench);
+    rw.acquire(&WRITE_LOCK, 1, LONG).await;
+    for _ in 0..2 {
+        assert_eq!(rw.renew(&WRITE_LOCK, 1, LONG, 2).await, Reply::Int(1));
+        assert!(rw.is(&[("mode", "write"), ("1:write", "2")]));
+        assert!(rw.remaining() <= 30_000);
+    }
+    assert_eq!(rw.renew(&WRITE_LOCK, 1, 10, 0).await, Reply::Int(1));
+    assert!(rw.remaining() > 20_000);
+    assert_eq!(rw.release(&WRITE_LOCK, 1, 1).await, Reply::Int(0));
+    assert!(rw.is(&[("mode", "write"), ("1:write", "1")]));
+    assert!(rw.remaining() > 20_000);
+}
+
+async fn a_renewal_of_what_is_not_held_changes_nothing<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
+    let rw = Rw::new(bench);
+    let recipes: [&dyn Recipe; 2] = [&READ_LOCK, &WRITE_LOCK];
+    for recipe in recipes {
+        for count in [0, 1] {
+            assert_eq!(rw.renew(recipe, 1, LONG, count).await, Reply::Int(0));
+        }
+        assert!(!rw.has(rw.name.as_str()) && !rw.has(&rw.timeout(1, 1)));
+    }
+    rw.acquire(&READ_LOCK, 2, 10_000).await;
+    for recipe in recipes {
+        assert_eq!(rw.renew(recipe, 1, LONG, 1).await, Reply::Int(-1));
+    }
+    assert_eq!(rw.renew(&WRITE_LOCK, 2, LONG, 1).await, Reply::Int(-1), "who reads does not write");
+    assert!(rw.is(&[("mode", "read"), ("2", "1")]) && rw.remaining() <= 10_000);
+}
+
+async fn the_lock_lives_as_long_as_its_longest_reader<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
+    let rw = Rw::new(bench);
+    let (_listening, mut heard) = rw.listen().await;
+    rw.acquire(&READ_LOCK, 1, 5_000).await;
+    rw.acquire(&READ_LOCK, 2, 20_000).await;
+    rw.acquire(&READ_LOCK, 3, 365 * 86_400_000).await;
+    assert_eq!(rw.release(&READ_LOCK, 1, 0).await, Reply::Int(0));
+    assert!(rw.remaining() > 364 * 86_400_000, "a year is a number too");
+    assert_eq!(rw.release(&READ_LOCK, 3, 0).await, Reply::Int(0));
+    assert!((10_001..=20_000).contains(&rw.remaining()));
+    rw.renew(&READ_LOCK, 2, 20_000, 3).await;
+    rw.acquire(&READ_LOCK, 4, LONG).await;
+    // The longest lease of a reader that has several counts, whichever it is.
+    bench.tell(&["PEXPIRE", &rw.timeout(2, 1), "1000"]);
+    bench.tell(&["PEXPIRE", &rw.timeout(2, 2), "9000"]);
+    bench.tell(&["DEL", &rw.timeout(2, 3)]);
+    assert_eq!(rw.release(&READ_LOCK, 4, 0).await, Reply::Int(0));
+    assert!((5_001..=9_000).contains(&rw.remaining()));
+    assert_eq!(rw.said(&mut heard).await, "now", "nobody is told while somebody reads");
+}
+
+async fn a_dead_reader_goes_with_the_last_living_one<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
+    let rw = Rw::new(bench);
+    rw.acquire(&READ_LOCK, 1, LONG).await;
+    rw.acquire(&READ_LOCK, 2, LONG).await;
+    bench.tell(&["DEL", &rw.timeout(1, 1)]);
+    let (_listening, mut heard) = rw.listen().await;
+    assert_eq!(rw.release(&READ_LOCK, 2, 0).await, Reply::Int(1));
+    assert!(!rw.has(rw.name.as_str()));
+    assert_eq!(rw.said(&mut heard).await, "0");
+    // A lease without an end counts as none, as in Redisson.
+    rw.acquire(&READ_LOCK, 3, LONG).await;
+    rw.acquire(&READ_LOCK, 4, LONG).await;
+    bench.tell(&["PERSIST", &rw.timeout(3, 1)]);
+    assert_eq!(rw.release(&READ_LOCK, 4, 0).await, Reply::Int(1));
+    bench.tell(&["DEL", &rw.timeout(3, 1)]);
+}
+
+async fn a_readers_release_leaves_a_writers_lease_alone<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
+    let rw = Rw::new(bench);
+    rw.acquire(&WRITE_LOCK, 1, 60_000).await;
+    rw.acquire_beside(&READ_LOCK, 2, 1).await;
+    rw.renew(&READ_LOCK, 2, LONG, 2).await;
+    let (_listening, mut heard) = rw.listen().await;
+    for left in [1, 0] {
+        assert_eq!(rw.release(&READ_LOCK, 2, left).await, Reply::Int(0));
+        assert!(rw.remaining() > 50_000, "{left}");
+    }
+    assert!(rw.is(&[("mode", "write"), ("1:write", "1")]));
+    assert!(!rw.has(&rw.timeout(2, 1)));
+    assert_eq!(rw.said(&mut heard).await, "now", "nobody may come in yet");
+}
+
+async fn a_writer_who_reads_on_leaves_the_lock_to_readers_and_tells_them<S: Store, A: Admin>(
+    bench: &Bench<'_, S, A>,
+) {
+    let rw = Rw::new(bench);
+    rw.acquire(&WRITE_LOCK, 1, 60_000).await;
+    rw.acquire_beside(&READ_LOCK, 2, 1).await;
+    let (_listening, mut heard) = rw.listen().await;
+    assert_eq!(rw.release(&WRITE_LOCK, 1, 0).await, Reply::Int(1));
+    assert!(rw.is(&[("mode", "read"), ("2", "1")]));
+    assert!((20_001..=30_000).contains(&rw.remaining()), "the lease is the reader's now");
+    assert_eq!(rw.said(&mut heard).await, "1");
+    assert!(refused(&rw.acquire(&WRITE_LOCK, 3, LONG).await, LONG));
+    assert_eq!(rw.acquire(&READ_LOCK, 4, LONG).await, Reply::Nil);
+}
+
+async fn a_writer_frees_the_lock_when_only_a_dead_reader_is_left<S: Store, A: Admin>(
+    bench: &Bench<'_, S, A>,
+) {
+    let rw = Rw::new(bench);
+    rw.acquire(&WRITE_LOCK, 1, LONG).await;
+    rw.acquire_beside(&READ_LOCK, 2, 1).await;
+    bench.tell(&["DEL", &rw.timeout(2, 1)]);
+    let (_listening, mut heard) = rw.listen().await;
+    assert_eq!(rw.release(&WRITE_LOCK, 1, 0).await, Reply::Int(1));
+    assert!(!rw.has(rw.name.as_str()));
+    assert_eq!(rw.said(&mut heard).await, "1");
+}
+
+async fn a_release_by_another_or_twice_changes_nothing<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
+    let rw = Rw::new(bench);
+    rw.acquire(&READ_LOCK, 1, LONG).await;
+    let (_listening, mut heard) = rw.listen().await;
+    let recipes: [&dyn Recipe; 4] = [&READ_LOCK, &WRITE_LOCK, &PREFERRED, &Upgrade];
+    for recipe in recipes {
+        for left in [0, 1] {
+            assert_eq!(rw.release(recipe, 2, left).await, Reply::Nil);
+        }
+    }
+    assert_eq!(rw.release(&WRITE_LOCK, 1, 0).await, Reply::Nil, "who reads does not write");
+    assert!(rw.is(&[("mode", "read"), ("1", "1")]));
+    assert_eq!(rw.said(&mut heard).await, "now");
+    assert_eq!(rw.release(&READ_LOCK, 1, 0).await, Reply::Int(1));
+    assert_eq!(rw.release(&READ_LOCK, 1, 0).await, Reply::Nil);
+    assert_eq!(rw.said(&mut heard).await, "0", "once");
+}
+
+async fn each_side_is_forced_only_while_it_has_the_lock<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
+    let rw = Rw::new(bench);
+    let (_listening, mut heard) = rw.listen().await;
+    let force = async |recipe: &dyn LockRecipe| rw.bench.ask(recipe.force_release(&rw.name)).await;
+    assert_eq!((force(&READ_LOCK).await, force(&WRITE_LOCK).await), (Reply::Int(0), Reply::Int(0)));
+    rw.acquire(&READ_LOCK, 1, LONG).await;
+    rw.renew(&READ_LOCK, 1, LONG, 3).await;
+    assert_eq!(force(&WRITE_LOCK).await, Reply::Int(0));
+    assert_eq!(rw.said(&mut heard).await, "now");
+    assert_eq!(force(&READ_LOCK).await, Reply::Int(1));
+    assert!(!rw.has(rw.name.as_str()));
+    assert!((1..=3).all(|hold| !rw.has(&rw.timeout(1, hold))), "no lease is left");
+    assert_eq!(rw.said(&mut heard).await, "0");
+    rw.acquire(&WRITE_LOCK, 2, LONG).await;
+    rw.acquire_beside(&READ_LOCK, 3, 2).await;
+    assert_eq!(force(&READ_LOCK).await, Reply::Int(0));
+    assert_eq!(force(&WRITE_LOCK).await, Reply::Int(1));
+    assert!(!rw.has(rw.name.as_str()) && !rw.has(&rw.timeout(3, 1)));
+    assert_eq!(rw.said(&mut heard).await, "1");
+}
+
+async fn each_side_is_looked_at_by_itself<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
+    let rw = Rw::new(bench);
+    let look = async |recipe: &dyn LockRecipe, number: Option<u64>| {
+        let reply = rw.bench.ask(recipe.inspect(&rw.name, number.map(owner))).await;
+        let Reply::Array(items) = reply else {
+            panic!("an inspection answers with an array");
+        };
+        let [Reply::Int(remaining), Reply::Int(count)] = items[..] else {
+            panic!("an inspection answers with two numbers: {items:?}");
+        };
+        (remaining, count)
+    };
+    assert_eq!((look(&READ_LOCK, None).await, look(&WRITE_LOCK, None).await), ((-2, 0), (-2, 0)));
+    rw.acquire(&WRITE_LOCK, 1, LONG).await;
+    assert_eq!(look(&READ_LOCK, Some(1)).await, (-2, 0), "who writes does not read");
+    assert!(matches!(look(&WRITE_LOCK, Some(1)).await, (1..=30_000, 1)));
+    assert!(matches!(look(&WRITE_LOCK, Some(2)).await, (1..=30_000, 0)));
+    rw.acquire_beside(&READ_LOCK, 2, 1).await;
+    rw.renew(&READ_LOCK, 2, LONG, 2).await;
+    assert!(matches!(look(&READ_LOCK, Some(2)).await, (1..=30_000, 2)), "unless it does");
+    rw.release(&WRITE_LOCK, 1, 0).await;
+    assert_eq!(look(&WRITE_LOCK, Some(1)).await, (-2, 0));
+    assert!(matches!(look(&READ_LOCK, None).await, (1..=30_000, 0)));
+    bench.tell(&["PERSIST", rw.name.as_str()]);
+    assert_eq!(look(&READ_LOCK, Some(2)).await, (-1, 2));
+}
+
+async fn arguments_are_checked_before_the_first_write<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
+    let rw = Rw::new(bench);
+    rw.acquire(&READ_LOCK, 1, LONG).await;
+    let before = rw.fields();
+    let recipes: [&dyn Recipe; 3] = [&READ_LOCK, &WRITE_LOCK, &Upgrade];
+    for recipe in recipes {
+        let by_reader = |write: &dyn Fn(&Ask<'_>) -> Call| {
+            rw.call(1, LONG, |ask| write(&Ask { beside: Some(owner(1)), ..ask }))
+        };
+        let acquire = by_reader(&|ask| recipe.acquire(ask));
+        let renew = by_reader(&|ask| recipe.renew(ask));
+        let release = by_reader(&|ask| recipe.release(ask));
+        let wrong: [(&Call, &str, &[&str]); 5] = [
+            (&acquire, "lease_ms", &["0", "-1", "1.5", "abc", "", "9007199254740992", "nan"]),
+            (&acquire, "mark_ms", &["-1", "0.5", "x", ""]),
+            (&renew, "lease_ms", &["0", "-1", "1.5", "", "inf"]),
+            (&renew, "count", &["-1", "0.5", "x", "nan"]),
+            (&release, "remaining", &["-1", "0.5", "x", ""]),
+        ];
+        for (call, argument, values) in wrong {
+            for value in values {
+                let mut call = call.clone();
+                if !call.set_arg(argument, *value) {
+                    continue;
+                }
+                let refused = bench.run(call).await.expect_err("an argument is wrong");
+                let what = (refused.kind, refused.applied);
+                assert_eq!(what, (StoreErrorKind::Server, Applied::No), "{argument} {value}");
+            }
+        }
+    }
+    let mut endless = rw.call(1, LONG, |ask| READ_LOCK.renew(&ask));
+    endless.set_arg("count", "4294967296");
+    assert!(bench.run(endless).await.is_err(), "no loop without an end");
+    assert_eq!(rw.fields(), before);
+}
+
+async fn other_kinds_of_keys_are_refused_and_stay_untouched<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
+    let rw = Rw::new(bench);
+    let recipes: [&dyn LockRecipe; 3] = [&READ_LOCK, &WRITE_LOCK, &Upgrade];
+    bench.tell(&["SET", rw.name.as_str(), "mine"]);
+    for recipe in recipes {
+        let beside = rw.call(1, LONG, |ask| recipe.acquire(&Ask { beside: Some(owner(2)), ..ask }));
+        let renew = rw.call(1, LONG, |ask| recipe.renew(&ask));
+        let release = rw.call(1, LONG, |ask| recipe.release(&ask.count(0)));
+        let calls = [beside, renew, release, recipe.force_release(&rw.name), recipe.inspect(&rw.name, None)];
+        for call in calls {
+            let refused = bench.run(call).await.expect_err("the key is a string");
+            assert_eq!(refused.kind, StoreErrorKind::WrongType);
+        }
+    }
+    assert_eq!(bench.tell(&["GET", rw.name.as_str()]), "mine");
+    for field in ["u:1", "mode"] {
+        bench.tell(&["DEL", rw.name.as_str()]);
+        bench.tell(&["HSET", rw.name.as_str(), field, "1"]);
+        for recipe in recipes.into_iter().take(2) {
+            let acquire = rw.call(1, LONG, |ask| recipe.acquire(&ask));
+            let refused = bench.run(acquire).await.expect_err("the hash is somebody else's");
+            assert_eq!(refused.kind, StoreErrorKind::WrongType, "{field}");
+            assert_eq!(bench.ask(recipe.force_release(&rw.name)).await, Reply::Int(0));
+        }
+        assert!(rw.is(&[(field, "1")]));
+    }
+}
+
+async fn a_plain_lock_refuses_a_read_write_lock<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
+    let rw = Rw::new(bench);
+    let known = |script: &&leasehold_proto::Script| {
+        script.verb == Verb::Acquire && reentrant::SCRIPTS.iter().any(|one| one.source() == script.source())
+    };
+    let plain = recipe::scripts().find(known).expect("there is a plain lock");
+    let plain = || Call::of(plain).key("lock", &rw.name).arg("owner", "u:1").arg("lease_ms", LONG);
+    for recipe in [&READ_LOCK as &dyn Recipe, &WRITE_LOCK] {
+        rw.acquire(recipe, 1, LONG).await;
+        let refused = bench.run(plain()).await.expect_err("the name is a read-write lock's");
+        assert_eq!(refused.kind, StoreErrorKind::WrongType);
+        assert_eq!(rw.release(recipe, 1, 0).await, Reply::Int(1), "which is as it was");
+    }
+    assert_eq!(bench.ask(plain()).await, Reply::Nil);
+}

@@ -1,0 +1,131 @@
+//! A read-write lock's bench: how to ask by its recipes, and what stands on the server then.
+//!
+//! Invariant: owners are numbers; nothing is asked of the server in another way than clients ask it.
+//! Called by: the lock's behaviours.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use leasehold_proto::engine::Subject;
+use leasehold_proto::recipe::read::READ_LOCK;
+use leasehold_proto::{Ask, Call, Channel, ClientId, Lease, Name, Recipe, Reply, WireOwner};
+use leasehold_store::{Heard, Store, Subscription};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+use super::super::{Admin, Bench, next};
+
+/// The lease of those whose lease does not matter, in milliseconds.
+pub(super) const LONG: u64 = 30_000;
+
+/// A lock's bench, and how to ask by its recipes.
+pub(super) struct Rw<'a, S, A> {
+    pub(super) bench: &'a Bench<'a, S, A>,
+    pub(super) name: Name,
+}
+
+/// The wire owner of this number.
+pub(super) fn owner(number: u64) -> WireOwner {
+    WireOwner::new(ClientId::from_random([7; 16]), number)
+}
+
+impl<'a, S: Store, A: Admin> Rw<'a, S, A> {
+    pub(super) fn new(bench: &'a Bench<'a, S, A>) -> Self {
+        let tag = bench.lock.trim_matches(['{', '}']);
+        Self { bench, name: Name::with_hash_tag(tag, ":rw").expect("a behaviour's name is a tag") }
+    }
+
+    /// The call that `write` makes of an ask by this owner.
+    pub(super) fn call(&self, number: u64, lease_ms: u64, write: impl FnOnce(Ask<'_>) -> Call) -> Call {
+        let subject = Subject::new(&self.name, &READ_LOCK);
+        let lease = Lease::new(Duration::from_millis(lease_ms)).expect("it is a lease");
+        write(Ask::new(&subject, owner(number), lease))
+    }
+
+    pub(super) async fn acquire(&self, recipe: &dyn Recipe, number: u64, lease_ms: u64) -> Reply {
+        self.bench.ask(self.call(number, lease_ms, |ask| recipe.acquire(&ask))).await
+    }
+
+    /// As who holds the other side under this number.
+    pub(super) async fn acquire_beside(&self, recipe: &dyn Recipe, number: u64, beside: u64) -> Reply {
+        let call = self.call(number, LONG, |ask| recipe.acquire(&Ask { beside: Some(owner(beside)), ..ask }));
+        self.bench.ask(call).await
+    }
+
+    pub(super) async fn renew(&self, recipe: &dyn Recipe, number: u64, lease_ms: u64, count: u32) -> Reply {
+        self.bench.ask(self.call(number, lease_ms, |ask| recipe.renew(&ask.count(count)))).await
+    }
+
+    pub(super) async fn release(&self, recipe: &dyn Recipe, number: u64, left: u32) -> Reply {
+        self.bench.ask(self.call(number, LONG, |ask| recipe.release(&ask.count(left)))).await
+    }
+
+    /// The lock's hash, owners as their numbers.
+    pub(super) fn fields(&self) -> BTreeMap<String, String> {
+        let printed = self.bench.tell(&["HGETALL", self.name.as_str()]);
+        let lines: Vec<&str> = printed.lines().filter(|line| !line.is_empty()).collect();
+        let number = |field: &str| field.replace(&format!("{}:", ClientId::from_random([7; 16])), "");
+        lines.chunks(2).map(|pair| (number(pair[0]), pair[1].to_owned())).collect()
+    }
+
+    pub(super) fn is(&self, fields: &[(&str, &str)]) -> bool {
+        self.fields() == fields.iter().map(|&(field, value)| (field.to_owned(), value.to_owned())).collect()
+    }
+
+    /// The key of a read hold's lease.
+    pub(super) fn timeout(&self, number: u64, hold: u32) -> String {
+        format!("{}:{}:rwlock_timeout:{hold}", self.name.tagged(), owner(number))
+    }
+
+    pub(super) fn pttl(&self, key: &str) -> i64 {
+        self.bench.tell(&["PTTL", key]).parse().expect("it is a number")
+    }
+
+    pub(super) fn remaining(&self) -> i64 {
+        self.pttl(self.name.as_str())
+    }
+
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.bench.tell(&["EXISTS", key]) == "1"
+    }
+
+    pub(super) fn channel(&self) -> Channel {
+        self.name.prefixed("redisson_rwlock")
+    }
+
+    pub(super) fn upgrade_mark(&self) -> String {
+        self.name.prefixed("leasehold_rw_upgrade").to_string()
+    }
+
+    pub(super) fn writer_mark(&self) -> String {
+        self.name.prefixed("leasehold_rw_writer").to_string()
+    }
+
+    pub(super) async fn listen(&self) -> (Subscription, UnboundedReceiver<Heard>) {
+        let (sender, mut heard) = unbounded_channel();
+        let subscription = self.bench.store.subscribe(self.channel(), sender);
+        assert_eq!(next(&mut heard).await, Heard::Listening(self.channel()));
+        (subscription, heard)
+    }
+
+    /// What is said next; what is said now if nothing was.
+    pub(super) async fn said(&self, heard: &mut UnboundedReceiver<Heard>) -> String {
+        self.bench.tell(&["PUBLISH", self.channel().as_str(), "now"]);
+        let Heard::Message(_, message) = next(heard).await else {
+            panic!("a message is heard");
+        };
+        let message = String::from_utf8(message).expect("it is text");
+        if message != "now" {
+            assert_eq!(
+                next(heard).await,
+                Heard::Message(self.channel(), b"now".to_vec()),
+                "and nothing else"
+            );
+        }
+        message
+    }
+}
+
+/// Whether a reply says that others hold it for at most so long.
+pub(super) fn refused(reply: &Reply, most: u64) -> bool {
+    matches!(reply, Reply::Int(ms) if *ms > 0 && ms.unsigned_abs() <= most)
+}

@@ -1,0 +1,156 @@
+//! What one who waits leaves on the server: the mark of a reader that wants to write, and that of a preferred writer.
+//!
+//! Invariant: as of the lock's other behaviours.
+//! Called by: the contract's users, by name.
+#![deny(dead_code)]
+
+use std::time::Duration;
+
+use leasehold_proto::recipe::Standing;
+use leasehold_proto::recipe::read::{READ_LOCK, YIELDING};
+use leasehold_proto::recipe::read_write::MARK_LASTS;
+use leasehold_proto::recipe::upgrade::Upgrade;
+use leasehold_proto::recipe::write::{PREFERRED, WRITE_LOCK};
+use leasehold_proto::{Ask, Recipe, Reply};
+use leasehold_store::Store;
+
+use super::super::{Admin, Bench, until};
+use super::bench::{LONG, Rw, owner, refused};
+
+behaviours! {
+    the_only_reader_writes_as_well,
+    a_reader_that_waits_to_write_keeps_new_readers_out,
+    a_second_reader_that_wants_to_write_is_told_so,
+    a_reader_whose_lease_is_over_cannot_write_and_is_in_nobodys_way,
+    an_upgrade_that_is_given_up_lets_readers_in_again,
+    a_preferred_writer_goes_before_readers_who_yield,
+    a_preferred_writer_takes_only_its_own_mark_away,
+    a_mark_ends_by_itself,
+}
+
+async fn the_only_reader_writes_as_well<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
+    let rw = Rw::new(bench);
+    rw.acquire(&READ_LOCK, 1, 10_000).await;
+    rw.renew(&READ_LOCK, 1, 10_000, 2).await;
+    assert_eq!(rw.acquire_beside(&Upgrade, 2, 1).await, Reply::Nil);
+    assert!(rw.is(&[("mode", "write"), ("1", "2"), ("2:write", "1")]));
+    assert!(rw.remaining() > 20_000);
+    assert!(!rw.has(&rw.upgrade_mark()));
+    assert!(refused(&rw.acquire_beside(&Upgrade, 3, 1).await, LONG), "there is one writer");
+    assert!(refused(&rw.acquire(&READ_LOCK, 4, LONG).await, LONG));
+    assert_eq!(rw.release(&READ_LOCK, 1, 0).await, Reply::Int(0));
+    assert_eq!(rw.release(&WRITE_LOCK, 2, 0).await, Reply::Int(1));
+    assert!(!rw.has(rw.name.as_str()));
+}
+
+async fn a_reader_that_waits_to_write_keeps_new_readers_out<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
+    let rw = Rw::new(bench);
+    for reader in [1, 2, 3] {
+        rw.acquire(&READ_LOCK, reader, LONG).await;
+    }
+    assert!(refused(&rw.acquire_beside(&Upgrade, 4, 1).await, LONG));
+    assert!(rw.is(&[("mode", "read"), ("1", "1"), ("2", "1"), ("3", "1")]));
+    let mark = rw.pttl(&rw.upgrade_mark());
+    assert!((1..=3_000).contains(&mark), "{mark}");
+    assert!(refused(&rw.acquire(&READ_LOCK, 5, LONG).await, 3_000));
+    assert_eq!(rw.renew(&READ_LOCK, 2, LONG, 2).await, Reply::Int(1), "who reads may read again");
+    let (_listening, mut heard) = rw.listen().await;
+    assert_eq!(rw.release(&READ_LOCK, 2, 0).await, Reply::Int(0));
+    assert_eq!(rw.said(&mut heard).await, "0", "the one who waits is told of every reader that goes");
+    rw.release(&READ_LOCK, 3, 0).await;
+    assert_eq!(rw.acquire_beside(&Upgrade, 4, 1).await, Reply::Nil);
+    assert!(!rw.has(&rw.upgrade_mark()));
+}
+
+async fn a_second_reader_that_wants_to_write_is_told_so<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
+    let rw = Rw::new(bench);
+    for reader in [1, 12] {
+        rw.acquire(&READ_LOCK, reader, LONG).await;
+    }
+    assert!(refused(&rw.acquire_beside(&Upgrade, 2, 1).await, LONG));
+    assert_eq!(rw.acquire_beside(&Upgrade, 3, 12).await, Reply::Int(-3));
+    assert!(refused(&rw.acquire_beside(&Upgrade, 4, 1).await, LONG), "an owner is not in its own way");
+    assert_eq!(rw.acquire_beside(&Upgrade, 3, 12).await, Reply::Int(-3));
+    assert_eq!(rw.release(&READ_LOCK, 12, 0).await, Reply::Int(0));
+    assert_eq!(rw.acquire_beside(&Upgrade, 2, 1).await, Reply::Nil);
+}
+
+async fn a_reader_whose_lease_is_over_cannot_write_and_is_in_nobodys_way<S: Store, A: Admin>(
+    bench: &Bench<'_, S, A>,
+) {
+    let rw = Rw::new(bench);
+    assert_eq!(rw.acquire_beside(&Upgrade, 2, 1).await, Reply::Int(-2), "nothing is held");
+    for reader in [1, 3] {
+        rw.acquire(&READ_LOCK, reader, LONG).await;
+    }
+    bench.tell(&["DEL", &rw.timeout(1, 1)]);
+    assert_eq!(rw.acquire_beside(&Upgrade, 2, 1).await, Reply::Int(-2));
+    assert_eq!(rw.acquire_beside(&Upgrade, 4, 3).await, Reply::Nil);
+    assert!(rw.is(&[("mode", "write"), ("3", "1"), ("4:write", "1")]), "the dead one is taken out");
+    assert_eq!(rw.renew(&READ_LOCK, 1, LONG, 0).await, Reply::Int(-1), "and stays out");
+}
+
+async fn an_upgrade_that_is_given_up_lets_readers_in_again<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
+    let rw = Rw::new(bench);
+    for reader in [1, 2] {
+        rw.acquire(&READ_LOCK, reader, LONG).await;
+    }
+    let once = rw.call(3, LONG, |ask| {
+        let standing = Standing { once: true, ..Standing::default() };
+        Upgrade.acquire(&Ask { beside: Some(owner(1)), standing, ..ask })
+    });
+    assert!(refused(&bench.ask(once).await, LONG));
+    assert!(!rw.has(&rw.upgrade_mark()), "who does not wait keeps nobody out");
+    rw.acquire_beside(&Upgrade, 4, 1).await;
+    assert_eq!(rw.release(&Upgrade, 3, 0).await, Reply::Nil);
+    assert!(rw.has(&rw.upgrade_mark()), "it is another's");
+    let (_listening, mut heard) = rw.listen().await;
+    assert_eq!(rw.release(&Upgrade, 4, 0).await, Reply::Nil);
+    assert!(!rw.has(&rw.upgrade_mark()));
+    assert_eq!(rw.said(&mut heard).await, "1");
+    assert_eq!(rw.acquire(&READ_LOCK, 5, LONG).await, Reply::Nil);
+    assert!(rw.is(&[("mode", "read"), ("1", "1"), ("2", "1"), ("5", "1")]));
+}
+
+async fn a_preferred_writer_goes_before_readers_who_yield<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
+    let rw = Rw::new(bench);
+    rw.acquire(&READ_LOCK, 1, LONG).await;
+    assert!(refused(&rw.acquire(&PREFERRED, 2, LONG).await, LONG));
+    assert!(refused(&rw.acquire(&YIELDING, 3, LONG).await, 3_000), "for as long as the mark stands");
+    assert_eq!(rw.acquire(&YIELDING, 1, LONG).await, Reply::Nil, "who reads already is not kept out");
+    assert_eq!(rw.acquire(&READ_LOCK, 4, LONG).await, Reply::Nil, "nor is who does not yield");
+    for reader in [1, 4] {
+        rw.release(&READ_LOCK, reader, 0).await;
+    }
+    assert!(refused(&rw.acquire(&YIELDING, 3, LONG).await, 3_000), "a free lock is the writer's");
+    assert_eq!(rw.acquire(&PREFERRED, 2, LONG).await, Reply::Nil);
+    assert!(!rw.has(&rw.writer_mark()));
+    assert_eq!(rw.acquire_beside(&YIELDING, 5, 2).await, Reply::Nil, "who writes may read");
+}
+
+async fn a_preferred_writer_takes_only_its_own_mark_away<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
+    let rw = Rw::new(bench);
+    rw.acquire(&WRITE_LOCK, 1, LONG).await;
+    rw.acquire(&PREFERRED, 2, LONG).await;
+    rw.release(&WRITE_LOCK, 1, 0).await;
+    assert_eq!(rw.acquire(&PREFERRED, 3, LONG).await, Reply::Nil, "writers have no order");
+    assert_eq!(bench.tell(&["GET", &rw.writer_mark()]), owner(2).to_string());
+    assert_eq!(rw.release(&PREFERRED, 3, 0).await, Reply::Int(1));
+    assert!(rw.has(&rw.writer_mark()));
+    let (_listening, mut heard) = rw.listen().await;
+    assert_eq!(rw.release(&PREFERRED, 2, 0).await, Reply::Nil);
+    assert!(!rw.has(&rw.writer_mark()));
+    assert_eq!(rw.said(&mut heard).await, "1", "readers may come in");
+    assert_eq!(rw.acquire(&YIELDING, 4, LONG).await, Reply::Nil);
+}
+
+async fn a_mark_ends_by_itself<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
+    let rw = Rw::new(bench);
+    rw.acquire(&READ_LOCK, 1, LONG).await;
+    rw.acquire(&PREFERRED, 2, LONG).await;
+    let marked = u64::try_from(rw.pttl(&rw.writer_mark())).expect("it ends");
+    assert!(Duration::from_millis(marked) <= MARK_LASTS);
+    bench.tell(&["PEXPIRE", &rw.writer_mark(), "3"]);
+    until("the mark to go", async || (rw.acquire(&YIELDING, 3, LONG).await == Reply::Nil).then_some(()))
+        .await;
+}

@@ -106,6 +106,8 @@ pub struct Request {
     pub max_renewals: Option<u32>,
     /// How long after the grant the hold ends at the latest; `None` for no bound.
     pub max_hold: Option<Duration>,
+    /// For how long the server must have been up for its word to count.
+    pub uptime: Duration,
     /// How long to wait.
     pub wait: Wait,
     /// The pauses between questions, where nothing wakes a waiter; `None` for wake-ups and the polling interval.
@@ -125,6 +127,7 @@ impl Request {
             watchdog: true,
             max_renewals: None,
             max_hold: None,
+            uptime: Duration::ZERO,
             wait,
             backoff: None,
         }

@@ -10,6 +10,7 @@ pub mod latch;
 pub mod multi;
 pub mod read;
 pub mod read_write;
+pub mod redlock;
 pub mod reentrant;
 pub mod semaphore;
 pub mod spin;
@@ -36,6 +37,7 @@ pub fn scripts() -> impl Iterator<Item = &'static Script> {
         &latch::SCRIPTS,
         &read::SCRIPTS,
         &read_write::SCRIPTS,
+        &redlock::SCRIPTS,
         &reentrant::SCRIPTS,
         &semaphore::SCRIPTS,
         &spin::SCRIPTS,
@@ -62,6 +64,8 @@ pub struct Ask<'a> {
     pub units: u32,
     /// How the one who asks stands.
     pub standing: Standing,
+    /// For how long the server must have been up for its word to count.
+    pub uptime: Duration,
     /// Under what the same owner holds the recipe's [`beside`](Recipe::beside), if it does.
     pub beside: Option<WireOwner>,
 }
@@ -84,7 +88,17 @@ impl<'a> Ask<'a> {
     #[must_use]
     pub fn new(subject: &'a Subject, owner: WireOwner, lease: Lease) -> Self {
         let Subject { name, others, .. } = subject;
-        Self { name, others, owner, lease, count: 1, units: 1, standing: Standing::default(), beside: None }
+        Self {
+            name,
+            others,
+            owner,
+            lease,
+            count: 1,
+            units: 1,
+            standing: Standing::default(),
+            beside: None,
+            uptime: Duration::ZERO,
+        }
     }
 
     /// The same with another count.

@@ -7,11 +7,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_proto::engine::{CloseReport, Event, Settings, Settlement};
+use leasehold_proto::engine::{CloseReport, Event, Settlement};
 use leasehold_proto::{Owner, StoreError};
 use leasehold_store::{Runtime, ShardedPubsub, Store};
 
-use crate::connect::{connect, start};
+use crate::connect::{How, connect, start};
 use crate::error::ConnectError;
 use crate::latch::CountDownLatch;
 use crate::lock::{Fair, Fenced, Lock, Read, Reentrant, RwLock, Spin, Write};
@@ -44,8 +44,7 @@ pub struct Client {
 #[derive(Clone, Debug, Default)]
 #[must_use = "a builder does nothing until it connects"]
 pub struct ClientBuilder {
-    settings: Settings,
-    sharded_pubsub: ShardedPubsub,
+    how: How,
 }
 
 impl Client {
@@ -53,7 +52,6 @@ impl Client {
         Self { handle }
     }
 
-    #[cfg(feature = "embedded")]
     pub(crate) const fn handle(&self) -> &Arc<Handle> {
         &self.handle
     }
@@ -291,21 +289,28 @@ impl ClientBuilder {
     /// How long one call to the server may take, connecting included (default 3 s). It is also for how long a failing
     /// server is asked again before a waiter is told, and the longest that [`Client::close`] takes.
     pub const fn timeout(mut self, timeout: Duration) -> Self {
-        self.settings.timeout = timeout;
+        self.how.settings.timeout = timeout;
         self
     }
 
     /// How long a waiter sleeps at most before it asks again without having been woken (default 1 s): what a lost
     /// wake-up can cost.
     pub const fn poll_interval(mut self, interval: Duration) -> Self {
-        self.settings.poll_interval = interval;
+        self.how.settings.poll_interval = interval;
         self
     }
 
     /// How wake-ups travel when the server is a node of a cluster (default [`ShardedPubsub::Auto`], as Redisson's): all
     /// clients that wait for the same locks must use the same. Without a cluster it does not matter.
     pub const fn sharded_pubsub(mut self, sharded_pubsub: ShardedPubsub) -> Self {
-        self.sharded_pubsub = sharded_pubsub;
+        self.how.sharded_pubsub = sharded_pubsub;
+        self
+    }
+
+    /// Connects with the first call instead of at once: a server that is down now makes no error here, but calls fail
+    /// until it is there.
+    pub const fn lazy(mut self) -> Self {
+        self.how.lazy = true;
         self
     }
 
@@ -318,7 +323,7 @@ impl ClientBuilder {
     /// Dropping the future ends the attempt; nothing is left behind.
     pub async fn connect(self, url: &str) -> Result<Client, ConnectError> {
         self.check()?;
-        Ok(Client::new(connect(url, self.settings, self.sharded_pubsub).await?))
+        Ok(Client::new(connect(url, self.how).await?))
     }
 
     /// Connects to a store of one's own, in a world of one's own: for back ends and simulators, which implement the
@@ -342,12 +347,12 @@ impl ClientBuilder {
         O: AsyncFnOnce() -> Result<S, StoreError> + Send + 'static,
     {
         self.check()?;
-        Ok(Client::new(start(runtime, self.settings, server.to_owned(), open).await?))
+        Ok(Client::new(start(runtime, self.how.settings, server.to_owned(), open).await?))
     }
 
     fn check(&self) -> Result<(), ConnectError> {
         for (setting, given) in
-            [("timeout", self.settings.timeout), ("poll interval", self.settings.poll_interval)]
+            [("timeout", self.how.settings.timeout), ("poll interval", self.how.settings.poll_interval)]
         {
             if given < Duration::from_millis(1) {
                 return Err(ConnectError::TooShort { setting, given });

@@ -24,36 +24,42 @@ use crate::driver::drive;
 use crate::error::ConnectError;
 use crate::shared::{Handle, Shared};
 
+/// How to connect.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct How {
+    pub(crate) settings: Settings,
+    pub(crate) sharded_pubsub: ShardedPubsub,
+    /// With the first call instead of at once.
+    pub(crate) lazy: bool,
+}
+
 /// Connects, and starts the driver.
 #[cfg_attr(
     not(feature = "redis"),
     expect(unused_variables, reason = "without a back end nothing can be connected to")
 )]
-pub(crate) async fn connect(
-    url: &str,
-    settings: Settings,
-    sharded_pubsub: ShardedPubsub,
-) -> Result<Arc<Handle>, ConnectError> {
+pub(crate) async fn connect(url: &str, how: How) -> Result<Arc<Handle>, ConnectError> {
     match Scheme::split(url).map_err(ConnectError::Url)? {
         #[cfg(feature = "redis")]
-        (Scheme::Redis | Scheme::Unix, _) => to_redis(url, settings, sharded_pubsub).await,
+        (Scheme::Redis | Scheme::Unix, _) => to_redis(url, how).await,
         #[cfg(feature = "embedded")]
-        (Scheme::Memory, rest) => to_memory(rest, settings).await,
+        (Scheme::Memory, rest) => to_memory(rest, how.settings).await,
         #[cfg(not(all(feature = "redis", feature = "embedded")))]
         (scheme, _) => Err(ConnectError::Url(scheme.not_built_in())),
     }
 }
 
 #[cfg(feature = "redis")]
-async fn to_redis(
-    url: &str,
-    settings: Settings,
-    sharded_pubsub: ShardedPubsub,
-) -> Result<Arc<Handle>, ConnectError> {
+async fn to_redis(url: &str, how: How) -> Result<Arc<Handle>, ConnectError> {
+    let How { settings, sharded_pubsub, lazy } = how;
     let url = ServerUrl::parse(url).map_err(ConnectError::Url)?;
     let server = url.to_string();
     let options = ConnectOptions::default().timeout(settings.timeout).sharded_pubsub(sharded_pubsub);
-    start(&TokioRuntime, settings, server, async move || Redis::connect(&url, options).await).await
+    let open = async move || match lazy {
+        true => Ok(Redis::lazy(&url, options)),
+        false => Redis::connect(&url, options).await,
+    };
+    start(&TokioRuntime, settings, server, open).await
 }
 
 /// A store of this client's own, or the one of that name.

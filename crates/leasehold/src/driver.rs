@@ -33,6 +33,7 @@ pub(crate) async fn drive<S: Store, A: Alarm>(
 ) {
     let (hear, mut heard) = mpsc::unbounded_channel();
     let mut calls = FuturesUnordered::new();
+    let mut kept = FuturesUnordered::new();
     let mut subscriptions = BTreeMap::new();
     while let Some((orders, next)) = shared.take_orders() {
         for order in orders {
@@ -41,6 +42,7 @@ pub(crate) async fn drive<S: Store, A: Alarm>(
                     calls.push(carry(&store, Caller::Engine(id), call, limit));
                 }
                 Order::Act(action) => listen(&store, &mut subscriptions, &hear, action),
+                Order::Keep(future) => kept.push(future),
                 Order::Look(call, tell) => calls.push(carry(&store, Caller::Somebody(tell), call, timeout)),
             }
         }
@@ -53,6 +55,7 @@ pub(crate) async fn drive<S: Store, A: Alarm>(
                 }
             }
             Some(news) = heard.recv() => tell(&shared, news),
+            Some(()) = kept.next() => {}
             () = alarm.wait_until(next) => shared.step_awake(Event::Tick),
             () = shared.rung() => {}
         }

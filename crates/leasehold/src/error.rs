@@ -4,6 +4,7 @@
 //! was held and is lost, because. A lock that somebody else holds is no error where not getting it is an answer.
 //! Called by: everything that users call.
 
+use std::fmt;
 use std::io;
 use std::time::Duration;
 
@@ -127,6 +128,47 @@ pub enum AcquireError {
     #[error("not acquired: the client belongs to the process that this one was forked from")]
     Forked,
 }
+
+/// Why a lock over several servers was not acquired: no majority of them worked. What any of them granted is given back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QuorumError {
+    /// Each node with its answer.
+    pub nodes: Vec<NodeAnswer>,
+}
+
+/// What one node said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NodeAnswer {
+    /// The server's URL, with its password masked.
+    pub server: String,
+    /// Whether it granted the lock; what it granted is given back.
+    pub granted: bool,
+    /// Why it did not; `None` when somebody else holds the lock there, or the answer was not waited for.
+    pub error: Option<AcquireError>,
+}
+
+impl fmt::Display for QuorumError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("not acquired: no majority of the nodes works")?;
+        for (number, node) in self.nodes.iter().enumerate() {
+            f.write_str(if number == 0 { ": " } else { "; " })?;
+            match &node.error {
+                _ if node.granted => write!(f, "{} granted", node.server)?,
+                Some(error) => {
+                    write!(f, "{}: {error}", node.server)?;
+                    if let Some(source) = std::error::Error::source(error) {
+                        write!(f, ", {source}")?;
+                    }
+                }
+                None => write!(f, "{} refused", node.server)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for QuorumError {}
 
 /// Why a release is not confirmed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -277,6 +319,9 @@ pub enum Error {
     /// Of acquiring.
     #[error(transparent)]
     Acquire(#[from] AcquireError),
+    /// Of acquiring over several servers.
+    #[error(transparent)]
+    Quorum(#[from] QuorumError),
     /// Of releasing.
     #[error(transparent)]
     Release(#[from] ReleaseError),

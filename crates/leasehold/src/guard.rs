@@ -85,16 +85,24 @@ impl Guard {
     /// # }
     /// ```
     pub async fn lost(&self) -> LostReason {
-        let watch = Watch { guard: self, listener: self.handle.next_id() };
-        poll_fn(|cx| {
-            let look = |engine: &Engine, now| engine.lost(self.hold, now);
-            match self.handle.read_as(self.hold, watch.listener, cx.waker(), look) {
-                Ok(Some(reason)) => Poll::Ready(reason),
-                Ok(None) => Poll::Pending,
-                Err(Forked) => Poll::Ready(LostReason::Closed),
-            }
-        })
-        .await
+        self.watch().await
+    }
+
+    /// Completes when the hold is lost or the guard has gone, without keeping the guard.
+    pub(crate) fn watch(&self) -> impl Future<Output = LostReason> + Send + 'static {
+        let (handle, hold) = (Arc::clone(&self.handle), self.hold);
+        let watch = Watch { hold, listener: handle.next_id(), handle };
+        async move {
+            poll_fn(|cx| {
+                let look = |engine: &Engine, now| engine.lost(hold, now);
+                match watch.handle.read_as(hold, watch.listener, cx.waker(), look) {
+                    Ok(Some(reason)) => Poll::Ready(reason),
+                    Ok(None) => Poll::Pending,
+                    Err(Forked) => Poll::Ready(LostReason::Closed),
+                }
+            })
+            .await
+        }
     }
 
     /// Makes sure that the hold may be trusted for at least this long: renews it now if less is left.
@@ -119,10 +127,21 @@ impl Guard {
     /// # }
     /// ```
     pub async fn ensure(&self, least: Duration) -> Result<(), EnsureError> {
+        self.ensuring(least).await
+    }
+
+    /// The same without keeping the guard.
+    pub(crate) fn ensuring(
+        &self,
+        least: Duration,
+    ) -> impl Future<Output = Result<(), EnsureError>> + Send + 'static {
         let hold = self.hold;
-        match Ticket::new(&self.handle, |id| Event::Ensure { id, hold, least }).await? {
-            Settlement::Ensured(outcome) => Ok(outcome?),
-            other => unreachable!("an ensure settled as {other:?}"),
+        let ticket = Ticket::new(&self.handle, |id| Event::Ensure { id, hold, least });
+        async move {
+            match ticket.await? {
+                Settlement::Ensured(outcome) => Ok(outcome?),
+                other => unreachable!("an ensure settled as {other:?}"),
+            }
         }
     }
 
@@ -211,15 +230,16 @@ impl AsRef<Self> for Guard {
 }
 
 /// One who waits for the loss; a guard that is held for long may have any number of them, one after the other.
-struct Watch<'a> {
-    guard: &'a Guard,
+struct Watch {
+    handle: Arc<Handle>,
+    hold: Id,
     listener: Id,
 }
 
-impl Drop for Watch<'_> {
+impl Drop for Watch {
     fn drop(&mut self) {
         // In a forked process there is nobody to forget.
-        let _ = self.guard.handle.forget_listener(self.guard.hold, self.listener);
+        let _ = self.handle.forget_listener(self.hold, self.listener);
     }
 }
 

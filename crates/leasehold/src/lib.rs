@@ -81,13 +81,13 @@ pub use leasehold_proto::engine::{CloseReport, LostReason};
 pub use leasehold_proto::recipe::Remaining;
 pub use leasehold_proto::recipe::fenced::Tokens;
 pub use leasehold_proto::{
-    Applied, LEASE_MAX, LEASE_MIN, LeaseError, NAME_BYTES_MAX, Name, NameError, Owner, PermitId, PermitIdError,
-    StoreError, StoreErrorKind, Verb, WireOwner,
+    Applied, LEASE_MAX, LEASE_MIN, LeaseError, NAME_BYTES_MAX, Name, NameError, Owner, PermitId,
+    PermitIdError, StoreError, StoreErrorKind, Verb, WireOwner,
 };
 pub use leasehold_store::ShardedPubsub;
 pub use lock::{
-    Fair, Fenced, FencedGuard, HoldGuard, Kind, Lock, Member, MultiGuard, MultiLock, Read, Reentrant, RwLock,
-    Spin, Write,
+    Fair, Fenced, FencedGuard, HoldGuard, Kind, Lock, Member, MultiGuard, MultiLock, Node, QuorumGuard,
+    QuorumLock, Read, Redlock, RedlockBuilder, Reentrant, RwLock, Spin, Write,
 };
 pub use name::IntoName;
 pub use semaphore::{ExpirableSemaphore, Permits, Semaphore};

@@ -9,9 +9,12 @@ mod fenced;
 mod kind;
 mod look;
 mod multi;
+mod quorum;
 mod read_write;
+mod redlock;
 mod reentrant;
 mod run;
+mod seats;
 mod spin;
 
 use std::fmt;
@@ -30,8 +33,11 @@ pub use fair::Fair;
 pub use fenced::{Fenced, FencedGuard};
 pub use kind::{HoldGuard, Kind};
 pub use multi::{Member, MultiGuard, MultiLock};
+pub use quorum::QuorumLock;
 pub use read_write::{Read, RwLock, Write};
+pub use redlock::{Node, Redlock, RedlockBuilder};
 pub use reentrant::Reentrant;
+pub use seats::QuorumGuard;
 pub use spin::Spin;
 
 /// A lock: at most one owner holds it, over all processes, and that owner may take it again. Cheap to clone.
@@ -289,11 +295,22 @@ impl<K: Kind> Lock<K> {
         self.acquire(|handle| wait_for(handle, wait)).await
     }
 
+    pub(crate) const fn handle(&self) -> &Arc<Handle> {
+        &self.handle
+    }
+
+    /// The same lock with its kind changed.
+    fn map_kind(self, change: impl FnOnce(K) -> K) -> Self {
+        let kind = change(self.kind.clone());
+        Self { kind, ..self }
+    }
+
     async fn acquire(&self, wait: impl FnOnce(&Handle) -> Wait) -> Result<Option<K::Guard>, AcquireError> {
         let subject = Subject::new(self.name.as_ref().map_err(Clone::clone)?, self.kind.recipe());
         let owner = self.owner.or_else(ambient).unwrap_or_else(Owner::unique);
         let request = self.terms.request(subject, owner, wait(&self.handle))?;
-        let request = Request { reenters: self.reenters, backoff: self.kind.backoff(), ..request };
+        let (reenters, backoff, uptime) = (self.reenters, self.kind.backoff(), self.kind.uptime());
+        let request = Request { reenters, backoff, uptime, ..request };
         Ok(acquire(&self.handle, request).await?.map(K::Guard::from))
     }
 }

@@ -21,6 +21,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::task::{Poll, Waker};
 
+use futures_util::future::BoxFuture;
 use leasehold_proto::engine::{Action, CallId, Event, Id, Settlement};
 use leasehold_proto::{Applied, Call, ClientId, Engine, Moment, Reply, StoreError, StoreErrorKind};
 use tokio::sync::{Notify, oneshot};
@@ -32,6 +33,8 @@ use crate::sync::{AtomicU64, Mutex, MutexGuard, gap};
 pub(crate) enum Order {
     /// For the engine.
     Act(Action),
+    /// To run beside the calls, for as long as the client lives.
+    Keep(BoxFuture<'static, ()>),
     /// A look at the server on behalf of a caller; the engine has no part in it.
     Look(Call, oneshot::Sender<Result<Reply, StoreError>>),
 }
@@ -241,6 +244,16 @@ impl Shared {
     pub(crate) fn woken(&self) -> Vec<(Id, Id)> {
         let state = self.lock();
         state.wakers.iter().filter(|(_, waker)| waker.is_none()).map(|(who, _)| *who).collect()
+    }
+
+    /// Has a future run on the driver's thread, until it ends or the client does.
+    pub(crate) fn keep(&self, future: BoxFuture<'static, ()>) -> Result<(), Forked> {
+        let mut state = self.enter()?;
+        if !state.ended {
+            state.orders.push(Order::Keep(future));
+        }
+        self.leave(state, News::default());
+        Ok(())
     }
 
     /// Asks the server something that the engine has no part in.

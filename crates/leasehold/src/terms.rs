@@ -43,6 +43,11 @@ impl Terms {
         (self.lease, self.watchdog) = (lease, true);
     }
 
+    /// How long the server keeps it without renewal.
+    pub(crate) const fn lease(&self) -> Duration {
+        self.lease
+    }
+
     /// A request on these terms.
     pub(crate) fn request(
         &self,

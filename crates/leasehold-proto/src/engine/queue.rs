@@ -166,11 +166,11 @@ impl Engine {
         };
         let Request { subject, owner, units, wait, .. } = &acquiring.request;
         let (subject, owner, units, once) = (subject.clone(), *owner, *units, *wait == Wait::Once);
-        let lease = acquiring.request.first_lease();
+        let (lease, uptime) = (acquiring.request.first_lease(), acquiring.request.uptime);
         let wire = known.unwrap_or_else(|| self.next_owner(subject.recipe.owners(units)));
         let standing = Standing { once, refused, granted: false, doubtful };
         let beside = subject.recipe.beside().and_then(|recipe| self.holder(&subject.by(recipe), owner));
-        let ask = Ask { standing, beside, ..Ask::new(&subject, wire, lease).units(units) };
+        let ask = Ask { standing, beside, uptime, ..Ask::new(&subject, wire, lease).units(units) };
         let call = subject.recipe.acquire(&ask);
         let queues = subject.recipe.manner().queued && !once;
         self.timers.clear(Timer::Ask(id));

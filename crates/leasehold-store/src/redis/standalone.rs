@@ -51,6 +51,16 @@ impl Redis {
         Self::connect_through(url, options, Arc::new(RealSockets)).await
     }
 
+    /// A server that is connected to by the first call, which is told if that fails; the next one tries again.
+    ///
+    /// Must be called within the tokio runtime that is to carry the store's connections.
+    #[must_use]
+    pub fn lazy(url: &ServerUrl, options: ConnectOptions) -> Self {
+        let server = Arc::new(Server::new(url.clone(), options, Arc::new(RealSockets)));
+        let lane = Lane { server: Arc::clone(&server), state: Mutex::new(State::Idle) };
+        Self { lane: Arc::new(lane), listener: Listener::start(server) }
+    }
+
     /// Connects over streams of one's own: for simulators and fuzzers.
     ///
     /// # Errors

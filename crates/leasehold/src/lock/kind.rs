@@ -4,6 +4,7 @@
 //! Called by: the lock, for every operation.
 
 use std::fmt;
+use std::time::Duration;
 
 use leasehold_proto::backoff::Backoff;
 use leasehold_proto::recipe::LockRecipe;
@@ -26,6 +27,12 @@ pub trait Sealed {
     /// Its rules.
     #[doc(hidden)]
     fn recipe(&self) -> &'static dyn LockRecipe;
+
+    /// For how long a server must have been up for its word to count.
+    #[doc(hidden)]
+    fn uptime(&self) -> Duration {
+        Duration::ZERO
+    }
 
     /// Its pauses, when nothing wakes its waiters.
     #[doc(hidden)]

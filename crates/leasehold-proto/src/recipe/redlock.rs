@@ -1,0 +1,75 @@
+//! One node's part of Redlock: a plain lock (protocol, section 5) whose server's word counts only when it has been up for
+//! long enough.
+//!
+//! Invariant: a server that may have forgotten a hold grants nothing until that hold has ended.
+//! Called by: the engine, as a `Recipe`.
+
+use std::time::Duration;
+
+use super::reentrant::Reentrant;
+use super::{Answer, Ask, LockRecipe, Recipe, Renewal};
+use crate::call::{Call, Reply};
+use crate::engine::Subject;
+use crate::name::{Channel, Name};
+use crate::outcome::Verb;
+use crate::owner::WireOwner;
+use crate::script::Script;
+
+static ACQUIRE: Script = Script::new(Verb::Acquire, include_str!("../../scripts/redlock/acquire.lua"));
+
+/// The scripts of this recipe that are its own.
+pub static SCRIPTS: [&Script; 1] = [&ACQUIRE];
+
+/// The rules of one node.
+#[derive(Clone, Copy, Debug)]
+pub struct Redlock;
+
+impl Recipe for Redlock {
+    fn kind(&self) -> &'static str {
+        "redlock"
+    }
+
+    fn channels(&self, subject: &Subject, owner: WireOwner) -> Vec<Channel> {
+        Reentrant.channels(subject, owner)
+    }
+
+    fn acquire(&self, ask: &Ask<'_>) -> Call {
+        Call::of(&ACQUIRE)
+            .key("lock", ask.name)
+            .arg("lease_ms", ask.lease.as_millis())
+            .arg("owner", ask.owner)
+            .arg("uptime_ms", ask.uptime.as_millis())
+    }
+
+    fn read_acquire(&self, reply: &Reply) -> Option<Answer> {
+        let Reply::Array(items) = reply else { return Reentrant.read_acquire(reply) };
+        let [Reply::Int(young_for)] = items.as_slice() else { return None };
+        Some(Answer::Young { remaining: Duration::from_millis((*young_for).try_into().ok()?) })
+    }
+
+    fn renew(&self, ask: &Ask<'_>) -> Call {
+        Reentrant.renew(ask)
+    }
+
+    fn read_renew(&self, reply: &Reply) -> Option<Renewal> {
+        Reentrant.read_renew(reply)
+    }
+
+    fn release(&self, ask: &Ask<'_>) -> Call {
+        Reentrant.release(ask)
+    }
+
+    fn read_release(&self, reply: &Reply) -> Option<bool> {
+        Reentrant.read_release(reply)
+    }
+}
+
+impl LockRecipe for Redlock {
+    fn force_release(&self, name: &Name) -> Call {
+        Reentrant.force_release(name)
+    }
+
+    fn inspect(&self, name: &Name, owner: Option<WireOwner>) -> Call {
+        Reentrant.inspect(name, owner)
+    }
+}

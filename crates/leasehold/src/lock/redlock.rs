@@ -1,0 +1,188 @@
+//! Redlock: one lock over several independent servers (antirez, "Distributed Locks with Redis").
+//!
+//! Invariant: a majority of the nodes must have granted, and be trusted still, for a hold to be trusted.
+//! Called by: users.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::{join_all, try_join_all};
+use leasehold_proto::recipe::{LockRecipe, redlock};
+
+use super::Lock;
+use super::kind::{Kind, Sealed};
+use super::quorum::QuorumLock;
+use crate::client::{Client, ClientBuilder};
+use crate::error::ConnectError;
+use crate::guard::Guard;
+use crate::name::IntoName;
+
+/// How long a node may take for one answer, unless another time is given.
+const NODE_TIMEOUT: Duration = Duration::from_millis(500);
+/// The longest lease in the fleet, unless another is given: the watchdog's.
+const LONGEST_LEASE: Duration = Duration::from_secs(30);
+
+/// Several servers that know nothing of each other, a majority of which makes a lock. Cheap to clone.
+///
+/// It goes on while a minority of them is down, and a server that loses its data takes no lock with it: a node counts
+/// only when it has been up for longer than the longest lease, so that it cannot have forgotten a hold that is still
+/// valid. A fleet that has just been started therefore grants nothing for that long. What it does not do: exclude a
+/// holder that was paused past its lease, as no lock can; a resource that must be safe from that needs a fencing token,
+/// of one server.
+///
+/// # Examples
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use leasehold::Redlock;
+///
+/// let nodes = ["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"];
+/// let redlock = Redlock::connect(nodes).await?;
+/// let guard = redlock.lock("order:42").lock().await?;
+/// assert!(guard.is_held());
+/// guard.release().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Redlock {
+    nodes: Arc<[Client]>,
+    uptime: Duration,
+}
+
+/// Settings of a [`Redlock`], before it connects.
+#[derive(Clone, Debug)]
+#[must_use = "a builder does nothing until it connects"]
+pub struct RedlockBuilder {
+    client: ClientBuilder,
+    uptime: Duration,
+}
+
+/// One node's part of a lock.
+#[derive(Clone, Copy, Debug)]
+pub struct Node(Duration);
+
+impl Sealed for Node {
+    fn recipe(&self) -> &'static dyn LockRecipe {
+        &redlock::Redlock
+    }
+
+    fn uptime(&self) -> Duration {
+        self.0
+    }
+}
+
+impl Kind for Node {
+    type Guard = Guard;
+}
+
+impl Redlock {
+    /// Connects to these servers: `redis://`, `unix://` or `memory://` each. A server that is down is no error; it is
+    /// connected to as soon as it is there.
+    ///
+    /// # Errors
+    /// [`ConnectError`] for a URL that cannot be used.
+    ///
+    /// # Panics
+    /// When there are no URLs.
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends the attempt; nothing is left behind.
+    pub async fn connect<'a>(urls: impl IntoIterator<Item = &'a str>) -> Result<Self, ConnectError> {
+        Self::builder().connect(urls).await
+    }
+
+    /// Settings other than the defaults.
+    pub fn builder() -> RedlockBuilder {
+        let client = Client::builder().timeout(NODE_TIMEOUT).lazy();
+        RedlockBuilder { client, uptime: LONGEST_LEASE }
+    }
+
+    /// The lock of this name.
+    ///
+    /// # Examples
+    /// See [`Redlock`].
+    #[must_use]
+    pub fn lock(&self, name: impl IntoName) -> QuorumLock {
+        let (name, kind) = (name.into_name(), Node(self.uptime));
+        let nodes = self.nodes.iter().map(|client| Lock::new(client.handle(), name.clone(), kind)).collect();
+        QuorumLock::new(nodes)
+    }
+
+    /// Closes all clients: [`Client::close`] of each, at the same time.
+    ///
+    /// # Cancel safety
+    /// The clients are closed from the first poll on.
+    pub async fn close(&self) {
+        join_all(self.nodes.iter().map(Client::close)).await;
+    }
+}
+
+impl Node {
+    /// The same for locks with this lease.
+    pub(super) fn with_lease(self, lease: Duration) -> Self {
+        if self.0.is_zero() { self } else { Self(self.0.max(lease)) }
+    }
+}
+
+impl RedlockBuilder {
+    /// How long a node may take for one answer, connecting included (default 500 ms): what a node that is down or stuck
+    /// can cost an acquire.
+    pub const fn node_timeout(mut self, timeout: Duration) -> Self {
+        self.client = self.client.timeout(timeout);
+        self
+    }
+
+    /// How long a waiter sleeps at most before it asks again (default 1 s).
+    pub const fn poll_interval(mut self, interval: Duration) -> Self {
+        self.client = self.client.poll_interval(interval);
+        self
+    }
+
+    /// The longest lease that anybody in the fleet uses (default 30 s): a server that has been up for less does not
+    /// count. Everybody must be given the same.
+    pub const fn longest_lease(mut self, lease: Duration) -> Self {
+        self.uptime = lease;
+        self
+    }
+
+    /// The servers lose nothing when they restart, since each writes every change to disk before it answers
+    /// (`appendfsync always`): they count at once.
+    pub const fn nodes_persist_every_write(mut self) -> Self {
+        self.uptime = Duration::ZERO;
+        self
+    }
+
+    /// Connects with these settings.
+    ///
+    /// # Errors
+    /// As [`Redlock::connect`].
+    ///
+    /// # Panics
+    /// As [`Redlock::connect`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends the attempt; nothing is left behind.
+    pub async fn connect<'a>(self, urls: impl IntoIterator<Item = &'a str>) -> Result<Redlock, ConnectError> {
+        let clients = try_join_all(urls.into_iter().map(|url| self.client.clone().connect(url))).await?;
+        Ok(self.over(clients))
+    }
+
+    /// Over clients that were made otherwise; their own settings hold, a short timeout among them.
+    ///
+    /// # Panics
+    /// When there are none.
+    #[must_use]
+    #[track_caller]
+    pub fn over(&self, clients: impl IntoIterator<Item = Client>) -> Redlock {
+        let nodes: Arc<[Client]> = clients.into_iter().collect();
+        assert!(!nodes.is_empty(), "a majority needs nodes");
+        Redlock { nodes, uptime: self.uptime }
+    }
+}
+
+impl fmt::Debug for Redlock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.nodes.iter()).finish()
+    }
+}

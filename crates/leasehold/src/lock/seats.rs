@@ -1,0 +1,261 @@
+//! A hold of a majority of nodes, as a value.
+//!
+//! Invariant: a hold that was without a majority for an instant is lost for good, also when a node joins it later.
+//! Called by: the quorum lock, which makes guards; users.
+//!
+//! # How it works
+//! Each node has a *seat*: its part of the hold, which that node's own client renews. A *keeper* for each seat runs on
+//! that client's thread. It waits until the part is lost, and takes it again where the hold is watched: a node that was
+//! restarted joins again as soon as it counts.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use futures_util::future::{AbortHandle, FutureExt, abortable, join_all};
+use leasehold_proto::engine::LostReason;
+
+use super::Lock;
+use super::quorum::{Asked, Asking, QuorumLock};
+use super::redlock::Node;
+use crate::error::{AcquireError, EnsureError, ReleaseError};
+use crate::guard::{Guard, Released};
+
+/// A hold of a majority of the nodes, released when dropped.
+///
+/// # Losing the lease
+/// It may be trusted for as long as a majority of the nodes may: a minority may fail, restart or lose its data. As with
+/// every lock, a holder that is paused past that cannot be kept from writing.
+#[must_use = "dropping a guard releases the lock at once"]
+pub struct QuorumGuard {
+    seats: Arc<Seats>,
+    keepers: Vec<AbortHandle>,
+}
+
+struct Seats {
+    quorum: usize,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    guards: Vec<Option<Guard>>,
+    /// The guard has gone; whoever comes with a part of it drops that.
+    ended: bool,
+    lost: Option<LostReason>,
+    wakers: Vec<Waker>,
+}
+
+impl State {
+    /// How many parts can be trusted for how long: of a majority of `quorum`, the least.
+    fn remaining(&self, quorum: usize) -> Duration {
+        if self.lost.is_some() {
+            return Duration::ZERO;
+        }
+        let mut all: Vec<_> = self.guards.iter().flatten().map(Guard::remaining).collect();
+        all.sort_unstable_by(|one, other| other.cmp(one));
+        all.get(quorum - 1).copied().unwrap_or_default()
+    }
+}
+
+impl Seats {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn remaining(&self) -> Duration {
+        self.lock().remaining(self.quorum)
+    }
+
+    /// A node has its part again, or late.
+    fn take(&self, node: usize, guard: Guard) {
+        let mut state = self.lock();
+        if state.ended {
+            return;
+        }
+        // It joins a majority, it does not make one: without it somebody else may have had the lock meanwhile.
+        if state.remaining(self.quorum).is_zero() {
+            state.lost.get_or_insert(LostReason::Unreachable);
+        }
+        state.guards[node] = Some(guard);
+        self.wake(state);
+    }
+
+    /// A node's part is gone.
+    fn give_up(&self, node: usize, reason: LostReason) {
+        let mut state = self.lock();
+        if state.ended {
+            return;
+        }
+        let gone = state.guards[node].take();
+        if state.remaining(self.quorum).is_zero() {
+            state.lost.get_or_insert(reason);
+        }
+        self.wake(state);
+        drop(gone);
+    }
+
+    fn wake(&self, mut state: MutexGuard<'_, State>) {
+        let wakers = std::mem::take(&mut state.wakers);
+        drop(state);
+        wakers.into_iter().for_each(Waker::wake);
+    }
+}
+
+/// Sees to one node's part, until the guard goes or nothing more can be done.
+async fn keep(seats: Arc<Seats>, node: usize, lock: Lock<Node>, watched: bool, asking: Option<Asking>) {
+    let mut asked: Option<Asked> = None;
+    if let Some(asking) = asking {
+        asked = Some(asking.await.1);
+    }
+    loop {
+        match asked.take() {
+            Some(Ok(Some(guard))) => seats.take(node, guard),
+            Some(Err(error)) if !may_pass(&error) => return,
+            Some(Ok(None) | Err(_)) | None => {}
+        }
+        let watch = seats.lock().guards.get(node).and_then(Option::as_ref).map(Guard::watch);
+        if let Some(watch) = watch {
+            let reason = watch.await;
+            seats.give_up(node, reason);
+        }
+        if !watched || seats.lock().lost.is_some() {
+            return;
+        }
+        asked = Some(lock.lock().await.map(Some));
+    }
+}
+
+/// Whether a node that answers so may be asked again.
+fn may_pass(error: &AcquireError) -> bool {
+    match error {
+        AcquireError::Store(source) | AcquireError::Unknown { source, .. } => source.kind.is_transient(),
+        AcquireError::LeaseTooShort { .. } | AcquireError::Unclaimed => true,
+        _ => false,
+    }
+}
+
+impl QuorumGuard {
+    /// Of these votes; the questions still on their way are seen to.
+    pub(super) fn new(lock: &QuorumLock, votes: Vec<Option<Guard>>, asking: Vec<Asking>) -> Self {
+        let nodes = votes.len();
+        let state = Mutex::new(State { guards: votes, ..State::default() });
+        let seats = Arc::new(Seats { quorum: lock.quorum(), state });
+        let mut late: BTreeMap<usize, Asking> =
+            asking.into_iter().map(|asking| (asking.node, asking)).collect();
+        let mut keepers = Vec::with_capacity(nodes);
+        for node in 0..nodes {
+            let node_lock = lock.node(node).clone();
+            let handle = Arc::clone(node_lock.handle());
+            let keeper = keep(Arc::clone(&seats), node, node_lock, lock.is_watched(), late.remove(&node));
+            let (keeper, abort) = abortable(keeper);
+            // In a forked process the hold is the parent's.
+            let _ = handle.keep(keeper.map(|_| ()).boxed());
+            keepers.push(abort);
+        }
+        Self { seats, keepers }
+    }
+
+    /// Whether a majority may be trusted now, by the clock.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        !self.remaining().is_zero()
+    }
+
+    /// For how long a majority may be trusted unless it is renewed; zero when it is lost.
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        self.seats.remaining()
+    }
+
+    /// On how many nodes it is held now.
+    #[must_use]
+    pub fn votes(&self) -> usize {
+        self.seats.lock().guards.iter().flatten().filter(|guard| guard.is_held()).count()
+    }
+
+    /// Completes when there is no majority any more, and says why the last node that it had was lost.
+    ///
+    /// # Cancel safety
+    /// Cancel safe, as [`Guard::lost`].
+    pub async fn lost(&self) -> LostReason {
+        poll_fn(|cx| {
+            let mut state = self.seats.lock();
+            match state.lost {
+                Some(reason) => Poll::Ready(reason),
+                None => {
+                    state.wakers.retain(|waker| !waker.will_wake(cx.waker()));
+                    state.wakers.push(cx.waker().clone());
+                    Poll::Pending
+                }
+            }
+        })
+        .await
+    }
+
+    /// Makes sure that a majority may be trusted for at least this long.
+    ///
+    /// # Errors
+    /// [`EnsureError`] of a node, when so many cannot that no majority is left.
+    ///
+    /// # Cancel safety
+    /// As [`Guard::ensure`].
+    pub async fn ensure(&self, least: Duration) -> Result<(), EnsureError> {
+        let ensuring: Vec<_> =
+            self.seats.lock().guards.iter().flatten().map(|guard| guard.ensuring(least)).collect();
+        let failed = join_all(ensuring).await.into_iter().find_map(Result::err);
+        match failed {
+            Some(error) if self.remaining() < least => Err(error),
+            None if self.remaining() < least => Err(EnsureError::Lost { reason: LostReason::Unreachable }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Releases on every node, and reports how it went.
+    ///
+    /// # Errors
+    /// [`ReleaseError`] when a majority has not confirmed it; it goes on being tried on every node.
+    ///
+    /// # Cancel safety
+    /// Dropping the future does not cancel the releases, it only gives up the report.
+    pub async fn release(self) -> Result<Released, ReleaseError> {
+        let (held, guards) = (self.is_held(), self.end());
+        let quorum = self.seats.quorum;
+        let reports = join_all(guards.into_iter().map(Guard::release)).await;
+        let confirmed = reports.iter().filter(|report| report.is_ok()).count();
+        let error = reports.into_iter().find_map(Result::err);
+        match error {
+            Some(error) if confirmed < quorum => Err(error),
+            _ if held => Ok(Released::Released),
+            _ => Ok(Released::NotHeld),
+        }
+    }
+
+    /// Gives the guard up without a release: [`Guard::keep`] on every node.
+    pub fn keep(self) {
+        self.end().into_iter().for_each(Guard::keep);
+    }
+
+    /// Ends the keepers, and takes what is held.
+    fn end(&self) -> Vec<Guard> {
+        self.keepers.iter().for_each(AbortHandle::abort);
+        let mut state = self.seats.lock();
+        state.ended = true;
+        std::mem::take(&mut state.guards).into_iter().flatten().collect()
+    }
+}
+
+impl Drop for QuorumGuard {
+    fn drop(&mut self) {
+        drop(self.end());
+    }
+}
+
+impl fmt::Debug for QuorumGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("QuorumGuard").field("votes", &self.votes()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,239 @@
+//! Redlock: a majority of independent servers, some of which are slow, down, restarted or empty.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
+#![allow(clippy::disallowed_methods, reason = "test code: tasks and real time")]
+#![allow(unused_crate_dependencies, reason = "the crate's other tests use them")]
+
+use std::time::{Duration, Instant};
+
+use leasehold::{AcquireError, LostReason, Redlock, Released};
+use leasehold_testkit::servers::RedisServer;
+
+mod support;
+use support::{eventually, is_free, ms, soon};
+
+/// Three or more servers, each with nothing to do with the others.
+fn servers(many: usize) -> Vec<RedisServer> {
+    (0..many).map(|_| RedisServer::start()).collect()
+}
+
+/// A client of all of them, which takes their word at once.
+async fn redlock(servers: &[RedisServer]) -> Redlock {
+    let urls: Vec<String> = servers.iter().map(RedisServer::url).collect();
+    let builder = Redlock::builder().node_timeout(ms(300)).nodes_persist_every_write();
+    builder.connect(urls.iter().map(String::as_str)).await.unwrap()
+}
+
+fn free_on(servers: &[RedisServer]) -> usize {
+    servers.iter().filter(|server| is_free(*server, "job")).count()
+}
+
+#[tokio::test]
+async fn all_nodes_are_asked_and_all_are_given_back() {
+    let servers = servers(3);
+    let redlock = redlock(&servers).await;
+    let guard = redlock.lock("job").lock().await.unwrap();
+    assert!(guard.is_held() && guard.remaining() > ms(20_000));
+    eventually("every node to hold it", || free_on(&servers) == 0).await;
+    assert_eq!(guard.release().await.unwrap(), Released::Released);
+    eventually("every node to be free", || free_on(&servers) == 3).await;
+}
+
+#[tokio::test]
+async fn two_clients_exclude_each_other() {
+    let servers = servers(3);
+    let (one, other) = (redlock(&servers).await, redlock(&servers).await);
+    let guard = one.lock("job").lock().await.unwrap();
+    assert!(other.lock("job").try_lock().await.unwrap().is_none());
+    let started = Instant::now();
+    assert!(other.lock("job").try_lock_for(ms(300)).await.unwrap().is_none());
+    assert!(started.elapsed() >= ms(300) && started.elapsed() < ms(2_000));
+    guard.release().await.unwrap();
+    soon("its turn", other.lock("job").lock()).await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_crowd_takes_turns() {
+    let servers = servers(3);
+    let clients = [redlock(&servers).await, redlock(&servers).await, redlock(&servers).await];
+    let count = std::sync::Arc::new(std::sync::atomic::AtomicU32::new(0));
+    let tasks: Vec<_> = (0..6)
+        .map(|task| {
+            let (lock, count) = (clients[task % 3].lock("job"), std::sync::Arc::clone(&count));
+            tokio::spawn(async move {
+                for _ in 0..5 {
+                    let guard = lock.lock().await.unwrap();
+                    let seen = count.load(std::sync::atomic::Ordering::SeqCst);
+                    tokio::task::yield_now().await;
+                    assert!(guard.is_held());
+                    count.store(seen + 1, std::sync::atomic::Ordering::SeqCst);
+                    guard.release().await.unwrap();
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        tokio::time::timeout(Duration::from_secs(60), task).await.expect("nobody starves").unwrap();
+    }
+    assert_eq!(count.load(std::sync::atomic::Ordering::SeqCst), 30);
+}
+
+#[tokio::test]
+async fn a_minority_may_be_down_from_the_beginning() {
+    let mut servers = servers(5);
+    servers[0].kill();
+    servers[3].kill();
+    let redlock = redlock(&servers).await;
+    let guard = soon("the lock", redlock.lock("job").lock()).await.unwrap();
+    assert_eq!(guard.votes(), 3);
+    guard.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_majority_that_is_down_is_an_error_that_lists_the_nodes() {
+    let mut servers = servers(3);
+    servers[1].kill();
+    servers[2].kill();
+    let redlock = redlock(&servers).await;
+    let error = redlock.lock("job").try_lock().await.unwrap_err();
+    assert_eq!(error.nodes.len(), 3);
+    assert!(error.nodes[0].granted);
+    for node in &error.nodes[1..] {
+        assert!(
+            matches!(node.error, Some(AcquireError::Store(_) | AcquireError::Unknown { .. })),
+            "{node:?}"
+        );
+    }
+    let said = error.to_string();
+    assert!(servers.iter().all(|server| said.contains(&server.url())), "{said}");
+    eventually("what was granted to be given back", || is_free(&servers[0], "job")).await;
+    let waited = soon("the end", redlock.lock("job").lock()).await;
+    assert_eq!(waited.unwrap_err().nodes.len(), 3);
+}
+
+#[tokio::test]
+async fn a_node_that_stands_still_costs_at_most_its_timeout() {
+    let servers = servers(3);
+    let redlock = redlock(&servers).await;
+    redlock.lock("job").lock().await.unwrap().release().await.unwrap();
+    servers[1].freeze();
+    let started = Instant::now();
+    let guard = redlock.lock("job").lock().await.unwrap();
+    assert!(started.elapsed() < ms(250), "a majority is enough: {:?}", started.elapsed());
+    guard.release().await.ok();
+    servers[2].freeze();
+    let started = Instant::now();
+    redlock.lock("job").try_lock().await.unwrap_err();
+    assert!(started.elapsed() < ms(1_500), "{:?}", started.elapsed());
+    servers[1].thaw();
+    servers[2].thaw();
+    eventually("stragglers to be given back", || free_on(&servers) == 3).await;
+}
+
+#[tokio::test]
+async fn a_hold_outlives_a_node() {
+    let mut servers = servers(3);
+    let redlock = redlock(&servers).await;
+    let guard = redlock.lock("job").watchdog(ms(900)).lock().await.unwrap();
+    eventually("every node to hold it", || free_on(&servers) == 0).await;
+    servers[0].kill();
+    eventually("that node's part to be lost", || guard.votes() == 2).await;
+    assert!(guard.is_held());
+    guard.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_hold_is_lost_with_its_majority() {
+    let mut servers = servers(3);
+    let redlock = redlock(&servers).await;
+    let guard = redlock.lock("job").watchdog(ms(900)).lock().await.unwrap();
+    eventually("every node to hold it", || free_on(&servers) == 0).await;
+    servers[0].kill();
+    servers[1].kill();
+    assert_eq!(soon("the loss", guard.lost()).await, LostReason::Unreachable);
+    assert!(!guard.is_held());
+    assert_eq!(guard.remaining(), Duration::ZERO);
+}
+
+#[tokio::test]
+async fn a_node_that_was_restarted_empty_joins_again_when_it_counts() {
+    let mut servers = servers(3);
+    let urls: Vec<String> = servers.iter().map(RedisServer::url).collect();
+    let builder = Redlock::builder().node_timeout(ms(300)).poll_interval(ms(100)).longest_lease(ms(900));
+    let redlock = builder.connect(urls.iter().map(String::as_str)).await.unwrap();
+    let lock = redlock.lock("job").watchdog(ms(900));
+    // Servers that were just started do not count yet.
+    let young = lock.try_lock().await.unwrap_err();
+    assert!(young.nodes.iter().all(|node| matches!(node.error, Some(AcquireError::Young { .. }))), "{young}");
+    let guard = soon("them to be old enough", lock.lock()).await.unwrap();
+    eventually("every node to hold it", || guard.votes() == 3).await;
+
+    servers[2].restart();
+    let restarted = Instant::now();
+    eventually("its part to be lost", || guard.votes() == 2).await;
+    eventually("it to join again", || guard.votes() == 3).await;
+    assert!(restarted.elapsed() > ms(900), "not before it counts: {:?}", restarted.elapsed());
+    assert!(guard.is_held());
+    guard.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_empty_restart_does_not_let_a_second_holder_in() {
+    let mut servers = servers(3);
+    let urls: Vec<String> = servers.iter().map(RedisServer::url).collect();
+    let builder = Redlock::builder().node_timeout(ms(300)).longest_lease(ms(1_500));
+    let connect = async || builder.clone().connect(urls.iter().map(String::as_str)).await.unwrap();
+    let (one, other) = (connect().await, connect().await);
+    // Held on the first two only; the third is down meanwhile.
+    servers[2].kill();
+    let guard = soon("two nodes", one.lock("job").lease(ms(1_500)).lock()).await.unwrap();
+    servers[2].restart();
+    servers[1].restart();
+    let outcome = other.lock("job").lease(ms(1_500)).try_lock().await;
+    assert!(!matches!(outcome, Ok(Some(_))), "{outcome:?}");
+    drop(guard);
+}
+
+#[tokio::test]
+async fn a_dropped_acquire_leaves_nothing() {
+    let servers = servers(3);
+    let (one, other) = (redlock(&servers).await, redlock(&servers).await);
+    let guard = one.lock("job").lock().await.unwrap();
+    let lock = other.lock("job");
+    let waiting = tokio::spawn(async move { lock.lock().await });
+    tokio::task::yield_now().await;
+    waiting.abort();
+    guard.release().await.unwrap();
+    other.close().await;
+    eventually("every node to be free", || free_on(&servers) == 3).await;
+}
+
+#[tokio::test]
+async fn a_fixed_lease_ends_by_itself() {
+    let servers = servers(3);
+    let redlock = redlock(&servers).await;
+    let guard = redlock.lock("job").lease(ms(400)).lock().await.unwrap();
+    assert_eq!(soon("the end", guard.lost()).await, LostReason::Expired);
+    assert_eq!(guard.release().await.unwrap(), Released::NotHeld);
+}
+
+#[tokio::test]
+async fn a_hold_can_be_ensured() {
+    let servers = servers(3);
+    let redlock = redlock(&servers).await;
+    let guard = redlock.lock("job").lease(ms(5_000)).lock().await.unwrap();
+    guard.ensure(ms(4_500)).await.unwrap();
+    assert!(guard.remaining() >= ms(4_000));
+    guard.ensure(ms(60_000)).await.unwrap_err();
+    guard.keep();
+    assert!(free_on(&servers) <= 1, "it stays for its lease");
+}
+
+#[tokio::test]
+async fn servers_in_the_process_are_nodes_too() {
+    let urls = ["memory://node-1", "memory://node-2", "memory://node-3"];
+    let redlock = Redlock::builder().nodes_persist_every_write().connect(urls).await.unwrap();
+    let guard = redlock.lock("job").try_lock().await.unwrap().expect("it is free");
+    assert!(redlock.lock("job").try_lock().await.unwrap().is_none());
+    guard.release().await.unwrap();
+}

@@ -314,3 +314,10 @@ impl MultiGuard {
         self.guards.into_iter().for_each(Guard::keep);
     }
 }
+
+/// The guards of its locks; of those that were taken in one step there is one for all.
+impl AsRef<[Guard]> for MultiGuard {
+    fn as_ref(&self) -> &[Guard] {
+        &self.guards
+    }
+}

@@ -30,6 +30,12 @@ impl Call {
         }
     }
 
+    /// A call with its inputs in the script's order, for scripts whose header declares none.
+    #[must_use]
+    pub const fn with(script: &'static Script, keys: Vec<Arc<str>>, args: Vec<Vec<u8>>) -> Self {
+        Self { script, keys, args }
+    }
+
     /// Gives the key of this name.
     ///
     /// # Panics

@@ -5,6 +5,7 @@
 
 pub mod expirable;
 pub mod fair;
+pub mod fence;
 pub mod fenced;
 pub mod latch;
 pub mod multi;
@@ -32,6 +33,7 @@ pub fn scripts() -> impl Iterator<Item = &'static Script> {
     let all = [
         &expirable::SCRIPTS[..],
         &fair::SCRIPTS,
+        &fence::SCRIPTS,
         &fenced::SCRIPTS,
         &multi::SCRIPTS,
         &latch::SCRIPTS,

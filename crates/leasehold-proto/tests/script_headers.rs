@@ -45,7 +45,7 @@ impl Script {
 
     /// Whether it is functions for other scripts of its folder, put before each of them, and no script by itself.
     fn is_library(&self) -> bool {
-        const LIBRARIES: [&str; 3] = ["ids.lua", "marker.lua", "queue.lua"];
+        const LIBRARIES: [&str; 4] = ["check.lua", "ids.lua", "marker.lua", "queue.lua"];
         self.path.file_name().is_some_and(|name| LIBRARIES.iter().any(|library| name == *library))
     }
 
@@ -240,7 +240,7 @@ fn a_script_first_looks_at_its_key_by_a_command_of_the_keys_type() {
         let kinds = script.inputs("KEYS");
         let looks: &[&str] = match kinds[0].2.as_str() {
             "hash" => &["hexists", "hget", "hlen"],
-            "string" => &["get"],
+            "string" => &["get", "strlen"],
             "zset" => &["zscore", "zcard"],
             other => panic!("{}: no look is known for {other}", script.at()),
         };

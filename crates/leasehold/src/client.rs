@@ -13,6 +13,7 @@ use leasehold_store::{Runtime, ShardedPubsub, Store};
 
 use crate::connect::{How, connect, start};
 use crate::error::ConnectError;
+use crate::fenced::FencedWrites;
 use crate::latch::CountDownLatch;
 use crate::lock::{Fair, Fenced, Lock, Read, Reentrant, RwLock, Spin, Write};
 use crate::name::IntoName;
@@ -151,6 +152,15 @@ impl Client {
     #[must_use]
     pub fn fenced_lock(&self, name: impl IntoName) -> Lock<Fenced> {
         Lock::new(&self.handle, name.into_name(), Fenced::default())
+    }
+
+    /// Writes on behalf of the holder of this fencing token, which may have come from another process.
+    ///
+    /// # Examples
+    /// See [`FencedWrites`].
+    #[must_use]
+    pub fn fenced(&self, token: u64) -> FencedWrites {
+        FencedWrites::new(&self.handle, token)
     }
 
     /// The spin lock of this name: nobody is woken by messages, waiters ask again after pauses that grow.

@@ -264,6 +264,21 @@ pub enum OperationError {
     Forked,
 }
 
+/// Why a write with a fencing token was not done.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FencedWriteError {
+    /// A newer token has written before: the lock is somebody else's by now. Nothing was written.
+    #[error("not written: the newer token {newest} has written before")]
+    Stale {
+        /// That token.
+        newest: u64,
+    },
+    /// As of every operation.
+    #[error(transparent)]
+    Operation(#[from] OperationError),
+}
+
 /// Why a wait for a latch ended before the latch was open.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -337,6 +352,9 @@ pub enum Error {
     /// Of changing a semaphore or latch.
     #[error(transparent)]
     Operation(#[from] OperationError),
+    /// Of writing with a fencing token.
+    #[error(transparent)]
+    FencedWrite(#[from] FencedWriteError),
     /// Of waiting for a latch.
     #[error(transparent)]
     Wait(#[from] WaitError),

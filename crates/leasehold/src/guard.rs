@@ -217,6 +217,10 @@ impl Guard {
         Ok(held.filter(|_| Arc::ptr_eq(&self.handle, client)))
     }
 
+    pub(crate) const fn handle(&self) -> &Arc<Handle> {
+        &self.handle
+    }
+
     /// The fencing token, of the kinds that have them.
     pub(crate) const fn token(&self) -> Option<u64> {
         self.grant.token

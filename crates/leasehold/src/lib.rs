@@ -57,6 +57,7 @@ pub mod testing;
 mod client;
 mod connect;
 mod driver;
+mod fenced;
 mod guard;
 #[cfg(all(test, shuttle))]
 mod interleavings;
@@ -72,9 +73,10 @@ mod ticket;
 
 pub use client::{Client, ClientBuilder};
 pub use error::{
-    AcquireError, ConnectError, EnsureError, Error, InspectError, OperationError, ReleaseError, RunError,
-    WaitError,
+    AcquireError, ConnectError, EnsureError, Error, FencedWriteError, InspectError, OperationError,
+    ReleaseError, RunError, WaitError,
 };
+pub use fenced::{FencedScript, FencedWrites};
 pub use guard::{Guard, Released};
 pub use latch::CountDownLatch;
 pub use leasehold_proto::engine::{CloseReport, LostReason};
@@ -82,7 +84,7 @@ pub use leasehold_proto::recipe::Remaining;
 pub use leasehold_proto::recipe::fenced::Tokens;
 pub use leasehold_proto::{
     Applied, LEASE_MAX, LEASE_MIN, LeaseError, NAME_BYTES_MAX, Name, NameError, Owner, PermitId,
-    PermitIdError, StoreError, StoreErrorKind, Verb, WireOwner,
+    PermitIdError, Reply, StoreError, StoreErrorKind, Verb, WireOwner,
 };
 pub use leasehold_store::ShardedPubsub;
 pub use lock::{

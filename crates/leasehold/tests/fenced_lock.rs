@@ -4,7 +4,7 @@
 #![allow(clippy::disallowed_methods, reason = "test code: tasks and real time")]
 #![allow(unused_crate_dependencies, reason = "the crate's other tests use them")]
 
-use leasehold::{AcquireError, Tokens};
+use leasehold::{AcquireError, FencedScript, FencedWriteError, OperationError, Reply, Tokens};
 
 mod support;
 use support::{Place, connect, connect_with, is_free, ms, on_both, pttl, soon, tell, time_passes};
@@ -145,4 +145,55 @@ async fn a_body_has_the_token(server: Place) {
     let client = connect_with(leasehold::Client::builder(), &server.url()).await;
     let token = client.fenced_lock("job").run(async |guard| guard.token()).await.unwrap();
     assert_eq!(token, 1);
+}
+
+#[tokio::test]
+async fn a_newer_token_shuts_out_the_older_one_for_every_way_to_write() {
+    for server in [Place::redis(), Place::embedded()] {
+        let client = connect(&server).await;
+        let (old, new) = (client.fenced(7), client.fenced(8));
+        old.set("stock", "1").await.unwrap();
+        old.hset("order", "state", "paid").await.unwrap();
+        old.set("stock", "2").await.unwrap();
+        new.set("stock", "3").await.unwrap();
+        let stale = FencedWriteError::Stale { newest: 8 };
+        assert_eq!(old.set("stock", "4").await.unwrap_err(), stale);
+        new.hset("order", "state", [0, 255]).await.unwrap();
+        assert_eq!(old.hset("order", "other", "x").await.unwrap_err(), stale, "of the whole hash");
+        assert_eq!(server.cli(&["GET", "stock"]), "3");
+        assert_eq!(server.cli(&["HLEN", "order"]), "1");
+        assert_eq!(server.cli(&["GET", "leasehold_fence:{stock}"]), "8");
+
+        let script = FencedScript::new("return {KEYS[1], #KEYS, ARGV[1], #ARGV}");
+        let reply = new.run(&script, ["stock"], ["x"]).await.unwrap();
+        let text = |text: &str| Reply::Text(text.into());
+        assert_eq!(reply, Reply::Array(vec![text("stock"), Reply::Int(1), text("x"), Reply::Int(1)]));
+        assert_eq!(old.run(&script, ["stock"], ["x"]).await.unwrap_err(), stale);
+    }
+}
+
+#[tokio::test]
+async fn a_fenced_write_leaves_a_key_of_another_type_as_it_is() {
+    for server in [Place::redis(), Place::embedded()] {
+        let client = connect(&server).await;
+        tell(&server, &["RPUSH", "list", "precious"]);
+        for refused in
+            [client.fenced(1).set("list", "x").await, client.fenced(1).hset("list", "f", "x").await]
+        {
+            assert!(matches!(refused, Err(FencedWriteError::Operation(OperationError::OtherKind(_)))));
+        }
+        assert_eq!(server.cli(&["LRANGE", "list", "0", "-1"]), "precious");
+    }
+}
+
+#[tokio::test]
+async fn a_paused_holder_cannot_write_after_the_next_one() {
+    let server = Place::redis();
+    let (one, other) = (connect(&server).await, connect(&server).await);
+    let late = one.fenced_lock("job").lease(ms(100)).lock().await.unwrap();
+    let next = soon("the next grant", other.fenced_lock("job").lock()).await.unwrap();
+    next.fenced().set("result", "newer").await.unwrap();
+    let refused = late.fenced().set("result", "older").await;
+    assert_eq!(refused, Err(FencedWriteError::Stale { newest: next.token() }));
+    assert_eq!(server.cli(&["GET", "result"]), "newer");
 }

@@ -1,0 +1,82 @@
+//! Writes that carry a fencing token: one step checks it and writes (protocol, section 7).
+//!
+//! Invariant: nothing is written by a token that is lower than one that has written to the same key before.
+//! Called by: the public fenced writes.
+
+use std::sync::Arc;
+
+use crate::call::{Call, Reply};
+use crate::name::Name;
+use crate::outcome::Verb;
+use crate::script::Script;
+
+const CHECK: &str = include_str!("../../scripts/fence/check.lua");
+
+static SET: Script = Script::new(
+    Verb::Adjust,
+    concat!(include_str!("../../scripts/fence/check.lua"), include_str!("../../scripts/fence/set.lua")),
+);
+static HSET: Script = Script::new(
+    Verb::Adjust,
+    concat!(include_str!("../../scripts/fence/check.lua"), include_str!("../../scripts/fence/hset.lua")),
+);
+
+/// The scripts of this recipe.
+pub static SCRIPTS: [&Script; 2] = [&SET, &HSET];
+
+/// What the check says when it refuses.
+const REFUSED: &[u8] = b"leasehold_fence";
+
+/// How a fenced write went.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Written {
+    /// It was done, and this is its reply.
+    Done(Reply),
+    /// A newer token has written before.
+    Stale {
+        /// That token.
+        newest: u64,
+    },
+}
+
+/// Sets a key.
+#[must_use]
+pub fn set(token: u64, key: &Name, value: &[u8]) -> Call {
+    checked(&SET, token, key, &[], vec![value.to_vec()])
+}
+
+/// Sets a field of a hash.
+#[must_use]
+pub fn hset(token: u64, key: &Name, field: &[u8], value: &[u8]) -> Call {
+    checked(&HSET, token, key, &[], vec![field.to_vec(), value.to_vec()])
+}
+
+/// A user's script with the check before it. Its text stays for the life of the process.
+#[must_use]
+pub fn hooked(source: &str) -> &'static Script {
+    let source = Box::leak(format!("{CHECK}{source}").into_boxed_str());
+    Box::leak(Box::new(Script::new(Verb::Adjust, source)))
+}
+
+/// Runs a script with the check before it, which is about its first key.
+#[must_use]
+pub fn checked(script: &'static Script, token: u64, key: &Name, others: &[Name], args: Vec<Vec<u8>>) -> Call {
+    let fence = Arc::from(key.prefixed("leasehold_fence").as_str());
+    let keys = std::iter::once(key).chain(others).map(Arc::from).chain([fence]).collect();
+    let args = args.into_iter().chain([token.to_string().into_bytes()]).collect();
+    Call::with(script, keys, args)
+}
+
+/// What a reply means.
+#[must_use]
+pub fn read(reply: &Reply) -> Option<Written> {
+    match reply {
+        Reply::Array(items) => match items.as_slice() {
+            [Reply::Text(word), Reply::Text(newest)] if word == REFUSED => {
+                Some(Written::Stale { newest: std::str::from_utf8(newest).ok()?.parse().ok()? })
+            }
+            _ => Some(Written::Done(reply.clone())),
+        },
+        _ => Some(Written::Done(reply.clone())),
+    }
+}

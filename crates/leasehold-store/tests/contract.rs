@@ -11,7 +11,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use leasehold_store::embedded::{Embedded, Frame};
 use leasehold_store::redis::{ConnectOptions, Redis};
 use leasehold_testkit::contract::read_write::{self, marks};
-use leasehold_testkit::contract::{Admin, reentrant, store};
+use leasehold_testkit::contract::{Admin, fair, locks, reentrant, store};
 use leasehold_testkit::servers::RedisServer;
 
 /// Whoever publishes beside the store does it as the store does: by sharded channels.
@@ -77,6 +77,14 @@ async fn a_node_of_a_cluster_does_all_of_it() {
         println!("{name}");
         reentrant::run(name, &redis, &admin).await;
     }
+    for name in fair::NAMES {
+        println!("{name}");
+        fair::run(name, &redis, &admin).await;
+    }
+    for name in locks::NAMES {
+        println!("{name}");
+        locks::run(name, &redis, &admin).await;
+    }
     for name in read_write::NAMES {
         println!("{name}");
         read_write::run(name, &redis, &admin).await;
@@ -98,6 +106,20 @@ async fn both_stores_do_what_a_store_does() {
 async fn both_stores_run_the_reentrant_lock() {
     for name in reentrant::NAMES {
         on_both(name, reentrant::run, reentrant::run).await;
+    }
+}
+
+#[tokio::test]
+async fn both_stores_run_the_fair_lock() {
+    for name in fair::NAMES {
+        on_both(name, fair::run, fair::run).await;
+    }
+}
+
+#[tokio::test]
+async fn both_stores_run_what_differs_in_the_other_locks() {
+    for name in locks::NAMES {
+        on_both(name, locks::run, locks::run).await;
     }
 }
 

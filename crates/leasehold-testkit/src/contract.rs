@@ -24,6 +24,9 @@ macro_rules! behaviours {
     };
 }
 
+mod asks;
+pub mod fair;
+pub mod locks;
 pub mod read_write;
 pub mod reentrant;
 pub mod store;

@@ -1,0 +1,99 @@
+//! How to ask a store by a recipe.
+//!
+//! Invariant: owners are numbers; nothing is asked of the server in another way than clients ask it.
+//! Called by: the behaviours of the locks.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_proto::engine::Subject;
+use leasehold_proto::recipe::{LockRecipe, Standing};
+use leasehold_proto::{Ask, ClientId, Lease, Name, Recipe, Reply, StoreError, WireOwner};
+use leasehold_store::Store;
+
+use super::{Admin, Bench};
+
+/// The lease of those whose lease does not matter, in milliseconds.
+pub(super) const LONG: u64 = 30_000;
+
+/// A lock's bench, and its recipe.
+pub(super) struct Asks<'a, S, A> {
+    pub(super) bench: &'a Bench<'a, S, A>,
+    pub(super) subject: Subject,
+}
+
+/// The wire owner of this number.
+pub(super) fn owner(number: u64) -> WireOwner {
+    WireOwner::new(ClientId::from_random([7; 16]), number)
+}
+
+impl<'a, S: Store, A: Admin> Asks<'a, S, A> {
+    pub(super) fn new(bench: &'a Bench<'a, S, A>, recipe: &'static dyn Recipe) -> Self {
+        Self { bench, subject: Subject::new(&name(bench, ":1"), recipe) }
+    }
+
+    /// Several names at once.
+    pub(super) fn many(bench: &'a Bench<'a, S, A>, recipe: &'static dyn Recipe) -> Self {
+        let others = Arc::from([name(bench, ":2"), name(bench, ":3")]);
+        Self { bench, subject: Subject { others, ..Subject::new(&name(bench, ":1"), recipe) } }
+    }
+
+    pub(super) fn key(&self) -> &str {
+        self.subject.name.as_str()
+    }
+
+    fn ask(&self, number: u64, lease_ms: u64) -> Ask<'_> {
+        let lease = Lease::new(Duration::from_millis(lease_ms)).expect("it is a lease");
+        Ask::new(&self.subject, owner(number), lease)
+    }
+
+    pub(super) async fn acquire(&self, number: u64, lease_ms: u64) -> Reply {
+        self.try_acquire(number, lease_ms).await.expect("the call succeeds")
+    }
+
+    pub(super) async fn try_acquire(&self, number: u64, lease_ms: u64) -> Result<Reply, StoreError> {
+        self.bench.run(self.subject.recipe.acquire(&self.ask(number, lease_ms))).await
+    }
+
+    /// Of somebody who does not wait.
+    pub(super) async fn once(&self, number: u64) -> Reply {
+        let standing = Standing { once: true, ..Standing::default() };
+        self.bench.ask(self.subject.recipe.acquire(&Ask { standing, ..self.ask(number, LONG) })).await
+    }
+
+    /// Of somebody who wants a server that has been up for so long.
+    pub(super) async fn acquire_of_old(&self, number: u64, uptime: Duration) -> Reply {
+        self.bench.ask(self.subject.recipe.acquire(&Ask { uptime, ..self.ask(number, LONG) })).await
+    }
+
+    pub(super) async fn renew(&self, number: u64, lease_ms: u64, count: u32) -> Reply {
+        self.bench.ask(self.subject.recipe.renew(&self.ask(number, lease_ms).count(count))).await
+    }
+
+    pub(super) async fn release(&self, number: u64, left: u32) -> Reply {
+        self.bench.ask(self.subject.recipe.release(&self.ask(number, LONG).count(left))).await
+    }
+
+    pub(super) async fn force(&self, recipe: &dyn LockRecipe) -> Reply {
+        self.bench.ask(recipe.force_release(&self.subject.name)).await
+    }
+
+    pub(super) fn pttl(&self, key: &str) -> i64 {
+        self.bench.tell(&["PTTL", key]).parse().expect("it is a number")
+    }
+
+    /// Who holds it, and how often.
+    pub(super) fn fields(&self, key: &str) -> String {
+        self.numbers(&self.bench.tell(&["HGETALL", key]))
+    }
+
+    /// What the server says, with owners as their numbers, in one line.
+    pub(super) fn numbers(&self, said: &str) -> String {
+        let client = format!("{}:", ClientId::from_random([7; 16]));
+        said.replace(&client, "").lines().collect::<Vec<_>>().join(" ")
+    }
+}
+
+fn name<S: Store, A: Admin>(bench: &Bench<'_, S, A>, rest: &str) -> Name {
+    Name::with_hash_tag(bench.lock.trim_matches(['{', '}']), rest).expect("a behaviour's name is a tag")
+}

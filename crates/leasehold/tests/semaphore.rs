@@ -1,0 +1,610 @@
+//! The semaphore: so many at a time, none lost and none invented, with and without a queue.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
+#![allow(clippy::disallowed_methods, reason = "test code: tasks and real time")]
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use leasehold::{AcquireError, Client, Guard, LostReason, Name, OperationError, Released, Semaphore};
+use leasehold_testkit::servers::RedisServer;
+use tokio::task::JoinHandle;
+
+mod support;
+use support::{
+    Monitor, Place, Subscriber, Told, connect, connect_through, connect_with, eventually, is_free, ms,
+    on_both, poll_times, pttl, scripts_run, server_and_proxy, soon, tell,
+};
+
+const NEVER: Duration = Duration::from_secs(3600);
+const CHANNEL: &str = "redisson_sc:{seats}";
+
+/// A client whose waiters ask again only when they are woken.
+async fn connect_without_polling(server: &impl Told) -> Client {
+    connect_with(Client::builder().poll_interval(NEVER), &server.url()).await
+}
+
+/// The semaphore `seats` with so many permits.
+async fn seats(client: &Client, permits: u32) -> Semaphore {
+    let seats = client.semaphore("seats");
+    assert!(seats.try_set_permits(permits).await.unwrap());
+    seats
+}
+
+/// How many permits are left, as the server says.
+fn left(server: &impl Told) -> i64 {
+    server.cli(&["GET", "seats"]).parse().unwrap()
+}
+
+/// How many connections listen for the semaphore's wake-ups.
+fn listeners(server: &impl Told) -> u64 {
+    server.cli(&["PUBSUB", "NUMSUB", CHANNEL]).lines().last().unwrap().parse().unwrap()
+}
+
+/// The keys that remember what acquisitions have taken.
+fn markers(server: &impl Told) -> Vec<String> {
+    let printed = server.cli(&["KEYS", "leasehold_permit:*"]);
+    printed.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
+}
+
+fn acquire_in_task(semaphore: &Semaphore, permits: u32) -> JoinHandle<Result<Guard, AcquireError>> {
+    let semaphore = semaphore.clone();
+    tokio::spawn(async move { semaphore.acquire_many(permits).await })
+}
+
+/// Waits until a waiter has asked, subscribed and asked again, so that from now on only a wake-up moves it.
+async fn sleeps(server: &impl Told, asked_before: u64) {
+    eventually("the waiter to fall asleep", || {
+        listeners(server) == 1 && scripts_run(server) >= asked_before + 2
+    })
+    .await;
+}
+
+on_both! {
+    async {
+        permits_are_taken_and_given_back,
+        a_dropped_guard_returns_its_permits,
+        nothing_can_be_taken_before_the_number_is_set,
+        the_number_is_set_once,
+        a_semaphore_with_a_lifetime_goes_with_it,
+        permits_are_added_and_taken_away,
+        a_waiter_for_two_is_served_when_two_are_there,
+        a_waiter_for_one_is_woken_by_a_release_in_redissons_way,
+        a_wait_that_ends_in_vain_took_as_long_as_it_was_told,
+        of_nothing_there_is_always_enough,
+        permits_are_returned_by_number,
+        what_is_left_is_drained,
+        a_kept_guard_hands_its_permits_over,
+        a_permit_is_lost_only_when_the_client_is_closed,
+        a_closed_client_returns_what_it_held,
+        the_last_handle_of_a_client_returns_what_is_left,
+        another_kind_of_object_is_refused_and_stays_as_it_is,
+        a_name_that_cannot_be_used_is_told_by_every_operation,
+        a_marker_stands_while_its_permits_are_taken_and_expires_by_itself,
+        as_many_permits_as_there_can_be,
+        waiters_in_a_queue_are_served_in_the_order_in_which_they_came_over_all_clients,
+        a_waiter_for_many_does_not_starve_in_a_queue,
+        one_who_asks_once_does_not_pass_the_queue,
+        one_who_gives_up_leaves_the_queue_to_the_next,
+        a_dead_waiter_in_the_queue_is_passed_by,
+        a_queue_is_gone_when_nobody_stands_in_it,
+    }
+}
+
+async fn permits_are_taken_and_given_back(server: Place) {
+    let client = connect(&server).await;
+    let seats = seats(&client, 3).await;
+    let two = seats.acquire_many(2).await.unwrap();
+    assert_eq!((left(&server), seats.available().await.unwrap()), (1, 1));
+    assert!(two.is_held());
+    assert_eq!(two.name(), "seats");
+    assert!(seats.try_acquire_many(2).await.unwrap().is_none());
+    let one = seats.try_acquire().await.unwrap().unwrap();
+    assert_eq!(left(&server), 0);
+    assert!(seats.try_acquire().await.unwrap().is_none());
+    assert_eq!(two.release().await, Ok(Released::Released));
+    assert_eq!(one.release().await, Ok(Released::Released));
+    assert_eq!(left(&server), 3);
+    assert_eq!(markers(&server), Vec::<String>::new(), "an ordinary release leaves nothing behind");
+}
+
+async fn a_dropped_guard_returns_its_permits(server: Place) {
+    let seats = seats(&connect(&server).await, 3).await;
+    drop(seats.acquire_many(3).await.unwrap());
+    eventually("the release", || left(&server) == 3).await;
+}
+
+async fn nothing_can_be_taken_before_the_number_is_set(server: Place) {
+    let client = connect_without_polling(&server).await;
+    let seats = client.semaphore("seats");
+    assert!(seats.try_acquire().await.unwrap().is_none());
+    assert_eq!(seats.available().await.unwrap(), 0);
+    let asked = scripts_run(&server);
+    let waiting = acquire_in_task(&seats, 1);
+    sleeps(&server, asked).await;
+    assert!(is_free(&server, "seats"));
+    seats.try_set_permits(1).await.unwrap();
+    soon("the permit", waiting).await.unwrap().unwrap().release().await.unwrap();
+}
+
+async fn the_number_is_set_once(server: Place) {
+    let seats = seats(&connect(&server).await, 10).await;
+    assert!(!seats.try_set_permits(15).await.unwrap());
+    assert_eq!(left(&server), 10);
+    assert_eq!(pttl(&server, "seats"), -1, "it is there for good");
+}
+
+async fn a_semaphore_with_a_lifetime_goes_with_it(server: Place) {
+    let seats = connect(&server).await.semaphore("seats");
+    assert!(seats.try_set_permits_for(10, Duration::from_secs(60)).await.unwrap());
+    assert!(!seats.try_set_permits_for(15, Duration::from_secs(60)).await.unwrap());
+    let permit = seats.acquire().await.unwrap();
+    assert!((50_000..=60_000).contains(&pttl(&server, "seats")), "taking keeps it");
+    permit.release().await.unwrap();
+    assert!((50_000..=60_000).contains(&pttl(&server, "seats")), "so does returning");
+    seats.add_permits(1).await.unwrap();
+    assert_eq!(pttl(&server, "seats"), -1, "adding does not, as in Redisson");
+}
+
+async fn permits_are_added_and_taken_away(server: Place) {
+    let client = connect(&server).await;
+    let seats = seats(&client, 10).await;
+    assert_eq!(seats.add_permits(5).await.unwrap(), 15);
+    let permits = seats.acquire_many(15).await.unwrap();
+    assert_eq!(seats.add_permits(-5).await.unwrap(), -5);
+    assert_eq!(seats.available().await.unwrap(), -5);
+    assert_eq!(seats.release(5).await.unwrap(), 0);
+    assert!(seats.try_acquire().await.unwrap().is_none());
+    permits.release().await.unwrap();
+    assert_eq!(left(&server), 15);
+    let unset = client.semaphore("others");
+    assert_eq!(unset.add_permits(-3).await.unwrap(), -3, "as in Redisson, also when there were none");
+}
+
+async fn a_waiter_for_two_is_served_when_two_are_there(server: Place) {
+    let client = connect_without_polling(&server).await;
+    let seats = seats(&client, 1).await;
+    let asked = scripts_run(&server);
+    let waiting = acquire_in_task(&seats, 2);
+    sleeps(&server, asked).await;
+    assert!(!waiting.is_finished());
+    assert_eq!(left(&server), 1, "nothing is taken in advance");
+    seats.add_permits(1).await.unwrap();
+    let two = soon("both of them", waiting).await.unwrap().unwrap();
+    assert_eq!(left(&server), 0);
+    two.release().await.unwrap();
+}
+
+async fn a_waiter_for_one_is_woken_by_a_release_in_redissons_way(server: Place) {
+    let seats = connect_without_polling(&server).await.semaphore("seats");
+    tell(&server, &["SET", "seats", "0"]);
+    let waiting = acquire_in_task(&seats, 1);
+    sleeps(&server, 0).await;
+    let release = "local v = redis.call('incrby', KEYS[1], 1) redis.call('publish', KEYS[2], v) return v";
+    assert_eq!(server.cli(&["EVAL", release, "2", "seats", CHANNEL]), "1");
+    let permit = soon("the wake-up", waiting).await.unwrap().unwrap();
+    let mut heard = Subscriber::start(&server, CHANNEL);
+    permit.release().await.unwrap();
+    assert_eq!(heard.message(), "1", "what Java waits for: the new total");
+}
+
+async fn a_wait_that_ends_in_vain_took_as_long_as_it_was_told(server: Place) {
+    let seats = seats(&connect(&server).await, 5).await;
+    let _permits = seats.acquire_many(4).await.unwrap();
+    let began = Instant::now();
+    assert!(seats.try_acquire_many_for(2, ms(300)).await.unwrap().is_none());
+    assert!(began.elapsed() >= ms(300));
+    assert!(seats.try_acquire_for(Duration::ZERO).await.unwrap().is_some());
+    eventually("the release", || left(&server) == 1).await;
+    eventually("the subscription to end", || listeners(&server) == 0).await;
+}
+
+async fn of_nothing_there_is_always_enough(server: Place) {
+    let client = connect(&server).await;
+    let seats = client.semaphore("seats");
+    for seats in [seats.clone(), seats.fifo()] {
+        let none = seats.try_acquire_many(0).await.unwrap().unwrap();
+        assert!(none.is_held());
+        assert_eq!(none.release().await, Ok(Released::Released));
+        drop(soon("nothing", seats.acquire_many(0)).await.unwrap());
+        assert!(seats.try_acquire_many_for(0, ms(1)).await.unwrap().is_some());
+    }
+    assert_eq!(client.semaphore("seats").available().await.unwrap(), 0);
+    assert_eq!(client.semaphore("seats").release(0).await.unwrap(), 0);
+}
+
+async fn permits_are_returned_by_number(server: Place) {
+    let seats = connect(&server).await.semaphore("seats");
+    assert_eq!(seats.release(3).await.unwrap(), 3, "as in Redisson, also when nobody has set their number");
+    assert_eq!(left(&server), 3);
+    assert!(seats.try_acquire_many(3).await.unwrap().is_some());
+}
+
+async fn what_is_left_is_drained(server: Place) {
+    let client = connect(&server).await;
+    let seats = seats(&client, 10).await;
+    assert_eq!(seats.drain().await.unwrap(), 10);
+    assert_eq!((seats.available().await.unwrap(), left(&server)), (0, 0));
+    assert_eq!(seats.drain().await.unwrap(), 0);
+    assert_eq!(client.semaphore("unset").drain().await.unwrap(), 0);
+    assert!(is_free(&server, "unset"));
+}
+
+async fn a_kept_guard_hands_its_permits_over(server: Place) {
+    let (one, other) = (connect(&server).await, connect(&server).await);
+    seats(&one, 2).await.acquire_many(2).await.unwrap().keep();
+    one.close().await;
+    assert_eq!(left(&server), 0, "nobody has returned them");
+    assert_eq!(other.semaphore("seats").release(2).await.unwrap(), 2);
+}
+
+async fn a_permit_is_lost_only_when_the_client_is_closed(server: Place) {
+    let client = connect(&server).await;
+    let permit = seats(&client, 1).await.acquire().await.unwrap();
+    assert!(permit.remaining() > NEVER);
+    permit.ensure(NEVER).await.unwrap();
+    assert_eq!(poll_times(1, permit.lost()).await, None);
+    tell(&server, &["FLUSHALL"]);
+    assert!(permit.is_held());
+    client.close().await;
+    assert!(!permit.is_held());
+    assert_eq!(permit.lost().await, LostReason::Closed);
+}
+
+async fn a_closed_client_returns_what_it_held(server: Place) {
+    let client = connect(&server).await;
+    let seats = seats(&client, 4).await;
+    let _permits = (seats.acquire().await.unwrap(), seats.acquire_many(2).await.unwrap());
+    let report = client.close().await;
+    assert_eq!((report.released, report.unconfirmed), (2, 0));
+    assert_eq!(left(&server), 4);
+    assert!(matches!(seats.try_acquire().await, Err(AcquireError::Closed)));
+    assert!(matches!(seats.release(1).await, Err(OperationError::Closed)));
+    assert_eq!(left(&server), 4);
+}
+
+async fn the_last_handle_of_a_client_returns_what_is_left(server: Place) {
+    let client = connect(&server).await;
+    let permit = seats(&client, 1).await.acquire().await.unwrap();
+    drop(client);
+    assert!(permit.is_held(), "the guard is a handle");
+    drop(permit);
+    eventually("the release", || left(&server) == 1).await;
+}
+
+async fn another_kind_of_object_is_refused_and_stays_as_it_is(server: Place) {
+    let client = connect(&server).await;
+    tell(&server, &["HSET", "a-hash", "u:1", "1"]);
+    tell(&server, &["SET", "some-text", "abc"]);
+    client.expirable_semaphore("expires").try_set_permits(3).await.unwrap();
+    let _permit = client.expirable_semaphore("expires").acquire().await.unwrap();
+    let before = server.cli(&["GET", "expires"]);
+    for name in ["a-hash", "some-text", "expires"] {
+        for semaphore in [client.semaphore(name), client.semaphore(name).fifo()] {
+            let outcome = semaphore.try_acquire().await.map(drop);
+            assert!(matches!(outcome, Err(AcquireError::OtherKind(_))), "{name}: {outcome:?}");
+            let outcome = soon("the refusal", semaphore.acquire()).await.map(drop);
+            assert!(matches!(outcome, Err(AcquireError::OtherKind(_))), "{name}: {outcome:?}");
+        }
+        let semaphore = client.semaphore(name);
+        let changes = [semaphore.add_permits(1).await, semaphore.release(1).await, semaphore.drain().await];
+        for outcome in changes {
+            assert!(matches!(outcome, Err(OperationError::OtherKind(_))), "{name}: {outcome:?}");
+        }
+        assert!(semaphore.available().await.is_err());
+    }
+    assert_eq!(server.cli(&["HGETALL", "a-hash"]), "u:1\n1");
+    assert_eq!(server.cli(&["GET", "some-text"]), "abc");
+    assert_eq!(server.cli(&["GET", "expires"]), before);
+}
+
+async fn a_name_that_cannot_be_used_is_told_by_every_operation(server: Place) {
+    let seats = connect(&server).await.semaphore("a{b");
+    assert!(matches!(seats.acquire().await, Err(AcquireError::Name(_))));
+    assert!(matches!(seats.try_set_permits(1).await, Err(OperationError::Name(_))));
+    assert!(matches!(seats.release(1).await, Err(OperationError::Name(_))));
+    assert!(seats.available().await.is_err());
+    assert_eq!(scripts_run(&server), 0);
+}
+
+async fn a_marker_stands_while_its_permits_are_taken_and_expires_by_itself(server: Place) {
+    let seats = seats(&connect(&server).await, 3).await;
+    let permits = seats.acquire_many(2).await.unwrap();
+    let marker = format!("leasehold_permit:{{seats}}:{}", permits.wire_owner());
+    assert_eq!(markers(&server), std::slice::from_ref(&marker));
+    assert_eq!(server.cli(&["GET", &marker]), "2");
+    assert!((3_500_000..=3_600_000).contains(&pttl(&server, &marker)));
+    // What is held for longer than its marker lives is returned all the same.
+    tell(&server, &["DEL", &marker]);
+    assert_eq!(permits.release().await, Ok(Released::Released));
+    assert_eq!(left(&server), 3);
+}
+
+async fn as_many_permits_as_there_can_be(server: Place) {
+    let seats = seats(&connect(&server).await, u32::MAX).await;
+    let all = seats.acquire_many(u32::MAX).await.unwrap();
+    assert_eq!(left(&server), 0);
+    assert!(seats.try_acquire().await.unwrap().is_none());
+    all.release().await.unwrap();
+    assert_eq!(left(&server), i64::from(u32::MAX));
+}
+
+/// Waits in a queue in a task of its own, and notes its number when it is served.
+fn queue_in_task(
+    semaphore: &Semaphore,
+    number: usize,
+    served: &Arc<Mutex<Vec<usize>>>,
+) -> JoinHandle<Result<Released, leasehold::Error>> {
+    let (semaphore, served) = (semaphore.clone(), Arc::clone(served));
+    tokio::spawn(async move {
+        let permit = semaphore.acquire().await?;
+        served.lock().unwrap().push(number);
+        Ok(permit.release().await?)
+    })
+}
+
+/// How many stand in the queue.
+fn queued(server: &impl Told) -> usize {
+    server.cli(&["LLEN", "leasehold_sc_queue:{seats}"]).parse().unwrap()
+}
+
+async fn waiters_in_a_queue_are_served_in_the_order_in_which_they_came_over_all_clients(server: Place) {
+    let clients = [connect(&server).await, connect(&server).await, connect(&server).await];
+    let first = seats(&clients[0], 1).await.fifo().acquire().await.unwrap();
+    let served = Arc::default();
+    let mut tasks = Vec::new();
+    for number in 0..12 {
+        let semaphore = clients[number % 3].semaphore("seats").fifo();
+        tasks.push(queue_in_task(&semaphore, number, &served));
+        eventually("it to stand in the queue", || queued(&server) == number + 1).await;
+    }
+    first.release().await.unwrap();
+    for task in tasks {
+        soon("its turn", task).await.unwrap().unwrap();
+    }
+    assert_eq!(*served.lock().unwrap(), (0..12).collect::<Vec<_>>());
+    assert_eq!(left(&server), 1);
+}
+
+async fn a_waiter_for_many_does_not_starve_in_a_queue(server: Place) {
+    let (one, other) = (connect(&server).await, connect(&server).await);
+    let seats = seats(&one, 3).await.fifo();
+    let held =
+        [seats.acquire().await.unwrap(), seats.acquire().await.unwrap(), seats.acquire().await.unwrap()];
+    let many = acquire_in_task(&seats, 3);
+    eventually("it to stand in the queue", || queued(&server) == 1).await;
+    let few = acquire_in_task(&other.semaphore("seats").fifo(), 1);
+    eventually("the other one as well", || queued(&server) == 2).await;
+    for (returned, permit) in held.into_iter().enumerate() {
+        assert!(!many.is_finished() && !few.is_finished(), "after {returned}");
+        permit.release().await.unwrap();
+    }
+    let many = soon("all three", many).await.unwrap().unwrap();
+    assert!(!few.is_finished());
+    many.release().await.unwrap();
+    soon("the one behind it", few).await.unwrap().unwrap().release().await.unwrap();
+}
+
+async fn one_who_asks_once_does_not_pass_the_queue(server: Place) {
+    let (one, other) = (connect(&server).await, connect_without_polling(&server).await);
+    let seats = seats(&one, 1).await.fifo();
+    let waiting = acquire_in_task(&seats, 2);
+    eventually("it to stand in the queue", || queued(&server) == 1).await;
+    assert!(
+        other.semaphore("seats").fifo().try_acquire().await.unwrap().is_none(),
+        "one is free, and it is not its turn"
+    );
+    assert_eq!(queued(&server), 1, "it does not stand there itself");
+    assert!(other.semaphore("seats").try_acquire().await.unwrap().is_some(), "whoever is not fair passes");
+    waiting.abort();
+}
+
+async fn one_who_gives_up_leaves_the_queue_to_the_next(server: Place) {
+    let (one, other) = (connect(&server).await, connect(&server).await);
+    let seats = seats(&one, 1).await.fifo();
+    let impatient = acquire_in_task(&seats, 2);
+    eventually("it to stand in the queue", || queued(&server) == 1).await;
+    let next = acquire_in_task(&other.semaphore("seats").fifo(), 1);
+    eventually("the next one as well", || queued(&server) == 2).await;
+    impatient.abort();
+    soon("its turn", next).await.unwrap().unwrap().release().await.unwrap();
+    assert_eq!(left(&server), 1);
+    assert!(seats.try_acquire_many_for(2, ms(50)).await.unwrap().is_none());
+    eventually("the queue to be empty", || queued(&server) == 0).await;
+    assert_eq!(markers(&server), Vec::<String>::new(), "nothing was doubtful");
+}
+
+async fn a_dead_waiter_in_the_queue_is_passed_by(server: Place) {
+    let seats = seats(&connect(&server).await, 1).await.fifo();
+    let time: u64 = server.cli(&["TIME"]).lines().next().unwrap().parse().unwrap();
+    for (member, seen_ms) in [("dead:1", time * 1000 - 6_000), ("dead:2", time * 1000 - 3_000)] {
+        tell(&server, &["RPUSH", "leasehold_sc_queue:{seats}", member]);
+        tell(&server, &["ZADD", "leasehold_sc_seen:{seats}", &seen_ms.to_string(), member]);
+    }
+    tell(&server, &["RPUSH", "leasehold_sc_queue:{seats}", "without-a-score:1"]);
+    let began = Instant::now();
+    assert!(seats.try_acquire().await.unwrap().is_none(), "the second one may yet live");
+    assert_eq!(queued(&server), 2, "the first one does not");
+    let permit = soon("its turn", seats.acquire()).await.unwrap();
+    assert!(began.elapsed() < Duration::from_secs(8));
+    assert_eq!(queued(&server), 0);
+    permit.release().await.unwrap();
+}
+
+async fn a_queue_is_gone_when_nobody_stands_in_it(server: Place) {
+    let client = connect(&server).await;
+    let seats = seats(&client, 1).await.fifo();
+    let permit = seats.acquire().await.unwrap();
+    let waiting = acquire_in_task(&seats, 1);
+    eventually("it to stand in the queue", || queued(&server) == 1).await;
+    for key in ["leasehold_sc_queue:{seats}", "leasehold_sc_seen:{seats}"] {
+        assert!((1..=10_000).contains(&pttl(&server, key)), "{key} outlives nobody for long");
+    }
+    permit.release().await.unwrap();
+    drop(soon("its turn", waiting).await.unwrap().unwrap());
+    eventually("the release", || left(&server) == 1).await;
+    let keys = server.cli(&["KEYS", "*"]);
+    let stays = |key: &&str| !key.starts_with("leasehold_op:");
+    assert_eq!(keys.lines().filter(stays).collect::<Vec<_>>(), ["seats"]);
+}
+
+#[tokio::test]
+async fn an_uncontended_acquire_and_its_release_are_one_command_each() {
+    let server = RedisServer::start();
+    let seats = seats(&connect(&server).await, 3).await;
+    for seats in [seats.clone(), seats.fifo()] {
+        seats.acquire().await.unwrap().release().await.unwrap();
+        let monitor = Monitor::start(&server);
+        seats.acquire().await.unwrap().release().await.unwrap();
+        let commands: Vec<String> = monitor.commands().into_iter().map(|words| words[0].clone()).collect();
+        assert_eq!(commands, ["EVALSHA", "EVALSHA"]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_more_than_the_permits_are_inside_at_once_and_all_of_them_come_back() {
+    const PERMITS: u32 = 3;
+    let server = RedisServer::start();
+    let owner = connect(&server).await;
+    for fifo in [false, true] {
+        let name = format!("seats:{fifo}");
+        owner.semaphore(&name).try_set_permits(PERMITS).await.unwrap();
+        let (inside, most, turns) =
+            (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+        let mut tasks = Vec::new();
+        for _ in 0..4 {
+            let client = connect(&server).await;
+            for _ in 0..4 {
+                let semaphore = client.semaphore(&name);
+                let semaphore = if fifo { semaphore.fifo() } else { semaphore };
+                let (inside, most, turns) = (Arc::clone(&inside), Arc::clone(&most), Arc::clone(&turns));
+                tasks.push(tokio::spawn(async move {
+                    for _ in 0..10 {
+                        let permit = semaphore.acquire().await.unwrap();
+                        let now = inside.fetch_add(1, Ordering::SeqCst) + 1;
+                        most.fetch_max(now, Ordering::SeqCst);
+                        tokio::task::yield_now().await;
+                        inside.fetch_sub(1, Ordering::SeqCst);
+                        turns.fetch_add(1, Ordering::SeqCst);
+                        permit.release().await.unwrap();
+                    }
+                }));
+            }
+        }
+        for task in tasks {
+            soon("its turns", task).await.unwrap();
+        }
+        assert_eq!(turns.load(Ordering::SeqCst), 160);
+        assert!((1..=PERMITS).contains(&most.load(Ordering::SeqCst)), "{most:?}");
+        assert_eq!(server.cli(&["GET", &name]), PERMITS.to_string());
+    }
+}
+
+#[tokio::test]
+async fn an_acquire_without_its_reply_is_undone_and_takes_nothing_however_late_it_is() {
+    let (server, proxy) = server_and_proxy();
+    let seats = seats(&connect(&server).await, 3).await;
+    let through = connect_through(&proxy, ms(250)).await.semaphore("seats");
+    proxy.drop_replies(true);
+    let outcome = soon("the timeout", through.try_acquire_many(2)).await.map(drop);
+    assert!(matches!(outcome, Err(AcquireError::Unknown { .. })), "{outcome:?}");
+    proxy.drop_replies(false);
+    eventually("the undo", || left(&server) == 3).await;
+    // Should the first call arrive once more it would find this.
+    let marker = markers(&server).pop().unwrap();
+    assert_eq!(server.cli(&["GET", &marker]), "0");
+    assert!((3_000_000..=3_600_000).contains(&pttl(&server, &marker)));
+    assert!(seats.try_acquire_many(3).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn an_acquire_that_never_arrived_is_asked_again_and_taken_once() {
+    for fifo in [false, true] {
+        let (server, proxy) = server_and_proxy();
+        seats(&connect(&server).await, 3).await;
+        let through = connect_through(&proxy, Duration::from_secs(5)).await.semaphore("seats");
+        let through = if fifo { through.fifo() } else { through };
+        for cut in [1, 2] {
+            proxy.cut_on_nth_reply(cut);
+            let permits = soon("the permits", through.acquire_many(2)).await.unwrap();
+            assert_eq!(left(&server), 1, "however often it was sent");
+            assert_eq!(soon("the release", permits.release()).await, Ok(Released::Released));
+            assert_eq!(left(&server), 3);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_release_whose_reply_is_lost_returns_its_permits_once() {
+    for fifo in [false, true] {
+        let (server, proxy) = server_and_proxy();
+        seats(&connect(&server).await, 3).await;
+        let through = connect_through(&proxy, Duration::from_secs(5)).await.semaphore("seats");
+        let through = if fifo { through.fifo() } else { through };
+        let permits = through.acquire_many(2).await.unwrap();
+        let before = scripts_run(&server);
+        proxy.cut_on_nth_reply(1);
+        assert_eq!(soon("the release", permits.release()).await, Ok(Released::Released));
+        assert!(scripts_run(&server) >= before + 2, "it was sent twice");
+        assert_eq!(left(&server), 3);
+    }
+}
+
+#[tokio::test]
+async fn an_operation_whose_reply_is_lost_is_done_once_and_has_its_answer() {
+    let (server, proxy) = server_and_proxy();
+    let through = connect_through(&proxy, Duration::from_secs(5)).await.semaphore("seats");
+    proxy.cut_on_nth_reply(1);
+    assert!(soon("the set", through.try_set_permits(10)).await.unwrap(), "it was this call that set it");
+    proxy.cut_on_nth_reply(1);
+    assert_eq!(soon("the addition", through.add_permits(5)).await.unwrap(), 15);
+    proxy.cut_on_nth_reply(1);
+    assert_eq!(soon("the return", through.release(2)).await.unwrap(), 17);
+    assert_eq!(left(&server), 17);
+    proxy.cut_on_nth_reply(1);
+    assert_eq!(soon("the drain", through.drain()).await.unwrap(), 17);
+    assert_eq!(left(&server), 0);
+    for key in server.cli(&["KEYS", "leasehold_op:*"]).lines() {
+        assert!((1..=65_000).contains(&pttl(&server, key)), "{key} stays");
+    }
+}
+
+#[tokio::test]
+async fn an_operation_without_an_answer_is_unknown_and_one_that_was_not_sent_is_not() {
+    let (server, proxy) = server_and_proxy();
+    let through = connect_through(&proxy, ms(250)).await.semaphore("seats");
+    proxy.drop_replies(true);
+    let outcome = soon("the timeout", through.add_permits(5)).await;
+    assert!(matches!(outcome, Err(OperationError::Unknown(_))), "{outcome:?}");
+    assert_eq!(left(&server), 5, "once, whatever was sent");
+    proxy.drop_replies(false);
+    proxy.refuse(true);
+    proxy.cut();
+    eventually("the connection to be known as gone", || proxy.connections() == 0).await;
+    let mut outcome = soon("the refusal", through.add_permits(1)).await;
+    if matches!(outcome, Err(OperationError::Unknown(_))) {
+        // The first call may still be written to the connection that is gone.
+        outcome = soon("the second refusal", through.add_permits(1)).await;
+    }
+    assert!(matches!(outcome, Err(OperationError::Store(_))), "{outcome:?}");
+    assert_eq!(left(&server), 5);
+}
+
+#[tokio::test]
+async fn a_name_with_a_hash_tag_has_its_helpers_in_one_slot() {
+    let server = RedisServer::cluster();
+    let client = connect(&server).await;
+    for semaphore in
+        [client.semaphore("seats"), client.semaphore(Name::with_hash_tag("room", ":seats").unwrap())]
+    {
+        for semaphore in [semaphore.clone(), semaphore.fifo()] {
+            semaphore.try_set_permits(2).await.unwrap();
+            let permit = semaphore.acquire().await.unwrap();
+            assert_eq!(semaphore.add_permits(1).await.unwrap(), 2);
+            assert_eq!(semaphore.add_permits(-1).await.unwrap(), 1);
+            permit.release().await.unwrap();
+            assert_eq!(semaphore.available().await.unwrap(), 2);
+        }
+    }
+}

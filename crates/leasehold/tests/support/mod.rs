@@ -16,7 +16,7 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use leasehold::{Client, ClientBuilder, ConnectError, StoreErrorKind, Verb};
-use leasehold_proto::recipe::reentrant::SCRIPTS;
+use leasehold_proto::recipe;
 use leasehold_testkit::proxy::Proxy;
 use leasehold_testkit::servers::RedisServer;
 pub(crate) use place::{Monitor, Place, Told, on_both};
@@ -165,8 +165,8 @@ pub(crate) fn sent(monitor: &Monitor) -> Vec<Result<Verb, Vec<String>>> {
     let verb_of = |words: &[String]| {
         let text = words.get(1)?;
         let known =
-            |script: &&&leasehold_proto::Script| is_script(text, script.sha1()) || text == script.source();
-        SCRIPTS.iter().find(known).map(|script| script.verb)
+            |script: &&leasehold_proto::Script| is_script(text, script.sha1()) || text == script.source();
+        recipe::scripts().find(known).map(|script| script.verb)
     };
     let commands = monitor.commands();
     commands

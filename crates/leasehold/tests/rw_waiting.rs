@@ -11,7 +11,10 @@ use leasehold::{AcquireError, Client, Guard, LostReason, Released, RwLock};
 use tokio::task::JoinHandle;
 
 mod support;
-use support::{Place, Told, connect, eventually, fields, is_free, keys, ms, on_both, poll_times, soon, tell};
+use support::{
+    Place, Told, connect, eventually, fields, is_free, keys, ms, on_both, poll_hastily, poll_times, soon,
+    tell,
+};
 
 const LONG: Duration = Duration::from_secs(600);
 const UPGRADE: &str = "leasehold_rw_upgrade:{job}";
@@ -36,6 +39,7 @@ on_both! {
         a_preferred_writer_that_gives_up_lets_readers_in_again,
         a_preferred_writer_that_dies_keeps_readers_out_for_seconds,
         who_reads_already_reads_again_before_a_preferred_writer,
+        waits_that_are_dropped_at_any_moment_leave_no_mark_and_no_key,
     }
 }
 
@@ -362,4 +366,21 @@ async fn who_reads_already_reads_again_before_a_preferred_writer(server: Place) 
     let writer = soon("its turn", waiting).await.unwrap();
     writer.release().await.unwrap();
     assert_eq!(keys(&server), 0);
+}
+
+async fn waits_that_are_dropped_at_any_moment_leave_no_mark_and_no_key(server: Place) {
+    let (client, other) = (connect(&server).await, connect(&server).await);
+    let lock = client.rw_lock("job").prefer_writers();
+    for polls in 0..120 {
+        let (mine, others) = (lock.read().await.unwrap(), other.rw_lock("job").read().await.unwrap());
+        assert!(poll_hastily(polls, lock.upgrade(&mine)).await.is_none());
+        assert!(poll_hastily(polls, lock.write()).await.is_none());
+        assert!(poll_hastily(polls, lock.try_write_for(LONG)).await.is_none());
+        assert!(mine.is_held() && others.is_held());
+        mine.release().await.unwrap();
+        others.release().await.unwrap();
+    }
+    eventually("every key to go", || keys(&server) == 0).await;
+    drop(soon("the lock", lock.write()).await.unwrap());
+    eventually("the release", || keys(&server) == 0).await;
 }

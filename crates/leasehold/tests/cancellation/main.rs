@@ -37,17 +37,15 @@ async fn drop_everything_everywhere(begin: impl Fn(&Proxy), end: impl Fn(&Proxy)
             let client = connect_through(&proxy, TIMEOUT).await;
             let owner = client.owner();
             let lock = client.lock("job").owned_by(&owner);
-            let guard = match waiting.needs_guard() {
-                // Short enough for `lost` to end by itself.
-                true => Some(lock.clone().lease(ms(400)).lock().await.unwrap()),
-                false => None,
-            };
+            let guard = waiting.guard(&client, &lock).await;
             begin(&proxy);
             let wait = waiting.wait(proxy.url(), client, lock, guard);
             let outcome = soon("the wait to end", poll_times(polls, wait)).await;
             end(&proxy);
             let guard = soon("nobody to be in the way", other.lock("job").lock()).await.unwrap();
             guard.release().await.unwrap();
+            let writer = soon("nobody to read or write", other.rw_lock("sides").write()).await.unwrap();
+            writer.release().await.unwrap();
             if outcome.is_some() {
                 break;
             }

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use leasehold::{Client, Guard, Lock, owner};
+use leasehold::{Client, Guard, Lock, RwLock, owner};
 use leasehold_store::TokioRuntime;
 use leasehold_store::redis::{ConnectOptions, Redis, ServerUrl};
 
@@ -51,6 +51,15 @@ cases! {
     IsHeldBy => "Lock::is_held_by",
     HoldCount => "Lock::hold_count",
     ForceUnlock => "Lock::force_unlock",
+    Read => "RwLock::read",
+    TryRead => "RwLock::try_read",
+    TryReadFor => "RwLock::try_read_for",
+    Write => "RwLock::write",
+    TryWrite => "RwLock::try_write",
+    TryWriteFor => "RwLock::try_write_for",
+    Upgrade => "RwLock::upgrade",
+    TryUpgrade => "RwLock::try_upgrade",
+    TryUpgradeFor => "RwLock::try_upgrade_for",
     Close => "Client::close",
     Connect => "ClientBuilder::connect",
     ConnectByDefault => "Client::connect",
@@ -58,9 +67,18 @@ cases! {
 }
 
 impl Waiting {
-    /// Whether it is a guard's, which is acquired while all is well.
-    pub(crate) fn needs_guard(self) -> bool {
-        matches!(self, Self::Release | Self::Ensure | Self::Lost | Self::Reenter)
+    /// What it needs to begin with, acquired while all is well. Short enough for `lost` to end by itself.
+    pub(crate) async fn guard(self, client: &Client, lock: &Lock) -> Option<Guard> {
+        let guard = match self {
+            Self::Release | Self::Ensure | Self::Lost | Self::Reenter => {
+                lock.clone().lease(ms(400)).lock().await
+            }
+            Self::Upgrade | Self::TryUpgrade | Self::TryUpgradeFor => {
+                client.rw_lock("sides").lease(ms(400)).read().await
+            }
+            _ => return None,
+        };
+        Some(guard.expect("all is well"))
     }
 
     /// Waits in this way; how it ends does not matter here.
@@ -85,6 +103,7 @@ impl Waiting {
             Self::Release | Self::Ensure | Self::Lost => {
                 self.wait_with(guard.expect("its guard was acquired")).await;
             }
+            _ => self.wait_for_a_side(&client.rw_lock("sides").prefer_writers(), guard).await,
         }
     }
 
@@ -95,6 +114,24 @@ impl Waiting {
             _ => {
                 let _ = guard.lost().await;
             }
+        }
+    }
+}
+
+impl Waiting {
+    async fn wait_for_a_side(self, lock: &RwLock, reader: Option<Guard>) {
+        let reader = || reader.as_ref().expect("its guard was acquired");
+        match self {
+            Self::Read => drop(lock.read().await),
+            Self::TryRead => drop(lock.try_read().await),
+            Self::TryReadFor => drop(lock.try_read_for(ms(80)).await),
+            Self::Write => drop(lock.write().await),
+            Self::TryWrite => drop(lock.try_write().await),
+            Self::TryWriteFor => drop(lock.try_write_for(ms(80)).await),
+            Self::Upgrade => drop(lock.upgrade(reader()).await),
+            Self::TryUpgrade => drop(lock.try_upgrade(reader()).await),
+            Self::TryUpgradeFor => drop(lock.try_upgrade_for(reader(), ms(80)).await),
+            _ => unreachable!("it is no side's"),
         }
     }
 }

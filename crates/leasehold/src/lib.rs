@@ -18,6 +18,14 @@
 //! | you want | use |
 //! |---|---|
 //! | one holder at a time, over processes and machines | [`Client::lock`] |
+//! | who came first is served first | [`Client::fair_lock`] |
+//! | a number that makes writes of a paused holder impossible | [`Client::fenced_lock`] |
+//! | very many very short holds, without messages | [`Client::spin_lock`] |
+//! | many readers or one writer | [`Client::rw_lock`] |
+//! | several locks, all or none | [`MultiLock`] |
+//! | a lock that outlives the loss of a server | [`Redlock`] |
+//! | at most n at a time | [`Client::expirable_semaphore`], or Redisson's plain [`Client::semaphore`] |
+//! | to wait until n things are done | [`Client::count_down_latch`] |
 //! | many readers together, or one writer alone | [`Client::rw_lock`] |
 //! | at most so many at a time | [`Client::expirable_semaphore`]; [`Client::semaphore`] for permits without a lease |
 //! | to wait until others are done | [`Client::count_down_latch`] |
@@ -40,7 +48,8 @@
 //! and neither can one in etcd, ZooKeeper or Hazelcast. What this library does promise: a [`Guard`] knows by its own
 //! clock until when it may be trusted, tells you when that ends ([`Guard::lost`]), and no two guards of one lock are
 //! valid at one moment as long as one server keeps its data and clocks run at the same rate within 1 %. With replicas,
-//! a failover can lose a lock that was just taken; with a restart that loses data, so can a single server.
+//! a failover can lose a lock that was just taken; with a restart that loses data, so can a single server. A resource that
+//! checks the token of a [`FencedGuard`] is safe from all of it.
 //!
 //! # How it works
 //!

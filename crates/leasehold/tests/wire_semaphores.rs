@@ -1,0 +1,345 @@
+//! The wire of semaphores and latches: what stands on the server and what travels on channels, as Redisson writes and
+//! reads it.
+//!
+//! The vectors are those of the protocol page's appendix, A10 to A12. Where ours have a marker beside the state, so that
+//! a call that runs twice does nothing more, the state itself is the same.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
+#![allow(clippy::disallowed_methods, reason = "test code: tasks and real time")]
+
+use std::time::Duration;
+
+use leasehold::{Name, PermitId, WireOwner};
+use leasehold_proto::engine::{Id, Settings, Subject};
+use leasehold_proto::marker::Operation;
+use leasehold_proto::recipe::expirable::{self, ExpirableSemaphore};
+use leasehold_proto::recipe::latch::{self, Latch};
+use leasehold_proto::recipe::semaphore::{self, FifoSemaphore, Semaphore};
+use leasehold_proto::recipe::{Recipe, Standing};
+use leasehold_proto::{Ask, Call, ClientId, Lease};
+
+mod support;
+use support::{Place, Subscriber, Told, eventually, is_free, on_both, pttl, tell};
+
+const SC: &str = "redisson_sc:{s}";
+const LATCH: &str = "redisson_countdownlatch__channel__{l}";
+/// What Redisson writes for a permit without a lease.
+const UNENDING: &str = "922337203685477";
+
+/// Runs a call as any client would, and returns what the server's own client prints: nothing for nil.
+fn run(server: &impl Told, call: &Call) -> String {
+    let keys = call.keys().len().to_string();
+    let mut command = vec!["EVAL", call.script().source(), &keys];
+    command.extend(call.keys().iter().map(|key| &**key));
+    command.extend(call.args().iter().map(|arg| std::str::from_utf8(arg).expect("text")));
+    server.cli(&command)
+}
+
+/// A client that is always the same, and whose uuid is text when it is read as such: so are its permit ids.
+fn client() -> ClientId {
+    ClientId::from_random(*b"abcdefA\xc3\xa9hijklm0")
+}
+
+/// The operation of this number.
+fn operation(number: u64) -> Operation {
+    Operation::new(client(), Id(number), &Settings::default())
+}
+
+/// One acquisition, of the name `s`.
+struct Asked {
+    subject: Subject,
+    owner: WireOwner,
+    lease: Lease,
+    units: u32,
+}
+
+impl Asked {
+    fn new(recipe: &'static dyn Recipe, number: u64, units: u32) -> Self {
+        let subject = Subject::new(&name("s"), recipe);
+        let lease = Lease::new(Duration::from_secs(30)).unwrap();
+        Self { subject, owner: WireOwner::new(client(), number), lease, units }
+    }
+
+    fn ask(&self, standing: Standing) -> Ask<'_> {
+        Ask { standing, ..Ask::new(&self.subject, self.owner, self.lease).units(self.units) }
+    }
+
+    fn acquire(&self, server: &impl Told) -> String {
+        run(server, &self.subject.recipe.acquire(&self.ask(Standing::default())))
+    }
+
+    fn acquire_again(&self, server: &impl Told) -> String {
+        let standing = Standing { doubtful: true, ..Standing::default() };
+        run(server, &self.subject.recipe.acquire(&self.ask(standing)))
+    }
+
+    fn renew(&self, server: &impl Told) -> String {
+        run(server, &self.subject.recipe.renew(&self.ask(Standing::default())))
+    }
+
+    /// The first attempt of a release, of a hold that was granted.
+    fn release(&self, server: &impl Told) -> String {
+        let standing = Standing { granted: true, ..Standing::default() };
+        run(server, &self.subject.recipe.release(&self.ask(standing)))
+    }
+
+    /// A later attempt.
+    fn release_again(&self, server: &impl Told) -> String {
+        let standing = Standing { granted: true, doubtful: true, ..Standing::default() };
+        run(server, &self.subject.recipe.release(&self.ask(standing)))
+    }
+
+    /// The undo of an acquire whose outcome is not known.
+    fn undo(&self, server: &impl Told) -> String {
+        let standing = Standing { doubtful: true, ..Standing::default() };
+        run(server, &self.subject.recipe.release(&self.ask(standing)))
+    }
+
+    fn id(&self) -> String {
+        let id = PermitId::of(self.owner, 1).next().unwrap();
+        String::from_utf8(id.as_bytes().to_vec()).unwrap()
+    }
+}
+
+fn name(name: &str) -> Name {
+    Name::new(name).unwrap()
+}
+
+/// Nothing was said since the last message.
+fn hears_nothing(server: &impl Told, heard: &mut Subscriber, channel: &str) {
+    tell(server, &["PUBLISH", channel, "marker"]);
+    assert_eq!(heard.message(), "marker");
+}
+
+on_both! {
+    async {
+        the_expirable_semaphores_vector_of_the_protocol_page_holds,
+    }
+    sync {
+        the_semaphores_vector_of_the_protocol_page_holds,
+        the_latchs_vector_of_the_protocol_page_holds,
+        a_semaphores_calls_run_twice_equal_one,
+        a_late_duplicate_of_an_undone_acquire_takes_nothing,
+        a_late_duplicate_of_a_release_returns_nothing,
+        a_release_of_permits_whose_marker_has_expired_returns_them_once,
+        an_expirable_semaphores_calls_run_twice_equal_one,
+        operations_run_twice_equal_one_and_answer_the_same,
+        redissons_ways_with_semaphores_and_ours_go_together,
+        reduced_permits_are_told_as_totals_below_zero,
+    }
+}
+
+fn the_semaphores_vector_of_the_protocol_page_holds(server: Place) {
+    let mut heard = Subscriber::start(&server, SC);
+    let s = name("s");
+    assert_eq!(run(&server, &semaphore::try_set(&s, &operation(1), 3, None)), "1");
+    assert_eq!(heard.message(), "3");
+    let (first, second) = (Asked::new(&Semaphore, 1, 2), Asked::new(&Semaphore, 2, 2));
+    assert_eq!(first.acquire(&server), "1");
+    assert_eq!(second.acquire(&server), "0");
+    assert_eq!(server.cli(&["GET", "s"]), "1");
+    assert_eq!(first.release(&server), "1");
+    assert_eq!(heard.message(), "3", "nothing was told of what was taken");
+    assert_eq!(run(&server, &semaphore::add(&s, &operation(2), -9)), "-6");
+    assert_eq!(heard.message(), "-6");
+    tell(&server, &["PEXPIRE", "s", "60000"]);
+    assert_eq!(run(&server, &semaphore::add(&s, &operation(3), 1)), "-5");
+    assert_eq!(heard.message(), "-5");
+    assert_eq!(pttl(&server, "s"), -1);
+    assert_eq!(server.cli(&["TYPE", "s"]), "string");
+}
+
+async fn the_expirable_semaphores_vector_of_the_protocol_page_holds(server: Place) {
+    let mut heard = Subscriber::start(&server, SC);
+    let s = name("s");
+    assert_eq!(run(&server, &semaphore::try_set(&s, &operation(1), 2, None)), "1");
+    assert_eq!(heard.message(), "2");
+    // A has no lease, as only a Java client takes it.
+    let a = Asked::new(&ExpirableSemaphore, 1, 1);
+    tell(&server, &["DECRBY", "s", "1"]);
+    tell(&server, &["ZADD", "{s}:timeout", UNENDING, &a.id()]);
+    let mut b = Asked::new(&ExpirableSemaphore, 2, 1);
+    b.lease = Lease::new(Duration::from_millis(500)).unwrap();
+    assert_eq!(b.acquire(&server), "", "nil: taken");
+    let ends: u64 = server.cli(&["ZSCORE", "{s}:timeout", &b.id()]).parse().unwrap();
+    let c = Asked::new(&ExpirableSemaphore, 3, 1);
+    let refused: u64 = c.acquire(&server).parse().unwrap();
+    let clock = server.cli(&["TIME"]);
+    let mut clock = clock.lines().map(|part| part.parse::<u64>().unwrap());
+    let now = clock.next().unwrap() * 1000 + clock.next().unwrap() / 1000;
+    assert!((1..=500).contains(&refused) && now + refused + 1 >= ends, "until B ends: {refused} ms");
+    eventually("B to end", || c.acquire(&server).is_empty()).await;
+    assert_eq!(heard.message(), "1", "B came back");
+    assert_eq!(server.cli(&["GET", "s"]), "0");
+    assert_eq!(a.release(&server), "1");
+    assert_eq!(heard.message(), "1");
+    assert_eq!(a.release(&server), "0");
+    assert_eq!(b.release(&server), "0", "it had ended");
+    hears_nothing(&server, &mut heard, SC);
+    assert_eq!(server.cli(&["GET", "s"]), "1");
+    assert_eq!(server.cli(&["ZRANGE", "{s}:timeout", "0", "-1"]), c.id());
+}
+
+fn the_latchs_vector_of_the_protocol_page_holds(server: Place) {
+    let mut heard = Subscriber::start(&server, LATCH);
+    let l = name("l");
+    assert_eq!(run(&server, &latch::count_down(&l, &operation(1))), "0");
+    assert!(is_free(&server, "l"));
+    assert_eq!(run(&server, &latch::try_set(&l, &operation(2), 2)), "1");
+    assert_eq!(heard.message(), "1", "nothing was told of counting down what is not there");
+    assert_eq!(run(&server, &latch::count_down(&l, &operation(3))), "1");
+    assert_eq!(server.cli(&["GET", "l"]), "1");
+    assert_eq!(run(&server, &latch::count_down(&l, &operation(4))), "0");
+    assert_eq!(heard.message(), "0");
+    assert!(is_free(&server, "l"));
+    assert_eq!(run(&server, &latch::try_set(&l, &operation(5), 1)), "1");
+    assert_eq!(heard.message(), "1");
+    assert_eq!(run(&server, &latch::delete(&l, &operation(6))), "1");
+    assert_eq!(heard.message(), "1");
+    assert!(is_free(&server, "l"));
+    let subject = Subject::new(&l, &Latch);
+    assert_eq!(Latch.channels(&subject, WireOwner::new(client(), 1))[0].as_str(), LATCH);
+}
+
+fn a_semaphores_calls_run_twice_equal_one(server: Place) {
+    tell(&server, &["SET", "s", "5"]);
+    for (number, recipe) in [(1, &Semaphore as &dyn Recipe), (2, &FifoSemaphore)] {
+        let asked = Asked::new(recipe, number, 2);
+        for _ in 0..2 {
+            assert_eq!(asked.acquire(&server), "1");
+            assert_eq!(asked.acquire_again(&server), "1");
+            assert_eq!(server.cli(&["GET", "s"]), "3");
+        }
+        assert_eq!(asked.release(&server), "1");
+        assert_eq!(server.cli(&["GET", "s"]), "5");
+        for _ in 0..2 {
+            assert_eq!(asked.release_again(&server), "0");
+            assert_eq!(server.cli(&["GET", "s"]), "5");
+        }
+    }
+}
+
+fn a_late_duplicate_of_an_undone_acquire_takes_nothing(server: Place) {
+    tell(&server, &["SET", "s", "5"]);
+    for (number, recipe) in [(1, &Semaphore as &dyn Recipe), (2, &FifoSemaphore)] {
+        let undone_first = Asked::new(recipe, 10 * number, 2);
+        assert_eq!(undone_first.undo(&server), "0");
+        assert_eq!(undone_first.acquire(&server), "0", "it arrives when nobody wants it any more");
+        // Asked twice, of which one is still on its way when the other's permits are returned.
+        let released = Asked::new(recipe, 10 * number + 1, 2);
+        assert_eq!(released.acquire_again(&server), "1");
+        assert_eq!(released.release(&server), "1");
+        assert_eq!(released.acquire(&server), "0");
+        assert_eq!(server.cli(&["GET", "s"]), "5");
+    }
+}
+
+fn a_late_duplicate_of_a_release_returns_nothing(server: Place) {
+    tell(&server, &["SET", "s", "5"]);
+    for (number, recipe) in [(1, &Semaphore as &dyn Recipe), (2, &FifoSemaphore)] {
+        let asked = Asked::new(recipe, number, 2);
+        assert_eq!(asked.acquire(&server), "1");
+        assert_eq!(asked.release_again(&server), "1", "the first attempt is still on its way");
+        assert_eq!(asked.release(&server), "0");
+        assert_eq!(server.cli(&["GET", "s"]), "5");
+    }
+}
+
+fn a_release_of_permits_whose_marker_has_expired_returns_them_once(server: Place) {
+    tell(&server, &["SET", "s", "5"]);
+    for (number, recipe) in [(1, &Semaphore as &dyn Recipe), (2, &FifoSemaphore)] {
+        let asked = Asked::new(recipe, number, 2);
+        assert_eq!(asked.acquire(&server), "1");
+        let marker = format!("leasehold_permit:{{s}}:{}", asked.owner);
+        tell(&server, &["DEL", &marker]);
+        assert_eq!(asked.release(&server), "1");
+        assert_eq!(asked.release_again(&server), "0");
+        assert_eq!(server.cli(&["GET", "s"]), "5");
+    }
+}
+
+fn an_expirable_semaphores_calls_run_twice_equal_one(server: Place) {
+    tell(&server, &["SET", "s", "5"]);
+    let asked = Asked::new(&ExpirableSemaphore, 1, 3);
+    for _ in 0..2 {
+        assert_eq!(asked.acquire(&server), "");
+        assert_eq!(server.cli(&["GET", "s"]), "2");
+        assert_eq!(server.cli(&["ZCARD", "{s}:timeout"]), "3");
+        assert_eq!(asked.renew(&server), "1");
+    }
+    assert_eq!(asked.release(&server), "1");
+    assert_eq!(asked.release(&server), "0");
+    assert_eq!(asked.renew(&server), "0");
+    assert_eq!(server.cli(&["GET", "s"]), "5");
+    assert!(is_free(&server, "{s}:timeout"));
+}
+
+fn operations_run_twice_equal_one_and_answer_the_same(server: Place) {
+    let (s, e, l) = (name("s"), name("e"), name("l"));
+    let calls = [
+        (semaphore::try_set(&s, &operation(1), 10, None), "1"),
+        (semaphore::add(&s, &operation(2), 5), "15"),
+        (semaphore::put_back(&s, &operation(3), 2), "17"),
+        (semaphore::drain(&s, &operation(4)), "17"),
+        (semaphore::try_set(&e, &operation(5), 10, None), "1"),
+        (expirable::add(&e, &operation(6), -3), "7"),
+        (expirable::set(&e, &operation(7), 9), "9"),
+        (latch::try_set(&l, &operation(8), 3), "1"),
+        (latch::count_down(&l, &operation(9)), "2"),
+        (latch::delete(&l, &operation(10)), "1"),
+    ];
+    for (call, answer) in &calls {
+        for _ in 0..3 {
+            assert_eq!(run(&server, call), *answer, "{call:?}");
+        }
+    }
+    assert_eq!([server.cli(&["GET", "s"]), server.cli(&["GET", "e"])], ["0", "9"]);
+    assert!(is_free(&server, "l"));
+    let e_ids =
+        Asked { subject: Subject::new(&e, &ExpirableSemaphore), ..Asked::new(&ExpirableSemaphore, 1, 1) };
+    e_ids.acquire(&server);
+    let id = PermitId::of(e_ids.owner, 1).next().unwrap();
+    let lease = Lease::new(Duration::from_secs(60)).unwrap();
+    for _ in 0..2 {
+        assert_eq!(run(&server, &expirable::update_lease(&e, &operation(11), id, lease)), "1");
+    }
+    for _ in 0..2 {
+        assert_eq!(run(&server, &expirable::release_ids(&e, &operation(12), &[id])), "1");
+    }
+    assert_eq!(server.cli(&["GET", "e"]), "9");
+}
+
+/// Redisson's steps for a semaphore, as the protocol page has them.
+fn redissons_ways_with_semaphores_and_ours_go_together(server: Place) {
+    let take = "local v = redis.call('get', KEYS[1]) if v ~= false and tonumber(v) >= tonumber(ARGV[1]) then \
+                redis.call('decrby', KEYS[1], ARGV[1]) return 1 end return 0";
+    let release =
+        "local v = redis.call('incrby', KEYS[1], ARGV[1]) redis.call('publish', KEYS[2], v) return v";
+    let take = |permits| server.cli(&["EVAL", take, "1", "s", permits]);
+    let release = |permits| server.cli(&["EVAL", release, "2", "s", SC, permits]);
+    run(&server, &semaphore::try_set(&name("s"), &operation(1), 3, None));
+    assert_eq!(take("2"), "1");
+    let ours = Asked::new(&Semaphore, 1, 2);
+    assert_eq!(ours.acquire(&server), "0");
+    assert_eq!(release("2"), "3");
+    assert_eq!(ours.acquire(&server), "1");
+    assert_eq!(take("2"), "0");
+    assert_eq!(take("1"), "1");
+    assert_eq!(ours.release(&server), "1");
+    assert_eq!(release("1"), "3");
+}
+
+fn reduced_permits_are_told_as_totals_below_zero(server: Place) {
+    tell(&server, &["SET", "s", "-5"]);
+    let mut heard = Subscriber::start(&server, SC);
+    assert_eq!(run(&server, &semaphore::put_back(&name("s"), &operation(1), 2)), "-3");
+    assert_eq!(heard.message(), "-3", "as in Redisson");
+    tell(&server, &["ZADD", "{e}:timeout", "1", "sixteen-bytes-id"]);
+    tell(&server, &["SET", "e", "-5"]);
+    let asked = Asked::new(&ExpirableSemaphore, 1, 1);
+    let asked = Asked { subject: Subject::new(&name("e"), &ExpirableSemaphore), ..asked };
+    let mut heard = Subscriber::start(&server, "redisson_sc:{e}");
+    assert_eq!(asked.acquire(&server), "-1", "nothing is left that could end");
+    assert_eq!(server.cli(&["GET", "e"]), "-4", "what had ended is taken back");
+    hears_nothing(&server, &mut heard, "redisson_sc:{e}");
+}

@@ -23,6 +23,8 @@ on_both! {
         a_try_asks_once_and_listens_to_nothing,
         each_side_is_taken_again_by_its_owner,
         within_a_scope_who_writes_may_read,
+        who_writes_reads_at_once_though_others_of_its_client_wait_to,
+        who_gets_to_write_while_it_waits_to_read_does_both,
         an_owner_that_reads_and_asks_to_write_is_told_at_once,
         an_owner_that_begins_to_read_while_it_waits_to_write_is_told,
         who_writes_and_reads_goes_on_reading_alone_or_with_others,
@@ -146,6 +148,55 @@ async fn within_a_scope_who_writes_may_read(server: Place) {
     })
     .await;
     eventually("the releases", || keys(&server) == 0).await;
+}
+
+async fn who_writes_reads_at_once_though_others_of_its_client_wait_to(server: Place) {
+    let client = lazy(&server).await;
+    let lock = client.rw_lock("job").owned_by(&client.owner());
+    let writer = lock.write().await.unwrap();
+    let waiting: Vec<_> = (0..3)
+        .map(|_| {
+            let lock = client.rw_lock("job");
+            tokio::spawn(async move { lock.read().await.unwrap() })
+        })
+        .collect();
+    eventually("them to wait", || listeners(&server) == 1).await;
+    let reader = soon("its own read", lock.read()).await.unwrap();
+    assert!(waiting.iter().all(|waiting| !waiting.is_finished()));
+    writer.release().await.unwrap();
+    for waiting in waiting {
+        assert!(soon("its turn", waiting).await.unwrap().is_held());
+    }
+    assert!(reader.is_held());
+}
+
+async fn who_gets_to_write_while_it_waits_to_read_does_both(server: Place) {
+    let (holder, client) = (connect(&server).await, lazy(&server).await);
+    for _ in 0..10 {
+        let first = holder.rw_lock("job").write().await.unwrap();
+        // Somebody of the same client is before it in the line of readers.
+        let before = tokio::spawn({
+            let lock = client.rw_lock("job");
+            async move { lock.read().await.unwrap() }
+        });
+        eventually("it to wait", || listeners(&server) == 1).await;
+        let lock = client.rw_lock("job").owned_by(&client.owner());
+        let both = tokio::spawn(async move {
+            // Whichever comes first; reading first is what writing would have to wait for.
+            match tokio::join!(lock.write(), lock.read()) {
+                (Ok(writer), reader) => assert!(writer.is_held() && reader.unwrap().is_held()),
+                (Err(error), reader) => {
+                    assert_eq!(error, AcquireError::Deadlock);
+                    assert!(reader.unwrap().is_held());
+                }
+            }
+        });
+        first.release().await.unwrap();
+        soon("both", both).await.unwrap();
+        drop(soon("the one before", before).await.unwrap());
+        eventually("the releases", || keys(&server) == 0).await;
+        eventually("nobody to listen", || listeners(&server) == 0).await;
+    }
 }
 
 async fn an_owner_that_reads_and_asks_to_write_is_told_at_once(server: Place) {

@@ -1,8 +1,9 @@
 //! The line of local waiters of one name, and the questions that its head asks the store.
 //!
-//! Invariant: of the waiters in a line only the head asks, or each for itself where the server keeps the order, with at
-//! most one question apiece on its way. Unless this client itself holds the name exclusively, a waiter sleeps only after
-//! it has asked; once it listens it asks again, and never sleeps longer than the polling interval.
+//! Invariant: of the waiters in a line only the head asks, or each for itself where the server keeps the order or its
+//! owner holds the other side, with at most one question apiece on its way. Unless this client itself holds the name
+//! exclusively, a waiter sleeps only after it has asked; once it listens it asks again, and never sleeps longer than the
+//! polling interval.
 //! Called by: the engine's step.
 //!
 //! # How it works
@@ -24,6 +25,9 @@ use crate::moment::Moment;
 use crate::outcome::{Applied, StoreError, StoreErrorKind, Verb};
 use crate::owner::{Owner, WireOwner};
 use crate::recipe::{Answer, Ask, Holding, Line, Standing};
+
+/// For how many times as long as a waiter has to show itself its place in a queue lasts at most.
+const PLACE_LASTS: u32 = 4;
 
 /// What a waiter knows of its own questions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -111,8 +115,8 @@ impl Engine {
         }
         let holder = self.holder(&request.subject.as_held(), request.owner);
         let deadlock = self.holds_what_blocks(&request.subject, request.owner);
-        let (subject, once, reenters) =
-            (request.subject.clone(), request.wait == Wait::Once, request.reenters);
+        let Request { subject, owner, wait, reenters, .. } = &request;
+        let (subject, owner, once, reenters) = (subject.clone(), *owner, *wait == Wait::Once, *reenters);
         let stage = Stage::Waiting(Asking::default());
         self.tickets.insert(id, Ticket::Acquire(Box::new(Acquiring { request, stage })));
         match holder {
@@ -120,7 +124,7 @@ impl Engine {
             Some(wire) => self.enter(now, id, wire),
             None if deadlock => self.fail(now, id, AcquireFailure::Deadlock),
             None if once => self.ask(now, id),
-            None => self.stand_in_line(now, id, &subject),
+            None => self.stand_in_line(now, id, &subject, owner),
         }
     }
 
@@ -130,13 +134,31 @@ impl Engine {
         held.is_some_and(|recipe| self.holder(&subject.by(recipe), owner).is_some())
     }
 
-    fn stand_in_line(&mut self, now: Moment, id: Id, subject: &Subject) {
+    fn stand_in_line(&mut self, now: Moment, id: Id, subject: &Subject, owner: Owner) {
+        let beside = self.holder_beside(subject, owner).is_some();
         let line = self.lines.entry(subject.clone()).or_default();
         line.push_back(id);
         match subject.recipe.manner().line {
-            Line::Each => self.ask(now, id),
             Line::Head if line.len() == 1 => self.ask_unless_held_here(now, subject),
-            Line::Head => {}
+            Line::Head if !beside => {}
+            Line::Head | Line::Each => self.ask(now, id),
+        }
+    }
+
+    /// The wire owner of what the same owner holds beside it.
+    fn holder_beside(&self, subject: &Subject, owner: Owner) -> Option<WireOwner> {
+        subject.recipe.beside().and_then(|recipe| self.holder(&subject.by(recipe), owner))
+    }
+
+    /// An owner has got what matters to its own waiters for the other side: whoever is before them may wait for it.
+    pub(super) fn ask_beside(&mut self, now: Moment, subject: &Subject, owner: Owner) {
+        let other = subject.recipe.beside().map(|recipe| subject.by(recipe));
+        let line: Vec<Id> =
+            other.and_then(|other| self.lines.get(&other)).into_iter().flatten().copied().collect();
+        for id in line {
+            if self.waiting(id).is_some_and(|(request, _)| request.owner == owner) {
+                self.ask(now, id);
+            }
         }
     }
 
@@ -169,7 +191,7 @@ impl Engine {
         let (lease, uptime) = (acquiring.request.first_lease(), acquiring.request.uptime);
         let wire = known.unwrap_or_else(|| self.next_owner(subject.recipe.owners(units)));
         let standing = Standing { once, refused, granted: false, doubtful };
-        let beside = subject.recipe.beside().and_then(|recipe| self.holder(&subject.by(recipe), owner));
+        let beside = self.holder_beside(&subject, owner);
         let ask = Ask { standing, beside, uptime, ..Ask::new(&subject, wire, lease).units(units) };
         let call = subject.recipe.acquire(&ask);
         let queues = subject.recipe.manner().queued && !once;
@@ -200,6 +222,8 @@ impl Engine {
         }
         if let Some(asking) = self.asking(question.id) {
             asking.call = None;
+            // Whatever it was told, unless it failed: its script may have put it into the queue.
+            asking.queued |= question.queues && answer.is_ok();
         }
         match answer {
             Ok(Answer::Granted { token }) => self.granted(now, &question, token),
@@ -267,7 +291,6 @@ impl Engine {
         asking.failing_since = None;
         asking.failures = 0;
         asking.refusals = asking.refusals.saturating_add(1);
-        asking.queued = question.queues;
         let again = asking.again;
         if self.is_once(question.id) {
             return self.fail(now, question.id, AcquireFailure::Contended);
@@ -303,9 +326,10 @@ impl Engine {
         asking.failures += 1;
         let pause = backoff::after_failures(asking.failures - 1, question.wire.seed());
         let store_failed = matches!(asking.last, Some(Last::Failed(_)));
+        let head_asks = question.subject.recipe.manner().line == Line::Head;
         match once || now.since(since) >= timeout {
             false => self.timers.set(Timer::Ask(question.id), now + pause),
-            true if store_failed && !once => self.fail_line(now, &question.subject),
+            true if store_failed && !once && head_asks => self.fail_line(now, &question.subject),
             true => self.fail_with_verdict(now, question.id),
         }
     }
@@ -385,7 +409,7 @@ impl Engine {
             None => return,
         };
         if let (Some(wire), None) = (asking.wire, asking.call) {
-            let gone_by = request.subject.gone_by(request.first_lease(), now);
+            let gone_by = request.subject.left_by(request.first_lease(), now, asking.queued);
             let undo = Leaving::undo(request.first_lease(), request.units, gone_by, cause);
             self.begin_parting(now, wire, &request.subject, undo);
         }
@@ -436,7 +460,8 @@ impl Engine {
 impl Question {
     /// How what it may have taken is given back.
     fn undo(&self, now: Moment, cause: Cause) -> Leaving {
-        Leaving::undo(self.lease, self.units, self.subject.gone_by(self.lease, now), cause)
+        let gone_by = self.subject.left_by(self.lease, now, self.queues);
+        Leaving::undo(self.lease, self.units, gone_by, cause)
     }
 }
 
@@ -458,6 +483,13 @@ impl Subject {
             Holding::Unending => Moment::NEVER,
             Holding::Nothing => now,
         }
+    }
+
+    /// When whatever an acquire has left has gone if nothing arrived at the server after `now`: a place in a queue there
+    /// may outlive the lease.
+    fn left_by(&self, lease: Lease, now: Moment, queued: bool) -> Moment {
+        let place = self.recipe.manner().seen_every.filter(|_| queued);
+        self.gone_by(lease, now).max(now + place.unwrap_or_default() * PLACE_LASTS)
     }
 
     /// A script looks at its key by a command of the key's type before it writes: a key of another type is as it was.

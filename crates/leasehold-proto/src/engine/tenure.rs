@@ -180,8 +180,9 @@ impl Engine {
         self.timers.clear(Timer::Ask(id));
         self.grant(now, id, wire);
         if manner.counted {
-            self.holders.insert((subject, request.owner), wire);
+            self.holders.insert((subject.clone(), request.owner), wire);
             self.enter_from_line(now, &request, wire);
+            self.ask_beside(now, &subject, request.owner);
         }
         self.step_out(now, id, &request.subject);
     }

@@ -16,9 +16,6 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use leasehold::Client;
-use leasehold_proto::Name;
-use leasehold_proto::recipe::LockRecipe;
-use leasehold_proto::recipe::reentrant::Reentrant;
 use leasehold_store::embedded::{Condition, Frame};
 use tokio::sync::Notify;
 
@@ -35,6 +32,7 @@ use crate::history::Event;
 use crate::life;
 use crate::observe::Observed;
 use crate::plan::{Plan, stream};
+use crate::primitive::Primitive;
 use crate::recorder::Recorder;
 use crate::schedule::{Turn, replicated_at};
 use crate::workload;
@@ -129,8 +127,9 @@ impl World {
             Kind::ServerClockBack => net.with_server(|server, _| server.jump(-fault.jump_ns())),
             Kind::Delete => net.with_server(|server, now| server.delete(now, &fault.name)),
             Kind::ForceRelease => {
-                let name = Name::new(&fault.name).expect("a plan's names are names");
-                net.operate(&Work::Call(Reentrant.force_release(&name)));
+                Primitive::force_release(&fault.name)
+                    .into_iter()
+                    .for_each(|call| net.operate(&Work::Call(call)));
             }
             Kind::ClockForward | Kind::Pause | Kind::Starve | Kind::Crash => self.hit(&fault),
             Kind::ForgetScripts => {}
@@ -280,7 +279,7 @@ impl life::World for World {
     }
 
     fn left_over(&self) -> (Vec<String>, Vec<String>) {
-        self.ground.net.with_server(|server, now| (server.keys(now), server.channels()))
+        self.ground.net.with_server(|server, now| (server.left_over(now, &self.plan), server.channels()))
     }
 }
 

@@ -149,7 +149,7 @@ impl life::World for World {
     }
 
     fn left_over(&self) -> (Vec<String>, Vec<String>) {
-        (self.server.keys(), self.server.channels())
+        (self.server.left_over(&self.plan), self.server.channels())
     }
 }
 

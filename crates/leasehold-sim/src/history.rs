@@ -11,6 +11,7 @@ use leasehold::{Applied, LostReason, Released};
 use leasehold_proto::Verb;
 
 use crate::fault::Kind;
+use crate::key::Key;
 
 /// A wire owner as the server sees it.
 pub(crate) type Wire = Arc<str>;
@@ -33,7 +34,9 @@ pub(crate) enum Event {
     /// Its future was dropped.
     Dropped { op: Op },
     /// A user has a guard.
-    Claimed { hold: Hold, op: Op, wire: Wire },
+    Claimed { hold: Hold, op: Op, wire: Wire, token: Option<u64> },
+    /// A user has several guards as one, which may be trusted for this long.
+    Several { op: Op, holds: Vec<Hold>, remaining: Duration },
     /// The user is done with it; the release may still have to be sent.
     Ending { hold: Hold, how: Ending },
     /// A user waits to be told that a hold is lost, or does so no more.
@@ -57,6 +60,7 @@ pub(crate) enum Event {
         verb: Verb,
         name: Arc<str>,
         wire: Wire,
+        units: u32,
         by: By,
         reply: Reply,
         before: Key,
@@ -87,6 +91,17 @@ pub(crate) enum What {
     TryLock,
     TryLockFor,
     Reenter,
+    /// To write beside what it reads.
+    Upgrade,
+    /// All of several names.
+    LockAll,
+    TryLockAll,
+    TryLockAllFor,
+    /// For a latch to open.
+    Wait,
+    /// To set how many there are, or to add some.
+    Adjust,
+    CountDown,
     Release,
     Ensure,
     Look,
@@ -97,7 +112,17 @@ impl What {
     /// Whether its success is a guard.
     #[must_use]
     pub(crate) const fn acquires(self) -> bool {
-        matches!(self, Self::Lock | Self::TryLock | Self::TryLockFor | Self::Reenter)
+        matches!(
+            self,
+            Self::Lock
+                | Self::TryLock
+                | Self::TryLockFor
+                | Self::Reenter
+                | Self::Upgrade
+                | Self::LockAll
+                | Self::TryLockAll
+                | Self::TryLockAllFor
+        )
     }
 }
 
@@ -118,6 +143,10 @@ pub(crate) enum Outcome {
     Lost(LostReason),
     /// The client is closed.
     Closed,
+    /// The owner holds it, and does not re-enter.
+    AlreadyHeld,
+    /// It would have waited for ever.
+    Deadlock,
     /// Something else, in its own words.
     Other(String),
 }
@@ -149,48 +178,11 @@ pub(crate) enum Reply {
     Error(String),
 }
 
-/// A lock's key on the server.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Key {
-    /// Fields and counts.
-    pub(crate) fields: Vec<(Wire, String)>,
-    /// By the server's clock, in milliseconds; `None` without an expiry.
-    pub(crate) expires_at_ms: Option<u64>,
-    /// It is something else than a hash.
-    pub(crate) foreign_type: bool,
-}
-
-impl Key {
-    /// Whether anybody holds the lock.
-    #[must_use]
-    pub(crate) fn is_free(&self) -> bool {
-        self.fields.is_empty() && !self.foreign_type
-    }
-
-    /// Whether this owner does.
-    #[must_use]
-    pub(crate) fn is_held_by(&self, wire: &str) -> bool {
-        self.fields.iter().any(|(field, _)| &**field == wire)
-    }
-}
-
-impl fmt::Display for Key {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.is_free() {
-            return f.write_str("free");
-        }
-        let owners: Vec<_> =
-            self.fields.iter().map(|(wire, count)| format!("{} x{count}", short(wire))).collect();
-        write!(f, "{}", owners.join(" and "))?;
-        match self.expires_at_ms {
-            Some(at) => write!(f, " until {at}"),
-            None => f.write_str(" for ever"),
-        }
-    }
-}
-
 /// The last letters of a wire owner, enough to tell it from the others of a history.
 pub(crate) fn short(wire: &str) -> String {
+    if wire.len() == 32 && !wire.contains(':') {
+        return format!("{}:{}", &wire[..4], &wire[29..]);
+    }
     let (client, number) = wire.rsplit_once(':').unwrap_or(("", wire));
     let client: String = client.chars().take(4).collect();
     format!("{client}:{number}")
@@ -205,8 +197,12 @@ impl fmt::Display for Event {
             }
             Self::Answered { op, outcome } => write!(f, "op {}: {outcome:?}", op.0),
             Self::Dropped { op } => write!(f, "op {}: its future is dropped", op.0),
-            Self::Claimed { hold, op, wire } => {
-                write!(f, "op {}: claimed, hold {} as {}", op.0, hold.0, short(wire))
+            Self::Claimed { hold, op, wire, token } => {
+                write!(f, "op {}: claimed, hold {} as {}", op.0, hold.0, short(wire))?;
+                token.map_or(Ok(()), |token| write!(f, ", token {token}"))
+            }
+            Self::Several { op, remaining, .. } => {
+                write!(f, "op {}: has them all, for {remaining:?}", op.0)
             }
             Self::Ending { hold, how } => write!(f, "hold {}: {how:?}", hold.0),
             Self::Watches { hold, begins: true } => write!(f, "hold {}: watched", hold.0),

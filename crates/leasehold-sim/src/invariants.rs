@@ -9,13 +9,16 @@ mod claims;
 mod deadlines;
 mod errors;
 mod exclusion;
+mod fair;
 mod forced;
 mod ghosts;
 mod losses;
+mod multi;
 mod reasons;
 mod reentry;
 mod renewals;
 mod server_keeps;
+mod tokens;
 mod validity;
 mod wake_ups;
 mod writes;
@@ -61,5 +64,8 @@ pub(crate) fn all() -> Vec<Box<dyn Invariant>> {
         Box::new(forced::Forced::default()),
         Box::new(wake_ups::WakeUps::default()),
         Box::new(reentry::Reentry::default()),
+        Box::new(multi::Multi),
+        Box::new(fair::Fair::default()),
+        Box::new(tokens::Tokens::default()),
     ]
 }

@@ -13,6 +13,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use crate::ground::Ground;
 use crate::history::Event;
 use crate::recorder::Recorder;
+use crate::wire::Decoded;
 
 /// A store under observation.
 pub(crate) struct Observed<S> {
@@ -30,13 +31,15 @@ impl<S: Store> Store for Observed<S> {
     ) -> impl Future<Output = Result<Reply, StoreError>> + Send + 'static {
         let (process, recorder, ground) = (self.process, self.recorder.clone(), Arc::clone(&self.ground));
         let number = recorder.next_call();
+        let Decoded { verb, wire, .. } = Decoded::from(&call);
+        let count = call.argument("count").or(call.argument("remaining"));
         let sent = Event::Sent {
             process,
             call: number,
-            verb: call.verb(),
+            verb,
             name: call.subject(),
-            wire: call.argument("owner").unwrap_or_default().into(),
-            count: call.argument("count").or(call.argument("remaining")).and_then(|count| count.parse().ok()),
+            wire,
+            count: count.map_or(Some(0), |count| count.parse().ok()),
             lease: call.argument("lease_ms").and_then(|ms| ms.parse().ok()).map(Duration::from_millis),
         };
         recorder.record(ground.now(), sent);

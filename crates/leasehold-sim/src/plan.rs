@@ -12,6 +12,7 @@ use fastrand::Rng;
 
 use crate::clock::Clock;
 use crate::fault::{Fault, Kind};
+use crate::primitive::Primitive;
 
 /// Which world a seed runs in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -85,7 +86,7 @@ impl Plan {
             processes: rng.usize(1..=3),
             users: rng.usize(1..=3),
             foreigners: rng.usize(0..=1),
-            names: (0..rng.usize(1..=2)).map(|index| Arc::from(format!("lock-{index}"))).collect(),
+            names: choose_names(seed),
             timeout: if full { ms(rng.u64(200..800)) } else { ms(rng.u64(200..3_000)) },
             poll_interval: ms(*rng.choice(&[250, 1_000, 1_000, 20_000]).expect("one of several")),
             think_max: leases[0] / rng.u32(1..=4),
@@ -162,6 +163,38 @@ impl Plan {
         self.clock_of(usize::from(u8::MAX))
     }
 }
+
+/// One to three names of any primitives; now and then several locks to be taken together.
+fn choose_names(seed: u64) -> Vec<Arc<str>> {
+    let mut rng = stream(seed, "names");
+    let count = rng.usize(1..=3);
+    let together = rng.u8(0..6) == 0;
+    let tagged = rng.bool();
+    let name = |index: usize| {
+        let primitive = if together && index < 2 {
+            *rng.choice(&[Primitive::Lock, Primitive::Lock, Primitive::Fair, Primitive::Fenced])
+                .expect("some")
+        } else {
+            *rng.choice(&CHOICE).expect("some")
+        };
+        let word = primitive.word();
+        // A latch has no hash tag.
+        let tagged = tagged && together && primitive != Primitive::Latch;
+        Arc::from(if tagged { format!("{{{word}}}-{index}") } else { format!("{word}-{index}") })
+    };
+    (0..if together { count.max(2) } else { count }).map(name).collect()
+}
+
+/// What names are of, the common ones more often.
+const CHOICE: [Primitive; 7] = [
+    Primitive::Lock,
+    Primitive::Lock,
+    Primitive::Fair,
+    Primitive::Fair,
+    Primitive::Fenced,
+    Primitive::Hybrid,
+    Primitive::Spin,
+];
 
 /// Random numbers for one purpose, so that drawing more for one does not change another.
 #[must_use]

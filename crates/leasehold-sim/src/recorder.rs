@@ -8,13 +8,14 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use leasehold::Guard;
-
 use crate::clock::Clock;
 use crate::fault::Kind;
 use crate::history::{Ending, Event, Hold, Op, Wire};
 use crate::invariants::{Invariant, all};
+use crate::key::Side;
 use crate::plan::Plan;
+use crate::primitive::Primitive;
+use crate::workload::Taken;
 
 /// Where events go. Clones are the same recorder.
 #[derive(Clone)]
@@ -69,6 +70,12 @@ pub(crate) struct LiveHold {
     pub(crate) name: Arc<str>,
     /// As whom.
     pub(crate) wire: Wire,
+    /// As what.
+    pub(crate) side: Side,
+    /// By which owner of the user's; 0 for one that has nothing else.
+    pub(crate) owner: u64,
+    /// How many permits.
+    pub(crate) units: u32,
     /// Its terms.
     pub(crate) terms: Terms,
     /// Since when.
@@ -77,7 +84,33 @@ pub(crate) struct LiveHold {
     pub(crate) valid_until: Duration,
     /// Whether it could be trusted then.
     held: bool,
-    guard: Weak<Guard>,
+    taken: Weak<Taken>,
+    /// Which of several guards.
+    place: usize,
+}
+
+impl LiveHold {
+    /// For how long it may be trusted, by its own client's word.
+    fn remaining(&self) -> Duration {
+        let taken = self.taken.upgrade();
+        taken.map_or(Duration::ZERO, |taken| taken.guards()[self.place].remaining()).min(TRUST_MAX)
+    }
+}
+
+/// More than this is without an end.
+const TRUST_MAX: Duration = Duration::from_secs(1_000_000);
+
+/// What a user has got, before anybody has looked at it.
+pub(crate) struct Claim {
+    pub(crate) name: Arc<str>,
+    pub(crate) wire: Wire,
+    pub(crate) side: Side,
+    pub(crate) owner: u64,
+    pub(crate) units: u32,
+    pub(crate) token: Option<u64>,
+    pub(crate) terms: Terms,
+    /// Which of several guards.
+    pub(crate) place: usize,
 }
 
 /// What a hold was asked for with.
@@ -94,8 +127,8 @@ pub(crate) struct Terms {
 pub(crate) struct Counts {
     /// How long it was.
     pub(crate) simulated: Duration,
-    /// Guards that were handed out.
-    pub(crate) grants: u64,
+    /// Guards that were handed out, by primitive.
+    pub(crate) grants: BTreeMap<Primitive, u64>,
     /// Scripts that ran.
     pub(crate) scripts: u64,
     /// Faults that began, by kind.
@@ -115,13 +148,14 @@ struct State {
     violation: Option<Violation>,
     last_op: u64,
     last_call: u64,
+    last_hold: u64,
 }
 
 impl View {
     /// Whether a hold may be trusted now, by its own client's word.
     #[must_use]
     pub(crate) fn is_valid(&self, hold: &LiveHold) -> bool {
-        hold.guard.upgrade().is_some_and(|guard| guard.is_held())
+        !hold.remaining().is_zero()
     }
 
     /// The same by what was seen of it last; asking costs more, and this is looked at after every step.
@@ -160,6 +194,12 @@ impl View {
         past + present.map_or(Duration::ZERO, |from| self.now.saturating_sub(from.max(since)))
     }
 
+    /// What the server's clock says, in milliseconds.
+    #[must_use]
+    pub(crate) fn now_ms(&self) -> u64 {
+        u64::try_from(self.server_clock.says(self.now).as_millis()).unwrap_or(u64::MAX)
+    }
+
     /// What a process's clock says.
     #[must_use]
     pub(crate) fn clock_says(&self, process: usize) -> Duration {
@@ -196,6 +236,7 @@ impl Recorder {
             violation: None,
             last_op: 0,
             last_call: 0,
+            last_hold: 0,
         })))
     }
 
@@ -220,33 +261,53 @@ impl Recorder {
         self.lock().record(now, event);
     }
 
-    /// A user has a guard.
+    /// A user has a guard, or several as one.
     pub(crate) fn claim(
         &self,
         now: Duration,
         op: Op,
         process: usize,
-        guard: &Arc<Guard>,
-        terms: Terms,
-    ) -> Hold {
+        taken: &Arc<Taken>,
+        claims: Vec<Claim>,
+    ) -> Vec<Hold> {
         let mut state = self.lock();
-        let hold = Hold(op.0);
-        let wire: Wire = guard.wire_owner().to_string().into();
-        let valid_until = state.view.clocks[process].says(now) + guard.remaining();
-        let live = LiveHold {
-            process,
-            name: guard.name().into(),
-            wire: Arc::clone(&wire),
-            terms,
-            since: now,
-            valid_until,
-            held: guard.is_held(),
-            guard: Arc::downgrade(guard),
-        };
-        state.view.holds.insert(hold, live);
-        state.counts.grants += 1;
-        state.record(now, Event::Claimed { hold, op, wire });
-        hold
+        state.view.now = now;
+        let several = claims.len() > 1;
+        let mut claimed = Vec::new();
+        for Claim { name, wire, side, owner, units, token, terms, place } in claims {
+            state.last_hold += 1;
+            let hold = Hold(state.last_hold);
+            *state.counts.grants.entry(Primitive::of(&name)).or_default() += 1;
+            let (since, taken) = (now, Arc::downgrade(taken));
+            let mut live = LiveHold {
+                process,
+                name,
+                wire: Arc::clone(&wire),
+                side,
+                owner,
+                units,
+                terms,
+                since,
+                valid_until: Duration::ZERO,
+                held: false,
+                taken,
+                place,
+            };
+            let remaining = live.remaining();
+            live.held = !remaining.is_zero();
+            live.valid_until = state.view.clocks[process].says(now) + remaining;
+            state.view.holds.insert(hold, live);
+            claimed.push((hold, wire, token));
+        }
+        let holds: Vec<Hold> = claimed.iter().map(|(hold, ..)| *hold).collect();
+        for (hold, wire, token) in claimed {
+            state.record(now, Event::Claimed { hold, op, wire, token });
+        }
+        if several {
+            let event = Event::Several { op, holds: holds.clone(), remaining: taken.remaining() };
+            state.record(now, event);
+        }
+        holds
     }
 
     /// After something has run: what was said of renewals has been taken in now. When time has passed since the last
@@ -378,7 +439,7 @@ impl State {
     fn refresh(&mut self) {
         let View { holds, clocks, now, .. } = &mut self.view;
         for hold in holds.values_mut() {
-            let remaining = hold.guard.upgrade().map_or(Duration::ZERO, |guard| guard.remaining());
+            let remaining = hold.remaining();
             hold.held = !remaining.is_zero();
             if hold.held {
                 hold.valid_until = clocks[hold.process].says(*now) + remaining;

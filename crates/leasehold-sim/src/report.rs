@@ -29,7 +29,10 @@ impl fmt::Display for Report<'_> {
         let per_second = *seeds as f64 / self.took.as_secs_f64().max(1e-9);
         writeln!(f, "seeds             {seeds}, {per_second:.1} a second")?;
         writeln!(f, "simulated         {:.1} hours", simulated.as_secs_f64() / 3_600.0)?;
-        writeln!(f, "grants checked    {grants}")?;
+        writeln!(f, "grants checked    {}", grants.values().sum::<u64>())?;
+        for (primitive, count) in grants {
+            writeln!(f, "  {:<28}{count}", primitive.to_string())?;
+        }
         writeln!(f, "scripts run       {scripts}")?;
         writeln!(f, "faults injected   {}", faults.values().sum::<u64>())?;
         for (kind, count) in faults {

@@ -7,7 +7,11 @@ use std::time::Duration;
 
 use crate::fault::Kind;
 use crate::plan::Plan;
+use crate::primitive::Primitive;
 use crate::workload;
+
+/// How long a queue is kept after somebody has shown itself in it.
+const QUEUES_GO_WITHIN: Duration = Duration::from_secs(16);
 
 /// By when every user has been served, and has given back what it held.
 #[must_use]
@@ -28,5 +32,9 @@ pub(crate) fn keys_go_within(plan: &Plan) -> Duration {
         .map(crate::fault::Fault::jump_ns)
         .sum();
     let back = Duration::from_nanos(u64::try_from(back).unwrap_or_default());
-    plan.longest_lease().mul_f64(1.02) + back + Duration::from_secs(3)
+    // A queue outlives those who stood in it by this much.
+    let queues =
+        plan.names.iter().any(|name| matches!(Primitive::of(name), Primitive::Fair | Primitive::Fifo));
+    let queues = if queues { QUEUES_GO_WITHIN } else { Duration::ZERO };
+    plan.longest_lease().mul_f64(1.02).max(queues) + back + Duration::from_secs(3)
 }

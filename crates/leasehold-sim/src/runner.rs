@@ -15,6 +15,7 @@ use crate::fault::Kind;
 use crate::full;
 use crate::history::Event;
 use crate::plan::{Mode, Plan};
+use crate::primitive::Primitive;
 use crate::recorder::{Recorder, Violation};
 
 /// What one seed came to.
@@ -27,7 +28,7 @@ pub(crate) struct Outcome {
     /// How long it was in its world.
     pub(crate) simulated: Duration,
     /// Guards handed out.
-    pub(crate) grants: u64,
+    pub(crate) grants: BTreeMap<Primitive, u64>,
     /// Scripts that ran.
     pub(crate) scripts: u64,
     /// Faults by kind.
@@ -44,7 +45,7 @@ pub(crate) struct Summary {
     /// Simulated time.
     pub(crate) simulated: Duration,
     /// Guards handed out, each held against every other.
-    pub(crate) grants: u64,
+    pub(crate) grants: BTreeMap<Primitive, u64>,
     /// Scripts that ran.
     pub(crate) scripts: u64,
     /// Faults by kind.
@@ -104,7 +105,7 @@ fn panicked(plan: &Plan, panic: &(dyn Any + Send)) -> Outcome {
         seed: plan.seed,
         hash: 0,
         simulated: Duration::ZERO,
-        grants: 0,
+        grants: BTreeMap::new(),
         scripts: 0,
         faults: BTreeMap::new(),
         violation: Some(violation),
@@ -154,7 +155,7 @@ impl Summary {
         self.merge(Self {
             seeds: 1,
             simulated: outcome.simulated,
-            grants: outcome.grants,
+            grants: outcome.grants.clone(),
             scripts: outcome.scripts,
             faults: outcome.faults.clone(),
             violation: outcome.violation.is_some().then_some(outcome),
@@ -164,7 +165,9 @@ impl Summary {
     fn merge(&mut self, other: Self) {
         self.seeds += other.seeds;
         self.simulated += other.simulated;
-        self.grants += other.grants;
+        for (primitive, count) in other.grants {
+            *self.grants.entry(primitive).or_default() += count;
+        }
         self.scripts += other.scripts;
         for (kind, count) in other.faults {
             *self.faults.entry(kind).or_default() += count;
@@ -197,7 +200,7 @@ mod tests {
         let summary = run(batch, || false, |_| {});
         assert_eq!(summary.violation, None);
         assert_eq!(summary.seeds, 200);
-        assert!(summary.grants > 1_000 && summary.faults.len() > 15, "{summary:?}");
+        assert!(summary.grants.values().sum::<u64>() > 1_000 && summary.faults.len() > 15, "{summary:?}");
         assert_ne!(run_seed(1, Mode::Fast).hash, run_seed(2, Mode::Fast).hash);
     }
 }

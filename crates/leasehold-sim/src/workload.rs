@@ -6,16 +6,45 @@
 
 pub(crate) mod foreign;
 mod held;
-mod reentrant;
+mod locks;
+mod multi;
+mod taken;
+mod user;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::ground::Env;
 use crate::plan::Plan;
+use crate::primitive::{Primitive, name_of};
 
-/// One user's life. Another primitive is another file here, chosen among by the user's random numbers.
+pub(crate) use self::taken::Taken;
+use self::user::User;
+
+/// One user's life, with whatever names the plan has. Another primitive is another file here.
 pub(crate) async fn live(env: Env) {
-    reentrant::live(env).await;
+    let Some(client) = env.client.clone() else { return };
+    let mut user = User::new(env, client);
+    while user.goes_on() {
+        user.think().await;
+        let name = Arc::clone(user.env.rng.choice(&user.env.plan.names).expect("there are names"));
+        if multi::is_chosen(&mut user) {
+            multi::work(&mut user).await;
+            continue;
+        }
+        let (client, known) = (user.client.clone(), name_of(&name));
+        match Primitive::of(&name) {
+            Primitive::Lock => locks::work(&mut user, client.lock(known), &name, |_| None).await,
+            Primitive::Fair => locks::work(&mut user, client.fair_lock(known), &name, |_| None).await,
+            Primitive::Spin => locks::work(&mut user, client.spin_lock(known), &name, |_| None).await,
+            Primitive::Fenced | Primitive::Hybrid => {
+                let lock = client.fenced_lock(known).tokens(locks::tokens(&name));
+                locks::work(&mut user, lock, &name, |guard| Some(guard.token())).await;
+            }
+            _ => {}
+        }
+    }
+    user.leave().await;
 }
 
 /// The longest that a user holds a lock by its own will.

@@ -16,8 +16,9 @@ use tokio::sync::oneshot;
 use crate::clock::Clock;
 use crate::history::By;
 use crate::plan::Plan;
+use crate::primitive::delete;
 use crate::recorder::Recorder;
-use crate::wire::{self, Decoded, Witness, decode};
+use crate::wire::{Decoded, Witness, decode};
 
 /// What arrives at the server.
 #[derive(Clone)]
@@ -49,7 +50,7 @@ pub(super) struct Server {
 
 impl Server {
     pub(super) fn new(plan: &Arc<Plan>, clock: Clock, recorder: Recorder) -> Self {
-        let witness = Witness { plan: Arc::clone(plan), recorder, clock };
+        let witness = Witness::new(plan, recorder, clock);
         let mut database = Database::new();
         database.restart(witness.now_ms(Duration::ZERO));
         Self {
@@ -121,7 +122,8 @@ impl Server {
 
     pub(super) fn delete(&mut self, now: Duration, name: &str) {
         let now_ms = self.now_ms(now);
-        self.database.execute(now_ms, &["DEL".into(), name.into()]);
+        let command = delete(name);
+        self.database.execute(now_ms, &command);
     }
 
     pub(super) fn jump(&self, by_ns: i64) {
@@ -129,9 +131,8 @@ impl Server {
     }
 
     /// What is left.
-    pub(super) fn keys(&mut self, now: Duration) -> Vec<String> {
-        let now_ms = self.now_ms(now);
-        wire::keys(&mut self.database, now_ms)
+    pub(super) fn left_over(&mut self, now: Duration, plan: &Plan) -> Vec<String> {
+        self.witness.left_over(&mut self.database, now, plan)
     }
 
     /// What is listened to.

@@ -6,15 +6,12 @@
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use leasehold_proto::Name;
-use leasehold_proto::recipe::LockRecipe;
-use leasehold_proto::recipe::reentrant::Reentrant;
-
 use super::server::{HOST, PROCESS};
 use super::weather::{Link, loses, takes_the_server_down};
 use super::{World, usual_latency};
 use crate::fault::{Fault, Kind};
 use crate::history::Event;
+use crate::primitive::{Primitive, delete};
 use crate::schedule::{Turn, replicated_at};
 
 /// How long a message takes at most in a slow network.
@@ -62,12 +59,11 @@ impl World {
                 }
             }
             Kind::Delete => {
-                let command = [b"DEL".to_vec(), fault.name.as_bytes().to_vec()];
+                let command = delete(&fault.name);
                 self.server.with_database(|database, now_ms| database.execute(now_ms, &command));
             }
             Kind::ForceRelease => {
-                let name = Name::new(&fault.name).expect("a plan's names are names");
-                self.server.operate(&Reentrant.force_release(&name));
+                Primitive::force_release(&fault.name).iter().for_each(|call| self.server.operate(call));
             }
             _ => {}
         }

@@ -37,6 +37,8 @@ pub(super) struct Server {
     truth: Truth,
     cuts: Cuts,
     witness: Witness,
+    /// Those of ours; the others are foreign clients.
+    processes: usize,
     embedded: Arc<embedded::Server>,
     state: Mutex<State>,
     /// Closed while it stands still: what it has received waits.
@@ -58,12 +60,13 @@ struct State {
 
 impl Server {
     pub(super) fn new(plan: &Arc<Plan>, truth: Truth, cuts: Cuts, clock: Clock, recorder: Recorder) -> Self {
-        let witness = Witness { plan: Arc::clone(plan), recorder, clock };
+        let witness = Witness::new(plan, recorder, clock);
         let (says, now) = (witness.clone(), truth.clone());
         Self {
             truth,
             cuts,
             witness,
+            processes: plan.processes,
             embedded: Arc::new(embedded::Server::new(move || says.now_ms(now.now()))),
             state: Mutex::default(),
             running: Gate::default(),
@@ -155,9 +158,10 @@ impl Server {
         self.embedded.set_condition(condition);
     }
 
-    /// The keys that are left.
-    pub(super) fn keys(&self) -> Vec<String> {
-        self.with_database(wire::keys)
+    /// The keys that are left and should not be.
+    pub(super) fn left_over(&self, plan: &Plan) -> Vec<String> {
+        let now = self.truth.now();
+        self.with_database(|database, _| self.witness.left_over(database, now, plan))
     }
 
     /// The channels that somebody listens to.
@@ -190,7 +194,7 @@ struct Visit {
 impl Watch for Visit {
     fn execute(&self, database: &mut Database, _now_ms: u64, command: &[Vec<u8>]) -> Executed {
         let Server { witness, truth, .. } = &*self.server;
-        let foreign = self.process >= witness.plan.processes;
+        let foreign = self.process >= self.server.processes;
         let by = if foreign { By::Foreigner } else { By::Process(self.process) };
         let execute = |database: &mut Database, now_ms| database.execute(now_ms, command);
         witness.see(truth.now(), by, wire::decode(command), database, execute)

@@ -10,7 +10,8 @@ use std::time::Duration;
 use leasehold_proto::Verb;
 
 use crate::fault::Kind;
-use crate::history::{By, Event, Key, Reply, Wire};
+use crate::history::{By, Event, Reply, Wire};
+use crate::key::Key;
 use crate::recorder::View;
 
 /// Breaches and grants so far.
@@ -18,6 +19,8 @@ use crate::recorder::View;
 pub(super) struct Breaches {
     everywhere: Option<Duration>,
     of: BTreeMap<Arc<str>, Duration>,
+    /// Of owners that have lost one of several names.
+    with: BTreeMap<Wire, Duration>,
     granted: BTreeMap<Wire, Duration>,
 }
 
@@ -27,6 +30,11 @@ impl Breaches {
             Event::Fault { index, kind, begins: true } if kind.breaks_assumptions() => match kind {
                 Kind::Delete | Kind::ForceRelease => {
                     let name = Arc::clone(&view.plan.faults[*index].name);
+                    let holds = view.holds.values();
+                    let wires: Vec<_> =
+                        holds.filter(|hold| hold.name == name).map(|hold| &hold.wire).collect();
+                    let shared = view.holds.values().filter(|hold| wires.contains(&&hold.wire));
+                    self.with.extend(shared.map(|hold| (Arc::clone(&hold.wire), view.now)));
                     self.of.insert(name, view.now);
                 }
                 _ => self.everywhere = Some(view.now),
@@ -57,7 +65,7 @@ impl Breaches {
 
     /// Whether a hold was granted before an assumption was broken, so that nothing is promised of it any more.
     pub(super) fn excuse(&self, name: &str, wire: &str) -> bool {
-        let breach = self.everywhere.max(self.of.get(name).copied());
+        let breach = self.everywhere.max(self.of.get(name).copied()).max(self.with.get(wire).copied());
         match (breach, self.granted.get(wire)) {
             (Some(breach), Some(granted)) => *granted <= breach,
             (Some(_), None) => true,
@@ -74,7 +82,8 @@ impl Breaches {
 /// Whether the server keeps a lock for at least as long as its holders trust it now. A short renewal after a jump of the
 /// server's clock does not mend what was confirmed before the jump.
 fn outlasts_trust(view: &View, wire: &str, key: &Key) -> bool {
-    let expires_at = Duration::from_millis(key.expires_at_ms.unwrap_or_default());
+    let Some(until_ms) = key.holder(wire).and_then(|holder| holder.until_ms) else { return true };
+    let expires_at = Duration::from_millis(until_ms);
     let kept = expires_at.saturating_sub(view.server_clock.says(view.now));
     let mut holds = view.holds.values().filter(|hold| *hold.wire == *wire);
     holds.all(|hold| hold.valid_until.saturating_sub(view.clock_says(hold.process)) <= kept)

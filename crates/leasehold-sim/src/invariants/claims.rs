@@ -11,6 +11,7 @@ use std::time::Duration;
 use leasehold_proto::Verb;
 
 use super::Invariant;
+use super::multi::Gathering;
 use crate::fault::Kind;
 use crate::history::{By, Event, Wire, short};
 use crate::recorder::View;
@@ -21,6 +22,7 @@ const LONGEST: Duration = Duration::from_secs(5);
 #[derive(Default)]
 pub(super) struct Claims {
     unclaimed: BTreeMap<Wire, Grant>,
+    gathering: Gathering,
 }
 
 struct Grant {
@@ -36,6 +38,7 @@ impl Invariant for Claims {
     }
 
     fn see(&mut self, event: &Event, view: &View) -> Result<(), String> {
+        self.gathering.see(event);
         match event {
             Event::Executed {
                 verb: Verb::Acquire,
@@ -47,8 +50,8 @@ impl Invariant for Claims {
                 ..
             } if !before.is_held_by(wire) && after.is_held_by(wire) => {
                 let says = view.server_clock.says(view.now);
-                let lease =
-                    Duration::from_millis(after.expires_at_ms.unwrap_or_default()).saturating_sub(says);
+                let until_ms = after.holder(wire).and_then(|holder| holder.until_ms).unwrap_or(u64::MAX);
+                let lease = Duration::from_millis(until_ms).saturating_sub(says);
                 let trip = view.plan.latency_max * 8 + Duration::from_millis(50);
                 let within = (lease / 3).min(LONGEST).mul_f64(1.01) + trip;
                 let grant = Grant { name: Arc::clone(name), process: *process, at: view.now, within };
@@ -67,6 +70,8 @@ impl Invariant for Claims {
     }
 
     fn look(&mut self, view: &View) -> Result<(), String> {
+        // Whoever takes several takes each as soon as it is granted.
+        self.unclaimed.retain(|_, grant| !self.gathering.takes(grant.process, &grant.name));
         for (wire, Grant { name, process, at, within }) in &self.unclaimed {
             let took = view.now - *at;
             let disturbed = !view.is_quiet_for(took + view.plan.timeout + Duration::from_secs(2));

@@ -13,7 +13,9 @@ use leasehold_proto::Verb;
 use super::Invariant;
 use super::breaches::Breaches;
 use crate::fault::Kind;
-use crate::history::{By, Ending, Event, Hold, Key, Op, Outcome, Wire, short};
+use crate::history::{By, Ending, Event, Hold, Op, Outcome, Wire, short};
+use crate::key::Key;
+use crate::primitive::{covers, overlap};
 use crate::recorder::View;
 
 #[derive(Default)]
@@ -60,7 +62,8 @@ impl Invariant for Errors {
             Event::Asked { op, process, name, what, .. } if what.acquires() => self.asks(*op, *process, name),
             Event::Sent { process, verb: Verb::Acquire, name, wire, .. } => {
                 let asking = self.asking.values_mut();
-                for asking in asking.filter(|asking| asking.process == *process && asking.name == *name) {
+                for asking in asking.filter(|asking| asking.process == *process && covers(&asking.name, name))
+                {
                     asking.wires.insert(Arc::clone(wire));
                 }
             }
@@ -95,12 +98,14 @@ impl Invariant for Errors {
 
     fn look(&mut self, view: &View) -> Result<(), String> {
         for Settled { from, quiet_since, at, name, wire, said } in &self.settled {
-            let there = self.keys.get(name).is_some_and(|key| key.is_held_by(wire) && !expired(key, view));
+            let now_ms = view.now_ms();
+            let mut keys = self.keys.iter().filter(|(key, _)| covers(name, key));
+            let there = keys.any(|(_, key)| key.stands(wire, now_ms.saturating_add(1)));
             // What disturbed up to a second before may have been begun by it.
             let disturbed = quiet_since.is_some_and(|since| {
                 !view.is_quiet_for(view.now - since + view.plan.timeout + Duration::from_secs(2))
             });
-            if view.now > *from && there && !disturbed && !self.breaches.any_since(name, *at) {
+            if view.now > *from && there && !disturbed && !self.broken_since(name, *at) {
                 return Err(format!("{} stands on {name} after {said}", short(wire)));
             }
         }
@@ -109,10 +114,14 @@ impl Invariant for Errors {
 }
 
 impl Errors {
+    fn broken_since(&self, names: &str, at: Duration) -> bool {
+        names.split(' ').any(|name| self.breaches.any_since(name, at))
+    }
+
     fn asks(&mut self, op: Op, process: usize, name: &Arc<str>) {
         let mut alone = true;
-        for other in self.asking.values_mut().filter(|other| other.process == process && other.name == *name)
-        {
+        let others = self.asking.values_mut();
+        for other in others.filter(|other| other.process == process && overlap(&other.name, name)) {
             (other.alone, alone) = (false, false);
         }
         let asking = Asking { process, name: Arc::clone(name), wires: BTreeSet::new(), alone };
@@ -121,6 +130,12 @@ impl Errors {
 
     fn answered(&mut self, view: &View, asking: &Asking, outcome: &Outcome) {
         let (within, said) = match outcome {
+            Outcome::Done => return,
+            // What it says is of the one that could not be had; what was taken before that is given back, or runs out.
+            _ if asking.name.contains(' ') => (
+                view.plan.longest_lease().mul_f64(1.01) + view.plan.timeout,
+                "several were not taken together",
+            ),
             Outcome::NotApplied(_) => (Duration::ZERO, "an acquire that was not made"),
             // Its last question may be on its way; what that takes is given back, or runs out.
             Outcome::Contended => {
@@ -182,10 +197,4 @@ fn freezes(view: &View, within: Duration) -> bool {
     let (from, until) = (view.now.saturating_sub(within + view.plan.timeout), view.now + within);
     let mut faults = view.plan.faults.iter().filter(|fault| slows(fault.kind));
     faults.any(|fault| fault.begins <= until && fault.ends() >= from)
-}
-
-/// By the server's clock.
-fn expired(key: &Key, view: &View) -> bool {
-    let says = view.server_clock.says(view.now).as_millis();
-    key.expires_at_ms.is_some_and(|at| u128::from(at) <= says)
 }

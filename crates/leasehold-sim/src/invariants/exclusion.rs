@@ -10,7 +10,8 @@ use std::time::Duration;
 use super::Invariant;
 use super::breaches::Breaches;
 use crate::history::{Event, Wire, short};
-use crate::recorder::View;
+use crate::key::Side;
+use crate::recorder::{LiveHold, View};
 
 #[derive(Default)]
 pub(super) struct Exclusion {
@@ -32,11 +33,11 @@ impl Invariant for Exclusion {
                 if !view.is_valid(claimed) {
                     return Err(format!("hold {} was handed out when it was over", hold.0));
                 }
-                self.alone(view, &claimed.name, wire)
+                self.alone(view, &claimed.name, wire, claimed.side, claimed.owner)
             }
             Event::ForeignHold { name, wire, until } => {
                 self.foreign.insert((Arc::clone(name), Arc::clone(wire)), *until);
-                self.alone(view, name, wire)
+                self.alone(view, name, wire, Side::Alone, 0)
             }
             Event::ForeignEnd { name, wire } => {
                 self.foreign.remove(&(Arc::clone(name), Arc::clone(wire)));
@@ -48,11 +49,16 @@ impl Invariant for Exclusion {
 }
 
 impl Exclusion {
-    fn alone(&self, view: &View, name: &str, wire: &str) -> Result<(), String> {
-        if self.breaches.excuse(name, wire) {
+    fn alone(&self, view: &View, name: &str, wire: &str, side: Side, owner: u64) -> Result<(), String> {
+        if side == Side::Permits || self.breaches.excuse(name, wire) {
             return Ok(());
         }
-        let ours = view.holds.values().filter(|hold| *hold.name == *name && view.is_valid(hold));
+        let bears = |hold: &&LiveHold| {
+            let both_read = hold.side == Side::Reader && side == Side::Reader;
+            both_read || (owner != 0 && hold.owner == owner)
+        };
+        let ours =
+            view.holds.values().filter(|hold| *hold.name == *name && !bears(hold) && view.is_valid(hold));
         let ours = ours.map(|hold| &hold.wire);
         let foreign = self.foreign.iter().filter(|((of, _), until)| **of == *name && **until > view.now);
         let mut others = ours.chain(foreign.map(|((_, wire), _)| wire));

@@ -14,7 +14,9 @@ use leasehold_proto::Verb;
 use super::Invariant;
 use super::breaches::Breaches;
 use crate::fault::Kind;
-use crate::history::{By, Ending, Event, Key, Op, Wire, short};
+use crate::history::{By, Ending, Event, Op, Wire, short};
+use crate::key::{Key, is_of};
+use crate::primitive::covers;
 use crate::recorder::View;
 
 /// What an undo may take after its last attempt failed: the longest pause between two, and the next one.
@@ -97,16 +99,19 @@ impl Invariant for Ghosts {
 
 impl Ghosts {
     fn ghosts(&self, view: &View) -> impl Iterator<Item = (Wire, (Arc<str>, usize))> {
-        let says = u64::try_from(view.server_clock.says(view.now).as_millis()).unwrap_or(u64::MAX);
-        let standing =
-            self.keys.iter().filter(move |(_, key)| key.expires_at_ms.is_some_and(|at| at >= says));
-        standing.filter_map(move |(name, key)| {
-            let (wire, _) = key.fields.first()?;
+        let now_ms = view.now_ms();
+        let standing = self.keys.iter().flat_map(move |(name, key)| {
+            let holders = key.holders.iter().filter(move |holder| holder.stands(now_ms));
+            // Places in a queue too.
+            let wires = holders.map(|holder| &holder.wire).chain(&key.queue);
+            wires.map(move |wire| (name, wire))
+        });
+        standing.filter_map(move |(name, wire)| {
             let (process, used_since) = *self.process_of.get(wire)?;
-            let held = view.holds.values().any(|hold| hold.wire == *wire);
+            let held = view.holds.values().any(|hold| is_of(&hold.wire, hold.units, wire));
             // Whoever began to ask later has an owner of its own.
             let asks = |asking: &Asking| {
-                asking.process == process && asking.name == *name && asking.since <= used_since
+                asking.process == process && covers(&asking.name, name) && asking.since <= used_since
             };
             let asked = self.asking.values().any(asks);
             let ghost = !held && !asked && !self.excused.contains(wire);

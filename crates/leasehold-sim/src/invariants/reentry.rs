@@ -12,7 +12,8 @@ use leasehold_proto::Verb;
 
 use super::Invariant;
 use super::breaches::Breaches;
-use crate::history::{By, Ending, Event, Hold, Key, Op, Outcome, What, Wire, short};
+use crate::history::{By, Ending, Event, Hold, Op, Outcome, What, Wire, short};
+use crate::key::Key;
 use crate::recorder::View;
 
 #[derive(Default)]

@@ -9,6 +9,7 @@ use std::time::Duration;
 use leasehold_proto::Verb;
 
 use super::Invariant;
+use super::multi::Gathering;
 use crate::history::{Event, Wire, short};
 use crate::plan::Mode;
 use crate::recorder::{LiveHold, View};
@@ -19,6 +20,7 @@ const AGAIN_WITHIN: Duration = Duration::from_millis(550);
 #[derive(Default)]
 pub(super) struct Renewals {
     claimed: BTreeSet<Wire>,
+    gathering: Gathering,
     released: BTreeSet<Wire>,
     /// When the last guard of an owner went.
     ended: BTreeMap<Wire, Duration>,
@@ -38,6 +40,7 @@ impl Invariant for Renewals {
     }
 
     fn see(&mut self, event: &Event, view: &View) -> Result<(), String> {
+        self.gathering.see(event);
         match event {
             Event::Claimed { wire, .. } => {
                 self.claimed.insert(wire.clone());
@@ -53,6 +56,12 @@ impl Invariant for Renewals {
             }
             Event::Sent { verb: Verb::Release, wire, count: Some(0), .. } => {
                 self.released.insert(wire.clone());
+            }
+            Event::Sent { process, verb: Verb::Acquire, name, wire, .. }
+                if self.gathering.takes(*process, name) =>
+            {
+                // Whoever takes several claims each as soon as it is granted.
+                self.claimed.insert(wire.clone());
             }
             Event::Sent { process, call, verb: Verb::Renew, wire, count: Some(0), .. } => {
                 return self.sent(view, *process, *call, wire);

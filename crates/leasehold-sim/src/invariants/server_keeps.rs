@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use super::Invariant;
 use super::breaches::Breaches;
-use crate::history::{Event, Key, short};
+use crate::history::{Event, short};
+use crate::key::Key;
 use crate::recorder::View;
 
 #[derive(Default)]
@@ -43,7 +44,8 @@ impl Invariant for ServerKeeps {
 
 impl ServerKeeps {
     fn kept(&self, view: &View, name: &str, key: &Key) -> Result<(), String> {
-        let mut lost = view.valid_holds(name).filter(|(_, hold)| !key.is_held_by(&hold.wire));
+        let now_ms = view.now_ms();
+        let mut lost = view.valid_holds(name).filter(|(_, hold)| !key.stands(&hold.wire, now_ms));
         match lost.find(|(_, hold)| !self.breaches.excuse(name, &hold.wire)) {
             None => Ok(()),
             Some((id, hold)) => Err(format!(

@@ -13,6 +13,7 @@ use leasehold_proto::Verb;
 use super::Invariant;
 use crate::fault::Kind;
 use crate::history::{Event, Wire};
+use crate::primitive::Primitive;
 use crate::recorder::View;
 
 #[derive(Default)]
@@ -57,6 +58,10 @@ impl Invariant for Validity {
         for (id, hold) in &view.holds {
             // A jump between two looks moves what was looked at.
             let jumps = view.plan.faults.iter().any(|fault| fault.kind == Kind::ClockForward);
+            // What has no end is not confirmed for a time.
+            if Primitive::of(&hold.name).is_unending() {
+                continue;
+            }
             let confirmed = self.confirmed.get(&hold.wire).copied().unwrap_or_default();
             if hold.valid_until > confirmed + Duration::from_micros(1) && !jumps {
                 let more = hold.valid_until - confirmed;

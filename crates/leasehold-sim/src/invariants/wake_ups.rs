@@ -10,8 +10,14 @@ use std::time::Duration;
 use leasehold_proto::Verb;
 
 use super::Invariant;
-use crate::history::{Event, Op, Reply, What};
+use crate::history::{Event, Op, Reply, What, Wire};
+use crate::primitive::Primitive;
 use crate::recorder::View;
+
+/// How soon one of a queue is passed by who has gone: what the server gives it, and until the next one looks.
+const GONE_WITHIN: Duration = Duration::from_millis(6_600);
+/// The longest pause of those who spin.
+const SPINS_WITHIN: Duration = Duration::from_millis(150);
 
 #[derive(Default)]
 pub(super) struct WakeUps {
@@ -22,6 +28,10 @@ pub(super) struct WakeUps {
     expires: BTreeMap<Arc<str>, Option<u64>>,
     /// Locks that ran out, and when.
     ran_out: BTreeMap<Arc<str>, Duration>,
+    /// Who stands in a lock's queue.
+    queues: BTreeMap<Arc<str>, Vec<Wire>>,
+    /// Owners of living processes, and who uses them since when.
+    users: BTreeMap<Wire, (usize, Duration)>,
 }
 
 impl Invariant for WakeUps {
@@ -37,9 +47,21 @@ impl Invariant for WakeUps {
             Event::Answered { op, .. } | Event::Dropped { op } => {
                 self.waiting.remove(op);
             }
-            Event::Killed { process } => self.waiting.retain(|_, (_, _, waits)| waits != process),
-            Event::Executed { verb, name, reply, after, .. } => {
+            Event::Killed { process } => {
+                self.waiting.retain(|_, (_, _, waits)| waits != process);
+                self.users.retain(|_, (of, _)| of != process);
+            }
+            Event::Sent { process, verb: Verb::Acquire, wire, .. } => {
+                self.users.entry(Arc::clone(wire)).or_insert((*process, view.now));
+            }
+            Event::Executed { verb, name, reply, before, after, .. } => {
                 self.expires.insert(Arc::clone(name), after.expires_at_ms);
+                self.queues.insert(Arc::clone(name), after.queue.clone());
+                // The next one's time begins when it is the first.
+                if after.is_free() && before.queue.first() != after.queue.first() {
+                    let times = [self.freed.get_mut(name), self.ran_out.get_mut(name)];
+                    times.into_iter().flatten().for_each(|at| *at = view.now);
+                }
                 if !after.is_free() {
                     self.freed.remove(name);
                 } else if matches!(verb, Verb::Release | Verb::ForceRelease) && *reply == Reply::Int(1) {
@@ -62,16 +84,34 @@ impl Invariant for WakeUps {
         }
         let trip = view.plan.latency_max * 12 + Duration::from_millis(40);
         let poll = trip + view.plan.poll_interval;
+        let more = |name: &str| self.dead_in(name) * GONE_WITHIN;
         for (name, freed_at) in &self.freed {
             // What was lost is found by polling.
             let within = if view.hears_for(behind(view, *freed_at)) { trip } else { poll };
-            self.granted_within(view, name, *freed_at, within)?;
+            // Nobody wakes up those who spin.
+            let within = if Primitive::of(name) == Primitive::Spin { poll + SPINS_WITHIN } else { within };
+            self.granted_within(view, name, *freed_at, within + more(name))?;
         }
-        self.ran_out.iter().try_for_each(|(name, at)| self.granted_within(view, name, *at, poll))
+        self.ran_out
+            .iter()
+            .try_for_each(|(name, at)| self.granted_within(view, name, *at, poll + SPINS_WITHIN + more(name)))
     }
 }
 
 impl WakeUps {
+    /// How many stand in a queue for whom nobody asks any more.
+    fn dead_in(&self, name: &str) -> u32 {
+        let queue = self.queues.get(name).into_iter().flatten();
+        let asks = |wire: &&Wire| {
+            let user = self.users.get(*wire);
+            user.is_some_and(|(of, since)| {
+                let mut waiting = self.waiting.values();
+                waiting.any(|(name_of, asked, process)| process == of && **name_of == *name && asked <= since)
+            })
+        };
+        u32::try_from(queue.filter(|wire| !asks(wire)).count()).unwrap_or(u32::MAX)
+    }
+
     fn granted_within(
         &self,
         view: &View,

@@ -1,12 +1,15 @@
-//! G1, G2, L2, L3, and of R1 and M what a script can break: what our scripts leave on the server, whoever runs them and however often.
+//! G1, G2, L2, L3, and of R1 and M what a script can break: what our scripts leave on the server, whoever runs them and
+//! however often.
 //!
-//! Invariant: judged for each script by the key before and after it.
+//! Invariant: judged for each script by what belongs to the name before and after it.
 //! Called by: the recorder.
 
 use leasehold_proto::Verb;
 
 use super::Invariant;
-use crate::history::{By, Event, Key, Reply, short};
+use crate::history::{By, Event, Reply, short};
+use crate::key::{Holder, Key, is_of};
+use crate::primitive::Primitive;
 use crate::recorder::View;
 
 pub(super) struct Writes;
@@ -16,8 +19,8 @@ impl Invariant for Writes {
         "G1 G2 L2 L3 R1 M"
     }
 
-    fn see(&mut self, event: &Event, _: &View) -> Result<(), String> {
-        let Event::Executed { verb, name, wire, by, reply, before, after, stray } = event else {
+    fn see(&mut self, event: &Event, view: &View) -> Result<(), String> {
+        let Event::Executed { verb, name, wire, units, by, reply, before, after, stray } = event else {
             return Ok(());
         };
         if let Some(key) = stray {
@@ -26,33 +29,54 @@ impl Invariant for Writes {
         if *by == By::Foreigner {
             return Ok(());
         }
-        if !after.is_free() && !after.foreign_type && after.expires_at_ms.is_none() {
+        let primitive = Primitive::of(name);
+        if primitive.is_lock() && after.is_there && !after.foreign_type && after.expires_at_ms.is_none() {
             return Err(format!("G1: {verb} left {name} without an expiry"));
         }
-        if after.fields.len() > 1 {
+        if primitive.is_exclusive() && after.holders.len() > 1 {
             return Err(format!("L2: after {verb} there is more than one owner of {name}: {after}"));
         }
         if matches!(reply, Reply::Error(_)) && before != after {
             return Err(format!("{verb} of {name} failed and changed something: {before}, then {after}"));
         }
-        let others = !before.is_free() && !before.is_held_by(wire);
-        if others && *verb != Verb::ForceRelease && before != after {
+        let now_ms = view.now_ms();
+        let lasts = |holder: &&Holder| holder.until_ms.is_none_or(|until| until > now_ms);
+        let of_others = |holder: &&Holder| !is_of(wire, *units, &holder.wire) && lasts(holder);
+        let of_others = before.holders.iter().filter(of_others);
+        if let Some(changed) = of_others.into_iter().find(|holder| changed(*verb, holder, after)) {
             return Err(format!(
-                "L3: {verb} of {} changed what is another's: {before}, then {after}",
-                short(wire)
+                "L3: {verb} of {} changed what is {}'s: {before}, then {after}",
+                short(wire),
+                short(&changed.wire)
             ));
         }
-        if *verb == Verb::Acquire && before.is_held_by(wire) && before.fields != after.fields {
-            return Err(format!("R1: an acquire that ran twice has counted twice: {before}, then {after}"));
+        if *verb == Verb::Acquire {
+            let counts = [before, after].map(|key| key.holder(wire).map(|holder| holder.count));
+            if counts[0].is_some() && counts[0] != counts[1] {
+                return Err(format!(
+                    "R1: an acquire that ran twice has counted twice: {before}, then {after}"
+                ));
+            }
         }
         shortened(*verb, before, after, wire)
     }
 }
 
+/// Whether another's hold is not as it was, or ends sooner.
+fn changed(verb: Verb, holder: &Holder, after: &Key) -> bool {
+    let Some(now) = after.holder(&holder.wire) else { return verb != Verb::ForceRelease };
+    now.side != holder.side || now.count != holder.count || sooner(now.until_ms, holder.until_ms)
+}
+
+fn sooner(now: Option<u64>, before: Option<u64>) -> bool {
+    now.unwrap_or(u64::MAX) < before.unwrap_or(u64::MAX)
+}
+
 /// A renewal, or an acquire that finds itself, must not take time away that a client may count on.
 fn shortened(verb: Verb, before: &Key, after: &Key, wire: &str) -> Result<(), String> {
-    let kept = before.is_held_by(wire) && after.is_held_by(wire);
-    if kept && verb != Verb::ForceRelease && after.expires_at_ms < before.expires_at_ms {
+    let (Some(was), Some(is)) = (before.holder(wire), after.holder(wire)) else { return Ok(()) };
+    // A release of one hold of several reader's leases gives up the one that is released.
+    if verb != Verb::ForceRelease && verb != Verb::Release && sooner(is.until_ms, was.until_ms) {
         return Err(format!("M: {verb} of {} took time away: {before}, then {after}", short(wire)));
     }
     Ok(())

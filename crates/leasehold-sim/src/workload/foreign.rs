@@ -12,6 +12,7 @@ use leasehold_store::embedded::Frame;
 
 use crate::ground::Env;
 use crate::history::{Event, Wire};
+use crate::primitive::{Primitive, name_of};
 
 const ACQUIRE: &str = include_str!("../../foreign/acquire.lua");
 const RENEW: &str = include_str!("../../foreign/renew.lua");
@@ -31,10 +32,13 @@ pub(crate) fn verb_of(script: &[u8]) -> Option<Verb> {
 /// Its life.
 pub(crate) async fn live(mut env: Env) {
     let wire: Wire = format!("{:032x}:1", env.rng.u128(..)).into();
+    // What else there is it does not know how to take.
+    let knows = |name: &&Arc<str>| Primitive::of(name) == Primitive::Lock;
+    let names: Vec<Arc<str>> = env.plan.names.iter().filter(knows).cloned().collect();
     while env.now() < env.plan.stop_at {
         let think = env.plan.think_max;
         env.nap(think).await;
-        let name = Arc::clone(env.rng.choice(&env.plan.names).expect("there are names"));
+        let Some(name) = env.rng.choice(&names).cloned() else { return };
         let lease = *env.rng.choice(&env.plan.leases).expect("there are leases");
         let give_up = env.now() + env.some_of(lease * 2);
         let mut foreigner = Foreigner { env: &mut env, name, wire: Arc::clone(&wire), lease };
@@ -98,7 +102,7 @@ impl Foreigner<'_> {
 
     /// Gives back until it has been told that it holds nothing, or that it was freed.
     async fn give_back(&mut self) {
-        let channel = format!("redisson_lock__channel:{{{}}}", self.name);
+        let channel = name_of(&self.name).prefixed("redisson_lock__channel").to_string();
         for _ in 0..10 {
             match self.run(RELEASE, Some(&channel)).await {
                 Some(Frame::Nil | Frame::Int(1)) => return,

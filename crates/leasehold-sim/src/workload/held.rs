@@ -1,4 +1,4 @@
-//! A guard in a user's hands.
+//! What a user has in its hands.
 //!
 //! Invariant: however a hold ends, with its future, its process or by its user's will, the recorder is told before the
 //! guard goes.
@@ -9,42 +9,57 @@ use std::time::Duration;
 
 use leasehold::{Guard, LostReason, ReleaseError, Released};
 
-use crate::ground::Ground;
+use super::Taken;
+use crate::ground::Env;
 use crate::history::{Ending, Event, Hold, Op};
-use crate::recorder::{Recorder, Terms};
+use crate::recorder::Claim;
 
-/// A guard, and what the recorder knows it as.
+/// What was taken, and what the recorder knows it as.
 pub(super) struct Held {
-    hold: Hold,
-    guard: Option<Arc<Guard>>,
-    recorder: Recorder,
-    ground: Arc<dyn Ground>,
+    holds: Vec<Hold>,
+    taken: Option<Arc<Taken>>,
+    env: Env,
 }
 
 impl Held {
-    pub(super) fn new(
-        recorder: &Recorder,
-        ground: &Arc<dyn Ground>,
-        op: Op,
-        process: usize,
-        guard: Guard,
-        terms: Terms,
-    ) -> Self {
-        let guard = Arc::new(guard);
-        let hold = recorder.claim(ground.now(), op, process, &guard, terms);
-        Self { hold, guard: Some(guard), recorder: recorder.clone(), ground: Arc::clone(ground) }
+    pub(super) fn new(env: &Env, op: Op, taken: Taken, claims: Vec<Claim>) -> Self {
+        let taken = Arc::new(taken);
+        let holds = env.recorder.claim(env.now(), op, env.process, &taken, claims);
+        Self { holds, taken: Some(taken), env: env.clone() }
     }
 
+    fn taken(&self) -> &Taken {
+        self.taken.as_ref().expect("a hold that has not ended has its guard")
+    }
+
+    /// The first guard.
     pub(super) fn guard(&self) -> &Guard {
-        self.guard.as_ref().expect("a hold that has not ended has its guard")
+        &self.taken().guards()[0]
     }
 
-    /// Says that it is lost.
+    /// Says that it is lost, or one of several is.
     pub(super) async fn lost(&self) -> LostReason {
         let _watch = Watch::begin(self);
-        let reason = self.guard().lost().await;
-        self.recorder.record(self.ground.now(), Event::Lost { hold: self.hold, reason });
+        let reason = self.taken().lost().await;
+        // All holds of a guard that several names share are lost together.
+        let guards = self.taken().guards();
+        let lost = self.holds.iter().enumerate();
+        let lost = lost.filter(|(place, _)| !guards[(*place).min(guards.len() - 1)].is_held());
+        let mut lost: Vec<Hold> = lost.map(|(_, hold)| *hold).collect();
+        // None is: that is for the invariants to see.
+        if lost.is_empty() {
+            lost.clone_from(&self.holds);
+        }
+        lost.truncate(1);
+        for hold in lost {
+            self.env.recorder.record(self.env.now(), Event::Lost { hold, reason });
+        }
         reason
+    }
+
+    /// Asks for more time.
+    pub(super) async fn ensure(&self, least: Duration) -> Result<(), leasehold::EnsureError> {
+        self.taken().ensure(least).await
     }
 
     /// Releases, and waits for the report.
@@ -58,20 +73,26 @@ impl Held {
 
     /// For how long it may be trusted.
     pub(super) fn remaining(&self) -> Duration {
-        self.guard().remaining()
+        self.taken().remaining()
     }
 
-    fn take(&mut self, how: Ending) -> Guard {
-        self.recorder.end(self.ground.now(), self.hold, how);
-        let guard = self.guard.take().expect("a hold ends once");
-        Arc::into_inner(guard).expect("only its user keeps a guard")
+    fn take(&mut self, how: Ending) -> Taken {
+        self.tell(how);
+        let taken = self.taken.take().expect("a hold ends once");
+        Arc::into_inner(taken).expect("only its user keeps a guard")
+    }
+
+    fn tell(&self, how: Ending) {
+        for hold in &self.holds {
+            self.env.recorder.end(self.env.now(), *hold, how);
+        }
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        if self.guard.is_some() {
-            self.recorder.end(self.ground.now(), self.hold, Ending::Drop);
+        if self.taken.is_some() {
+            self.tell(Ending::Drop);
         }
     }
 }
@@ -81,14 +102,20 @@ struct Watch<'a>(&'a Held);
 
 impl<'a> Watch<'a> {
     fn begin(held: &'a Held) -> Self {
-        held.recorder.record(held.ground.now(), Event::Watches { hold: held.hold, begins: true });
-        Self(held)
+        let watch = Self(held);
+        watch.tell(true);
+        watch
+    }
+
+    fn tell(&self, begins: bool) {
+        for hold in &self.0.holds {
+            self.0.env.recorder.record(self.0.env.now(), Event::Watches { hold: *hold, begins });
+        }
     }
 }
 
 impl Drop for Watch<'_> {
     fn drop(&mut self) {
-        let Held { recorder, ground, hold, .. } = self.0;
-        recorder.record(ground.now(), Event::Watches { hold: *hold, begins: false });
+        self.tell(false);
     }
 }

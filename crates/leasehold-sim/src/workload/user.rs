@@ -1,7 +1,7 @@
-//! Users of the reentrant lock.
+//! A user: what all workloads have in common.
 //!
 //! Invariant: as every workload's.
-//! Called by: `live`, one user at a time.
+//! Called by: the workloads.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -10,98 +10,102 @@ use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
-use leasehold::{AcquireError, EnsureError, InspectError, Lock, Owner, ReleaseError};
+use leasehold::{AcquireError, Client, EnsureError, Owner, ReleaseError};
 
+use super::Taken;
 use super::held::Held;
 use crate::ground::Env;
 use crate::history::{Event, Op, Outcome, What};
-use crate::recorder::Terms;
+use crate::recorder::{Claim, Terms};
 
 /// A user, with an owner of its own for what it takes twice.
-struct User {
-    env: Env,
-    owner: Owner,
+pub(super) struct User {
+    pub(super) env: Env,
+    pub(super) client: Client,
+    pub(super) owner: Owner,
+    /// The number of that owner.
+    number: u64,
     closed: bool,
 }
 
-/// A user's life: it takes locks until the plan says stop.
-pub(super) async fn live(env: Env) {
-    let Some(client) = env.client.clone() else { return };
-    let mut user = User { owner: client.owner(), env, closed: false };
-    while user.env.now() < user.env.plan.stop_at && !user.closed {
-        let think = user.env.plan.think_max;
-        user.env.nap(think).await;
-        let name = Arc::clone(user.env.rng.choice(&user.env.plan.names).expect("there are names"));
-        let lock = client.lock(&*name);
-        match user.env.rng.u8(0..20) {
-            0 => user.look(&lock, &name).await,
-            _ => user.work(&lock, &name).await,
-        }
-    }
-    if user.env.rng.u8(0..4) == 0 {
-        let op = user.ask("", What::Close, Some(user.env.plan.timeout));
-        let _ = client.close().await;
-        user.answer(op, Outcome::Done);
-    }
+/// How long a hold is to last, and who sees to that.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Keeping {
+    Watched,
+    Fixed,
+    AtMost(Duration),
+    Renewals(u32),
 }
 
 impl User {
-    /// Takes a lock, holds it, gives it back.
-    async fn work(&mut self, lock: &Lock, name: &Arc<str>) {
-        let (lock, terms) = self.on_terms(lock);
-        let reenters = self.env.rng.u8(0..4) == 0;
-        let lock = if reenters { lock.owned_by(&self.owner) } else { lock };
-        let what =
-            *self.env.rng.choice(&[What::Lock, What::Lock, What::TryLock, What::TryLockFor]).expect("some");
-        let Some(held) = self.acquire(&lock, name, what, terms).await else { return };
-        self.hold(&held, terms).await;
-        if reenters {
-            if let Some(inner) = self.acquire(&lock, name, What::Reenter, terms).await {
-                self.hold(&inner, terms).await;
-                self.end(inner, name).await;
-            }
-            self.hold(&held, terms).await;
-        }
-        self.end(held, name).await;
+    pub(super) fn new(env: Env, client: Client) -> Self {
+        let number = env.recorder.next_op().0;
+        Self { owner: client.owner(), number, env, client, closed: false }
     }
 
-    /// The lock on random terms.
-    fn on_terms(&mut self, lock: &Lock) -> (Lock, Terms) {
+    pub(super) fn goes_on(&self) -> bool {
+        self.env.now() < self.env.plan.stop_at && !self.closed
+    }
+
+    pub(super) async fn think(&mut self) {
+        let think = self.env.plan.think_max;
+        self.env.nap(think).await;
+    }
+
+    /// The end of its life; some close the client.
+    pub(super) async fn leave(mut self) {
+        if self.env.rng.u8(0..4) == 0 {
+            let op = self.ask("", What::Close, Some(self.env.plan.timeout));
+            let _ = self.client.close().await;
+            self.answer(op, Outcome::Done);
+        }
+    }
+
+    /// Random terms.
+    pub(super) fn terms(&mut self) -> (Terms, Keeping) {
         let rng = &mut self.env.rng;
         let lease = *rng.choice(&self.env.plan.leases).expect("there are leases");
-        let (lock, watched) = match rng.u8(0..10) {
-            0..=5 => (lock.clone().watchdog(lease), true),
-            6 | 7 => (lock.clone().lease(lease), false),
-            8 => (lock.clone().watchdog(lease).max_hold(lease.mul_f64(0.2 + 2.0 * rng.f64())), false),
-            _ => (lock.clone().watchdog(lease).max_renewals(rng.u32(0..3)), false),
+        let keeping = match rng.u8(0..10) {
+            0..=5 => Keeping::Watched,
+            6 | 7 => Keeping::Fixed,
+            8 => Keeping::AtMost(lease.mul_f64(0.2 + 2.0 * rng.f64())),
+            _ => Keeping::Renewals(rng.u32(0..3)),
         };
-        (lock, Terms { lease, watched })
+        (Terms { lease, watched: matches!(keeping, Keeping::Watched) }, keeping)
     }
 
-    async fn acquire(&mut self, lock: &Lock, name: &Arc<str>, what: What, terms: Terms) -> Option<Held> {
+    /// Its own owner, or a new one; with a number that nobody else's has.
+    pub(super) fn owner(&self, own: bool) -> (Owner, u64) {
+        if own { (self.owner, self.number) } else { (self.client.owner(), self.env.recorder.next_op().0) }
+    }
+
+    /// How to wait, for how long, and by when that has to end if it has to.
+    pub(super) fn wait(&mut self, what: What, lease: Duration) -> (Duration, Option<Duration>) {
+        let timeout = self.env.plan.timeout;
         // Some give up while their first question is on its way.
-        let longest =
-            if self.env.rng.u8(0..4) == 0 { self.env.plan.timeout } else { terms.lease.mul_f64(1.5) };
+        let longest = if self.env.rng.u8(0..4) == 0 { timeout } else { lease.mul_f64(1.5) };
         let wait = self.env.some_of(longest);
         let within = match what {
-            What::TryLock => Some(self.env.plan.timeout),
-            What::TryLockFor => {
-                Some(wait.max(self.env.plan.timeout.mul_f64(f64::from(u8::from(wait.is_zero())))))
+            What::TryLock | What::TryLockAll => Some(timeout),
+            What::TryLockFor | What::TryLockAllFor | What::Wait => {
+                Some(if wait.is_zero() { timeout } else { wait })
             }
             _ => None,
         };
-        let op = self.ask(name, what, within);
-        let waiting = async {
-            match what {
-                What::TryLock => lock.try_lock().await,
-                What::TryLockFor => lock.try_lock_for(wait).await,
-                _ => lock.lock().await.map(Some),
-            }
-        };
+        (wait, within)
+    }
+
+    /// Waits for an acquire; what it gives is told in the same poll.
+    pub(super) async fn take<G>(
+        &mut self,
+        op: Op,
+        waiting: impl Future<Output = Result<Option<G>, AcquireError>>,
+        claims: impl FnOnce(G) -> (Taken, Vec<Claim>),
+    ) -> Option<Held> {
         match self.unless_dropped(op, waiting).await? {
             Ok(Some(guard)) => {
-                let Env { recorder, ground, process, .. } = &self.env;
-                let held = Held::new(recorder, ground, op, *process, guard, terms);
+                let (taken, claims) = claims(guard);
+                let held = Held::new(&self.env, op, taken, claims);
                 self.answer(op, Outcome::Done);
                 Some(held)
             }
@@ -118,7 +122,7 @@ impl User {
     }
 
     /// Keeps it for a while, asking for more time now and then, or until it is lost.
-    async fn hold(&mut self, held: &Held, terms: Terms) {
+    pub(super) async fn hold(&mut self, held: &Held, terms: Terms) {
         let longest = if self.env.rng.u8(0..3) == 0 { terms.lease.mul_f64(1.5) } else { terms.lease / 4 };
         let span = self.env.some_of(longest);
         let ground = Arc::clone(&self.env.ground);
@@ -126,9 +130,9 @@ impl User {
             return;
         }
         if self.env.rng.u8(0..6) == 0 {
-            let more = held.remaining() + self.env.some_of(terms.lease / 4);
+            let more = held.remaining().saturating_add(self.env.some_of(terms.lease / 4));
             let op = self.ask(held.guard().name(), What::Ensure, Some(self.env.plan.timeout));
-            let Some(outcome) = self.unless_dropped(op, held.guard().ensure(more)).await else { return };
+            let Some(outcome) = self.unless_dropped(op, held.ensure(more)).await else { return };
             let outcome = match outcome {
                 Ok(()) => Outcome::Done,
                 Err(EnsureError::Lost { reason }) => Outcome::Lost(reason),
@@ -138,7 +142,8 @@ impl User {
         }
     }
 
-    async fn end(&mut self, held: Held, name: &Arc<str>) {
+    /// Gives it back in one of the ways that there are.
+    pub(super) async fn end(&mut self, held: Held, name: &str) {
         match self.env.rng.u8(0..10) {
             0..=5 => {
                 let op = self.ask(name, What::Release, Some(self.env.plan.timeout));
@@ -157,30 +162,19 @@ impl User {
         }
     }
 
-    async fn look(&mut self, lock: &Lock, name: &Arc<str>) {
-        let op = self.ask(name, What::Look, Some(self.env.plan.timeout));
-        let Some(outcome) = self.unless_dropped(op, lock.remaining()).await else { return };
-        let outcome = match outcome {
-            Ok(_) => Outcome::Done,
-            Err(InspectError::Closed) => Outcome::Closed,
-            Err(error) => Outcome::Other(error.to_string()),
-        };
-        self.answer(op, outcome);
-    }
-
-    fn ask(&self, name: &str, what: What, within: Option<Duration>) -> Op {
+    pub(super) fn ask(&self, name: &str, what: What, within: Option<Duration>) -> Op {
         let op = self.env.recorder.next_op();
         let asked = Event::Asked { op, process: self.env.process, name: name.into(), what, within };
         self.env.recorder.record(self.env.now(), asked);
         op
     }
 
-    fn answer(&self, op: Op, outcome: Outcome) {
+    pub(super) fn answer(&self, op: Op, outcome: Outcome) {
         self.env.recorder.record(self.env.now(), Event::Answered { op, outcome });
     }
 
     /// Polls a future to its end or, when futures are being dropped, only so often or so long.
-    async fn unless_dropped<F: Future>(&mut self, op: Op, future: F) -> Option<F::Output> {
+    pub(super) async fn unless_dropped<F: Future>(&mut self, op: Op, future: F) -> Option<F::Output> {
         if !self.env.ground.drops_futures(self.env.process) || self.env.rng.bool() {
             return Some(future.await);
         }
@@ -218,6 +212,8 @@ fn outcome_of(error: &AcquireError) -> Outcome {
             Outcome::Unknown(*free_within, format!("{:?}", source.kind))
         }
         AcquireError::Lost { reason } => Outcome::Lost(*reason),
+        AcquireError::AlreadyHeld => Outcome::AlreadyHeld,
+        AcquireError::Deadlock => Outcome::Deadlock,
         AcquireError::Closed => Outcome::Closed,
         other => Outcome::Other(other.to_string()),
     }

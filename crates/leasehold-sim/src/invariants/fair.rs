@@ -1,0 +1,219 @@
+//! F1, F2, F3, F5, F6: the fair lock's queue, and the semaphore's: who came first is first, unless it has gone.
+//!
+//! Invariant: judged for each script by the queue before and after it; and that nobody is taken for gone who asks on an
+//! undisturbed network.
+//! Called by: the recorder.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_proto::Verb;
+
+use super::Invariant;
+use crate::history::{By, Event, Op, Wire, short};
+use crate::key::Key;
+use crate::plan::Mode;
+use crate::primitive::{Primitive, covers};
+use crate::recorder::View;
+
+/// After how long without a sign a waiter of ours is gone, and how much longer Redisson gives its own.
+const GONE_AFTER_MS: i64 = 5_000;
+const FOREIGN_WAIT_MS: i64 = 300_000;
+
+#[derive(Default)]
+pub(super) struct Fair {
+    asking: BTreeMap<Op, (usize, Arc<str>, Duration)>,
+    /// Who uses a wire owner, and since when.
+    users: BTreeMap<Wire, (usize, Duration)>,
+    /// Whom the network has brought back.
+    repeated: BTreeSet<Wire>,
+}
+
+/// One script's run.
+struct Run<'a> {
+    verb: Verb,
+    name: &'a Arc<str>,
+    wire: &'a Wire,
+    before: &'a Key,
+    after: &'a Key,
+    now_ms: i64,
+}
+
+impl Invariant for Fair {
+    fn id(&self) -> &'static str {
+        "F1 F2 F3 F5 F6"
+    }
+
+    fn see(&mut self, event: &Event, view: &View) -> Result<(), String> {
+        match event {
+            Event::Asked { op, process, name, what, .. } if what.acquires() => {
+                self.asking.insert(*op, (*process, Arc::clone(name), view.now));
+            }
+            Event::Answered { op, .. } | Event::Dropped { op } => {
+                self.asking.remove(op);
+            }
+            Event::Killed { process } => {
+                self.asking.retain(|_, (of, ..)| of != process);
+                self.users.retain(|_, (of, _)| of != process);
+            }
+            Event::Sent { process, verb: Verb::Acquire, wire, .. } => {
+                self.users.entry(Arc::clone(wire)).or_insert((*process, view.now));
+            }
+            Event::Executed { verb, name, wire, by, before, after, .. } => {
+                let has_queue = matches!(Primitive::of(name), Primitive::Fair | Primitive::Fifo);
+                if matches!(by, By::Duplicate(_)) {
+                    self.repeated.insert(Arc::clone(wire));
+                }
+                if has_queue && *by != By::Foreigner {
+                    let now_ms = i64::try_from(view.now_ms()).unwrap_or(i64::MAX);
+                    let run = Run { verb: *verb, name, wire, before, after, now_ms };
+                    run.has_one_queue()?;
+                    run.keeps_the_order()?;
+                    run.grants_to_the_head()?;
+                    run.bounds_scores()?;
+                    return self.spares_the_living(view, &run);
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+impl Fair {
+    /// Nobody is taken out who asks in time.
+    fn spares_the_living(&self, view: &View, run: &Run) -> Result<(), String> {
+        // A busy process asks later.
+        let slack = if view.plan.mode == Mode::Full { 2 } else { 1 };
+        let while_quiet = Duration::from_secs(8 * slack) + view.plan.timeout;
+        if !view.is_quiet_for(while_quiet) {
+            return Ok(());
+        }
+        for gone in run.before.queue.iter().filter(|wire| *wire != run.wire && !run.after.queues(wire)) {
+            let Some((process, since)) = self.users.get(gone) else { continue };
+            let mut asking = self.asking.values();
+            let asks =
+                asking.any(|(of, name, asked)| of == process && covers(name, run.name) && asked <= since);
+            let stood_still = !view.paused_since(*process, view.now.saturating_sub(while_quiet)).is_zero();
+            // Another wait of the same process may be the one that asks.
+            let alone =
+                self.asking.values().filter(|(of, name, _)| of == process && covers(name, run.name)).count()
+                    == 1;
+            if asks && alone && !stood_still && !self.repeated.contains(gone) {
+                return Err(format!(
+                    "F1: {} was taken out of the queue of {} while it waits",
+                    short(gone),
+                    run.name
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Run<'_> {
+    fn seen(&self, wire: &Wire) -> Option<i64> {
+        self.before.seen.iter().find(|(known, _)| known == wire).map(|(_, at)| *at)
+    }
+
+    fn due(key: &Key, wire: &Wire) -> Option<i64> {
+        key.due.iter().find(|(known, _)| known == wire).map(|(_, at)| *at)
+    }
+
+    /// Whether one of the queue may be passed by and taken out.
+    fn is_gone(&self, wire: &Wire) -> bool {
+        match self.seen(wire) {
+            Some(seen) => seen <= self.now_ms - GONE_AFTER_MS,
+            None => Self::due(self.before, wire).is_none_or(|due| due <= self.now_ms),
+        }
+    }
+
+    /// F2, F3.
+    fn has_one_queue(&self) -> Result<(), String> {
+        let Self { verb, name, after, .. } = self;
+        let list: BTreeSet<&Wire> = after.queue.iter().collect();
+        if list.len() != after.queue.len() {
+            return Err(format!("F2: after {verb} somebody stands twice in the queue of {name}: {after}"));
+        }
+        let due: BTreeSet<&Wire> = after.due.iter().map(|(wire, _)| wire).collect();
+        let seen: BTreeSet<&Wire> = after.seen.iter().map(|(wire, _)| wire).collect();
+        let complete = if Primitive::of(name) == Primitive::Fair { list == due } else { list == seen };
+        if !complete || !seen.is_subset(&list) {
+            return Err(format!(
+                "F2: after {verb} the queue of {name} and its times differ: {after} {:?}",
+                after.due
+            ));
+        }
+        match after.holders.iter().find(|holder| after.queues(&holder.wire)) {
+            Some(holder) => {
+                Err(format!("F3: {} holds {name} and waits for it: {after}", short(&holder.wire)))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// F1: only the one who asks and those who have gone leave, and only the one who asks joins, at the end.
+    fn keeps_the_order(&self) -> Result<(), String> {
+        let Self { verb, name, wire, before, after, .. } = self;
+        let left = before.queue.iter().filter(|known| !after.queues(known) && known != wire);
+        if let Some(taken) = left.into_iter().find(|known| !self.is_gone(known)) {
+            return Err(format!(
+                "F1: {verb} of {} took {} out of the queue of {name}",
+                short(wire),
+                short(taken)
+            ));
+        }
+        let mut expected: Vec<&Wire> = before.queue.iter().filter(|known| after.queues(known)).collect();
+        let joins = after.queues(wire) && !before.queues(wire);
+        // One that was gone itself may stand in line anew.
+        let anew = self.is_gone(wire) && after.queues(wire);
+        let order: Vec<&Wire> = after.queue.iter().collect();
+        if joins {
+            expected.push(wire);
+        } else if anew && order != expected {
+            expected.retain(|known| known != wire);
+            expected.push(wire);
+        }
+        if order == expected {
+            return Ok(());
+        }
+        Err(format!("F1: {verb} of {} changed the order of {name}: {before}, then {after}", short(wire)))
+    }
+
+    /// F1, F5: whoever is granted stood before all who have not gone.
+    fn grants_to_the_head(&self) -> Result<(), String> {
+        let Self { verb, name, wire, before, after, .. } = self;
+        let granted = *verb == Verb::Acquire && !before.is_held_by(wire) && after.is_held_by(wire);
+        let mut ahead = before.queue.iter().take_while(|known| known != wire);
+        match ahead.find(|known| granted && !self.is_gone(known)) {
+            Some(passed) => Err(format!(
+                "F5: {} got {name} before {}: {before}, then {after}",
+                short(wire),
+                short(passed)
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// F6: no deadline of Redisson's is later than what those before it need.
+    fn bounds_scores(&self) -> Result<(), String> {
+        let Self { name, wire, before, after, .. } = self;
+        for (waiter, due) in &after.due {
+            let place = after.queue.iter().position(|known| known == waiter).unwrap_or_default();
+            let ahead = after.queue.iter().take(place);
+            let foreign = ahead.filter(|known| !after.seen.iter().any(|(seen, _)| seen == *known)).count();
+            let number = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+            let most = self.now_ms + number(place + 1) * GONE_AFTER_MS + number(foreign) * FOREIGN_WAIT_MS;
+            let grew = Self::due(before, waiter).is_none_or(|known| known < *due);
+            if grew && (waiter != *wire || *due > most) {
+                return Err(format!(
+                    "F6: the deadline of {} in {name} is now {} ms away",
+                    short(waiter),
+                    due - self.now_ms
+                ));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,117 @@
+//! T1, T2, T3: a grant's token is greater than all before it, the same for all holds of the grant, and the one that the
+//! server keeps.
+//!
+//! Invariant: a counter is judged for as long as the server keeps its data; what has the server's time in it over the loss
+//! of its data too, unless the server's clock has gone back.
+//! Called by: the recorder.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_proto::Verb;
+
+use super::Invariant;
+use crate::fault::Kind;
+use crate::history::{Event, Wire, short};
+use crate::primitive::Primitive;
+use crate::recorder::View;
+
+#[derive(Default)]
+pub(super) struct Tokens {
+    /// The tokens that an owner has been granted; more than one only when a network has repeated its acquire.
+    granted: BTreeMap<Wire, Vec<i64>>,
+    /// The greatest that the server has granted, and that a user has got, of each name.
+    greatest: BTreeMap<Arc<str>, i64>,
+    claimed: BTreeMap<Arc<str>, (i64, Wire)>,
+    /// When the server lost data, and when its clock went back.
+    lost_data: Option<Duration>,
+    went_back: Option<Duration>,
+}
+
+impl Invariant for Tokens {
+    fn id(&self) -> &'static str {
+        "T1 T2 T3"
+    }
+
+    fn see(&mut self, event: &Event, view: &View) -> Result<(), String> {
+        match event {
+            Event::Fault { kind: Kind::RestartEmpty | Kind::Failover, begins: true, .. } => {
+                self.lost_data = Some(view.now);
+                self.begin_anew();
+            }
+            Event::Fault { kind: Kind::ServerClockBack, begins: true, .. } => {
+                self.went_back = Some(view.now);
+                self.begin_anew();
+            }
+            Event::Executed { verb, name, wire, before, after, .. } if Primitive::of(name).has_tokens() => {
+                let granted = !before.is_held_by(wire) && after.is_held_by(wire);
+                if *verb == Verb::Acquire && granted {
+                    return self.grant(name, wire, after.value.unwrap_or_default());
+                }
+                if before.value != after.value {
+                    return Err(format!("T2: {verb} of {name} for {} has used a token up", short(wire)));
+                }
+            }
+            Event::Claimed { hold, wire, token: Some(token), .. } => {
+                let Some(live) = view.holds.get(hold) else { return Ok(()) };
+                return self.claim(&live.name, wire, i64::try_from(*token).unwrap_or(i64::MAX));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+impl Tokens {
+    /// Forgets of every name what need not grow any more.
+    fn begin_anew(&mut self) {
+        let (lost_data, went_back) = (self.lost_data.is_some(), self.went_back.is_some());
+        let grows = |name: &Arc<str>| match Primitive::of(name) {
+            Primitive::Hybrid => !(lost_data && went_back),
+            _ => !lost_data,
+        };
+        self.greatest.retain(|name, _| grows(name));
+        self.claimed.retain(|name, _| grows(name));
+    }
+
+    fn grant(&mut self, name: &Arc<str>, wire: &Wire, token: i64) -> Result<(), String> {
+        self.granted.entry(Arc::clone(wire)).or_default().push(token);
+        let greatest = self.greatest.entry(Arc::clone(name)).or_insert(0);
+        if token <= *greatest {
+            return Err(format!(
+                "T1: the grant of {name} to {} has the token {token}, and one before it {greatest}",
+                short(wire)
+            ));
+        }
+        *greatest = token;
+        Ok(())
+    }
+
+    fn claim(&mut self, name: &Arc<str>, wire: &Wire, token: i64) -> Result<(), String> {
+        let granted = self.granted.get(wire).is_some_and(|tokens| tokens.contains(&token));
+        if !granted {
+            return Err(format!(
+                "T3: {} was told the token {token}, which the server has not given it",
+                short(wire)
+            ));
+        }
+        match self.claimed.get(name) {
+            // Taken once more.
+            Some((known, owner)) if owner == wire && *known == token => {}
+            Some((_, owner)) if owner == wire => {
+                return Err(format!("T2: {} has a second token, {token}", short(wire)));
+            }
+            Some((known, owner)) if token <= *known => {
+                return Err(format!(
+                    "T1: {} was given the token {token} of {name} after {} had {known}",
+                    short(wire),
+                    short(owner)
+                ));
+            }
+            _ => {}
+        }
+        self.claimed.insert(Arc::clone(name), (token, Arc::clone(wire)));
+        Ok(())
+    }
+}

@@ -1,0 +1,175 @@
+//! Which primitive a name belongs to, and how to make what it names.
+//!
+//! Invariant: a name's first word tells its primitive, so whoever sees a name knows the rules that it goes by.
+//! Called by: the plan, which chooses names; everything that sees one.
+
+use std::fmt;
+
+use leasehold_proto::recipe::fenced::Tokens;
+use leasehold_proto::recipe::{LockRecipe, fair, fenced, read, reentrant, spin, write};
+use leasehold_proto::{Call, Name};
+
+/// A primitive of the family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Primitive {
+    Lock,
+    Fair,
+    /// With Redisson's counter.
+    Fenced,
+    /// With tokens that outlive the counter.
+    Hybrid,
+    Spin,
+    ReadWrite,
+    Semaphore,
+    /// The semaphore whose waiters stand in a queue.
+    Fifo,
+    /// The expirable semaphore.
+    Permits,
+    Latch,
+}
+
+impl Primitive {
+    const ALL: [(Self, &str); 10] = [
+        (Self::Lock, "lock"),
+        (Self::Fair, "fair"),
+        (Self::Fenced, "fenced"),
+        (Self::Hybrid, "hybrid"),
+        (Self::Spin, "spin"),
+        (Self::ReadWrite, "rw"),
+        (Self::Semaphore, "semaphore"),
+        (Self::Fifo, "fifo"),
+        (Self::Permits, "permits"),
+        (Self::Latch, "latch"),
+    ];
+
+    /// The word that its names begin with.
+    #[must_use]
+    pub(crate) fn word(self) -> &'static str {
+        Self::ALL.iter().find(|(known, _)| *known == self).map(|(_, word)| *word).unwrap_or_default()
+    }
+
+    /// The primitive of a name.
+    #[must_use]
+    pub(crate) fn of(name: &str) -> Self {
+        let word = name.trim_start_matches('{').split(['-', '}']).next().unwrap_or_default();
+        Self::ALL.iter().find(|(_, known)| *known == word).map_or(Self::Lock, |(primitive, _)| *primitive)
+    }
+
+    /// Whether only one owner can have it.
+    #[must_use]
+    pub(crate) const fn is_exclusive(self) -> bool {
+        matches!(self, Self::Lock | Self::Fair | Self::Fenced | Self::Hybrid | Self::Spin)
+    }
+
+    /// Whether it is a lock, of many readers too.
+    #[must_use]
+    pub(crate) const fn is_lock(self) -> bool {
+        self.is_exclusive() || matches!(self, Self::ReadWrite)
+    }
+
+    /// Whether its grants have numbers.
+    #[must_use]
+    pub(crate) const fn has_tokens(self) -> bool {
+        matches!(self, Self::Fenced | Self::Hybrid)
+    }
+
+    /// Whether what is held of it has no end but its release.
+    #[must_use]
+    pub(crate) const fn is_unending(self) -> bool {
+        matches!(self, Self::Semaphore | Self::Fifo)
+    }
+
+    /// Whether several can have a part of it.
+    #[must_use]
+    pub(crate) const fn has_permits(self) -> bool {
+        matches!(self, Self::Semaphore | Self::Fifo | Self::Permits)
+    }
+
+    /// What frees it, whoever holds it.
+    #[must_use]
+    pub(crate) fn force_release(name: &str) -> Vec<Call> {
+        let recipes: &[&dyn LockRecipe] = match Self::of(name) {
+            Self::Lock => &[&reentrant::Reentrant],
+            Self::Fair => &[&fair::Fair],
+            Self::Fenced => &[fenced::Fenced::with(Tokens::Counter)],
+            Self::Hybrid => &[fenced::Fenced::with(Tokens::Hybrid)],
+            Self::Spin => &[&spin::Spin],
+            Self::ReadWrite => &[&read::READ_LOCK, &write::WRITE_LOCK],
+            Self::Semaphore | Self::Fifo | Self::Permits | Self::Latch => &[],
+        };
+        recipes.iter().map(|recipe| recipe.force_release(&name_of(name))).collect()
+    }
+}
+
+impl fmt::Display for Primitive {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Lock => "lock",
+            Self::Fair => "fair lock",
+            Self::Fenced => "fenced lock",
+            Self::Hybrid => "fenced lock, hybrid tokens",
+            Self::Spin => "spin lock",
+            Self::ReadWrite => "read-write lock",
+            Self::Semaphore => "semaphore",
+            Self::Fifo => "fifo semaphore",
+            Self::Permits => "expirable semaphore",
+            Self::Latch => "count-down latch",
+        })
+    }
+}
+
+/// The command of an operator's that takes it away.
+#[must_use]
+pub(crate) fn delete(name: &str) -> Vec<Vec<u8>> {
+    let mut command: Vec<Vec<u8>> = vec!["DEL".into(), name.into()];
+    if Primitive::of(name) == Primitive::Permits {
+        command.push(format!("{}:timeout", name_of(name).tagged()).into());
+    }
+    command
+}
+
+/// The name that a plan's text means; one in braces has a hash tag.
+///
+/// # Panics
+/// If the plan has chosen no name.
+#[must_use]
+pub(crate) fn name_of(text: &str) -> Name {
+    let tagged = text.strip_prefix('{').and_then(|rest| rest.split_once('}'));
+    match tagged {
+        Some((tag, rest)) => Name::with_hash_tag(tag, rest),
+        None => Name::new(text),
+    }
+    .expect("a plan's names are names")
+}
+
+/// Whether one of several names, which stand apart by spaces, is this one.
+#[must_use]
+pub(crate) fn covers(names: &str, name: &str) -> bool {
+    names.split(' ').any(|one| one == name)
+}
+
+/// Whether two lists of names have one in common.
+#[must_use]
+pub(crate) fn overlap(names: &str, others: &str) -> bool {
+    names.split(' ').any(|name| covers(others, name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_primitive_knows_its_names() {
+        for (primitive, word) in Primitive::ALL {
+            assert_eq!(Primitive::of(&format!("{word}-7")), primitive);
+            assert_eq!(Primitive::of(&format!("{{{word}}}-7")), primitive);
+        }
+        assert_eq!(name_of("{lock}-1").slot(), name_of("{lock}-0").slot());
+    }
+
+    #[test]
+    fn lists_of_names_overlap_by_whole_names() {
+        assert!(overlap("a b", "c b") && !overlap("a b", "ab"));
+        assert!(covers("a b", "b") && !covers("a bb", "b"));
+    }
+}

@@ -1,0 +1,204 @@
+//! Which keys belong to a name, and what they say.
+//!
+//! Invariant: a key that the rules of a name's primitive do not know belongs to nobody (promise G2).
+//! Called by: the wire's reader.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_store::embedded::{Entry, Value};
+
+use super::decode::{hex, text};
+use crate::history::Wire;
+use crate::key::{Holder, Key, Side};
+use crate::primitive::{Primitive, name_of};
+
+/// What a key is for its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    /// It is the name itself.
+    Itself,
+    Queue,
+    Due,
+    Seen,
+    Token,
+    WriterMark,
+    UpgradeMark,
+    /// The ids of permits.
+    Ids,
+    /// A latch that was deleted.
+    Deleted,
+    /// Of a reader's hold; owner and number follow.
+    Lease,
+    /// Of an acquisition of permits; the owner follows.
+    Acquisition,
+    /// Of an operation; its number follows.
+    Operation,
+}
+
+/// Where everything of a name is.
+#[derive(Clone, Debug)]
+pub(super) struct Places {
+    pub(super) name: Arc<str>,
+    primitive: Primitive,
+    exact: Vec<(String, Role)>,
+    beginning: Vec<(String, Role)>,
+}
+
+impl Places {
+    pub(super) fn of(name: &Arc<str>) -> Self {
+        let primitive = Primitive::of(name);
+        let known = name_of(name);
+        let at = |prefix: &str| known.prefixed(prefix).as_str().to_owned();
+        let tagged = known.tagged();
+        let mut exact = vec![(name.to_string(), Role::Itself)];
+        let mut beginning = Vec::new();
+        match primitive {
+            Primitive::Lock | Primitive::Spin => {}
+            Primitive::Fair => exact.extend([
+                (at("redisson_lock_queue"), Role::Queue),
+                (at("redisson_lock_timeout"), Role::Due),
+                (at("leasehold_lock_seen"), Role::Seen),
+            ]),
+            Primitive::Fenced | Primitive::Hybrid => exact.push((at("redisson_lock_token"), Role::Token)),
+            Primitive::ReadWrite => {
+                exact.push((at("leasehold_rw_writer"), Role::WriterMark));
+                exact.push((at("leasehold_rw_upgrade"), Role::UpgradeMark));
+                beginning.push((format!("{tagged}:"), Role::Lease));
+            }
+            Primitive::Semaphore | Primitive::Fifo => {
+                if primitive == Primitive::Fifo {
+                    exact.push((at("leasehold_sc_queue"), Role::Queue));
+                    exact.push((at("leasehold_sc_seen"), Role::Seen));
+                }
+                beginning.push((at("leasehold_permit") + ":", Role::Acquisition));
+            }
+            Primitive::Permits => exact.push((format!("{tagged}:timeout"), Role::Ids)),
+            Primitive::Latch => exact.push((at("leasehold_latch_deleted"), Role::Deleted)),
+        }
+        if primitive.has_permits() || primitive == Primitive::Latch {
+            beginning.push((at("leasehold_op") + ":", Role::Operation));
+        }
+        Self { name: Arc::clone(name), primitive, exact, beginning }
+    }
+
+    /// Whether a key belongs to the name.
+    pub(super) fn has(&self, key: &[u8]) -> bool {
+        self.role(key).is_some()
+    }
+
+    fn role<'a>(&self, key: &'a [u8]) -> Option<(Role, &'a [u8])> {
+        if let Some((_, role)) = self.exact.iter().find(|(known, _)| known.as_bytes() == key) {
+            return Some((*role, b""));
+        }
+        let mut known = self.beginning.iter();
+        known.find_map(|(prefix, role)| key.strip_prefix(prefix.as_bytes()).map(|rest| (*role, rest)))
+    }
+
+    /// What there is of the name.
+    pub(super) fn key(&self, entries: &[Entry]) -> Key {
+        let mut key = Key::default();
+        for entry in entries {
+            if let Some((role, rest)) = self.role(&entry.key) {
+                self.read(&mut key, role, rest, entry);
+            }
+        }
+        if self.primitive == Primitive::ReadWrite {
+            for holder in key.holders.iter_mut().filter(|holder| holder.side == Side::Reader) {
+                let own = key.leases.iter().filter(|(wire, ..)| *wire == holder.wire);
+                holder.until_ms = Some(own.map(|(_, _, until)| *until).max().unwrap_or_default());
+            }
+        }
+        key
+    }
+
+    fn read(&self, key: &mut Key, role: Role, rest: &[u8], entry: &Entry) {
+        match (role, &entry.value) {
+            (Role::Itself, Value::Hash(fields)) if self.primitive.is_lock() => {
+                key.is_there = true;
+                key.expires_at_ms = entry.expires_at_ms;
+                for (field, value) in fields {
+                    self.read_field(key, &text(field), value, entry.expires_at_ms);
+                }
+            }
+            (Role::Itself | Role::Token, Value::String(value))
+                if !(role == Role::Itself && self.primitive.is_lock()) =>
+            {
+                key.is_there |= role == Role::Itself;
+                key.value = Some(number(value));
+            }
+            (Role::Queue, Value::List(list)) => key.queue = list.iter().map(|owner| text(owner)).collect(),
+            (Role::Due, Value::SortedSet(set)) => {
+                key.due = set.iter().map(|(owner, score)| (text(owner), score as i64)).collect();
+            }
+            (Role::Seen, Value::SortedSet(set)) => {
+                key.seen = set.iter().map(|(owner, score)| (text(owner), score as i64)).collect();
+            }
+            (Role::Ids, Value::SortedSet(set)) => {
+                let holder = |(id, until): (&[u8], f64)| Holder {
+                    wire: hex(id),
+                    side: Side::Permits,
+                    count: 1,
+                    until_ms: Some(until as u64),
+                };
+                key.holders = set.iter().map(holder).collect();
+                key.holders.sort_by(|one, other| one.wire.cmp(&other.wire));
+            }
+            (Role::WriterMark | Role::UpgradeMark, Value::String(mark)) => key.marks.push(text(mark)),
+            (Role::Lease, Value::String(_)) => key.leases.extend(lease(rest, entry.expires_at_ms)),
+            (Role::Acquisition, Value::String(taken)) => match number(taken).unsigned_abs() {
+                0 => key.burnt.push(text(rest)),
+                count => {
+                    let (wire, side) = (text(rest), Side::Permits);
+                    key.holders.push(Holder { wire, side, count, until_ms: None });
+                }
+            },
+            (Role::Operation, Value::String(answer)) => key.answered.push((text(rest), number(answer))),
+            (Role::Deleted, Value::String(_)) => {}
+            _ => key.foreign_type = true,
+        }
+    }
+
+    fn read_field(&self, key: &mut Key, field: &str, value: &[u8], until_ms: Option<u64>) {
+        if self.primitive == Primitive::ReadWrite && field == "mode" {
+            key.mode = Some(text(value));
+            return;
+        }
+        let count = number(value).unsigned_abs();
+        let (wire, side): (Wire, Side) = match (self.primitive, field.strip_suffix(":write")) {
+            (Primitive::ReadWrite, Some(writer)) => (writer.into(), Side::Writer),
+            (Primitive::ReadWrite, None) => (field.into(), Side::Reader),
+            _ => (field.into(), Side::Alone),
+        };
+        key.holders.push(Holder { wire, side, count, until_ms });
+    }
+
+    /// Whether a key is one that is left behind by design: what counts is for ever, answers and acquisitions are
+    /// remembered for a stated time.
+    pub(super) fn may_stay(&self, entry: &Entry, timeout: Duration, now_ms: u64) -> bool {
+        let lasts = |most: Duration| {
+            let latest = now_ms + u64::try_from(most.as_millis()).unwrap_or(u64::MAX);
+            entry.expires_at_ms.is_some_and(|at| at <= latest)
+        };
+        match self.role(&entry.key) {
+            Some((Role::Itself, _)) => !self.primitive.is_lock(),
+            Some((Role::Token, _)) => entry.expires_at_ms.is_none(),
+            // Ids of permits that were given up without a release stand there until somebody asks again.
+            Some((Role::Ids, _)) => true,
+            Some((Role::Acquisition, _)) => lasts(Duration::from_secs(3_600)),
+            Some((Role::Operation | Role::Deleted, _)) => lasts(timeout + Duration::from_secs(60)),
+            _ => false,
+        }
+    }
+}
+
+fn number(text: &[u8]) -> i64 {
+    std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()).unwrap_or(i64::MIN)
+}
+
+/// `owner:rwlock_timeout:number`.
+fn lease(rest: &[u8], until_ms: Option<u64>) -> Option<(Wire, u32, u64)> {
+    let rest = std::str::from_utf8(rest).ok()?;
+    let (owner, hold) = rest.split_once(":rwlock_timeout:")?;
+    Some((owner.into(), hold.parse().ok()?, until_ms.unwrap_or(u64::MAX)))
+}

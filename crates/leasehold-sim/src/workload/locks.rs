@@ -1,0 +1,99 @@
+//! Users of the exclusive locks: reentrant, fair, fenced, spin.
+//!
+//! Invariant: as every workload's.
+//! Called by: `live`, one user at a time.
+
+use std::sync::Arc;
+
+use leasehold::{InspectError, Kind, Lock, Tokens};
+
+use super::Taken;
+use super::held::Held;
+use super::user::{Keeping, User};
+use crate::history::{Outcome, What};
+use crate::key::Side;
+use crate::primitive::Primitive;
+use crate::recorder::{Claim, Terms};
+
+/// Which tokens a name's lock has.
+pub(super) fn tokens(name: &str) -> Tokens {
+    if Primitive::of(name) == Primitive::Hybrid { Tokens::Hybrid } else { Tokens::Counter }
+}
+
+/// Takes a lock, holds it, gives it back; or looks at it.
+pub(super) async fn work<K: Kind>(
+    user: &mut User,
+    lock: Lock<K>,
+    name: &Arc<str>,
+    token: fn(&K::Guard) -> Option<u64>,
+) {
+    if user.env.rng.u8(0..20) == 0 {
+        return look(user, &lock, name).await;
+    }
+    let (terms, keeping) = user.terms();
+    let lock = on(lock, terms, keeping);
+    let reenters = user.env.rng.u8(0..4) == 0;
+    let lock = if reenters { lock.owned_by(&user.owner) } else { lock };
+    let choice = [What::Lock, What::Lock, What::TryLock, What::TryLockFor];
+    let what = *user.env.rng.choice(&choice).expect("some");
+    let Some(held) = acquire(user, &lock, name, what, terms, token).await else { return };
+    user.hold(&held, terms).await;
+    if reenters {
+        // Some locks are not to be entered twice.
+        let lock = if user.env.rng.u8(0..6) == 0 { lock.non_reentrant() } else { lock };
+        if let Some(inner) = acquire(user, &lock, name, What::Reenter, terms, token).await {
+            user.hold(&inner, terms).await;
+            user.end(inner, name).await;
+        }
+        user.hold(&held, terms).await;
+    }
+    user.end(held, name).await;
+}
+
+/// A lock on these terms.
+pub(super) fn on<K: Kind>(lock: Lock<K>, terms: Terms, keeping: Keeping) -> Lock<K> {
+    match keeping {
+        Keeping::Watched => lock.watchdog(terms.lease),
+        Keeping::Fixed => lock.lease(terms.lease),
+        Keeping::AtMost(most) => lock.watchdog(terms.lease).max_hold(most),
+        Keeping::Renewals(most) => lock.watchdog(terms.lease).max_renewals(most),
+    }
+}
+
+async fn acquire<K: Kind>(
+    user: &mut User,
+    lock: &Lock<K>,
+    name: &Arc<str>,
+    what: What,
+    terms: Terms,
+    token: fn(&K::Guard) -> Option<u64>,
+) -> Option<Held> {
+    let (wait, within) = user.wait(what, terms.lease);
+    let op = user.ask(name, what, within);
+    let waiting = async {
+        match what {
+            What::TryLock => lock.try_lock().await,
+            What::TryLockFor => lock.try_lock_for(wait).await,
+            _ => lock.lock().await.map(Some),
+        }
+    };
+    let claims = |guard: K::Guard| {
+        let token = token(&guard);
+        let wire = guard.as_ref().wire_owner().to_string().into();
+        let name = Arc::clone(name);
+        let claim = Claim { name, wire, side: Side::Alone, owner: 0, units: 1, token, terms, place: 0 };
+        (Taken::One(guard.into()), vec![claim])
+    };
+    user.take(op, waiting, claims).await
+}
+
+async fn look<K: Kind>(user: &mut User, lock: &Lock<K>, name: &str) {
+    let op = user.ask(name, What::Look, Some(user.env.plan.timeout));
+    let Some(outcome) = user.unless_dropped(op, lock.remaining()).await else { return };
+    let outcome = match outcome {
+        Ok(_) => Outcome::Done,
+        Err(InspectError::Closed) => Outcome::Closed,
+        Err(error) => Outcome::Other(error.to_string()),
+    };
+    user.answer(op, outcome);
+}

@@ -1,0 +1,82 @@
+//! Users of several locks at once.
+//!
+//! Invariant: as every workload's. Each names them in an order of its own.
+//! Called by: `live`, one user at a time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold::{Member, MultiGuard, MultiLock};
+
+use super::Taken;
+use super::locks::{on, tokens};
+use super::user::{Keeping, User};
+use crate::history::What;
+use crate::key::Side;
+use crate::primitive::{Primitive, name_of};
+use crate::recorder::{Claim, Terms};
+
+/// Whether this user wants several locks now; there have to be some.
+pub(super) fn is_chosen(user: &mut User) -> bool {
+    let locks = user.env.plan.names.iter().filter(|name| Primitive::of(name).is_lock()).count();
+    locks > 1 && user.env.rng.u8(0..3) == 0
+}
+
+/// Takes several locks, holds them, gives them back.
+pub(super) async fn work(user: &mut User) {
+    let mut names: Vec<Arc<str>> =
+        user.env.plan.names.iter().filter(|name| Primitive::of(name).is_lock()).cloned().collect();
+    user.env.rng.shuffle(&mut names);
+    names.truncate(user.env.rng.usize(2..=names.len()));
+    let (terms, keeping) = user.terms();
+    let members: Vec<Member> = names.iter().map(|name| member(user, name, terms, keeping)).collect();
+    let multi = MultiLock::of(members);
+    let choice = [What::LockAll, What::LockAll, What::TryLockAll, What::TryLockAllFor];
+    let what = *user.env.rng.choice(&choice).expect("some");
+    let (wait, within) = user.wait(what, terms.lease);
+    // One after the other, each asks once at the end of the wait, or may.
+    let more = user.env.plan.timeout * u32::try_from(names.len()).unwrap_or(u32::MAX);
+    let all: Vec<&str> = names.iter().map(|name| &**name).collect();
+    let all = all.join(" ");
+    let op = user.ask(&all, what, within.map(|within: Duration| within + more));
+    let waiting = async {
+        match what {
+            What::TryLockAll => multi.try_lock().await,
+            What::TryLockAllFor => multi.try_lock_for(wait).await,
+            _ => multi.lock().await.map(Some),
+        }
+    };
+    let Some(held) = user.take(op, waiting, |guard| claims(guard, &names, terms)).await else { return };
+    user.hold(&held, terms).await;
+    user.end(held, &all).await;
+}
+
+fn member(user: &User, name: &str, terms: Terms, keeping: Keeping) -> Member {
+    let (client, known) = (&user.client, name_of(name));
+    match Primitive::of(name) {
+        Primitive::Fair => on(client.fair_lock(known), terms, keeping).into(),
+        Primitive::Fenced | Primitive::Hybrid => {
+            on(client.fenced_lock(known).tokens(tokens(name)), terms, keeping).into()
+        }
+        Primitive::Spin => on(client.spin_lock(known), terms, keeping).into(),
+        Primitive::ReadWrite => on(client.rw_lock(known).write_lock(), terms, keeping).into(),
+        _ => on(client.lock(known), terms, keeping).into(),
+    }
+}
+
+/// One claim for each name; of guards there is one for each, or one for all.
+fn claims(guard: MultiGuard, names: &[Arc<str>], terms: Terms) -> (Taken, Vec<Claim>) {
+    let guards = guard.as_ref();
+    let claim = |name: &Arc<str>| {
+        let place = guards.iter().position(|guard| guard.name() == &**name).filter(|_| guards.len() > 1);
+        let place = place.unwrap_or_default();
+        let wire = guards[place].wire_owner().to_string().into();
+        let written = Primitive::of(name) == Primitive::ReadWrite;
+        let side = if written { Side::Writer } else { Side::Alone };
+        Claim { name: Arc::clone(name), wire, side, owner: 0, units: 1, token: None, terms, place }
+    };
+    // In the order of the guards, as whoever holds them knows them.
+    let mut claims: Vec<Claim> = names.iter().map(claim).collect();
+    claims.sort_by_key(|claim| claim.place);
+    (Taken::Several(guard), claims)
+}

@@ -1,0 +1,61 @@
+//! What an acquire gives: one guard, or several as one.
+//!
+//! Invariant: whatever it is, it is used as its users use it.
+//! Called by: workloads, which hold it; the recorder, which asks for how long it may be trusted.
+
+use std::time::Duration;
+
+use leasehold::{EnsureError, Guard, LostReason, MultiGuard, ReleaseError, Released};
+
+/// What was taken.
+#[derive(Debug)]
+pub(crate) enum Taken {
+    One(Guard),
+    Several(MultiGuard),
+}
+
+impl Taken {
+    /// The guards in it.
+    pub(crate) fn guards(&self) -> &[Guard] {
+        match self {
+            Self::One(guard) => std::slice::from_ref(guard),
+            Self::Several(guard) => guard.as_ref(),
+        }
+    }
+
+    /// For how long all of it may be trusted.
+    pub(crate) fn remaining(&self) -> Duration {
+        match self {
+            Self::One(guard) => guard.remaining(),
+            Self::Several(guard) => guard.remaining(),
+        }
+    }
+
+    pub(super) async fn lost(&self) -> LostReason {
+        match self {
+            Self::One(guard) => guard.lost().await,
+            Self::Several(guard) => guard.lost().await,
+        }
+    }
+
+    pub(super) async fn ensure(&self, least: Duration) -> Result<(), EnsureError> {
+        match self {
+            Self::One(guard) => guard.ensure(least).await,
+            Self::Several(guard) => guard.ensure(least).await,
+        }
+    }
+
+    pub(super) async fn release(self) -> Result<Released, ReleaseError> {
+        match self {
+            Self::One(guard) => guard.release().await,
+            Self::Several(guard) => guard.release().await,
+        }
+    }
+
+    pub(super) fn keep(self) {
+        match self {
+            Self::One(guard) => guard.keep(),
+            Self::Several(guard) => guard.keep(),
+        }
+    }
+}

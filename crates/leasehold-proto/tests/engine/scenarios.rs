@@ -6,6 +6,7 @@ use leasehold_proto::engine::{
     AcquireFailure, Action, CallId, CloseReport, EnsureFailure, Event, Id, LostReason, Request, Settings,
     Settlement, Subject, Wait,
 };
+use leasehold_proto::recipe::fair::Fair;
 use leasehold_proto::recipe::reentrant::Reentrant;
 use leasehold_proto::{
     Applied, Call, ClientId, Engine, Lease, Moment, Name, Owner, Reply, StoreError, StoreErrorKind, Verb,
@@ -383,4 +384,24 @@ fn a_grant_that_is_given_back_unseen_is_not_forgotten_when_asking_again_fails() 
         panic!("the first grant may still stand: {outcome:?}");
     };
     assert!(free_within > Duration::from_secs(20), "{free_within:?}");
+}
+
+#[test]
+fn whoever_leaves_a_queue_is_taken_off_it_also_when_its_lease_would_be_over() {
+    let mut desk = Desk::new();
+    let subject = Subject::new(&Name::new("x").unwrap(), &Fair);
+    let soon = Wait::Until(ms(100));
+    desk.step(0, Event::Acquire(Id(1), Request { subject, wait: soon, ..request(1, 300) }));
+    desk.answer(1, Ok(Reply::Int(10_000)));
+    desk.step(100, Event::Tick);
+    assert!(matches!(desk.claim(100, 1), Some(Settlement::Acquired(Err(AcquireFailure::Contended)))));
+    // It stands there for seconds, whatever lease it had asked for.
+    let mut at = 100;
+    while at < 2_000 {
+        assert_eq!(desk.answer(at, refused(StoreErrorKind::Busy)).verb(), Verb::Release);
+        at = millis(desk.engine.next_timer());
+        desk.step(at, Event::Tick);
+    }
+    assert_eq!(desk.answer(at, Ok(Reply::Nil)).verb(), Verb::Release);
+    assert!(desk.sent.is_empty());
 }

@@ -5,14 +5,19 @@ use std::time::Duration;
 use leasehold::{AcquireError, Client, Released, StoreErrorKind};
 use leasehold_testkit::servers::RedisServer;
 
-/// The line of `SECURITY.md`, so that what is documented is what is tested.
-fn documented_user() -> Vec<&'static str> {
+/// The line of `SECURITY.md` that begins so: what is documented is what is tested.
+fn documented(beginning: &str) -> Vec<&'static str> {
     let line = include_str!("../../../SECURITY.md")
         .lines()
         .map(str::trim)
-        .find(|line| line.starts_with("ACL SETUSER lock on >PASSWORD"))
+        .find(|line| line.starts_with(beginning))
         .expect("SECURITY.md has the line");
     line.split(' ').collect()
+}
+
+/// The least that every user needs.
+fn documented_user() -> Vec<&'static str> {
+    documented("ACL SETUSER lock on >PASSWORD")
 }
 
 #[tokio::test]
@@ -42,4 +47,30 @@ async fn the_documented_user_can_do_everything_and_no_more() {
         }
         other => panic!("{other:?}"),
     }
+}
+
+#[tokio::test]
+async fn the_documented_user_of_read_write_locks_can_do_everything_with_them() {
+    let server = RedisServer::start();
+    for line in [documented_user(), documented("ACL SETUSER lock +hdel +hgetall")] {
+        assert_eq!(server.cli(&line), "OK");
+    }
+    let url = format!("redis://lock:PASSWORD@127.0.0.1:{}", server.port());
+    let (client, other) = (Client::connect(&url).await.unwrap(), Client::connect(&url).await.unwrap());
+    let lock = client.rw_lock("app:prices").prefer_writers().owned_by(&client.owner());
+    let (outer, inner) = (lock.read().await.unwrap(), lock.read().await.unwrap());
+    outer.ensure(Duration::from_secs(20)).await.unwrap();
+    let far = other.rw_lock("app:prices").prefer_writers();
+    let reader = far.read().await.unwrap();
+    assert!(far.try_write_for(Duration::from_millis(20)).await.unwrap().is_none());
+    assert!(lock.try_upgrade_for(&outer, Duration::from_millis(20)).await.unwrap().is_none());
+    reader.release().await.unwrap();
+    let writer = lock.upgrade(&outer).await.unwrap();
+    for guard in [outer, inner, writer] {
+        assert_eq!(guard.release().await, Ok(Released::Released));
+    }
+    let kept = far.write().await.unwrap();
+    assert!(lock.write_lock().is_locked().await.unwrap());
+    assert!(lock.write_lock().force_unlock().await.unwrap());
+    assert_eq!(kept.release().await, Ok(Released::NotHeld));
 }

@@ -11,7 +11,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use leasehold_store::embedded::{Embedded, Frame};
 use leasehold_store::redis::{ConnectOptions, Redis};
 use leasehold_testkit::contract::read_write::{self, marks};
-use leasehold_testkit::contract::{Admin, fair, locks, reentrant, store};
+use leasehold_testkit::contract::{Admin, expirable, fair, latch, locks, reentrant, semaphore, store};
 use leasehold_testkit::servers::RedisServer;
 
 /// Whoever publishes beside the store does it as the store does: by sharded channels.
@@ -93,6 +93,18 @@ async fn a_node_of_a_cluster_does_all_of_it() {
         println!("{name}");
         marks::run(name, &redis, &admin).await;
     }
+    for name in semaphore::NAMES {
+        println!("{name}");
+        semaphore::run(name, &redis, &admin).await;
+    }
+    for name in expirable::NAMES {
+        println!("{name}");
+        expirable::run(name, &redis, &admin).await;
+    }
+    for name in latch::NAMES {
+        println!("{name}");
+        latch::run(name, &redis, &admin).await;
+    }
 }
 
 #[tokio::test]
@@ -130,5 +142,22 @@ async fn both_stores_run_the_read_write_lock() {
     }
     for name in marks::NAMES {
         on_both(name, marks::run, marks::run).await;
+    }
+}
+
+#[tokio::test]
+async fn both_stores_run_the_semaphores() {
+    for name in semaphore::NAMES {
+        on_both(name, semaphore::run, semaphore::run).await;
+    }
+    for name in expirable::NAMES {
+        on_both(name, expirable::run, expirable::run).await;
+    }
+}
+
+#[tokio::test]
+async fn both_stores_run_the_latch() {
+    for name in latch::NAMES {
+        on_both(name, latch::run, latch::run).await;
     }
 }

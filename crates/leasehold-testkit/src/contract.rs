@@ -25,10 +25,14 @@ macro_rules! behaviours {
 }
 
 mod asks;
+mod counters;
+pub mod expirable;
 pub mod fair;
+pub mod latch;
 pub mod locks;
 pub mod read_write;
 pub mod reentrant;
+pub mod semaphore;
 pub mod store;
 
 use std::time::{Duration, Instant};

@@ -1,0 +1,199 @@
+//! The bench of a semaphore or a latch: how to ask by its recipes, and what stands on the server then.
+//!
+//! Invariant: owners and operations are numbers; nothing is asked of the server in another way than clients ask it.
+//! Called by: the behaviours of semaphores and latches.
+
+use std::time::Duration;
+
+use leasehold_proto::engine::{Id, Settings, Subject};
+use leasehold_proto::marker::Operation;
+use leasehold_proto::recipe::Standing;
+use leasehold_proto::{
+    Applied, Ask, Call, Channel, ClientId, Lease, Name, PermitId, Recipe, Reply, StoreErrorKind, WireOwner,
+};
+use leasehold_store::{Heard, Store, Subscription};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+use super::{Admin, Bench, next};
+
+/// Somebody who asks for the first time, and waits.
+pub(super) const FRESH: Standing = Standing { once: false, refused: false, granted: false, doubtful: false };
+/// Somebody who asks once.
+pub(super) const ONCE: Standing = Standing { once: true, ..FRESH };
+/// Somebody who was granted.
+pub(super) const GRANTED: Standing = Standing { granted: true, ..FRESH };
+/// Somebody of whom an earlier call may yet arrive.
+pub(super) const DOUBTFUL: Standing = Standing { doubtful: true, ..FRESH };
+
+/// A bench, and the name of its counter.
+pub(super) struct Counter<'a, S, A> {
+    pub(super) bench: &'a Bench<'a, S, A>,
+    pub(super) name: Name,
+}
+
+fn client() -> ClientId {
+    ClientId::from_random([7; 16])
+}
+
+/// The operation of this number.
+pub(super) fn operation(number: u64) -> Operation {
+    Operation::new(client(), Id(number), &Settings::default())
+}
+
+/// The id of the first permit of the acquisition with this number.
+pub(super) fn id(number: u64) -> PermitId {
+    PermitId::of(WireOwner::new(client(), number), 1).next().expect("there is one")
+}
+
+impl<'a, S: Store, A: Admin> Counter<'a, S, A> {
+    /// With a name that has a hash tag, except of those that cannot have one.
+    pub(super) fn new(bench: &'a Bench<'a, S, A>, kind: &str) -> Self {
+        let tag = bench.lock.trim_matches(['{', '}']);
+        let name = match kind {
+            "latch" => Name::new(&format!("{tag}:latch")),
+            _ => Name::with_hash_tag(tag, &format!(":{kind}")),
+        };
+        Self { bench, name: name.expect("a behaviour's name is a tag") }
+    }
+
+    fn call(
+        &self,
+        recipe: &'static dyn Recipe,
+        (number, units): (u64, u32),
+        lease_ms: u64,
+        standing: Standing,
+        write: impl FnOnce(&Ask<'_>) -> Call,
+    ) -> Call {
+        let subject = Subject::new(&self.name, recipe);
+        let lease = Lease::new(Duration::from_millis(lease_ms)).expect("it is a lease");
+        write(&Ask { standing, ..Ask::new(&subject, WireOwner::new(client(), number), lease).units(units) })
+    }
+
+    /// Asks as the owner of this number for so many units.
+    pub(super) async fn acquire(
+        &self,
+        recipe: &'static dyn Recipe,
+        who: (u64, u32),
+        standing: Standing,
+    ) -> Reply {
+        self.acquire_for(recipe, who, 30_000, standing).await
+    }
+
+    pub(super) async fn acquire_for(
+        &self,
+        recipe: &'static dyn Recipe,
+        who: (u64, u32),
+        lease_ms: u64,
+        standing: Standing,
+    ) -> Reply {
+        self.bench.ask(self.call(recipe, who, lease_ms, standing, |ask| recipe.acquire(ask))).await
+    }
+
+    pub(super) async fn renew(&self, recipe: &'static dyn Recipe, who: (u64, u32), lease_ms: u64) -> Reply {
+        self.bench.ask(self.call(recipe, who, lease_ms, FRESH, |ask| recipe.renew(ask))).await
+    }
+
+    pub(super) async fn release(
+        &self,
+        recipe: &'static dyn Recipe,
+        who: (u64, u32),
+        standing: Standing,
+    ) -> Reply {
+        self.bench.ask(self.call(recipe, who, 30_000, standing, |ask| recipe.release(ask))).await
+    }
+
+    /// The calls of somebody who asks, and of somebody who gives back.
+    pub(super) fn acquire_and_release(&self, recipe: &'static dyn Recipe, who: (u64, u32)) -> (Call, Call) {
+        let acquire = self.call(recipe, who, 30_000, FRESH, |ask| recipe.acquire(ask));
+        (acquire, self.call(recipe, who, 30_000, GRANTED, |ask| recipe.release(ask)))
+    }
+
+    /// The number under the counter's own key; nothing when there is no key.
+    pub(super) fn value(&self) -> String {
+        self.bench.tell(&["GET", self.name.as_str()])
+    }
+
+    pub(super) fn set(&self, value: &str) {
+        self.bench.tell(&["SET", self.name.as_str(), value]);
+    }
+
+    pub(super) fn pttl(&self, key: &str) -> i64 {
+        self.bench.tell(&["PTTL", key]).parse().expect("it is a number")
+    }
+
+    /// The key that says what the acquisition of this number has taken.
+    pub(super) fn marker(&self, number: u64) -> String {
+        format!("{}:{}", self.name.prefixed("leasehold_permit"), WireOwner::new(client(), number))
+    }
+
+    /// The ids of an expirable semaphore.
+    pub(super) fn ids(&self) -> String {
+        format!("{}:timeout", self.name.tagged())
+    }
+
+    /// A helper key with this prefix.
+    pub(super) fn key(&self, prefix: &str) -> String {
+        self.name.prefixed(prefix).to_string()
+    }
+
+    pub(super) async fn listen(&self, channel: Channel) -> Ear<'a, S, A> {
+        let (sender, mut heard) = unbounded_channel();
+        let subscription = self.bench.store.subscribe(channel.clone(), sender);
+        assert_eq!(next(&mut heard).await, Heard::Listening(channel.clone()));
+        Ear { bench: self.bench, channel, heard, _subscription: subscription }
+    }
+
+    pub(super) fn channel(&self) -> Channel {
+        self.name.prefixed("redisson_sc")
+    }
+
+    /// Nothing changes under a key of another type, or one that holds no number.
+    pub(super) async fn leaves_others_alone(&self, calls: impl Fn(&Self) -> Vec<Call>) {
+        let key = self.name.as_str();
+        for prepare in [["HSET", key, "field", "1"].as_slice(), &["SET", key, "mine"]] {
+            self.bench.tell(&["DEL", key]);
+            self.bench.tell(prepare);
+            let before = self.bench.tell(&["DUMP", key]);
+            for call in calls(self) {
+                let refused = self.bench.run(call.clone()).await.expect_err("the key is something else");
+                assert_eq!(refused.kind, StoreErrorKind::WrongType, "{call:?}");
+            }
+            assert_eq!(self.bench.tell(&["DUMP", key]), before);
+        }
+    }
+
+    /// What is no number is refused before anything is written.
+    pub(super) async fn refuses(&self, call: &Call, argument: &str, values: &[&str]) {
+        let mut count = vec!["EXISTS"];
+        count.extend(call.keys().iter().map(|key| &**key));
+        let before = self.bench.tell(&count);
+        for value in values {
+            let mut call = call.clone();
+            assert!(call.set_arg(argument, *value), "{call:?} has no {argument}");
+            let refused = self.bench.run(call.clone()).await.expect_err("an argument is wrong");
+            assert_eq!((refused.kind, refused.applied), (StoreErrorKind::Server, Applied::No), "{call:?}");
+        }
+        assert_eq!(self.bench.tell(&count), before, "{call:?}");
+    }
+}
+
+/// Who hears what is published.
+pub(super) struct Ear<'a, S, A> {
+    bench: &'a Bench<'a, S, A>,
+    channel: Channel,
+    heard: UnboundedReceiver<Heard>,
+    _subscription: Subscription,
+}
+
+impl<S: Store, A: Admin> Ear<'_, S, A> {
+    /// The next message is this one.
+    pub(super) async fn hears(&mut self, message: &str) {
+        assert_eq!(next(&mut self.heard).await, Heard::Message(self.channel.clone(), message.into()));
+    }
+
+    /// Nothing was said since the last message: what is heard first is what is said now.
+    pub(super) async fn hears_nothing(&mut self) {
+        self.bench.tell(&["PUBLISH", self.channel.as_str(), "now"]);
+        self.hears("now").await;
+    }
+}

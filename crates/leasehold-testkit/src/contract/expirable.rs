@@ -1,0 +1,271 @@
+//! The expirable semaphore's scripts, as its recipe sends them.
+//!
+//! Invariant: what is asserted is what redis-server does.
+//! Called by: the contract's users, by name.
+#![deny(dead_code)]
+
+use std::time::Duration;
+
+use leasehold_proto::recipe::expirable::{self, Census, ExpirableSemaphore};
+use leasehold_proto::recipe::{Remaining, semaphore};
+use leasehold_proto::{Lease, PermitId, Reply};
+use leasehold_store::Store;
+
+use super::counters::{Counter, FRESH, GRANTED, id, operation};
+use super::{Admin, Bench, until};
+
+behaviours! {
+    permits_are_taken_under_their_ids,
+    an_acquire_that_runs_twice_takes_once,
+    a_refusal_tells_when_the_next_permit_ends,
+    what_has_ended_is_taken_back_and_told_once,
+    a_renewal_needs_all_of_them_and_never_shortens,
+    a_release_returns_each_once,
+    ids_are_returned_all_or_none,
+    the_number_is_changed_with_those_that_are_taken,
+    a_lease_is_set_and_told,
+    the_ids_live_as_long_as_their_counter,
+    arguments_are_checked_before_the_first_write,
+    other_kinds_of_keys_are_refused_and_stay_untouched,
+}
+
+const EXPIRABLE: &ExpirableSemaphore = &ExpirableSemaphore;
+
+fn pe<'a, S: Store, A: Admin>(bench: &'a Bench<'a, S, A>, permits: &str) -> Counter<'a, S, A> {
+    let pe = Counter::new(bench, "pe");
+    pe.set(permits);
+    pe
+}
+
+async fn census<S: Store, A: Admin>(pe: &Counter<'_, S, A>) -> (i64, u64) {
+    let reply = pe.bench.ask(expirable::inspect(&pe.name)).await;
+    let Census { available, acquired, is_set } = expirable::read_inspect(&reply).expect("it is a census");
+    assert!(is_set);
+    (available, acquired)
+}
+
+async fn permits_are_taken_under_their_ids<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
+    let pe = pe(bench, "3");
+    assert_eq!(pe.acquire(EXPIRABLE, (1, 2), FRESH).await, Reply::Nil);
+    assert_eq!((pe.value(), census(&pe).await), ("1".into(), (1, 2)));
+    let ends: f64 = bench
+        .tell(&["ZRANGE", &pe.ids(), "0", "0", "WITHSCORES"])
+        .lines()
+        .last()
+        .expect("it has a score")
+        .parse()
+        .expect("a number");
+    let seconds: f64 = bench.tell(&["TIME"]).lines().next().expect("it has two").parse().expect("a number");
+    assert!((ends / 1000.0 - seconds - 30.0).abs() < 5.0, "30 s from now by the server's clock: {ends}");
+    assert_eq!(pe.acquire(EXPIRABLE, (3, 0), FRESH).await, Reply::Nil);
+    assert!(matches!(pe.acquire(EXPIRABLE, (4, 2), FRESH).await, Reply::Int(1..=30_000)));
+    assert_eq!(pe.acquire(EXPIRABLE, (6, 1), FRESH).await, Reply::Nil);
+    assert_eq!((pe.value(), census(&pe).await), ("0".into(), (0, 3)));
+}
+
+async fn an_acquire_that_runs_twice_takes_once<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
+    let pe = pe(bench, "3");
+    for _ in 0..3 {
+        assert_eq!(pe.acquire(EXPIRABLE, (1, 3), FRESH).await, Reply::Nil);
+        assert_eq!((pe.value(), census(&pe).await), ("0".into(), (0, 3)));
+    }
+}
+
+async fn a_refusal_tells_when_the_next_permit_ends<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
+    let pe = pe(bench, "0");
+    assert_eq!(pe.acquire(EXPIRABLE, (1, 1), FRESH).await, Reply::Int(-1), "none is taken");
+    bench.tell(&["ZADD", &pe.ids(), "922337203685477", "sixteen-bytes-id"]);
+    assert_eq!(pe.acquire(EXPIRABLE, (1, 1), FRESH).await, Reply::Int(-1), "none ends by itself");
+    pe.set("2");
+    pe.acquire_for(EXPIRABLE, (2, 1), 9_000, FRESH).await;
+    pe.acquire_for(EXPIRABLE, (3, 1), 20_000, FRESH).await;
+    assert!(matches!(pe.acquire(EXPIRABLE, (4, 1), FRESH).await, Reply::Int(1..=9_000)));
+    bench.tell(&["DEL", pe.name.as_str(), &pe.ids()]);
+    assert_eq!(pe.acquire(EXPIRABLE, (5, 1), FRESH).await, Reply::Int(-1), "their number was never set");
+    assert_eq!(bench.tell(&["EXISTS", pe.name.as_str(), &pe.ids()]), "0");
+}
+
+async fn what_has_ended_is_taken_back_and_told_once<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
+    let pe = pe(bench, "2");
+    let mut ear = pe.listen(pe.channel()).await;
+    pe.acquire_for(EXPIRABLE, (1, 2), 10, FRESH).await;
+    until("them to end", async || (census(&pe).await == (2, 0)).then_some(())).await;
+    assert_eq!(pe.value(), "0", "looking changes nothing");
+    assert_eq!(pe.acquire(EXPIRABLE, (3, 2), FRESH).await, Reply::Nil);
+    ear.hears("2").await;
+    assert_eq!((pe.value(), census(&pe).await), ("0".into(), (0, 2)));
+    assert_eq!(pe.release(EXPIRABLE, (1, 2), GRANTED).await, Reply::Int(0), "a late release adds nothing");
+    assert_eq!(pe.value(), "0");
+    ear.hears_nothing().await;
+}
+
+async fn a_renewal_needs_all_of_them_and_never_shortens<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
+    let pe = pe(bench, "3");
+    pe.acquire(EXPIRABLE, (1, 3), FRESH).await;
+    assert_eq!(pe.renew(EXPIRABLE, (1, 3), 90_000).await, Reply::Int(1));
+    assert_eq!(pe.renew(EXPIRABLE, (1, 3), 10).await, Reply::Int(1));
+    let lease = bench.ask(expirable::lease_of(&pe.name, id(3))).await;
+    assert!(matches!(lease, Reply::Int(60_000..=90_000)), "{lease:?}");
+    assert_eq!(pe.renew(EXPIRABLE, (1, 0), 10).await, Reply::Int(1), "of nothing all are there");
+    bench.ask(expirable::release_ids(&pe.name, &operation(1), &[id(2)])).await;
+    assert_eq!(pe.renew(EXPIRABLE, (1, 3), 90_000).await, Reply::Int(0));
+    assert_eq!(pe.renew(EXPIRABLE, (7, 1), 90_000).await, Reply::Int(0));
+    assert_eq!((pe.value(), census(&pe).await), ("1".into(), (1, 2)));
+    pe.acquire_for(EXPIRABLE, (9, 1), 10, FRESH).await;
+    until("it to end", async || (pe.renew(EXPIRABLE, (9, 1), 3).await == Reply::Int(0)).then_some(())).await;
+    assert_eq!(pe.value(), "1", "what had ended is taken back");
+}
+
+async fn a_release_returns_each_once<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
+    let pe = pe(bench, "5");
+    let mut ear = pe.listen(pe.channel()).await;
+    pe.acquire(EXPIRABLE, (1, 3), FRESH).await;
+    assert_eq!(pe.release(EXPIRABLE, (1, 3), GRANTED).await, Reply::Int(1));
+    ear.hears("5").await;
+    assert_eq!(pe.release(EXPIRABLE, (1, 3), GRANTED).await, Reply::Int(0));
+    ear.hears_nothing().await;
+    pe.acquire(EXPIRABLE, (4, 2), FRESH).await;
+    bench.ask(expirable::release_ids(&pe.name, &operation(1), &[id(5)])).await;
+    ear.hears("1").await;
+    assert_eq!(
+        pe.release(EXPIRABLE, (4, 2), GRANTED).await,
+        Reply::Int(0),
+        "one of them was returned before"
+    );
+    ear.hears("5").await;
+    pe.acquire_for(EXPIRABLE, (6, 2), 10, FRESH).await;
+    until("them to end", async || (census(&pe).await == (5, 0)).then_some(())).await;
+    assert_eq!(
+        pe.release(EXPIRABLE, (6, 2), GRANTED).await,
+        Reply::Int(0),
+        "too late, and returned all the same"
+    );
+    ear.hears("5").await;
+    assert_eq!((pe.value(), bench.tell(&["EXISTS", &pe.ids()])), ("5".into(), "0".into()));
+}
+
+async fn ids_are_returned_all_or_none<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
+    let pe = pe(bench, "5");
+    pe.acquire(EXPIRABLE, (1, 3), FRESH).await;
+    let mut ear = pe.listen(pe.channel()).await;
+    let return_ids = async |number, ids: &[PermitId]| {
+        bench.ask(expirable::release_ids(&pe.name, &operation(number), ids)).await
+    };
+    assert_eq!(return_ids(1, &[id(1), id(9)]).await, Reply::Int(0));
+    ear.hears_nothing().await;
+    for _ in 0..2 {
+        assert_eq!(return_ids(2, &[id(1), id(2)]).await, Reply::Int(2), "the answer is kept");
+    }
+    ear.hears("2").await;
+    ear.hears_nothing().await;
+    assert_eq!(return_ids(3, &[id(1), id(3)]).await, Reply::Int(0));
+    assert_eq!((pe.value(), census(&pe).await), ("4".into(), (4, 1)));
+    pe.acquire_for(EXPIRABLE, (4, 1), 10, FRESH).await;
+    until("it to end", async || (census(&pe).await == (4, 1)).then_some(())).await;
+    assert_eq!(return_ids(4, &[id(3), id(4)]).await, Reply::Int(0), "one has ended");
+    assert_eq!(return_ids(5, &[id(3)]).await, Reply::Int(1));
+    ear.hears("4").await;
+    ear.hears("1").await;
+    assert_eq!((pe.value(), census(&pe).await), ("5".into(), (5, 0)));
+}
+
+async fn the_number_is_changed_with_those_that_are_taken<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
+    let pe = Counter::new(bench, "pe");
+    let mut ear = pe.listen(pe.channel()).await;
+    let set = async |number, permits| bench.ask(expirable::set(&pe.name, &operation(number), permits)).await;
+    let add = async |number, permits| bench.ask(expirable::add(&pe.name, &operation(number), permits)).await;
+    assert_eq!(set(1, 10).await, Reply::Int(10));
+    ear.hears("10").await;
+    pe.acquire(EXPIRABLE, (1, 4), FRESH).await;
+    assert_eq!(set(2, 10).await, Reply::Int(6));
+    ear.hears_nothing().await;
+    for _ in 0..2 {
+        assert_eq!(set(3, 3).await, Reply::Int(-1), "fewer than are taken");
+    }
+    ear.hears("3").await;
+    for _ in 0..2 {
+        assert_eq!(add(4, 5).await, Reply::Int(4));
+    }
+    ear.hears("5").await;
+    assert_eq!(add(5, -6).await, Reply::Int(-2));
+    ear.hears_nothing().await;
+    let again = semaphore::try_set(&pe.name, &operation(6), 50, None);
+    assert_eq!(bench.ask(again).await, Reply::Int(0));
+    assert_eq!((pe.value(), census(&pe).await), ("-2".into(), (-2, 4)));
+}
+
+async fn a_lease_is_set_and_told<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
+    let pe = pe(bench, "2");
+    pe.acquire(EXPIRABLE, (1, 1), FRESH).await;
+    let lease_of = async |permit| {
+        let reply = bench.ask(expirable::lease_of(&pe.name, permit)).await;
+        expirable::read_lease_of(&reply).expect("it is a lease")
+    };
+    let update = async |number, permit, lease_ms| {
+        let lease = Lease::new(Duration::from_millis(lease_ms)).expect("it is a lease");
+        bench.ask(expirable::update_lease(&pe.name, &operation(number), permit, lease)).await
+    };
+    let within = |lease, from_ms, to_ms| {
+        let bounds = Duration::from_millis(from_ms)..=Duration::from_millis(to_ms);
+        matches!(lease, Some(Remaining::For(left)) if bounds.contains(&left))
+    };
+    assert!(within(lease_of(id(1)).await, 10_000, 30_000));
+    assert_eq!(update(1, id(1), 90_000).await, Reply::Int(1));
+    assert!(within(lease_of(id(1)).await, 60_000, 90_000));
+    assert_eq!(update(2, id(1), 5_000).await, Reply::Int(1));
+    assert!(within(lease_of(id(1)).await, 1, 5_000));
+    assert_eq!(update(3, id(9), 5_000).await, Reply::Int(0));
+    assert_eq!(lease_of(id(9)).await, None);
+    bench.tell(&["ZADD", &pe.ids(), "922337203685477", "sixteen-bytes-id"]);
+    assert_eq!(lease_of(PermitId::from_bytes(*b"sixteen-bytes-id")).await, Some(Remaining::NoExpiry));
+    update(4, id(1), 3).await;
+    until("it to end", async || lease_of(id(1)).await.is_none().then_some(())).await;
+    assert_eq!(update(5, id(1), 5_000).await, Reply::Int(0));
+}
+
+async fn the_ids_live_as_long_as_their_counter<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
+    let pe = Counter::new(bench, "pe");
+    let minute = Some(Duration::from_secs(60));
+    bench.ask(semaphore::try_set(&pe.name, &operation(1), 3, minute)).await;
+    pe.acquire(EXPIRABLE, (1, 1), FRESH).await;
+    assert!((1..=60_000).contains(&pe.pttl(&pe.ids())));
+    bench.ask(expirable::add(&pe.name, &operation(2), 1)).await;
+    assert_eq!((pe.pttl(pe.name.as_str()), pe.pttl(&pe.ids())), (-1, -1));
+    pe.acquire(EXPIRABLE, (2, 1), FRESH).await;
+    assert_eq!(pe.pttl(&pe.ids()), -1);
+}
+
+async fn arguments_are_checked_before_the_first_write<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
+    const NO_LEASE: [&str; 6] = ["0", "-1", "1.5", "abc", "", "922337203685478"];
+    let pe = pe(bench, "3");
+    let (acquire, release) = pe.acquire_and_release(EXPIRABLE, (1, 1));
+    let update = expirable::update_lease(&pe.name, &operation(1), id(1), Lease::clamped(Duration::ZERO));
+    for call in [&acquire, &update] {
+        pe.refuses(call, "lease_ms", &NO_LEASE).await;
+    }
+    for call in [&acquire, &release, &update, &expirable::release_ids(&pe.name, &operation(2), &[id(1)])] {
+        pe.refuses(call, "given", &["fifteen bytes..", "seventeen bytes.."]).await;
+    }
+    for call in [expirable::set(&pe.name, &operation(3), 1), expirable::add(&pe.name, &operation(4), 1)] {
+        pe.refuses(&call, "permits", &["1.5", "abc", ""]).await;
+    }
+    assert_eq!(pe.value(), "3");
+}
+
+async fn other_kinds_of_keys_are_refused_and_stay_untouched<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
+    let pe = Counter::new(bench, "pe");
+    pe.leaves_others_alone(|pe| {
+        let (acquire, release) = pe.acquire_and_release(EXPIRABLE, (1, 1));
+        vec![
+            acquire,
+            release,
+            expirable::set(&pe.name, &operation(1), 1),
+            expirable::add(&pe.name, &operation(2), 1),
+            expirable::release_ids(&pe.name, &operation(3), &[id(1)]),
+            expirable::update_lease(&pe.name, &operation(4), id(1), Lease::clamped(Duration::ZERO)),
+            expirable::inspect(&pe.name),
+            expirable::lease_of(&pe.name, id(1)),
+        ]
+    })
+    .await;
+}

@@ -1,0 +1,313 @@
+//! The semaphore's scripts, as its recipes send them, with and without a queue.
+//!
+//! Invariant: what is asserted is what redis-server does.
+//! Called by: the contract's users, by name.
+#![deny(dead_code)]
+
+use std::time::Duration;
+
+use leasehold_proto::recipe::semaphore::{self, FifoSemaphore, Semaphore};
+use leasehold_proto::{Recipe, Reply};
+use leasehold_store::Store;
+
+use super::counters::{Counter, DOUBTFUL, FRESH, GRANTED, ONCE, operation};
+use super::{Admin, Bench, until};
+
+behaviours! {
+    permits_are_taken_when_there_are_enough,
+    an_acquire_that_runs_twice_takes_once,
+    a_release_gives_back_what_was_taken_once,
+    a_release_without_a_marker_believes_only_its_first_attempt,
+    what_may_yet_arrive_finds_that_it_is_over,
+    an_operation_that_runs_twice_has_one_effect_and_one_answer,
+    the_number_is_set_once_for_ever_or_for_so_long,
+    adding_drops_an_expiry_and_taking_keeps_it,
+    a_queue_is_served_from_its_head,
+    a_grant_that_leaves_permits_tells_the_next_in_the_queue,
+    one_who_leaves_the_queue_tells_the_next,
+    who_has_not_shown_itself_is_passed_by,
+    the_queue_expires_when_nobody_comes,
+    arguments_are_checked_before_the_first_write,
+    other_kinds_of_keys_are_refused_and_stay_untouched,
+    an_expirable_semaphore_is_refused,
+}
+
+/// Both kinds, each with a bench of its own.
+fn both<'a, S: Store, A: Admin>(bench: &'a Bench<'a, S, A>) -> [(Counter<'a, S, A>, &'static dyn Recipe); 2] {
+    [(Counter::new(bench, "sc"), &Semaphore), (Counter::new(bench, "fifo"), &FifoSemaphore)]
+}
+
+const TAKEN: Reply = Reply::Int(1);
+const REFUSED: Reply = Reply::Int(0);
+
+async fn permits_are_taken_when_there_are_enough<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
+    for (sc, recipe) in both(bench) {
+        assert_eq!(sc.acquire(recipe, (1, 1), ONCE).await, REFUSED, "nobody has set their number");
+        assert_eq!(bench.tell(&["EXISTS", sc.name.as_str()]), "0");
+        sc.set("3");
+        assert_eq!(sc.acquire(recipe, (2, 2), FRESH).await, TAKEN);
+        assert_eq!((sc.value(), bench.tell(&["GET", &sc.marker(2)])), ("1".into(), "2".into()));
+        assert!((1..=3_600_000).contains(&sc.pttl(&sc.marker(2))));
+        assert_eq!(sc.acquire(recipe, (3, 2), ONCE).await, REFUSED);
+        assert_eq!(sc.acquire(recipe, (4, 0), ONCE).await, TAKEN, "of nothing there is enough");
+        assert_eq!(sc.acquire(recipe, (5, 1), FRESH).await, TAKEN);
+        assert_eq!(sc.value(), "0");
+        sc.set("-2");
+        assert_eq!(sc.acquire(recipe, (6, 1), ONCE).await, REFUSED);
+        assert_eq!(sc.acquire(recipe, (7, 0), ONCE).await, TAKEN);
+    }
+}
+
+async fn an_acquire_that_runs_twice_takes_once<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
+    for (sc, recipe) in both(bench) {
+        sc.set("3");
+        for standing in [FRESH, FRESH, DOUBTFUL, DOUBTFUL, FRESH] {
+            assert_eq!(sc.acquire(recipe, (1, 3), standing).await, TAKEN);
+            assert_eq!(sc.value(), "0");
+        }
+    }
+}
+
+async fn a_release_gives_back_what_was_taken_once<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
+    for (sc, recipe) in both(bench) {
+        let mut ear = sc.listen(sc.channel()).await;
+        sc.set("3");
+        sc.acquire(recipe, (1, 2), FRESH).await;
+        assert_eq!(sc.release(recipe, (1, 2), GRANTED).await, TAKEN);
+        assert_eq!(sc.value(), "3");
+        ear.hears("3").await;
+        assert_eq!(bench.tell(&["EXISTS", &sc.marker(1)]), "0", "nothing is left of an ordinary one");
+        assert_eq!(sc.release(recipe, (1, 2), DOUBTFUL).await, REFUSED);
+        assert_eq!(sc.release(recipe, (2, 0), GRANTED).await, TAKEN);
+        assert_eq!(sc.value(), "3");
+        ear.hears_nothing().await;
+    }
+}
+
+async fn a_release_without_a_marker_believes_only_its_first_attempt<S: Store, A: Admin>(
+    bench: &Bench<'_, S, A>,
+) {
+    for (sc, recipe) in both(bench) {
+        sc.set("1");
+        assert_eq!(sc.release(recipe, (1, 2), FRESH).await, REFUSED, "it was never granted for certain");
+        let mut again = GRANTED;
+        again.doubtful = true;
+        assert_eq!(sc.release(recipe, (2, 2), again).await, REFUSED, "an earlier attempt may have run");
+        assert_eq!(sc.release(recipe, (3, 2), GRANTED).await, TAKEN, "the marker has expired");
+        assert_eq!(sc.value(), "3");
+    }
+}
+
+async fn what_may_yet_arrive_finds_that_it_is_over<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
+    for (sc, recipe) in both(bench) {
+        sc.set("9");
+        // Undone before it arrived.
+        assert_eq!(sc.release(recipe, (1, 2), DOUBTFUL).await, REFUSED);
+        assert_eq!(sc.acquire(recipe, (1, 2), FRESH).await, REFUSED);
+        // Undone after it had arrived, and arriving again.
+        sc.acquire(recipe, (2, 2), FRESH).await;
+        assert_eq!(sc.release(recipe, (2, 2), DOUBTFUL).await, TAKEN);
+        assert_eq!(sc.acquire(recipe, (2, 2), FRESH).await, REFUSED);
+        // Released while an earlier call of the acquire may yet arrive.
+        sc.acquire(recipe, (3, 2), DOUBTFUL).await;
+        assert_eq!(sc.release(recipe, (3, 2), GRANTED).await, TAKEN);
+        assert_eq!(sc.acquire(recipe, (3, 2), FRESH).await, REFUSED);
+        // Released by the second attempt, and the first one arrives.
+        sc.acquire(recipe, (4, 2), FRESH).await;
+        assert_eq!(sc.release(recipe, (4, 2), DOUBTFUL).await, TAKEN);
+        assert_eq!(sc.release(recipe, (4, 2), GRANTED).await, REFUSED);
+        assert_eq!(sc.value(), "9");
+        for number in 1..=4 {
+            assert_eq!(bench.tell(&["GET", &sc.marker(number)]), "0");
+            assert!((1..=3_600_000).contains(&sc.pttl(&sc.marker(number))));
+        }
+    }
+}
+
+async fn an_operation_that_runs_twice_has_one_effect_and_one_answer<S: Store, A: Admin>(
+    bench: &Bench<'_, S, A>,
+) {
+    let sc = Counter::new(bench, "sc");
+    let mut ear = sc.listen(sc.channel()).await;
+    let calls = [
+        (semaphore::try_set(&sc.name, &operation(1), 3, None), 1, "3"),
+        (semaphore::add(&sc.name, &operation(2), -9), -6, "-6"),
+        (semaphore::put_back(&sc.name, &operation(3), 16), 10, "10"),
+        (semaphore::drain(&sc.name, &operation(4)), 10, ""),
+    ];
+    for (call, answer, message) in calls {
+        for _ in 0..2 {
+            assert_eq!(bench.ask(call.clone()).await, Reply::Int(answer), "{call:?}");
+        }
+        if !message.is_empty() {
+            ear.hears(message).await;
+        }
+        ear.hears_nothing().await;
+    }
+    assert_eq!(sc.value(), "0");
+    let done = format!("{}:{}", sc.key("leasehold_op"), operation(2));
+    assert_eq!(bench.tell(&["GET", &done]), "-6");
+    assert!((1..=63_000).contains(&sc.pttl(&done)));
+    assert_eq!(bench.ask(semaphore::inspect(&sc.name)).await, Reply::Int(0));
+}
+
+async fn the_number_is_set_once_for_ever_or_for_so_long<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
+    let sc = Counter::new(bench, "sc");
+    let minute = Some(Duration::from_secs(60));
+    assert_eq!(bench.ask(semaphore::try_set(&sc.name, &operation(1), 3, minute)).await, Reply::Int(1));
+    assert!((1..=60_000).contains(&sc.pttl(sc.name.as_str())));
+    assert_eq!(bench.ask(semaphore::try_set(&sc.name, &operation(2), 5, None)).await, Reply::Int(0));
+    assert_eq!(sc.value(), "3");
+    bench.tell(&["DEL", sc.name.as_str()]);
+    assert_eq!(bench.ask(semaphore::try_set(&sc.name, &operation(3), 7, None)).await, Reply::Int(1));
+    assert_eq!((sc.value(), sc.pttl(sc.name.as_str())), ("7".into(), -1));
+}
+
+async fn adding_drops_an_expiry_and_taking_keeps_it<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
+    let sc = Counter::new(bench, "sc");
+    let minute = Some(Duration::from_secs(60));
+    bench.ask(semaphore::try_set(&sc.name, &operation(1), 3, minute)).await;
+    sc.acquire(&Semaphore, (1, 2), FRESH).await;
+    sc.release(&Semaphore, (1, 2), GRANTED).await;
+    bench.ask(semaphore::put_back(&sc.name, &operation(2), 1)).await;
+    assert!(sc.pttl(sc.name.as_str()) > 0);
+    bench.ask(semaphore::add(&sc.name, &operation(3), 1)).await;
+    assert_eq!((sc.value(), sc.pttl(sc.name.as_str())), ("5".into(), -1));
+}
+
+async fn a_queue_is_served_from_its_head<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
+    let sc = Counter::new(bench, "fifo");
+    sc.set("0");
+    for number in [1, 2, 3, 2] {
+        assert_eq!(sc.acquire(&FifoSemaphore, (number, 1), FRESH).await, REFUSED);
+    }
+    assert_eq!(bench.tell(&["LLEN", &sc.key("leasehold_sc_queue")]), "3");
+    sc.set("2");
+    assert_eq!(sc.acquire(&FifoSemaphore, (3, 1), FRESH).await, REFUSED);
+    assert_eq!(sc.acquire(&FifoSemaphore, (9, 1), ONCE).await, REFUSED, "others are before it");
+    assert_eq!(sc.acquire(&FifoSemaphore, (1, 1), FRESH).await, TAKEN);
+    assert_eq!(
+        sc.acquire(&FifoSemaphore, (2, 2), FRESH).await,
+        REFUSED,
+        "the head waits for more than there is"
+    );
+    assert_eq!(sc.acquire(&FifoSemaphore, (3, 1), FRESH).await, REFUSED, "and those behind it wait with it");
+    assert_eq!(sc.acquire(&Semaphore, (9, 1), FRESH).await, TAKEN, "who does not stand there passes");
+    assert_eq!(bench.tell(&["LLEN", &sc.key("leasehold_sc_queue")]), "2");
+    assert_eq!(bench.tell(&["ZCARD", &sc.key("leasehold_sc_seen")]), "2");
+}
+
+async fn a_grant_that_leaves_permits_tells_the_next_in_the_queue<S: Store, A: Admin>(
+    bench: &Bench<'_, S, A>,
+) {
+    let sc = Counter::new(bench, "fifo");
+    sc.set("0");
+    for number in [1, 2] {
+        sc.acquire(&FifoSemaphore, (number, 1), FRESH).await;
+    }
+    sc.set("3");
+    let mut ear = sc.listen(sc.channel()).await;
+    assert_eq!(sc.acquire(&FifoSemaphore, (1, 1), FRESH).await, TAKEN);
+    ear.hears("2").await;
+    assert_eq!(sc.acquire(&FifoSemaphore, (2, 1), FRESH).await, TAKEN);
+    ear.hears_nothing().await;
+}
+
+async fn one_who_leaves_the_queue_tells_the_next<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
+    let sc = Counter::new(bench, "fifo");
+    sc.set("1");
+    sc.acquire(&FifoSemaphore, (1, 2), FRESH).await;
+    sc.acquire(&FifoSemaphore, (2, 1), FRESH).await;
+    let mut ear = sc.listen(sc.channel()).await;
+    assert_eq!(sc.release(&FifoSemaphore, (1, 2), FRESH).await, REFUSED, "it had taken nothing");
+    ear.hears("1").await;
+    assert_eq!(sc.release(&FifoSemaphore, (1, 2), FRESH).await, REFUSED);
+    ear.hears_nothing().await;
+    assert_eq!(bench.tell(&["EXISTS", &sc.marker(1)]), "0");
+    assert_eq!(sc.acquire(&FifoSemaphore, (2, 1), FRESH).await, TAKEN);
+    assert_eq!(bench.tell(&["EXISTS", &sc.key("leasehold_sc_queue"), &sc.key("leasehold_sc_seen")]), "0");
+}
+
+async fn who_has_not_shown_itself_is_passed_by<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
+    let sc = Counter::new(bench, "fifo");
+    let seconds: u64 = bench.tell(&["TIME"]).lines().next().expect("it has two").parse().expect("a number");
+    let (queue, seen) = (sc.key("leasehold_sc_queue"), sc.key("leasehold_sc_seen"));
+    sc.set("1");
+    bench.tell(&["RPUSH", &queue, "dead:1", "no-score:1", "quiet:1"]);
+    bench.tell(&["ZADD", &seen, &((seconds - 7) * 1000).to_string(), "dead:1"]);
+    bench.tell(&["ZADD", &seen, &((seconds - 2) * 1000).to_string(), "quiet:1"]);
+    assert_eq!(sc.acquire(&FifoSemaphore, (1, 1), FRESH).await, REFUSED);
+    let waiting = bench.tell(&["LRANGE", &queue, "0", "-1"]);
+    assert_eq!(waiting.lines().collect::<Vec<_>>()[0], "quiet:1", "{waiting}");
+    assert_eq!(waiting.lines().count(), 2, "{waiting}");
+    let granted = until("it to be passed by as well", async || {
+        (sc.acquire(&FifoSemaphore, (1, 1), FRESH).await == TAKEN).then_some(())
+    });
+    granted.await;
+    assert_eq!(bench.tell(&["EXISTS", &queue, &seen]), "0");
+}
+
+async fn the_queue_expires_when_nobody_comes<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
+    let sc = Counter::new(bench, "fifo");
+    sc.acquire(&FifoSemaphore, (1, 1), FRESH).await;
+    for key in [sc.key("leasehold_sc_queue"), sc.key("leasehold_sc_seen")] {
+        assert!((1..=10_000).contains(&sc.pttl(&key)));
+        bench.tell(&["PEXPIRE", &key, "500"]);
+    }
+    sc.acquire(&FifoSemaphore, (1, 1), FRESH).await;
+    assert!(sc.pttl(&sc.key("leasehold_sc_queue")) > 5_000, "who shows itself keeps it");
+}
+
+async fn arguments_are_checked_before_the_first_write<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
+    const NO_COUNT: [&str; 5] = ["-1", "1.5", "abc", "", "nan"];
+    for (sc, recipe) in both(bench) {
+        for number in [1, 2] {
+            let (acquire, release) = sc.acquire_and_release(recipe, (number, 1));
+            sc.refuses(&acquire, "permits", &NO_COUNT).await;
+            sc.refuses(&release, "permits", &NO_COUNT).await;
+        }
+    }
+    let sc = Counter::new(bench, "sc");
+    sc.refuses(&semaphore::try_set(&sc.name, &operation(1), 3, None), "permits", &["1.5", "abc", ""]).await;
+    let set = semaphore::try_set(&sc.name, &operation(1), 3, None);
+    sc.refuses(&set, "lifetime_ms", &["-1", "1.5", "abc", "", "9007199254740992"]).await;
+    sc.refuses(&semaphore::add(&sc.name, &operation(2), 3), "permits", &["1.5", "abc", ""]).await;
+    sc.refuses(&semaphore::put_back(&sc.name, &operation(3), 3), "permits", &NO_COUNT).await;
+    sc.refuses(&semaphore::drain(&sc.name, &operation(4)), "done_ms", &["", "abc"]).await;
+}
+
+async fn other_kinds_of_keys_are_refused_and_stay_untouched<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
+    for (sc, recipe) in both(bench) {
+        sc.leaves_others_alone(|sc| {
+            let (acquire, release) = sc.acquire_and_release(recipe, (1, 1));
+            vec![
+                acquire,
+                release,
+                semaphore::add(&sc.name, &operation(1), 1),
+                semaphore::put_back(&sc.name, &operation(2), 1),
+                semaphore::drain(&sc.name, &operation(3)),
+                semaphore::inspect(&sc.name),
+            ]
+        })
+        .await;
+        bench.tell(&["DEL", sc.name.as_str()]);
+        bench.tell(&["HSET", sc.name.as_str(), "field", "1"]);
+        assert!(bench.run(semaphore::try_set(&sc.name, &operation(4), 1, None)).await.is_err());
+        assert_eq!(bench.tell(&["HGETALL", sc.name.as_str()]), "field\n1");
+    }
+}
+
+async fn an_expirable_semaphore_is_refused<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
+    for (sc, recipe) in both(bench) {
+        sc.set("3");
+        bench.tell(&["ZADD", &sc.ids(), "922337203685477", "sixteen-bytes-id"]);
+        let (acquire, release) = sc.acquire_and_release(recipe, (1, 1));
+        let calls =
+            [acquire, release, semaphore::put_back(&sc.name, &operation(1), 1), semaphore::inspect(&sc.name)];
+        for call in calls {
+            let refused = bench.run(call).await.expect_err("its permits have ids");
+            assert_eq!(refused.kind, leasehold_proto::StoreErrorKind::WrongType);
+        }
+        assert_eq!(sc.value(), "3");
+    }
+}

@@ -161,7 +161,8 @@ impl QuorumLock {
             if let Some(guard) = self.ask(&mut round).await {
                 return Ok(Some(guard));
             }
-            let contended = round.granted() + round.refused() >= self.quorum();
+            let contended = round.granted() + round.refused() >= self.quorum()
+                || self.nodes.len() - round.refused() < self.quorum();
             let since = *unavailable_since.get_or_insert_with(|| self.now());
             if contended {
                 unavailable_since = None;
@@ -221,9 +222,9 @@ impl QuorumLock {
     /// Waits for one node, holding only the votes of those before it.
     async fn wait_at(&self, gate: usize, span: Duration, round: &mut Round) {
         round.votes[gate..].fill_with(|| None);
-        let asked = self.nodes[gate].try_lock_for(span).await;
         round.forget();
-        round.note(gate, asked);
+        // Whatever else it says is asked again with the others.
+        round.votes[gate] = self.nodes[gate].try_lock_for(span).await.ok().flatten();
     }
 
     /// The node's part, to be taken again.

@@ -13,11 +13,14 @@ use leasehold::{Client, Guard};
 use leasehold_testkit::proxy::Proxy;
 use leasehold_testkit::servers::RedisServer;
 
+mod counters;
+mod sets;
 mod sources;
 #[path = "../support/mod.rs"]
 mod support;
 mod waiting;
 
+use sets::SETS;
 use support::{
     SOON, channel, connect, connect_through, connect_with, eventually, hold_by_hand, is_free, keys,
     listeners, ms, poll_hastily, poll_times, scripts_run, server_and_proxy, soon, tell,
@@ -52,13 +55,40 @@ async fn drop_everything_everywhere(begin: impl Fn(&Proxy), end: impl Fn(&Proxy)
             dropped += 1;
         }
     }
-    eventually("every key to go", || keys(&server) == 0).await;
+    for case in SETS {
+        for polls in 0.. {
+            assert!(polls < 30, "{} completes", case.method);
+            let client = connect_through(&proxy, TIMEOUT).await;
+            let wait = (case.begin)(client, proxy.url()).await;
+            begin(&proxy);
+            let outcome = soon(case.method, poll_times(polls, wait)).await;
+            end(&proxy);
+            for name in ["job", "fair"] {
+                let guard = soon("nobody to be in the way", other.lock(name).lock()).await.unwrap();
+                guard.release().await.unwrap();
+            }
+            if outcome.is_some() {
+                break;
+            }
+            dropped += 1;
+        }
+    }
+    // Tokens, and what was written under one, are there to stay.
+    tell(&server, &["DEL", "redisson_lock_token:{job}"]);
+    eventually("every key to go", || {
+        for kept in ["kept", "kept hash"] {
+            tell(&server, &["DEL", kept, &format!("leasehold_fence:{{{kept}}}")]);
+        }
+        keys(&server) == 0
+    })
+    .await;
     eventually("every subscription to end", || subscriptions(&server) == 0).await;
     eventually("every connection through the proxy to end", || proxy.connections() == 0).await;
     // The witness has its own still, and nobody else has any.
     eventually("every connection at the server to end", || connections_of(&server) <= connections + 1).await;
-    assert!(dropped > ALL.len(), "hardly anything waited");
-    println!("{} methods, dropped {dropped} times while they waited", ALL.len());
+    let methods = ALL.len() + SETS.len();
+    assert!(dropped > methods, "hardly anything waited");
+    println!("{methods} methods, dropped {dropped} times while they waited");
 }
 
 /// How many channels and patterns anybody listens to.

@@ -174,7 +174,7 @@ impl CountDownLatch {
     /// # let client = leasehold::Client::connect("memory://").await?;
     /// let latch = client.count_down_latch("import");
     /// latch.try_set_count(1).await?;
-    /// assert!(!latch.wait_for(Duration::from_millis(20)).await?);
+    /// assert!(!latch.wait_for(Duration::from_millis(200)).await?);
     /// # Ok(())
     /// # }
     /// ```

@@ -410,7 +410,7 @@ async fn one_who_gives_up_leaves_the_queue_to_the_next(server: Place) {
     impatient.abort();
     soon("its turn", next).await.unwrap().unwrap().release().await.unwrap();
     assert_eq!(left(&server), 1);
-    assert!(seats.try_acquire_many_for(2, ms(50)).await.unwrap().is_none());
+    assert!(seats.try_acquire_many_for(2, ms(500)).await.unwrap().is_none());
     eventually("the queue to be empty", || queued(&server) == 0).await;
     assert_eq!(markers(&server), Vec::<String>::new(), "nothing was doubtful");
 }

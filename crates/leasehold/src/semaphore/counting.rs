@@ -264,7 +264,7 @@ impl Semaphore {
     /// # async fn main() -> Result<(), leasehold::Error> {
     /// # let client = leasehold::Client::connect("memory://").await?;
     /// let seats = client.semaphore("seats");
-    /// assert!(seats.try_acquire_for(Duration::from_millis(20)).await?.is_none());
+    /// assert!(seats.try_acquire_for(Duration::from_millis(200)).await?.is_none());
     /// # Ok(())
     /// # }
     /// ```

@@ -296,7 +296,7 @@ impl ExpirableSemaphore {
     /// # async fn main() -> Result<(), leasehold::Error> {
     /// # let client = leasehold::Client::connect("memory://").await?;
     /// let seats = client.expirable_semaphore("seats");
-    /// assert!(seats.try_acquire_for(Duration::from_millis(20)).await?.is_none());
+    /// assert!(seats.try_acquire_for(Duration::from_millis(200)).await?.is_none());
     /// # Ok(())
     /// # }
     /// ```

@@ -74,3 +74,99 @@ async fn the_documented_user_of_read_write_locks_can_do_everything_with_them() {
     assert!(lock.write_lock().force_unlock().await.unwrap());
     assert_eq!(kept.release().await, Ok(Released::NotHeld));
 }
+
+/// Two clients of a user who may do what the first line says, and what the line that begins so adds.
+async fn allowed(server: &RedisServer, more: &str) -> [Client; 2] {
+    for line in [documented_user(), documented(more)] {
+        assert_eq!(server.cli(&line), "OK");
+    }
+    let url = format!("redis://lock:PASSWORD@127.0.0.1:{}", server.port());
+    [Client::connect(&url).await.unwrap(), Client::connect(&url).await.unwrap()]
+}
+
+#[tokio::test]
+async fn the_documented_user_of_fair_locks_can_do_everything_with_them() {
+    let server = RedisServer::start();
+    let [client, other] = allowed(&server, "ACL SETUSER lock +lindex").await;
+    let guard = client.fair_lock("app:printer").lock().await.unwrap();
+    let wanted = other.fair_lock("app:printer");
+    let (next, released) = tokio::join!(wanted.lock(), guard.release());
+    assert_eq!(released.unwrap(), Released::Released);
+    assert!(client.fair_lock("app:printer").force_unlock().await.unwrap());
+    drop(next.unwrap());
+}
+
+#[tokio::test]
+async fn the_documented_user_of_fenced_locks_can_do_everything_with_them() {
+    let server = RedisServer::start();
+    let [client, _] = allowed(&server, "ACL SETUSER lock +get +set +strlen").await;
+    for tokens in [leasehold::Tokens::Counter, leasehold::Tokens::HybridCollected] {
+        let guard = client.fenced_lock("app:stock").tokens(tokens).lock().await.unwrap();
+        guard.fenced().set("app:left", "3").await.unwrap();
+        guard.fenced().hset("app:state", "paid", "yes").await.unwrap();
+        guard.release().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn the_documented_user_of_semaphores_can_do_everything_with_them() {
+    let server = RedisServer::start();
+    let [client, other] = allowed(&server, "ACL SETUSER lock +get +set +decrby +incrby +lindex").await;
+    for (one, same) in [
+        (client.semaphore("app:seats"), other.semaphore("app:seats")),
+        (client.semaphore("app:queue").fifo(), other.semaphore("app:queue").fifo()),
+    ] {
+        assert!(one.try_set_permits(1).await.unwrap());
+        let guard = one.acquire().await.unwrap();
+        assert!(same.try_acquire().await.unwrap().is_none());
+        let (next, released) = tokio::join!(same.acquire(), guard.release());
+        released.unwrap();
+        next.unwrap().release().await.unwrap();
+        one.add_permits(2).await.unwrap();
+        assert_eq!(one.available().await.unwrap(), 3);
+        assert_eq!(one.drain().await.unwrap(), 3);
+        one.release(1).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn the_documented_user_of_expirable_semaphores_can_do_everything_with_them() {
+    let server = RedisServer::start();
+    let [client, other] = allowed(&server, "ACL SETUSER lock +get +set +decrby +incrby +persist").await;
+    let (one, same) = (client.expirable_semaphore("app:seats"), other.expirable_semaphore("app:seats"));
+    assert!(one.try_set_permits(2).await.unwrap());
+    let permits = one.acquire_many(2).await.unwrap();
+    permits.ensure(Duration::from_secs(20)).await.unwrap();
+    let id = permits.ids()[0];
+    assert!(same.update_lease(id, Duration::from_secs(40)).await.unwrap());
+    assert!(same.lease_of(id).await.unwrap().is_some());
+    let (next, released) = tokio::join!(same.acquire(), permits.release());
+    released.unwrap();
+    assert!(one.release_ids(&next.unwrap().keep()).await.unwrap());
+    assert_eq!((one.available().await.unwrap(), one.acquired().await.unwrap()), (2, 0));
+    assert_eq!(one.permits().await.unwrap(), 2);
+    one.set_permits(1).await.unwrap();
+    one.add_permits(1).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_documented_user_of_latches_can_do_everything_with_them() {
+    let server = RedisServer::start();
+    let [client, other] = allowed(&server, "ACL SETUSER lock +decr").await;
+    let (latch, same) = (client.count_down_latch("app:start"), other.count_down_latch("app:start"));
+    assert!(latch.try_set_count(1).await.unwrap());
+    let (waited, counted) = tokio::join!(same.wait(), latch.count_down());
+    (waited.unwrap(), counted.unwrap());
+    assert_eq!(latch.count().await.unwrap(), 0);
+    assert!(latch.try_set_count(1).await.unwrap());
+    assert!(latch.delete().await.unwrap());
+}
+
+#[tokio::test]
+async fn the_documented_user_of_redlock_can_do_everything_with_it() {
+    let server = RedisServer::start();
+    let [client, _] = allowed(&server, "ACL SETUSER lock +info").await;
+    let redlock = leasehold::Redlock::builder().longest_lease(Duration::from_millis(100)).over([client]);
+    let lock = redlock.lock("app:orders").lease(Duration::from_millis(400));
+    lock.lock().await.unwrap().release().await.unwrap();
+}

@@ -315,8 +315,11 @@ impl Engine {
         let reports = std::mem::take(&mut tenure.reports);
         let ensuring = std::mem::take(&mut tenure.ensuring);
         self.clear_timers(wire);
-        // What the owner holds beside it keeps the key alive, and with it what stands there for this hold.
-        let lives_on = self.holds_what_blocks(&subject, owner);
+        // What the owner holds beside it keeps the key alive, and with it what stands there for this hold; or what it is
+        // about to get, as long as the key has not run out.
+        let by_the_clock = matches!(reason, LostReason::Expired | LostReason::Unreachable);
+        let may_live_on = by_the_clock && subject.recipe.blocked_by().is_some();
+        let lives_on = may_live_on || self.holds_what_blocks(&subject, owner);
         if doubtful || lives_on || reason == LostReason::Closed {
             let gone_by = subject.gone_by(lease, self.arrives_by(now, on_its_way));
             let leaving = Leaving { lease, units, gone_by, cause: Cause::Release, reports: Vec::new() };

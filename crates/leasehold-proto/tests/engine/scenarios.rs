@@ -8,6 +8,7 @@ use leasehold_proto::engine::{
 };
 use leasehold_proto::recipe::fair::Fair;
 use leasehold_proto::recipe::reentrant::Reentrant;
+use leasehold_proto::recipe::write::WRITE_LOCK;
 use leasehold_proto::{
     Applied, Call, ClientId, Engine, Lease, Moment, Name, Owner, Reply, StoreError, StoreErrorKind, Verb,
 };
@@ -404,4 +405,16 @@ fn whoever_leaves_a_queue_is_taken_off_it_also_when_its_lease_would_be_over() {
     }
     assert_eq!(desk.answer(at, Ok(Reply::Nil)).verb(), Verb::Release);
     assert!(desk.sent.is_empty());
+}
+
+#[test]
+fn a_write_hold_that_runs_out_is_taken_off_before_its_owner_reads_beside_it() {
+    let mut desk = Desk::new();
+    let subject = Subject::new(&Name::new("x").unwrap(), &WRITE_LOCK);
+    desk.hold(0, 1, Request { subject, watchdog: false, ..request(1, 30_000) });
+    // By its own clock it is over; the server keeps it for the drift that was taken off, and a reader of the same owner
+    // that is admitted now would keep it for longer.
+    desk.step(29_700, Event::Tick);
+    let (_, call) = desk.sent.first().expect("it is given back");
+    assert_eq!(call.verb(), Verb::Release);
 }

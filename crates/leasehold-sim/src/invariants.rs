@@ -12,8 +12,11 @@ mod exclusion;
 mod fair;
 mod forced;
 mod ghosts;
+mod latch;
 mod losses;
 mod multi;
+mod permits;
+mod read_write;
 mod reasons;
 mod reentry;
 mod renewals;
@@ -67,5 +70,8 @@ pub(crate) fn all() -> Vec<Box<dyn Invariant>> {
         Box::new(multi::Multi),
         Box::new(fair::Fair::default()),
         Box::new(tokens::Tokens::default()),
+        Box::new(read_write::ReadWrite::default()),
+        Box::new(permits::Permits::default()),
+        Box::new(latch::Latch::default()),
     ]
 }

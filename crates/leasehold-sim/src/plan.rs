@@ -186,7 +186,7 @@ fn choose_names(seed: u64) -> Vec<Arc<str>> {
 }
 
 /// What names are of, the common ones more often.
-const CHOICE: [Primitive; 7] = [
+const CHOICE: [Primitive; 10] = [
     Primitive::Lock,
     Primitive::Lock,
     Primitive::Fair,
@@ -194,6 +194,9 @@ const CHOICE: [Primitive; 7] = [
     Primitive::Fenced,
     Primitive::Hybrid,
     Primitive::Spin,
+    Primitive::ReadWrite,
+    Primitive::ReadWrite,
+    Primitive::ReadWrite,
 ];
 
 /// Random numbers for one purpose, so that drawing more for one does not change another.

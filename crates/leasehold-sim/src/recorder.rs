@@ -310,6 +310,11 @@ impl Recorder {
         holds
     }
 
+    /// Something of this primitive was granted that leaves nothing to hold.
+    pub(crate) fn count(&self, primitive: Primitive) {
+        *self.lock().counts.grants.entry(primitive).or_default() += 1;
+    }
+
     /// After something has run: what was said of renewals has been taken in now. When time has passed since the last
     /// look, looks whether something is overdue. `false` when a promise was seen broken.
     pub(crate) fn look(&self, now: Duration) -> bool {

@@ -6,8 +6,11 @@
 
 pub(crate) mod foreign;
 mod held;
+mod latch;
 mod locks;
 mod multi;
+mod read_write;
+pub(crate) mod semaphore;
 mod taken;
 mod user;
 
@@ -41,7 +44,14 @@ pub(crate) async fn live(env: Env) {
                 let lock = client.fenced_lock(known).tokens(locks::tokens(&name));
                 locks::work(&mut user, lock, &name, |guard| Some(guard.token())).await;
             }
-            _ => {}
+            Primitive::ReadWrite => read_write::work(&mut user, client.rw_lock(known), &name).await,
+            Primitive::Semaphore | Primitive::Fifo => {
+                semaphore::work(&mut user, client.semaphore(known), &name).await;
+            }
+            Primitive::Permits => {
+                semaphore::work_expirable(&mut user, client.expirable_semaphore(known), &name).await;
+            }
+            Primitive::Latch => latch::work(&mut user, client.count_down_latch(known), &name).await,
         }
     }
     user.leave().await;

@@ -3,7 +3,7 @@
 //! Invariant: the deadline is the last one that the guard itself gave.
 //! Called by: the recorder.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::Invariant;
@@ -15,8 +15,8 @@ const WITHIN: Duration = Duration::from_millis(50);
 
 #[derive(Default)]
 pub(super) struct Losses {
-    /// Holds whose user waits to be told.
-    watched: BTreeSet<Hold>,
+    /// Holds whose user waits to be told, and since when.
+    watched: BTreeMap<Hold, Duration>,
 }
 
 impl Invariant for Losses {
@@ -27,13 +27,13 @@ impl Invariant for Losses {
     fn see(&mut self, event: &Event, view: &View) -> Result<(), String> {
         match event {
             Event::Watches { hold, begins: true } => {
-                self.watched.insert(*hold);
+                self.watched.insert(*hold, view.now);
             }
             Event::Watches { hold, begins: false } => {
                 self.watched.remove(hold);
             }
             Event::Lost { hold, reason } => {
-                self.watched.remove(hold);
+                let since = self.watched.remove(hold).unwrap_or(view.now);
                 let Some(lost) = view.holds.get(hold) else { return Ok(()) };
                 if view.is_valid(lost) {
                     return Err(format!(
@@ -41,7 +41,7 @@ impl Invariant for Losses {
                         hold.0
                     ));
                 }
-                return in_time(view, *hold, lost);
+                return in_time(view, *hold, lost, since);
             }
             _ => {}
         }
@@ -49,15 +49,17 @@ impl Invariant for Losses {
     }
 
     fn look(&mut self, view: &View) -> Result<(), String> {
-        let watched = view.holds.iter().filter(|(hold, _)| self.watched.contains(hold));
-        let mut over = watched.filter(|(_, hold)| !view.seems_valid(hold));
-        over.try_for_each(|(id, hold)| in_time(view, *id, hold))
+        let watched = self.watched.iter().filter_map(|(id, since)| Some((id, view.holds.get(id)?, since)));
+        let mut over = watched.filter(|(_, hold, _)| !view.seems_valid(hold));
+        over.try_for_each(|(id, hold, since)| in_time(view, *id, hold, *since))
     }
 }
 
 /// Whether it is not later than it should be.
-fn in_time(view: &View, id: Hold, hold: &LiveHold) -> Result<(), String> {
+fn in_time(view: &View, id: Hold, hold: &LiveHold, watched: Duration) -> Result<(), String> {
     let late = view.clock_says(hold.process).saturating_sub(hold.valid_until);
+    // Whoever asks later is told at once.
+    let late = late.min((view.now - watched).mul_f64(1.01));
     // A pause since the deadline is not the library's; how long ago that was is known by the process's clock alone.
     let since = view.now.saturating_sub(late.mul_f64(1.01));
     let mut jumps = view.plan.faults.iter().filter(|fault| fault.kind == Kind::ClockForward);

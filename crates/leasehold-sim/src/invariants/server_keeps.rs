@@ -24,12 +24,15 @@ impl Invariant for ServerKeeps {
     }
 
     fn see(&mut self, event: &Event, view: &View) -> Result<(), String> {
+        // What this script confirms says nothing of what was before it.
+        if let Event::Executed { name, before, .. } = event {
+            self.kept(view, name, before)?;
+        }
         self.breaches.see(event, view);
         Breaches::forget_changed(&mut self.keys, event, view);
         match event {
-            Event::Executed { name, before, after, .. } => {
+            Event::Executed { name, after, .. } => {
                 self.keys.insert(Arc::clone(name), after.clone());
-                self.kept(view, name, before)?;
                 self.kept(view, name, after)
             }
             Event::Claimed { hold, .. } => {

@@ -64,7 +64,8 @@ fn of_script(script: &Script, keys: Vec<Arc<str>>, args: &[&[u8]]) -> Decoded {
         let place = header.keys.iter().position(|known| *known == name);
         place.and_then(|place| keys.get(place).map(|key| &**key))
     };
-    let given = arg("given").filter(|ids| ids.len() >= 16);
+    // An operation is known by its own name, whatever it is about.
+    let given = arg("given").filter(|ids| ids.len() >= 16 && script.verb != Verb::Adjust);
     let (wire, units) = match (arg("owner"), given, key("marker").or_else(|| key("done"))) {
         (Some(owner), _, marker) => {
             let owner = text(owner);

@@ -1,0 +1,115 @@
+//! K1 to K5: a latch counts down once for each count-down, and opens for those who wait, and for nobody before.
+//!
+//! Invariant: the count is the server's; a wait is held against every count that there was while it lasted.
+//! Called by: the recorder.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_proto::Verb;
+
+use super::Invariant;
+use crate::fault::Kind;
+use crate::history::{Event, Op, Outcome, What};
+use crate::key::Key;
+use crate::primitive::Primitive;
+use crate::recorder::View;
+
+#[derive(Default)]
+pub(super) struct Latch {
+    /// Since when it has been more than zero without a break, and since when zero.
+    closed: BTreeMap<Arc<str>, Duration>,
+    open: BTreeMap<Arc<str>, Duration>,
+    waiting: BTreeMap<Op, (Arc<str>, Duration, usize)>,
+}
+
+impl Invariant for Latch {
+    fn id(&self) -> &'static str {
+        "K1 K2 K3 K4 K5"
+    }
+
+    fn see(&mut self, event: &Event, view: &View) -> Result<(), String> {
+        match event {
+            Event::Asked { op, process, name, what: What::Wait, .. } => {
+                self.waiting.insert(*op, (Arc::clone(name), view.now, *process));
+            }
+            Event::Dropped { op } => {
+                self.waiting.remove(op);
+            }
+            Event::Answered { op, outcome } => {
+                let Some((name, since, _)) = self.waiting.remove(op) else { return Ok(()) };
+                let closed = self.closed.get(&name).is_some_and(|closed| *closed <= since);
+                if *outcome == Outcome::Done && closed {
+                    return Err(format!("K3: op {} waited for {name}, which has not been zero since", op.0));
+                }
+            }
+            Event::Killed { process } => self.waiting.retain(|_, (_, _, of)| of != process),
+            Event::Fault {
+                kind: Kind::RestartEmpty | Kind::Failover | Kind::Delete, begins: true, ..
+            } => {
+                self.closed.clear();
+                self.open.clear();
+            }
+            Event::Executed { verb, name, wire, before, after, .. }
+                if Primitive::of(name) == Primitive::Latch =>
+            {
+                counts(*verb, name, wire, before, after)?;
+                let (was_open, is_open) = (is_open(before), is_open(after));
+                if was_open || is_open {
+                    self.closed.remove(name);
+                }
+                if is_open {
+                    self.open.entry(Arc::clone(name)).or_insert(view.now);
+                } else {
+                    self.open.remove(name);
+                    self.closed.entry(Arc::clone(name)).or_insert(view.now);
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// K4: nobody outlives zero by more than the polling interval.
+    fn look(&mut self, view: &View) -> Result<(), String> {
+        let trip = view.plan.latency_max * 12 + Duration::from_millis(40);
+        for (op, (name, since, process)) in &self.waiting {
+            let Some(open) = self.open.get(name).filter(|open| *open >= since) else { continue };
+            let took = view.now - *open;
+            let behind = took + Duration::from_secs(2) + view.plan.timeout;
+            let within = if view.hears_for(behind) { trip } else { trip + view.plan.poll_interval };
+            let disturbed = !view.is_quiet_for(behind) || !view.paused_since(*process, *since).is_zero();
+            if took > within && !disturbed {
+                return Err(format!("K4: {name} has been zero for {took:?}, and op {} still waits", op.0));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_open(key: &Key) -> bool {
+    key.value.unwrap_or_default() <= 0
+}
+
+/// K1, K2, K5.
+fn counts(verb: Verb, name: &str, operation: &str, before: &Key, after: &Key) -> Result<(), String> {
+    let (was, is) = (before.value.unwrap_or_default(), after.value.unwrap_or_default());
+    if is < 0 {
+        return Err(format!("K5: {name} is {is}"));
+    }
+    if was == is {
+        return Ok(());
+    }
+    let known = |key: &Key| key.answered.iter().any(|(known, _)| **known == *operation);
+    if verb != Verb::Adjust || known(before) {
+        return Err(format!("K2: {verb} by {operation} changed {name} from {was} to {is} once more"));
+    }
+    if !known(after) {
+        return Err(format!("K2: {operation} changed {name} from {was} to {is}, and nothing remembers it"));
+    }
+    if is > was && before.value.is_some() {
+        return Err(format!("K1: {name} was raised from {was} to {is}"));
+    }
+    Ok(())
+}

@@ -1,0 +1,120 @@
+//! S1 to S4, P1 to P5: no permit comes out of nothing or is lost, whoever asks how often; and no more are held at once
+//! than there are.
+//!
+//! Invariant: judged for each script by what is left and what is taken before and after it; for what was granted while
+//! the server keeps its data.
+//! Called by: the recorder.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_proto::Verb;
+
+use super::Invariant;
+use super::breaches::Breaches;
+use crate::history::{By, Event, short};
+use crate::key::Key;
+use crate::primitive::Primitive;
+use crate::recorder::View;
+
+#[derive(Default)]
+pub(super) struct Permits {
+    breaches: Breaches,
+    /// How many there are.
+    totals: BTreeMap<Arc<str>, i64>,
+}
+
+impl Invariant for Permits {
+    fn id(&self) -> &'static str {
+        "S1 S2 S3 S4 P1 P2 P4 P5"
+    }
+
+    fn see(&mut self, event: &Event, view: &View) -> Result<(), String> {
+        self.breaches.see(event, view);
+        match event {
+            Event::Executed { verb, name, wire, by, before, after, .. }
+                if Primitive::of(name).has_permits() =>
+            {
+                self.totals.insert(Arc::clone(name), total(after));
+                let expirable = Primitive::of(name) == Primitive::Permits;
+                if after.value.is_some_and(|left| left < 0) && !expirable {
+                    return Err(format!(
+                        "S1: after {verb} there are less than no permits of {name}: {after}"
+                    ));
+                }
+                if *verb == Verb::Adjust {
+                    return adjusted(name, wire, before, after);
+                }
+                if total(before) != total(after) && !self.breaches.excuse(name, wire) {
+                    let id = if expirable { "P1" } else { "S2" };
+                    return Err(format!(
+                        "{id}: {verb} of {} by {by:?} left {} of {} permits of {name}: {before}, then {after}",
+                        short(wire),
+                        total(after),
+                        total(before)
+                    ));
+                }
+                return ends(view, name, by, before, after);
+            }
+            Event::Claimed { hold, .. } => {
+                let Some(name) = view.holds.get(hold).map(|hold| Arc::clone(&hold.name)) else {
+                    return Ok(());
+                };
+                if Primitive::of(&name).has_permits() {
+                    return self.enough(view, &name);
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+impl Permits {
+    /// S3: what users hold is there.
+    fn enough(&self, view: &View, name: &Arc<str>) -> Result<(), String> {
+        let holds = view.valid_holds(name).filter(|(_, hold)| !self.breaches.excuse(name, &hold.wire));
+        let held: i64 = holds.map(|(_, hold)| i64::from(hold.units)).sum();
+        let total = self.totals.get(name).copied().unwrap_or_default();
+        // Who began before a loss counts permits that were there then.
+        if held <= total || self.breaches.any_since(name, Duration::ZERO) {
+            return Ok(());
+        }
+        Err(format!("S3: {held} permits of {name} are held, of {total}"))
+    }
+}
+
+/// What is left and what is taken.
+fn total(key: &Key) -> i64 {
+    key.value.unwrap_or_default() + key.taken()
+}
+
+/// S4: an operation that was answered changes nothing more, and one that is made is remembered.
+fn adjusted(name: &str, operation: &str, before: &Key, after: &Key) -> Result<(), String> {
+    let known = |key: &Key| key.answered.iter().any(|(known, _)| **known == *operation);
+    let same = before.value == after.value && before.holders == after.holders;
+    if known(before) && !same {
+        return Err(format!("S4: {operation} was applied to {name} twice: {before}, then {after}"));
+    }
+    if !same && !known(after) {
+        return Err(format!(
+            "S4: {operation} was applied to {name}, and nothing remembers it: {before}, then {after}"
+        ));
+    }
+    Ok(())
+}
+
+/// P5: a new permit ends by the server's clock, within the longest lease.
+fn ends(view: &View, name: &str, by: &By, before: &Key, after: &Key) -> Result<(), String> {
+    let longest = u64::try_from(view.plan.longest_lease().as_millis()).unwrap_or(u64::MAX);
+    let now_ms = view.now_ms();
+    let new = after.holders.iter().filter(|holder| !before.holders.contains(holder));
+    let mut ends = new.filter_map(|holder| holder.until_ms);
+    match ends.find(|until| *until > now_ms + longest || *until <= now_ms) {
+        Some(until) => {
+            Err(format!("P5: a permit of {name} by {by:?} is to end at {until}, and it is {now_ms}"))
+        }
+        None => Ok(()),
+    }
+}

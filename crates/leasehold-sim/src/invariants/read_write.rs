@@ -1,0 +1,118 @@
+//! W3, W4, W5, W7, W8: what readers and writers leave on the server, and that of those who read at most one waits to
+//! write. W1 and W2 are `exclusion`'s and `server_keeps`', W6 is `writes`'.
+//!
+//! Invariant: judged for each script of ours by what belongs to the name before and after it.
+//! Called by: the recorder.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_proto::Verb;
+
+use super::Invariant;
+use crate::history::{By, Event, Op, What, Wire, short};
+use crate::key::{Key, Side};
+use crate::primitive::Primitive;
+use crate::recorder::View;
+
+#[derive(Default)]
+pub(super) struct ReadWrite {
+    upgrading: BTreeMap<Op, (Arc<str>, Duration, usize)>,
+}
+
+impl Invariant for ReadWrite {
+    fn id(&self) -> &'static str {
+        "W3 W4 W5 W7 W8"
+    }
+
+    fn see(&mut self, event: &Event, view: &View) -> Result<(), String> {
+        match event {
+            Event::Asked { op, process, name, what: What::Upgrade, .. } => {
+                self.upgrading.insert(*op, (Arc::clone(name), view.now, *process));
+            }
+            Event::Answered { op, .. } | Event::Dropped { op } => {
+                self.upgrading.remove(op);
+            }
+            Event::Killed { process } => self.upgrading.retain(|_, (_, _, of)| of != process),
+            Event::Executed { verb, name, wire, by, before, after, .. }
+                if Primitive::of(name) == Primitive::ReadWrite && *by != By::Foreigner =>
+            {
+                let broken =
+                    sides(after).or_else(|| lives(after)).or_else(|| leases(*verb, wire, before, after));
+                if let Some(broken) = broken {
+                    return Err(format!(
+                        "{broken}, after {verb} of {} of {name}: {after} {:?}",
+                        short(wire),
+                        after.leases
+                    ));
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// W7: while nothing disturbs, one of two who would wait for each other is told.
+    fn look(&mut self, view: &View) -> Result<(), String> {
+        let within = view.plan.latency_max * 12 + Duration::from_millis(40);
+        let waits = |(name, since, process): &&(Arc<str>, Duration, usize)| {
+            let long =
+                view.now - *since > within && view.is_quiet_for(view.now - *since + Duration::from_secs(3));
+            let reads = view.holds.values().any(|hold| {
+                hold.name == *name
+                    && hold.process == *process
+                    && hold.side == Side::Reader
+                    && view.seems_valid(hold)
+            });
+            long && reads && view.paused_since(*process, *since).is_zero()
+        };
+        let mut waiting: Vec<_> = self.upgrading.values().filter(waits).map(|(name, ..)| name).collect();
+        waiting.sort_unstable();
+        match waiting.windows(2).find(|pair| pair[0] == pair[1]) {
+            Some(pair) => Err(format!("W7: two readers of {} wait to write", pair[0])),
+            None => Ok(()),
+        }
+    }
+}
+
+/// W3: the mode says who has it.
+fn sides(key: &Key) -> Option<String> {
+    let count = |side| key.holders.iter().filter(|holder| holder.side == side).count();
+    let (readers, writers) = (count(Side::Reader), count(Side::Writer));
+    let right = match key.mode.as_deref() {
+        Some("write") => writers == 1 && readers <= 1,
+        Some("read") => writers == 0 && readers > 0,
+        Some(_) => false,
+        None => key.holders.is_empty(),
+    };
+    (!right).then(|| format!("W3: the mode is {:?}, with {readers} readers and {writers} writers", key.mode))
+}
+
+/// W5: it lives as long as its longest reader.
+fn lives(key: &Key) -> Option<String> {
+    let reads = |wire: &Wire| key.holder(wire).is_some_and(|holder| holder.side == Side::Reader);
+    let longest = key.leases.iter().filter(|(wire, ..)| reads(wire)).map(|(_, _, until)| *until).max()?;
+    let short = key.expires_at_ms.is_some_and(|at| at < longest);
+    short.then(|| format!("W5: a reader's lease lasts until {longest}"))
+}
+
+/// W4, W8: a reader has a lease for each hold, a writer none.
+fn leases(verb: Verb, wire: &Wire, before: &Key, after: &Key) -> Option<String> {
+    let of = |key: &Key, wire: &Wire| key.leases.iter().filter(|(owner, ..)| owner == wire).count() as u64;
+    let (had, has) = (of(before, wire), of(after, wire));
+    match after.holder(wire) {
+        Some(holder) if holder.side == Side::Writer && has > 0 => {
+            Some("W8: a writer has a lease of a reader".into())
+        }
+        Some(holder) if holder.side == Side::Reader && matches!(verb, Verb::Acquire | Verb::Renew) => {
+            // A renewal that came too late finds nobody to renew.
+            (has != holder.count && before != after)
+                .then(|| format!("W4: {has} leases for {} holds", holder.count))
+        }
+        None if has > 0 && verb == Verb::Release && had > 0 && before.is_held_by(wire) => {
+            Some(format!("W4: {has} leases for no hold"))
+        }
+        _ => None,
+    }
+}

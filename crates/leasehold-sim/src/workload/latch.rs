@@ -1,0 +1,43 @@
+//! Users of the count-down latch.
+//!
+//! Invariant: as every workload's. Nobody waits for ever for a count that nobody may come to take down.
+//! Called by: `live`, one user at a time.
+
+use std::sync::Arc;
+
+use leasehold::{CountDownLatch, WaitError};
+
+use super::semaphore::operate;
+use super::user::User;
+use crate::history::{Outcome, What};
+use crate::primitive::Primitive;
+
+/// Sets the count, takes it down, or waits for it.
+pub(super) async fn work(user: &mut User, latch: CountDownLatch, name: &Arc<str>) {
+    match user.env.rng.u8(0..24) {
+        0..=3 => {
+            let count = user.env.rng.u32(1..=3);
+            operate(user, name, latch.try_set_count(count)).await;
+        }
+        4..=11 => operate(user, name, latch.count_down()).await,
+        12 => operate(user, name, latch.delete()).await,
+        _ => wait(user, &latch, name).await,
+    }
+}
+
+async fn wait(user: &mut User, latch: &CountDownLatch, name: &Arc<str>) {
+    let lease = user.env.plan.longest_lease();
+    let (wait, within) = user.wait(What::Wait, lease);
+    let op = user.ask(name, What::Wait, within);
+    let Some(outcome) = user.unless_dropped(op, latch.wait_for(wait)).await else { return };
+    let outcome = match outcome {
+        Ok(true) => Outcome::Done,
+        Ok(false) => Outcome::Contended,
+        Err(WaitError::Closed) => Outcome::Closed,
+        Err(error) => Outcome::Other(error.to_string()),
+    };
+    if outcome == Outcome::Done {
+        user.env.recorder.count(Primitive::Latch);
+    }
+    user.answer(op, outcome);
+}

@@ -72,7 +72,8 @@ async fn a_reader_that_does_not_come_back_blocks_for_one_lease_at_most(server: P
     soon("its end", other.rw_lock("job").write()).await.unwrap().release().await.unwrap();
     // It asks again when the lease that it was told of is over; the rest is a busy machine.
     assert!(started.elapsed() < LEASE + ms(2_000), "{:?}", started.elapsed());
-    assert_eq!(keys(&server), 0);
+    // A server counts a key until it comes by.
+    eventually("what has run out to go", || keys(&server) == 0).await;
 }
 
 async fn a_dead_reader_beside_one_that_is_renewed_blocks_for_no_longer(server: Place) {
@@ -93,7 +94,8 @@ async fn a_writer_that_does_not_come_back_blocks_for_one_lease(server: Place) {
     client.rw_lock("job").lease(LEASE).write().await.unwrap().keep();
     assert!(other.rw_lock("job").try_read().await.unwrap().is_none());
     soon("its end", other.rw_lock("job").read()).await.unwrap().release().await.unwrap();
-    assert_eq!(keys(&server), 0);
+    // A server counts a key until it comes by.
+    eventually("what has run out to go", || keys(&server) == 0).await;
 }
 
 async fn the_watchdog_keeps_fifty_readers(server: Place) {
@@ -118,14 +120,15 @@ async fn the_watchdog_keeps_fifty_readers(server: Place) {
 
 async fn the_watchdog_keeps_lock_and_leases_through_a_downgrade(server: Place) {
     let (client, other) = (connect(&server).await, connect(&server).await);
-    let lock = client.rw_lock("job").watchdog(LEASE).owned_by(&client.owner());
+    let lock = client.rw_lock("job").watchdog(ms(900)).owned_by(&client.owner());
     let writer = lock.write().await.unwrap();
     let readers = [lock.read().await.unwrap(), lock.read().await.unwrap()];
     let lease = |hold| format!("{{job}}:{}:rwlock_timeout:{hold}", readers[0].wire_owner());
     let stays = async || {
         let started = Instant::now();
-        while started.elapsed() < 4 * LEASE {
-            assert!(pttl(&server, "job") > 0 && (1..=2).all(|hold| pttl(&server, &lease(hold)) > 0));
+        while started.elapsed() < 3 * ms(900) {
+            let left = [pttl(&server, "job"), pttl(&server, &lease(1)), pttl(&server, &lease(2))];
+            assert!(left.iter().all(|left| *left > 0), "{left:?}");
             assert!(other.rw_lock("job").try_write().await.unwrap().is_none());
             time_passes(ms(5)).await;
         }

@@ -26,8 +26,11 @@ if not known and not within then
   if wait == -2 and yields == '1' then wait = redis.call('pttl', writer) end
   if wait ~= -2 then return wait end
 end
-if not mode then redis.call('hset', lock, 'mode', 'read') end
-if not known then redis.call('hset', lock, owner, '1') end
-if redis.call('pttl', timeout) < lease_ms then redis.call('set', timeout, '1', 'px', ARGV[1]) end
-if redis.call('pttl', lock) < lease_ms then redis.call('pexpire', lock, ARGV[1]) end
+if not mode then
+  redis.call('hset', lock, 'mode', 'read', owner, '1')
+elseif not known then
+  redis.call('hset', lock, owner, '1')
+end
+if not known or redis.call('pttl', timeout) < lease_ms then redis.call('set', timeout, '1', 'px', ARGV[1]) end
+if not mode or redis.call('pttl', lock) < lease_ms then redis.call('pexpire', lock, ARGV[1]) end
 return nil

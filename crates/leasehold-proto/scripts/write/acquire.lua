@@ -24,11 +24,10 @@ if mode and redis.call('hexists', lock, owner .. ':write') == 0 then
   return redis.call('pttl', lock)
 end
 if not mode then
-  redis.call('hset', lock, 'mode', 'write')
-  redis.call('hset', lock, owner .. ':write', '1')
+  redis.call('hset', lock, 'mode', 'write', owner .. ':write', '1')
   if mark_ms > 0 and redis.call('get', mark) == owner then redis.call('del', mark) end
 end
-if redis.call('pttl', lock) < lease_ms then
+if not mode or redis.call('pttl', lock) < lease_ms then
   redis.call('pexpire', lock, ARGV[1])
 end
 return nil

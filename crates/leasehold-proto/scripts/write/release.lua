@@ -1,7 +1,7 @@
 -- Gives back one write hold of several, or all: the lock is then its readers', or free, and the waiters are woken.
 -- KEYS[1] lock      hash    the lock; fields: mode (read or write), reader -> holds, writer..':write' -> holds
 -- KEYS[2] readers   string  what the names of the read holds' leases begin with
--- KEYS[3] mark      string  what this owner may have left while it waited; ends with the owner
+-- KEYS[3] mark      string  what one who was not granted may have left while it waited; ends with the owner
 -- ARGV[1] owner     string  wire owner
 -- ARGV[2] remaining integer the holds that are left after this, 0 to leave, the mark too
 -- ARGV[3] publish   string  PUBLISH, or SPUBLISH in a cluster with sharded channels
@@ -16,28 +16,30 @@ local publish, channel, message = ARGV[3], ARGV[4], ARGV[5]
 if not remaining or remaining < 0 or remaining % 1 ~= 0 then
   return redis.error_reply('LOCKERR release: remaining must be whole and not negative')
 end
-local held = redis.call('hexists', lock, owner .. ':write') == 1
-if held and remaining > 0 then
+if redis.call('hexists', lock, owner .. ':write') == 0 then
+  if remaining == 0 and string.sub(redis.call('get', mark) or '', -#owner) == owner then
+    redis.call('del', mark)
+    redis.call(publish, channel, message)
+  end
+  return nil
+end
+if remaining > 0 then
   redis.call('hset', lock, owner .. ':write', ARGV[2])
   return 0
 end
-local marked = remaining == 0 and string.sub(redis.call('get', mark) or '', -#owner) == owner
-if marked then redis.call('del', mark) end
-if held then
-  redis.call('hdel', lock, owner .. ':write')
-  local fields, longest = redis.call('hgetall', lock), 0
-  for at = 1, #fields, 2 do
-    for hold = 1, tonumber(fields[at + 1]) or 0 do
-      local pttl = redis.call('pttl', readers .. ':' .. fields[at] .. ':rwlock_timeout:' .. hold)
-      longest = math.max(longest, pttl)
-    end
-  end
-  if longest == 0 then
-    redis.call('del', lock)
-  else
-    redis.call('hset', lock, 'mode', 'read')
-    redis.call('pexpire', lock, string.format('%.0f', longest))
+redis.call('hdel', lock, owner .. ':write')
+local fields, longest = redis.call('hgetall', lock), 0
+for at = 1, #fields, 2 do
+  for hold = 1, tonumber(fields[at + 1]) or 0 do
+    local pttl = redis.call('pttl', readers .. ':' .. fields[at] .. ':rwlock_timeout:' .. hold)
+    longest = math.max(longest, pttl)
   end
 end
-if held or marked then redis.call(publish, channel, message) end
-return held and 1 or nil
+if longest == 0 then
+  redis.call('del', lock)
+else
+  redis.call('hset', lock, 'mode', 'read')
+  redis.call('pexpire', lock, string.format('%.0f', longest))
+end
+redis.call(publish, channel, message)
+return 1

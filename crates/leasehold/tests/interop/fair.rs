@@ -14,8 +14,15 @@ on_each_server! {
 }
 
 /// A fair lock, whose waiters each have a channel that begins with that of the lock.
-fn turns(name: &str) -> Turns {
+pub(crate) fn turns(name: &str) -> Turns {
     Turns::of_lock("fair", name, Some(channel(name)))
+}
+
+/// Waits until so many stand in line.
+pub(crate) async fn queued(bench: &Bench, name: &str, length: usize) {
+    let queue = format!("redisson_lock_queue:{{{name}}}");
+    let has = || bench.server().cli(&["LLEN", &queue]) == length.to_string();
+    eventually("the waiters to be in the queue", has).await;
 }
 
 async fn a_fair_lock_is_handed_over_in_both_directions(bench: Bench) {
@@ -29,10 +36,7 @@ async fn a_fair_lock_is_handed_over_in_both_directions(bench: Bench) {
 async fn waiters_of_both_sides_are_served_in_the_order_in_which_they_came(bench: Bench) {
     let (peer, name) = (bench.peer("").await, bench.name("order"));
     let queue = format!("redisson_lock_queue:{{{name}}}");
-    let queued = async |length: usize| {
-        let has = || bench.server().cli(&["LLEN", &queue]) == length.to_string();
-        eventually("the waiter to be in the queue", has).await;
-    };
+    let queued = async |length| queued(&bench, &name, length).await;
     let holder = peer.thread("holder");
     turns(&name).take(&holder).await;
 

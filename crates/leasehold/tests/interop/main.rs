@@ -11,12 +11,21 @@
 mod bench;
 mod cast;
 mod crowd;
+mod expirable;
 mod fair;
+mod fair_deaths;
 mod fenced;
 mod java;
+mod latch;
 mod lock;
 mod lock_deaths;
+mod multi;
+mod read_write;
+mod read_write_deaths;
+mod read_write_readers;
 mod redisson;
+mod semaphore;
+mod semaphore_deaths;
 mod spin;
 #[path = "../support/mod.rs"]
 mod support;

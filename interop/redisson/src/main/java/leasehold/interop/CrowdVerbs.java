@@ -7,6 +7,7 @@ import java.util.List;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.FutureTask;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.Consumer;
 import org.redisson.api.RAtomicLong;
 import org.redisson.api.RFencedLock;
 import org.redisson.api.RLock;
@@ -30,16 +31,17 @@ final class CrowdVerbs implements Verbs {
     public Object run(Command command) throws InterruptedException {
         RedissonClient redisson = clients.of(command);
         return switch (command.verb()) {
-            case "lock" -> locked(redisson, command, command.word(0), command.word(1));
-            case "readers" -> locked(redisson, command, "read", command.word(0));
-            case "writers" -> locked(redisson, command, "write", command.word(0));
+            case "lock" -> locked(redisson, command, command.word(0), command.word(1), Sections::count);
+            case "readers" -> locked(redisson, command, "read", command.word(0), Sections::read);
+            case "writers" -> locked(redisson, command, "write", command.word(0), Sections::write);
             case "semaphore" -> semaphore(redisson, command);
             case "expirable" -> expirable(redisson, command);
             default -> throw command.unknown();
         };
     }
 
-    private long locked(RedissonClient redisson, Command command, String kind, String name) throws InterruptedException {
+    private long locked(RedissonClient redisson, Command command, String kind, String name, Consumer<Sections> inside)
+            throws InterruptedException {
         Sections sections = new Sections(redisson, command.option("key"));
         RLock lock = clients.lock(command.client(), kind, name);
         long lease = command.lease();
@@ -51,11 +53,7 @@ final class CrowdVerbs implements Verbs {
                 lock.lock(lease, MILLISECONDS);
             }
             try {
-                switch (kind) {
-                    case "read" -> sections.read();
-                    case "write" -> sections.write();
-                    default -> sections.count();
-                }
+                inside.accept(sections);
                 if (token != null) {
                     sections.note(token);
                 }

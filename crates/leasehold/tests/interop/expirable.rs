@@ -1,0 +1,229 @@
+//! The expirable semaphore and Redisson's `RPermitExpirableSemaphore`, whose permits either side knows by their ids.
+
+use std::time::{Duration, Instant};
+
+use leasehold::{LostReason, PermitId, Released, Remaining};
+
+use crate::bench::{Bench, PROMPTLY, Thread, on_each_server};
+use crate::crowd::permits_are_never_exceeded;
+use crate::semaphore::channel;
+use crate::support::{ms, soon, time_passes};
+use crate::turns::{Turns, java_hands_over_to_rust, rust_hands_over_to_java};
+
+const SHORT_LEASE: Duration = ms(1_500);
+/// What Redisson throws for an id that it does not find; its reason is an `IllegalArgumentException`.
+const NOT_THERE: &str = "RedisException";
+
+on_each_server! {
+    a_permit_is_handed_over_in_both_directions,
+    several_permits_are_handed_over_in_both_directions,
+    java_threads_and_rust_tasks_never_exceed_the_permits,
+    a_rust_permit_is_released_by_java_by_its_id,
+    a_java_permit_is_released_by_rust_by_its_id,
+    a_release_by_java_resolves_lost_in_rust,
+    the_lease_of_a_java_permit_is_seen_and_changed_by_rust,
+    the_lease_of_a_rust_permit_is_seen_and_changed_by_java,
+    the_watchdog_keeps_permits_from_java_for_several_leases,
+    a_permit_that_ends_goes_to_a_waiter_of_the_other_side,
+    both_sides_count_the_permits_alike,
+}
+
+fn turns(name: &str, permits: u32) -> Turns {
+    let acquire = format!("expirable acquire {name} {permits} lease=20000");
+    let release = format!("expirable try-release {name} {{}}");
+    Turns { name: name.to_owned(), acquire, release, channel: Some(channel(name)) }
+}
+
+/// A permit that a thread takes.
+async fn take(thread: &Thread, name: &str, options: &str) -> PermitId {
+    thread.ok(&format!("expirable acquire {name} 1 {options}")).await.parse().unwrap()
+}
+
+async fn a_permit_is_handed_over_in_both_directions(bench: Bench) {
+    hand_over(&bench, 1).await;
+}
+
+async fn several_permits_are_handed_over_in_both_directions(bench: Bench) {
+    hand_over(&bench, 3).await;
+}
+
+async fn hand_over(bench: &Bench, permits: u32) {
+    let (client, peer, name) = (bench.client().await, bench.peer("").await, bench.name("rooms"));
+    let (rooms, thread) = (client.expirable_semaphore(&*name), peer.thread("a"));
+    assert!(rooms.try_set_permits(permits).await.unwrap());
+    let turns = turns(&name, permits);
+    let waiting = rooms.clone();
+    let acquire = async move { waiting.acquire_many(permits).await.unwrap() };
+    let got = java_hands_over_to_rust(bench, &turns, &thread, acquire).await;
+    assert_eq!(got.count(), permits);
+    let give_back = async {
+        assert_eq!(got.release().await.unwrap(), Released::Released);
+    };
+    rust_hands_over_to_java(bench, &turns, &thread, give_back).await;
+    assert_eq!(rooms.available().await.unwrap(), i64::from(permits));
+}
+
+async fn java_threads_and_rust_tasks_never_exceed_the_permits(bench: Bench) {
+    let clients = [bench.client().await, bench.client().await];
+    let (peer, name) = (bench.peer("").await, bench.name("rooms"));
+    peer.thread("setter").ok(&format!("expirable set {name} 3")).await;
+    let rooms = clients.each_ref().map(|client| client.expirable_semaphore(&*name));
+    permits_are_never_exceeded(&bench, &format!("crowd expirable {name} 1 lease=20000"), 3, {
+        move |client, tally| {
+            let rooms = rooms[client].clone();
+            async move {
+                let permit = rooms.acquire().await.unwrap();
+                tally.visit().await;
+                assert_eq!(permit.release().await.unwrap(), Released::Released);
+            }
+        }
+    })
+    .await;
+    assert_eq!(bench.server().cli(&["GET", &name]), "3", "all are back");
+    assert_eq!(bench.server().cli(&["ZCARD", &format!("{{{name}}}:timeout")]), "0");
+}
+
+async fn a_rust_permit_is_released_by_java_by_its_id(bench: Bench) {
+    let (client, peer, name) = (bench.client().await, bench.peer("").await, bench.name("rooms"));
+    let (rooms, thread) = (client.expirable_semaphore(&*name), peer.thread("a"));
+    assert!(rooms.try_set_permits(3).await.unwrap());
+    let ids = rooms.acquire_many(3).await.unwrap().keep();
+    let [first, second, third] = ids.iter().map(PermitId::to_string).collect::<Vec<_>>().try_into().unwrap();
+    thread.ok(&format!("expirable release {name} {first}")).await;
+    assert_eq!(rooms.available().await.unwrap(), 1);
+    let failure = thread.thrown(&format!("expirable release {name} {first}")).await;
+    assert_eq!(failure.class, NOT_THERE, "{failure:?}");
+    assert_eq!(thread.ok(&format!("expirable try-release {name} {second},{third}")).await, "2");
+    assert!(!rooms.release_ids(&ids[1..]).await.unwrap(), "Java has released them");
+    assert_eq!(rooms.available().await.unwrap(), 3);
+}
+
+async fn a_java_permit_is_released_by_rust_by_its_id(bench: Bench) {
+    let (client, peer, name) = (bench.client().await, bench.peer("").await, bench.name("rooms"));
+    let (rooms, thread) = (client.expirable_semaphore(&*name), peer.thread("a"));
+    thread.ok(&format!("expirable set {name} 2")).await;
+    let (ending, endless) = (take(&thread, &name, "lease=20000").await, take(&thread, &name, "").await);
+    assert_eq!(rooms.acquired().await.unwrap(), 2);
+    assert!(rooms.release_ids(&[ending, endless]).await.unwrap());
+    assert!(!rooms.release_ids(&[ending]).await.unwrap());
+    assert_eq!(thread.number(&format!("expirable available {name}")).await, 2);
+    assert_eq!(thread.ok(&format!("expirable try-release {name} {endless}")).await, "false");
+}
+
+async fn a_release_by_java_resolves_lost_in_rust(bench: Bench) {
+    let (client, peer, name) = (bench.client().await, bench.peer("").await, bench.name("rooms"));
+    let (rooms, thread) = (client.expirable_semaphore(&*name).watchdog(SHORT_LEASE), peer.thread("a"));
+    assert!(rooms.try_set_permits(1).await.unwrap());
+    let permit = rooms.acquire().await.unwrap();
+    thread.ok(&format!("expirable release {name} {}", permit.ids()[0])).await;
+    let released = Instant::now();
+    assert_eq!(soon("the loss", permit.lost()).await, LostReason::Deleted);
+    assert!(released.elapsed() < SHORT_LEASE, "it was seen by a renewal, and took {:?}", released.elapsed());
+    let theirs = take(&thread, &name, "lease=20000").await;
+    assert_eq!(permit.release().await.unwrap(), Released::NotHeld);
+    assert!(rooms.lease_of(theirs).await.unwrap().is_some(), "our late release left it alone");
+    assert_eq!(rooms.available().await.unwrap(), 0);
+}
+
+async fn the_lease_of_a_java_permit_is_seen_and_changed_by_rust(bench: Bench) {
+    let (client, peer, name) = (bench.client().await, bench.peer("").await, bench.name("rooms"));
+    let (rooms, thread) = (client.expirable_semaphore(&*name), peer.thread("a"));
+    thread.ok(&format!("expirable set {name} 2")).await;
+    let (ending, endless) = (take(&thread, &name, "lease=20000").await, take(&thread, &name, "").await);
+    let Some(Remaining::For(left)) = rooms.lease_of(ending).await.unwrap() else { panic!("it ends") };
+    assert!(left > ms(10_000) && left <= ms(20_000), "{left:?}");
+    assert_eq!(rooms.lease_of(endless).await.unwrap(), Some(Remaining::NoExpiry));
+    for id in [ending, endless] {
+        assert!(rooms.update_lease(id, ms(60_000)).await.unwrap());
+        let left = thread.number(&format!("expirable lease {name} {id}")).await;
+        assert!((50_000..=60_000).contains(&left), "{left}");
+    }
+    thread.ok(&format!("expirable release {name} {ending}")).await;
+    assert_eq!(rooms.lease_of(ending).await.unwrap(), None);
+    assert!(!rooms.update_lease(ending, ms(60_000)).await.unwrap());
+}
+
+async fn the_lease_of_a_rust_permit_is_seen_and_changed_by_java(bench: Bench) {
+    let (client, peer, name) = (bench.client().await, bench.peer("").await, bench.name("rooms"));
+    let (rooms, thread) = (client.expirable_semaphore(&*name).lease(ms(20_000)), peer.thread("a"));
+    assert!(rooms.try_set_permits(1).await.unwrap());
+    let id = rooms.acquire().await.unwrap().keep()[0];
+    let left = thread.number(&format!("expirable lease {name} {id}")).await;
+    assert!((10_000..=20_000).contains(&left), "{left}");
+    assert_eq!(thread.ok(&format!("expirable update-lease {name} {id} lease=60000")).await, "true");
+    let Some(Remaining::For(left)) = rooms.lease_of(id).await.unwrap() else { panic!("it ends") };
+    assert!(left > ms(50_000) && left <= ms(60_000), "{left:?}");
+    assert!(rooms.release_ids(&[id]).await.unwrap());
+    let failure = thread.thrown(&format!("expirable lease {name} {id}")).await;
+    assert_eq!(failure.class, NOT_THERE, "{failure:?}");
+    assert_eq!(thread.ok(&format!("expirable update-lease {name} {id} lease=60000")).await, "false");
+}
+
+async fn the_watchdog_keeps_permits_from_java_for_several_leases(bench: Bench) {
+    let (client, peer, name) = (bench.client().await, bench.peer("").await, bench.name("rooms"));
+    let (rooms, thread) = (client.expirable_semaphore(&*name).watchdog(SHORT_LEASE), peer.thread("a"));
+    assert!(rooms.try_set_permits(2).await.unwrap());
+    let permits = rooms.acquire_many(2).await.unwrap();
+    time_passes(3 * SHORT_LEASE).await;
+    assert!(permits.is_held());
+    assert_eq!(thread.ok(&format!("expirable try {name}")).await, "none");
+    assert_eq!(thread.number(&format!("expirable acquired {name}")).await, 2);
+    for id in permits.ids() {
+        let left = thread.number(&format!("expirable lease {name} {id}")).await;
+        assert!((1..=1_500).contains(&left), "{left}");
+    }
+    assert_eq!(permits.release().await.unwrap(), Released::Released);
+    assert_ne!(thread.ok(&format!("expirable try {name} 2")).await, "none");
+}
+
+/// Nobody says that a lease is over: whoever waits was told when it will be.
+async fn a_permit_that_ends_goes_to_a_waiter_of_the_other_side(bench: Bench) {
+    let (client, peer, name) = (bench.client().await, bench.peer("").await, bench.name("rooms"));
+    let (rooms, thread) = (client.expirable_semaphore(&*name), peer.thread("a"));
+    assert!(rooms.try_set_permits(1).await.unwrap());
+    let theirs = take(&thread, &name, "lease=1000").await;
+    let asked = Instant::now();
+    let permit = soon("the end of Java's lease", rooms.acquire()).await.unwrap();
+    assert!(asked.elapsed() < PROMPTLY, "it took {:?}", asked.elapsed());
+    assert_eq!(thread.ok(&format!("expirable try-release {name} {theirs}")).await, "false");
+    assert_eq!(permit.release().await.unwrap(), Released::Released);
+
+    let ours = rooms.clone().lease(ms(1_000)).acquire().await.unwrap();
+    let asked = Instant::now();
+    let theirs = soon("the end of our lease", take(&thread, &name, "lease=20000")).await;
+    assert!(asked.elapsed() < PROMPTLY, "it took {:?}", asked.elapsed());
+    assert_eq!(ours.release().await.unwrap(), Released::NotHeld);
+    assert!(rooms.lease_of(theirs).await.unwrap().is_some());
+    assert_eq!(rooms.available().await.unwrap(), 0);
+}
+
+async fn both_sides_count_the_permits_alike(bench: Bench) {
+    let (client, peer, name) = (bench.client().await, bench.peer("").await, bench.name("rooms"));
+    let (rooms, thread) = (client.expirable_semaphore(&*name), peer.thread("a"));
+    let same = async |available: i64, acquired: i64, permits: i64| {
+        let of_java = [("available", available), ("acquired", acquired), ("permits", permits)];
+        for (verb, expected) in of_java {
+            assert_eq!(thread.number(&format!("expirable {verb} {name}")).await, expected, "{verb}");
+        }
+        assert_eq!(rooms.available().await.unwrap(), available);
+        assert_eq!(i64::try_from(rooms.acquired().await.unwrap()).unwrap(), acquired);
+        assert_eq!(rooms.permits().await.unwrap(), permits);
+    };
+    same(0, 0, 0).await;
+    assert_eq!(thread.ok(&format!("expirable set {name} 3")).await, "true");
+    assert!(!rooms.try_set_permits(9).await.unwrap());
+    same(3, 0, 3).await;
+    let ours = rooms.acquire_many(2).await.unwrap();
+    let theirs = take(&thread, &name, "").await;
+    same(0, 3, 3).await;
+    assert_eq!(rooms.set_permits(1).await.unwrap(), -2);
+    same(-2, 3, 1).await;
+    thread.ok(&format!("expirable set-permits {name} 5")).await;
+    same(2, 3, 5).await;
+    assert_eq!(rooms.add_permits(2).await.unwrap(), 4);
+    thread.ok(&format!("expirable add {name} 1")).await;
+    same(5, 3, 8).await;
+    assert!(rooms.release_ids(&[theirs]).await.unwrap());
+    assert_eq!(ours.release().await.unwrap(), Released::Released);
+    same(8, 0, 8).await;
+}

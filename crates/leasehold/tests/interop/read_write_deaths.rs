@@ -1,0 +1,108 @@
+//! The read-write lock when a process of either side is killed.
+
+use std::time::{Duration, Instant};
+
+use leasehold::{Client, Released};
+
+use crate::bench::{Bench, PROMPTLY, Wait, on_each_server};
+use crate::cast::{Cast, it_is_held, part};
+use crate::java::Java;
+use crate::read_write::{channel, enter, turns};
+use crate::support::{eventually, is_free, ms, soon};
+
+const LEASE: Duration = ms(1_500);
+
+on_each_server! {
+    a_killed_java_process_blocks_rust_for_at_most_one_lease,
+    a_killed_rust_process_blocks_java_for_at_most_one_lease,
+}
+
+/// A Java process that reads one lock, reads another one together with us, writes a third, and waits for a fourth.
+async fn a_killed_java_process_blocks_rust_for_at_most_one_lease(bench: Bench) {
+    let (client, java) = (bench.client().await, Java::start());
+    let peer = bench.peer_in(&java, &format!("watchdog={}", LEASE.as_millis())).await;
+    let [read, shared, written, waited] =
+        ["read", "shared", "written", "waited"].map(|stem| bench.name(stem));
+    let lock = |name: &str| client.rw_lock(name).watchdog(LEASE);
+    turns("read", &read).take(&peer.thread("reader")).await;
+    turns("read", &shared).take(&peer.thread("reader")).await;
+    let reader = enter(lock(&shared), "read").await;
+    turns("write", &written).take(&peer.thread("writer")).await;
+    let holder = enter(lock(&waited), "read").await;
+    let watch = bench.watch(&waited, Wait::Listening(channel(&waited)));
+    drop(peer.thread("waiter").ask(&turns("write", &waited).acquire));
+    watch.until_somebody_waits().await;
+    let waiters = [(&read, "write"), (&written, "read"), (&shared, "write")]
+        .map(|(name, side)| tokio::spawn(enter(lock(name), side)));
+    for name in [&read, &written, &shared] {
+        eventually("ours to listen", || bench.listeners(&channel(name)) == 1).await;
+    }
+
+    java.kill();
+    let killed = Instant::now();
+    let [writer, other_reader, last] = waiters;
+    for waiter in [writer, other_reader] {
+        let guard = soon("the lock of the dead", waiter).await.unwrap();
+        assert!(killed.elapsed() < 2 * LEASE, "it took {:?}", killed.elapsed());
+        assert_eq!(guard.release().await.unwrap(), Released::Released);
+    }
+    eventually("the dead reader's lease to be over", || killed.elapsed() > LEASE).await;
+    assert!(reader.is_held() && !last.is_finished(), "we read on");
+    let released = Instant::now();
+    assert_eq!(reader.release().await.unwrap(), Released::Released);
+    let guard = soon("the writer after both readers", last).await.unwrap();
+    assert!(released.elapsed() < PROMPTLY, "it took {:?}", released.elapsed());
+    assert_eq!(guard.release().await.unwrap(), Released::Released);
+
+    assert_eq!(holder.release().await.unwrap(), Released::Released);
+    let guard = soon("what nobody alive waits for", lock(&waited).write()).await.unwrap();
+    assert_eq!(guard.release().await.unwrap(), Released::Released);
+    assert!(is_free(bench.server(), &waited));
+}
+
+async fn a_killed_rust_process_blocks_java_for_at_most_one_lease(bench: Bench) {
+    let (peer, name) = (bench.peer("").await, bench.name("dead"));
+    let part = "read_write_deaths::a_process_that_reads_and_writes_until_it_is_killed";
+    let mut holder = Cast::start(part, &bench.url(), &name);
+    // Java reads what the other process reads; nobody can write that but by its end.
+    let (reader, read) = (peer.thread("reader"), format!("{name}-read"));
+    turns("read", &read).take(&reader).await;
+    let written = format!("{name}-written");
+    let watch = bench.watch(&written, Wait::Listening(channel(&written)));
+    let waiter = peer.thread("a").ask(&turns("read", &written).acquire);
+    watch.until_somebody_waits().await;
+
+    holder.kill();
+    let killed = Instant::now();
+    soon("the lock of the dead", waiter.ok()).await;
+    assert!(killed.elapsed() < 2 * LEASE, "it took {:?}", killed.elapsed());
+    eventually("the dead reader's lease to be over", || killed.elapsed() > LEASE).await;
+    assert_eq!(reader.ok(&format!("lock held read {read}")).await, "true");
+    turns("read", &read).give_back(&reader, "").await;
+    assert!(is_free(bench.server(), &read), "no field of the dead keeps it");
+    assert_eq!(peer.thread("a").ok(&format!("lock try write {read}")).await, "true");
+    // The mark of the writer that waited keeps no Java reader out, and is gone soon.
+    let mark = format!("leasehold_rw_writer:{{{name}-waited}}");
+    assert_eq!(peer.thread("a").ok(&format!("lock try read {name}-waited")).await, "true");
+    eventually("the mark to be gone", || is_free(bench.server(), &mark)).await;
+}
+
+/// No test by itself: what the other process does.
+#[tokio::test]
+async fn a_process_that_reads_and_writes_until_it_is_killed() {
+    let Some((url, name)) = part() else { return };
+    let client = Client::connect(&url).await.unwrap();
+    let lock = |suffix: &str| client.rw_lock(format!("{name}-{suffix}")).watchdog(LEASE);
+    let reader = lock("read").read().await.unwrap();
+    let _writer = lock("written").write().await.unwrap();
+    let _in_the_way = lock("waited").read().await.unwrap();
+    let waiting = lock("waited").prefer_writers();
+    let waiter = tokio::spawn(async move { waiting.write().await });
+    let yielding = lock("waited").prefer_writers();
+    while yielding.try_read().await.unwrap().is_some() {
+        tokio::task::yield_now().await;
+    }
+    it_is_held();
+    reader.lost().await;
+    waiter.abort();
+}

@@ -1,0 +1,178 @@
+//! The semaphore and Redisson's `RSemaphore`, which are one number.
+
+use leasehold::{Guard, Released, Semaphore};
+
+use crate::bench::{Bench, Wait, on_each_server};
+use crate::crowd::permits_are_never_exceeded;
+use crate::support::{eventually, is_free, ms, pttl, soon};
+use crate::turns::{Turns, java_hands_over_to_rust, rust_hands_over_to_java};
+
+on_each_server! {
+    a_permit_is_handed_over_in_both_directions,
+    whoever_waits_in_line_is_woken_by_java,
+    a_waiter_for_several_permits_waits_until_all_are_there,
+    java_threads_and_rust_tasks_never_exceed_the_permits,
+    java_threads_and_rust_tasks_in_line_never_exceed_the_permits,
+    both_sides_see_one_number_of_permits,
+    a_number_below_zero_is_seen_by_both_and_leaves_java_waiters_listening,
+    permits_set_for_a_while_are_gone_for_both,
+    a_permit_of_either_side_may_be_returned_by_the_other,
+}
+
+/// Where waiters of both sides listen, at either sort of semaphore.
+pub(crate) fn channel(name: &str) -> String {
+    format!("redisson_sc:{{{name}}}")
+}
+
+/// One permit.
+fn turns(name: &str) -> Turns {
+    let [acquire, release] = ["acquire", "release"].map(|verb| format!("semaphore {verb} {name}"));
+    Turns { name: name.to_owned(), acquire, release, channel: Some(channel(name)) }
+}
+
+async fn a_permit_is_handed_over_in_both_directions(bench: Bench) {
+    let (client, peer, name) = (bench.client().await, bench.peer("").await, bench.name("seats"));
+    let (seats, thread) = (client.semaphore(&*name), peer.thread("a"));
+    assert!(seats.try_set_permits(1).await.unwrap());
+    let acquire = acquire(seats, 1);
+    let guard = java_hands_over_to_rust(&bench, &turns(&name), &thread, acquire).await;
+    let give_back = async {
+        assert_eq!(guard.release().await.unwrap(), Released::Released);
+    };
+    rust_hands_over_to_java(&bench, &turns(&name), &thread, give_back).await;
+    assert_eq!(bench.server().cli(&["GET", &name]), "1");
+}
+
+async fn acquire(seats: Semaphore, permits: u32) -> Guard {
+    seats.acquire_many(permits).await.unwrap()
+}
+
+async fn whoever_waits_in_line_is_woken_by_java(bench: Bench) {
+    let (client, peer, name) = (bench.client().await, bench.peer("").await, bench.name("seats"));
+    let (seats, thread) = (client.semaphore(&*name).fifo(), peer.thread("a"));
+    assert!(seats.try_set_permits(1).await.unwrap());
+    let guard = java_hands_over_to_rust(&bench, &turns(&name), &thread, acquire(seats.clone(), 1)).await;
+    rust_hands_over_to_java(&bench, &turns(&name), &thread, async { drop(guard) }).await;
+    assert_eq!(seats.available().await.unwrap(), 1);
+    assert!(is_free(bench.server(), &format!("leasehold_sc_queue:{{{name}}}")));
+}
+
+async fn a_waiter_for_several_permits_waits_until_all_are_there(bench: Bench) {
+    let (client, peer, name) = (bench.client().await, bench.peer("").await, bench.name("seats"));
+    let (seats, thread) = (client.semaphore(&*name), peer.thread("a"));
+    let (first, second) = (peer.thread("first"), peer.thread("second"));
+    thread.ok(&format!("semaphore set {name} 2")).await;
+    for one in [&first, &second] {
+        one.ok(&format!("semaphore acquire {name}")).await;
+    }
+    let watch = bench.watch(&name, Wait::Listening(channel(&name)));
+    let ours = tokio::spawn(acquire(seats.clone(), 2));
+    watch.until_somebody_waits().await;
+    first.ok(&format!("semaphore release {name}")).await;
+    assert!(!ours.is_finished());
+    second.ok(&format!("semaphore release {name}")).await;
+    let guard = soon("both permits", ours).await.unwrap();
+
+    // The other way: Java waits for two, and Rust returns them one by one.
+    let watch = bench.watch(&name, Wait::Listening(channel(&name)));
+    let theirs = first.ask(&format!("semaphore acquire {name} 2"));
+    watch.until_somebody_waits().await;
+    guard.keep();
+    assert_eq!(seats.release(1).await.unwrap(), 1);
+    assert!(theirs.is_pending());
+    assert_eq!(thread.ok(&format!("semaphore available {name}")).await, "1");
+    assert_eq!(seats.release(1).await.unwrap(), 2);
+    soon("both permits", theirs.ok()).await;
+}
+
+async fn java_threads_and_rust_tasks_never_exceed_the_permits(bench: Bench) {
+    crowd(&bench, |seats| seats).await;
+}
+
+/// Java comes in between; permits are conserved all the same.
+async fn java_threads_and_rust_tasks_in_line_never_exceed_the_permits(bench: Bench) {
+    crowd(&bench, Semaphore::fifo).await;
+}
+
+async fn crowd(bench: &Bench, terms: impl Fn(Semaphore) -> Semaphore) {
+    let clients = [bench.client().await, bench.client().await];
+    let name = bench.name("seats");
+    let seats = clients.each_ref().map(|client| terms(client.semaphore(&*name)));
+    assert!(seats[0].try_set_permits(3).await.unwrap());
+    permits_are_never_exceeded(bench, &format!("crowd semaphore {name}"), 3, move |client, tally| {
+        let seats = seats[client].clone();
+        async move {
+            let guard = seats.acquire().await.unwrap();
+            tally.visit().await;
+            assert_eq!(guard.release().await.unwrap(), Released::Released);
+        }
+    })
+    .await;
+    assert_eq!(bench.server().cli(&["GET", &name]), "3", "all are back");
+}
+
+async fn both_sides_see_one_number_of_permits(bench: Bench) {
+    let (client, peer, name) = (bench.client().await, bench.peer("").await, bench.name("seats"));
+    let (seats, thread) = (client.semaphore(&*name), peer.thread("a"));
+    assert_eq!(thread.ok(&format!("semaphore release-if-exists {name} 2")).await, "false");
+    assert!(seats.try_set_permits(3).await.unwrap());
+    assert_eq!(thread.ok(&format!("semaphore set {name} 9")).await, "false");
+    assert_eq!(thread.number(&format!("semaphore available {name}")).await, 3);
+    thread.ok(&format!("semaphore acquire {name} 2")).await;
+    assert_eq!(seats.available().await.unwrap(), 1);
+    assert!(seats.try_acquire_many(2).await.unwrap().is_none());
+    assert_eq!(thread.ok(&format!("semaphore release-if-exists {name} 2")).await, "true");
+    let both = seats.try_acquire_many(2).await.unwrap().unwrap();
+    assert_eq!(thread.ok(&format!("semaphore try {name} 2")).await, "false");
+    assert_eq!(thread.ok(&format!("semaphore try {name} 2 wait=100")).await, "false");
+    assert_eq!(both.release().await.unwrap(), Released::Released);
+    assert_eq!(seats.add_permits(2).await.unwrap(), 5);
+    assert_eq!(thread.number(&format!("semaphore drain {name}")).await, 5);
+    thread.ok(&format!("semaphore add {name} 4")).await;
+    assert_eq!(seats.drain().await.unwrap(), 4);
+    assert_eq!(thread.number(&format!("semaphore available {name}")).await, 0);
+}
+
+/// A message with a number below zero is none that a Java waiter can use; the next one has to reach it all the same.
+async fn a_number_below_zero_is_seen_by_both_and_leaves_java_waiters_listening(bench: Bench) {
+    let (client, peer, name) = (bench.client().await, bench.peer("").await, bench.name("seats"));
+    let (seats, thread) = (client.semaphore(&*name), peer.thread("a"));
+    thread.ok(&format!("semaphore set {name} 0")).await;
+    let watch = bench.watch(&name, Wait::Listening(channel(&name)));
+    let waiter = peer.thread("waiter").ask(&turns(&name).acquire);
+    watch.until_somebody_waits().await;
+    assert_eq!(seats.add_permits(-6).await.unwrap(), -6);
+    assert_eq!(thread.number(&format!("semaphore available {name}")).await, -6);
+    thread.ok(&format!("semaphore add {name} -3")).await;
+    assert_eq!(seats.available().await.unwrap(), -9);
+    assert!(seats.try_acquire().await.unwrap().is_none());
+    assert_eq!(seats.release(10).await.unwrap(), 1);
+    soon("the permit above zero", waiter.ok()).await;
+    assert_eq!(seats.available().await.unwrap(), 0);
+}
+
+async fn permits_set_for_a_while_are_gone_for_both(bench: Bench) {
+    let (client, peer) = (bench.client().await, bench.peer("").await);
+    let (ours, theirs, thread) = (bench.name("ours"), bench.name("theirs"), peer.thread("a"));
+    assert!(client.semaphore(&*ours).try_set_permits_for(2, ms(500)).await.unwrap());
+    assert_eq!(thread.ok(&format!("semaphore set {theirs} 2 lease=500")).await, "true");
+    assert!((1..=500).contains(&pttl(bench.server(), &theirs)));
+    let kept = client.semaphore(&*theirs).try_acquire().await.unwrap().unwrap();
+    eventually("their end", || is_free(bench.server(), &theirs) && is_free(bench.server(), &ours)).await;
+    assert_eq!(thread.ok(&format!("semaphore try {ours}")).await, "false");
+    assert!(client.semaphore(&*theirs).try_acquire().await.unwrap().is_none());
+    kept.keep();
+}
+
+async fn a_permit_of_either_side_may_be_returned_by_the_other(bench: Bench) {
+    let (client, peer, name) = (bench.client().await, bench.peer("").await, bench.name("slots"));
+    let (slots, thread) = (client.semaphore(&*name), peer.thread("a"));
+    assert!(slots.try_set_permits(2).await.unwrap());
+    slots.acquire().await.unwrap().keep();
+    thread.ok(&format!("semaphore acquire {name}")).await;
+    thread.ok(&format!("semaphore release {name}")).await;
+    thread.ok(&format!("semaphore release {name}")).await;
+    assert_eq!(slots.available().await.unwrap(), 2);
+    thread.ok(&format!("semaphore acquire {name} 2")).await;
+    assert_eq!(slots.release(2).await.unwrap(), 2);
+}

@@ -1,0 +1,90 @@
+//! Semaphores of both sorts when a process of either side is killed: what comes back, and what does not.
+
+use std::time::{Duration, Instant};
+
+use leasehold::{Client, Released};
+
+use crate::bench::{Bench, PROMPTLY, Wait, on_each_server};
+use crate::cast::{Cast, it_is_held, part};
+use crate::java::Java;
+use crate::semaphore::channel;
+use crate::support::{eventually, ms, soon};
+
+const LEASE: Duration = ms(1_500);
+
+on_each_server! {
+    a_killed_java_process_takes_permits_with_it_and_only_expirable_ones_come_back,
+    a_killed_rust_process_takes_permits_with_it_and_only_expirable_ones_come_back,
+}
+
+async fn a_killed_java_process_takes_permits_with_it_and_only_expirable_ones_come_back(bench: Bench) {
+    let (client, java) = (bench.client().await, Java::start());
+    let peer = bench.peer_in(&java, "").await;
+    let [plain, expirable] = ["plain", "expirable"].map(|stem| bench.name(stem));
+    let (seats, rooms) = (client.semaphore(&*plain), client.expirable_semaphore(&*expirable));
+    assert!(seats.try_set_permits(2).await.unwrap());
+    assert!(rooms.try_set_permits(1).await.unwrap());
+    // It holds one of each, and waits for more of the first sort than there are.
+    let holder = peer.thread("holder");
+    holder.ok(&format!("semaphore acquire {plain}")).await;
+    holder.ok(&format!("expirable acquire {expirable} 1 lease={}", LEASE.as_millis())).await;
+    let watch = bench.watch(&plain, Wait::Listening(channel(&plain)));
+    drop(peer.thread("waiter").ask(&format!("semaphore acquire {plain} 2")));
+    watch.until_somebody_waits().await;
+    let waiting = rooms.clone();
+    let waiter = tokio::spawn(async move { waiting.acquire().await.unwrap() });
+    eventually("ours to listen", || bench.listeners(&channel(&expirable)) == 1).await;
+
+    java.kill();
+    let killed = Instant::now();
+    let permit = soon("the permit of the dead", waiter).await.unwrap();
+    assert!(killed.elapsed() < 2 * LEASE, "it took {:?}", killed.elapsed());
+    assert_eq!(permit.release().await.unwrap(), Released::Released);
+    assert_eq!(rooms.available().await.unwrap(), 1);
+
+    // The dead waiter has taken nothing, and the dead holder's permit is gone until somebody returns it by number.
+    assert_eq!(seats.available().await.unwrap(), 1);
+    assert!(seats.try_acquire_many_for(2, LEASE).await.unwrap().is_none());
+    assert_eq!(seats.release(1).await.unwrap(), 2);
+    assert!(seats.try_acquire_many(2).await.unwrap().is_some());
+}
+
+async fn a_killed_rust_process_takes_permits_with_it_and_only_expirable_ones_come_back(bench: Bench) {
+    let (peer, stem) = (bench.peer("").await, bench.name("dead"));
+    let (plain, expirable) = (format!("{stem}-plain"), format!("{stem}-expirable"));
+    let part = "semaphore_deaths::a_process_that_has_permits_until_it_is_killed";
+    let mut holder = Cast::start(part, &bench.url(), &stem);
+    let (one, other) = (peer.thread("one"), peer.thread("other"));
+    let watch = bench.watch(&expirable, Wait::Listening(channel(&expirable)));
+    let waiter = one.ask(&format!("expirable acquire {expirable} 1 lease=20000"));
+    watch.until_somebody_waits().await;
+    let watch = bench.watch(&plain, Wait::Listening(channel(&plain)));
+    let in_vain = other.ask(&format!("semaphore acquire {plain}"));
+    watch.until_somebody_waits().await;
+
+    holder.kill();
+    let killed = Instant::now();
+    soon("the permit of the dead", waiter.ok()).await;
+    assert!(killed.elapsed() < 2 * LEASE, "it took {:?}", killed.elapsed());
+    assert!(in_vain.is_pending());
+    assert_eq!(one.number(&format!("semaphore available {plain}")).await, 0);
+    let returned = Instant::now();
+    one.ok(&format!("semaphore release {plain}")).await;
+    soon("what was returned by number", in_vain.ok()).await;
+    assert!(returned.elapsed() < PROMPTLY, "it took {:?}", returned.elapsed());
+}
+
+/// No test by itself: what the other process does.
+#[tokio::test]
+async fn a_process_that_has_permits_until_it_is_killed() {
+    let Some((url, stem)) = part() else { return };
+    let client = Client::connect(&url).await.unwrap();
+    let seats = client.semaphore(format!("{stem}-plain"));
+    let rooms = client.expirable_semaphore(format!("{stem}-expirable")).watchdog(LEASE);
+    assert!(seats.try_set_permits(1).await.unwrap());
+    assert!(rooms.try_set_permits(1).await.unwrap());
+    let _seat = seats.acquire().await.unwrap();
+    let room = rooms.acquire().await.unwrap();
+    it_is_held();
+    room.lost().await;
+}

@@ -27,8 +27,6 @@
 //! | at most n at a time | [`Client::expirable_semaphore`], or Redisson's plain [`Client::semaphore`] |
 //! | to wait until n things are done | [`Client::count_down_latch`] |
 //! | many readers together, or one writer alone | [`Client::rw_lock`] |
-//! | at most so many at a time | [`Client::expirable_semaphore`]; [`Client::semaphore`] for permits without a lease |
-//! | to wait until others are done | [`Client::count_down_latch`] |
 //! | work that stops when the lock is lost | [`Lock::run`] |
 //! | to take a lock again in code that already holds it | [`owner::scope`], or [`Lock::owned_by`] |
 //! | to test code that takes locks | [`testing`], and `memory://` in place of a server's URL |

@@ -343,3 +343,103 @@ fn reduced_permits_are_told_as_totals_below_zero(server: Place) {
     assert_eq!(server.cli(&["GET", "e"]), "-4", "what had ended is taken back");
     hears_nothing(&server, &mut heard, "redisson_sc:{e}");
 }
+
+/// Numbers that look like chance, the same in every run.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % sides
+    }
+}
+
+/// A network that loses answers, and delivers what it was given at once, later, or never.
+struct Network<'a> {
+    server: &'a Place,
+    dice: Dice,
+    late: Vec<Call>,
+}
+
+impl Network<'_> {
+    /// Sends a call; `None` when its answer is lost, whatever became of it.
+    fn send(&mut self, call: Call) -> Option<String> {
+        while !self.late.is_empty() && self.dice.roll(4) == 0 {
+            let place = self.dice.roll(self.late.len() as u64);
+            let call = self.late.swap_remove(usize::try_from(place).unwrap());
+            run(self.server, &call);
+        }
+        match self.dice.roll(8) {
+            0 => drop(run(self.server, &call)),
+            1 | 2 => self.late.push(call),
+            3 => {}
+            _ => return Some(run(self.server, &call)),
+        }
+        None
+    }
+
+    /// What the engine does with one acquisition, from its first question to the answer that ends it.
+    fn acquire(&mut self, asked: &Asked) -> bool {
+        let recipe = asked.subject.recipe;
+        let mut standing = Standing::default();
+        for _ in 0..3 {
+            match self.send(recipe.acquire(&asked.ask(standing))).as_deref() {
+                Some("1") => return true,
+                Some(_) if !standing.doubtful => {
+                    self.part(asked, Standing::default());
+                    return false;
+                }
+                Some(_) => {}
+                None => standing.doubtful = true,
+            }
+        }
+        self.part(asked, standing);
+        false
+    }
+
+    /// Tries until it is answered.
+    fn part(&mut self, asked: &Asked, mut standing: Standing) {
+        while self.send(asked.subject.recipe.release(&asked.ask(standing))).is_none() {
+            standing.doubtful = true;
+        }
+    }
+}
+
+#[test]
+fn however_late_calls_arrive_permits_are_neither_lost_nor_invented() {
+    let server = Place::embedded();
+    const PERMITS: u32 = 5;
+    let mut number = 0;
+    let mut granted = 0;
+    for seed in 0..400 {
+        let recipe: &'static dyn Recipe = if seed % 2 == 0 { &Semaphore } else { &FifoSemaphore };
+        tell(&server, &["FLUSHALL"]);
+        tell(&server, &["SET", "s", &PERMITS.to_string()]);
+        let mut network = Network { server: &server, dice: Dice(seed), late: Vec::new() };
+        let mut held: Vec<Asked> = Vec::new();
+        for _ in 0..25 {
+            number += 1;
+            let asked = Asked::new(recipe, number, u32::try_from(1 + network.dice.roll(3)).unwrap());
+            if network.acquire(&asked) {
+                granted += 1;
+                held.push(asked);
+                let taken: u32 = held.iter().map(|asked| asked.units).sum();
+                assert!(taken <= PERMITS, "seed {seed}: {taken} of {PERMITS} are taken");
+            }
+            while !held.is_empty() && network.dice.roll(3) > 0 {
+                let place = network.dice.roll(held.len() as u64);
+                let asked = held.swap_remove(usize::try_from(place).unwrap());
+                network.part(&asked, Standing { granted: true, ..Standing::default() });
+            }
+        }
+        for asked in std::mem::take(&mut held) {
+            network.part(&asked, Standing { granted: true, ..Standing::default() });
+        }
+        for call in std::mem::take(&mut network.late) {
+            run(&server, &call);
+        }
+        assert_eq!(server.cli(&["GET", "s"]), PERMITS.to_string(), "seed {seed}");
+        assert_eq!(server.cli(&["EXISTS", "leasehold_sc_queue:{s}"]), "0", "seed {seed}: somebody is queued");
+    }
+    assert!(granted > 2000, "hardly anything was granted: {granted}");
+}

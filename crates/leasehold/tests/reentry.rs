@@ -40,6 +40,7 @@ on_both! {
         waiters_of_the_owner_that_got_the_lock_enter_with_it,
         a_re_entered_hold_is_renewed_by_one_stream,
         keeping_one_of_two_holds_leaves_the_lock_to_its_lease,
+        a_non_reentrant_lock_refuses_its_owner,
     }
 }
 
@@ -418,4 +419,16 @@ async fn keeping_one_of_two_holds_leaves_the_lock_to_its_lease(server: Place) {
     assert_eq!(released.release().await, Ok(Released::Released));
     assert!(!is_free(&server, "job"));
     eventually("the lease to run out", || is_free(&server, "job")).await;
+}
+
+async fn a_non_reentrant_lock_refuses_its_owner(server: Place) {
+    let client = connect(&server).await;
+    let owner = client.owner();
+    let lock = client.lock("job").owned_by(&owner).non_reentrant();
+    let _guard = lock.lock().await.unwrap();
+    let another = client.lock("job").owned_by(&owner).non_reentrant();
+    for again in [lock.lock().await.map(Some), another.try_lock().await, lock.try_lock_for(ms(50)).await] {
+        assert_eq!(again.unwrap_err(), AcquireError::AlreadyHeld);
+    }
+    assert_eq!(count(&server, "job"), 1);
 }

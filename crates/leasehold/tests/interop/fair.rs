@@ -1,14 +1,18 @@
 //! The fair lock and Redisson's, which stand in one queue.
 
-use leasehold::Released;
+use std::time::Instant;
 
-use crate::bench::{Bench, on_each_server};
+use leasehold::{LostReason, Released};
+
+use crate::bench::{Bench, PROMPTLY, on_each_server};
 use crate::crowd::counts_exactly;
-use crate::support::{channel, eventually, is_free, soon};
+use crate::support::{channel, eventually, is_free, ms, soon};
 use crate::turns::{Turns, java_hands_over_to_rust, rust_hands_over_to_java};
 
 on_each_server! {
     a_fair_lock_is_handed_over_in_both_directions,
+    a_waiter_of_either_side_that_gives_up_leaves_the_queue,
+    a_forced_unlock_by_either_side_hands_the_lock_to_the_head,
     waiters_of_both_sides_are_served_in_the_order_in_which_they_came,
     java_threads_and_rust_tasks_on_one_fair_lock_lose_no_count,
 }
@@ -26,11 +30,59 @@ pub(crate) async fn queued(bench: &Bench, name: &str, length: usize) {
 }
 
 async fn a_fair_lock_is_handed_over_in_both_directions(bench: Bench) {
+    let (client, peer) = (bench.client().await, bench.peer("").await);
+    for kind in ["fair", "nonreentrant-fair"] {
+        let name = bench.name("order");
+        let turns = Turns::of_lock(kind, &name, Some(channel(&name)));
+        let lock = client.fair_lock(&*name);
+        let acquire = async move { lock.lock().await.unwrap() };
+        let guard = java_hands_over_to_rust(&bench, &turns, &peer.thread("a"), acquire).await;
+        rust_hands_over_to_java(&bench, &turns, &peer.thread("a"), async { drop(guard) }).await;
+    }
+}
+
+async fn a_waiter_of_either_side_that_gives_up_leaves_the_queue(bench: Bench) {
     let (client, peer, name) = (bench.client().await, bench.peer("").await, bench.name("order"));
-    let lock = client.fair_lock(&*name);
-    let acquire = async move { lock.lock().await.unwrap() };
-    let guard = java_hands_over_to_rust(&bench, &turns(&name), &peer.thread("a"), acquire).await;
-    rust_hands_over_to_java(&bench, &turns(&name), &peer.thread("a"), async { drop(guard) }).await;
+    let (lock, thread) = (client.fair_lock(&*name), peer.thread("a"));
+    let guard = lock.lock().await.unwrap();
+    let first = thread.ask(&format!("lock acquire fair {name} wait=1000"));
+    queued(&bench, &name, 1).await;
+    let ours = lock.clone();
+    let second = tokio::spawn(async move { ours.try_lock_for(ms(500)).await.unwrap() });
+    queued(&bench, &name, 2).await;
+    let last = peer.thread("last").ask(&turns(&name).acquire);
+    queued(&bench, &name, 3).await;
+    assert!(soon("our waiter to give up", second).await.unwrap().is_none());
+    assert_eq!(first.ok().await, "false");
+    queued(&bench, &name, 1).await;
+
+    let released = Instant::now();
+    assert_eq!(guard.release().await.unwrap(), Released::Released);
+    soon("the turn of the last", last.ok()).await;
+    assert!(released.elapsed() < PROMPTLY, "it took {:?}", released.elapsed());
+    assert_eq!(thread.ok(&format!("lock try fair {name}")).await, "false");
+    assert!(lock.try_lock().await.unwrap().is_none());
+}
+
+async fn a_forced_unlock_by_either_side_hands_the_lock_to_the_head(bench: Bench) {
+    let (client, peer, name) = (bench.client().await, bench.peer("").await, bench.name("order"));
+    let (lock, thread) = (client.fair_lock(&*name).watchdog(ms(1_500)), peer.thread("a"));
+    let guard = lock.lock().await.unwrap();
+    let by_java = async {
+        assert_eq!(peer.thread("b").ok(&format!("lock force fair {name}")).await, "true");
+    };
+    rust_hands_over_to_java(&bench, &turns(&name), &thread, by_java).await;
+    let reason = soon("the loss", guard.lost()).await;
+    // A renewal may have come while the waiter had it.
+    assert!([LostReason::TakenOver, LostReason::Deleted].contains(&reason), "{reason:?}");
+
+    turns(&name).take(&thread).await;
+    let by_rust = async {
+        assert!(lock.force_unlock().await.unwrap());
+    };
+    rust_hands_over_to_java(&bench, &turns(&name), &peer.thread("b"), by_rust).await;
+    // Redisson's fair unlock of a lock that nobody holds succeeds for anybody.
+    turns(&name).give_back(&thread, "").await;
 }
 
 async fn waiters_of_both_sides_are_served_in_the_order_in_which_they_came(bench: Bench) {

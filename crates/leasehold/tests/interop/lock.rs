@@ -20,6 +20,7 @@ on_each_server! {
     java_hands_a_released_lock_over_to_rust_by_a_wake_up,
     rust_hands_a_released_lock_over_to_java_by_a_wake_up,
     a_name_with_braces_is_handed_over_in_both_directions,
+    javas_non_reentrant_lock_is_handed_over_in_both_directions,
     java_threads_and_rust_tasks_on_one_lock_lose_no_count,
     java_sees_a_rust_hold_and_can_neither_take_nor_release_it,
     rust_sees_a_java_hold_and_cannot_take_it,
@@ -81,6 +82,17 @@ async fn a_name_with_braces_is_handed_over_in_both_directions(bench: Bench) {
     let acquire = async move { lock.lock().await.unwrap() };
     let guard = java_hands_over_to_rust(&bench, &turns, &peer.thread("a"), acquire).await;
     rust_hands_over_to_java(&bench, &turns, &peer.thread("a"), async { drop(guard) }).await;
+}
+
+/// On the wire it is the reentrant one, whose holder asks only once.
+async fn javas_non_reentrant_lock_is_handed_over_in_both_directions(bench: Bench) {
+    let (client, peer, name) = (bench.client().await, bench.peer("").await, bench.name("order"));
+    let (lock, thread) = (client.lock(&*name).non_reentrant(), peer.thread("a"));
+    let turns = Turns::of_lock("nonreentrant", &name, Some(channel(&name)));
+    let acquire = async move { lock.lock().await.unwrap() };
+    let guard = java_hands_over_to_rust(&bench, &turns, &thread, acquire).await;
+    assert_eq!(thread.ok(&format!("lock try nonreentrant {name}")).await, "false", "it is another's");
+    rust_hands_over_to_java(&bench, &turns, &thread, async { drop(guard) }).await;
 }
 
 async fn java_threads_and_rust_tasks_on_one_lock_lose_no_count(bench: Bench) {

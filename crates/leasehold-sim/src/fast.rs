@@ -5,6 +5,7 @@
 
 mod executor;
 mod net;
+pub(crate) mod quorum;
 mod runtime;
 mod server;
 mod store;

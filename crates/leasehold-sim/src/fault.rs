@@ -119,6 +119,24 @@ impl Kind {
             Mode::Fast => *kind != Self::ForgetScripts,
             // A byte stream repeats nothing.
             Mode::Full => *kind != Self::Duplicate,
+            // What one of several servers may suffer, and what no assumption rules out.
+            Mode::Quorum => matches!(
+                kind,
+                Self::RequestsStall
+                    | Self::RepliesStall
+                    | Self::Partition
+                    | Self::Reset
+                    | Self::Slow
+                    | Self::Duplicate
+                    | Self::MessagesLost
+                    | Self::ServerFreeze
+                    | Self::Restart
+                    | Self::RestartEmpty
+                    | Self::Pause
+                    | Self::Starve
+                    | Self::Crash
+                    | Self::DropFutures
+            ),
         };
         Self::ALL.into_iter().filter(possible).collect()
     }

@@ -21,6 +21,8 @@ pub(crate) enum Mode {
     Fast,
     /// The client with the real redis-rs over a simulated network.
     Full,
+    /// Redlock over three simulated stores.
+    Quorum,
 }
 
 impl fmt::Display for Mode {
@@ -28,6 +30,7 @@ impl fmt::Display for Mode {
         f.write_str(match self {
             Self::Fast => "fast",
             Self::Full => "full",
+            Self::Quorum => "quorum",
         })
     }
 }
@@ -72,11 +75,13 @@ impl Plan {
         let mut rng = stream(seed, "plan");
         let full = mode == Mode::Full;
         let ms = Duration::from_millis;
-        let leases: &[u64] = match (full, rng.u8(0..3)) {
-            (true, _) => &[400, 1_000, 2_000],
-            (false, 0) => &[250, 900, 2_500],
-            (false, 1) => &[1_000, 4_000, 10_000],
-            (false, _) => &[5_000, 30_000],
+        let leases: &[u64] = match (mode, rng.u8(0..3)) {
+            (Mode::Full, _) => &[400, 1_000, 2_000],
+            // A node counts when it has been up for the longest; it tells that in seconds.
+            (Mode::Quorum, _) => &[1_500, 3_000],
+            (Mode::Fast, 0) => &[250, 900, 2_500],
+            (Mode::Fast, 1) => &[1_000, 4_000, 10_000],
+            (Mode::Fast, _) => &[5_000, 30_000],
         };
         let leases: Vec<_> = leases.iter().copied().map(ms).collect();
         let calm_at = if full { ms(rng.u64(2_000..5_000)) } else { leases[0] * rng.u32(3..12) + ms(500) };
@@ -96,6 +101,13 @@ impl Plan {
             calm_at,
             stop_at: calm_at + ms(if full { 1_000 } else { 3_000 }),
         };
+        if mode == Mode::Quorum {
+            let (grows_up, timeout) = (plan.longest_lease() + ms(2_000), ms(rng.u64(100..600)));
+            plan.names = vec![Arc::from("redlock-0")];
+            (plan.foreigners, plan.timeout) = (0, timeout);
+            (plan.processes, plan.users) = (plan.processes.max(2), plan.users.min(2));
+            (plan.calm_at, plan.stop_at) = (plan.calm_at + grows_up, plan.stop_at + grows_up * 2);
+        }
         plan.faults = plan.choose_faults();
         plan
     }

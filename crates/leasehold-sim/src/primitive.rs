@@ -26,10 +26,12 @@ pub(crate) enum Primitive {
     /// The expirable semaphore.
     Permits,
     Latch,
+    /// A lock over several servers.
+    Redlock,
 }
 
 impl Primitive {
-    const ALL: [(Self, &str); 10] = [
+    const ALL: [(Self, &str); 11] = [
         (Self::Lock, "lock"),
         (Self::Fair, "fair"),
         (Self::Fenced, "fenced"),
@@ -40,6 +42,7 @@ impl Primitive {
         (Self::Fifo, "fifo"),
         (Self::Permits, "permits"),
         (Self::Latch, "latch"),
+        (Self::Redlock, "redlock"),
     ];
 
     /// The word that its names begin with.
@@ -95,7 +98,7 @@ impl Primitive {
             Self::Hybrid => &[fenced::Fenced::with(Tokens::Hybrid)],
             Self::Spin => &[&spin::Spin],
             Self::ReadWrite => &[&read::READ_LOCK, &write::WRITE_LOCK],
-            Self::Semaphore | Self::Fifo | Self::Permits | Self::Latch => &[],
+            Self::Semaphore | Self::Fifo | Self::Permits | Self::Latch | Self::Redlock => &[],
         };
         recipes.iter().map(|recipe| recipe.force_release(&name_of(name))).collect()
     }
@@ -114,6 +117,7 @@ impl fmt::Display for Primitive {
             Self::Fifo => "fifo semaphore",
             Self::Permits => "expirable semaphore",
             Self::Latch => "count-down latch",
+            Self::Redlock => "redlock",
         })
     }
 }

@@ -93,6 +93,7 @@ fn live(plan: &Arc<Plan>, keep: bool) -> Recorder {
     match plan.mode {
         Mode::Fast => fast::run(plan, keep),
         Mode::Full => full::run(plan, keep),
+        Mode::Quorum => fast::quorum::run(plan, keep),
     }
 }
 

@@ -52,6 +52,8 @@ pub(crate) async fn live(env: Env) {
                 semaphore::work_expirable(&mut user, client.expirable_semaphore(known), &name).await;
             }
             Primitive::Latch => latch::work(&mut user, client.count_down_latch(known), &name).await,
+            // It has a world of its own, since it has servers of its own.
+            Primitive::Redlock => {}
         }
     }
     user.leave().await;

@@ -53,7 +53,7 @@ impl Invariant for Deadlines {
 impl Wait {
     fn in_time(&self, op: Op, view: &View) -> Result<(), String> {
         let slack = match view.plan.mode {
-            Mode::Fast => Duration::from_millis(2),
+            Mode::Fast | Mode::Quorum => Duration::from_millis(2),
             Mode::Full => Duration::from_millis(30),
         };
         let took = view.now - self.since;

@@ -144,7 +144,7 @@ impl Renewals {
 
 fn tolerance(view: &View) -> Duration {
     match view.plan.mode {
-        Mode::Fast => Duration::ZERO,
+        Mode::Fast | Mode::Quorum => Duration::ZERO,
         Mode::Full => Duration::from_millis(20),
     }
 }

@@ -54,7 +54,7 @@ impl Places {
         let mut exact = vec![(name.to_string(), Role::Itself)];
         let mut beginning = Vec::new();
         match primitive {
-            Primitive::Lock | Primitive::Spin => {}
+            Primitive::Lock | Primitive::Spin | Primitive::Redlock => {}
             Primitive::Fair => exact.extend([
                 (at("redisson_lock_queue"), Role::Queue),
                 (at("redisson_lock_timeout"), Role::Due),

@@ -1,0 +1,321 @@
+//! Redlock over three simulated servers: the real client, its clients of each node, and the real scripts.
+//!
+//! Invariant: whatever happens to one node happens to it alone; the three share nothing but time.
+//! Called by: the runner.
+//!
+//! # How it works
+//! Each node is a network of its own, with a server at its far end; a process has a client for each. The judge is small:
+//! when a hold is claimed no other is valid by its own client's clock (Q1, Q4), a wait ends on time (G3), and when
+//! everybody has gone nothing is left on any node (Q2, G4).
+
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use futures_util::future::{Either, join_all, select};
+use leasehold::{Client, QuorumGuard, QuorumLock, Redlock};
+use tokio::sync::Notify;
+
+use super::executor::{Executor, Home, spawn};
+use super::net::{Net, Trouble};
+use super::runtime::FastRuntime;
+use super::server::Server;
+use super::store::FastStore;
+use super::timeline::Timeline;
+use crate::clock::Clock;
+use crate::fault::{Fault, Kind};
+use crate::history::Event;
+use crate::life;
+use crate::plan::{Plan, stream};
+use crate::primitive::Primitive;
+use crate::recorder::Recorder;
+use crate::schedule::Turn;
+
+/// How many nodes there are.
+const NODES: usize = 3;
+/// What is locked.
+const NAME: &str = "redlock-0";
+
+struct World {
+    plan: Arc<Plan>,
+    executor: Executor,
+    ground: Ground,
+    clocks: Vec<Clock>,
+    /// How often each process has begun, and whether it lives.
+    lives: Vec<u64>,
+    alive: Vec<bool>,
+}
+
+/// What users see of a world.
+#[derive(Clone)]
+struct Ground {
+    timeline: Arc<Timeline>,
+    nodes: Vec<Net>,
+    recorder: Recorder,
+    held: Arc<Mutex<Vec<(usize, Weak<QuorumGuard>)>>>,
+}
+
+/// Runs a plan to its end; what happened is with the recorder.
+pub(crate) fn run(plan: &Arc<Plan>, keep: bool) -> Recorder {
+    let clocks: Vec<_> = (0..plan.processes).map(|process| plan.clock_of(process)).collect();
+    let recorder = Recorder::without_invariants(plan, clocks.clone(), plan.server_clock(), keep);
+    let timeline = Arc::new(Timeline::default());
+    let nodes = (0..NODES).map(|node| {
+        let clock = plan.clock_of(usize::from(u8::MAX) + node);
+        // What a node executes is judged by what users come to have.
+        let unseen = Recorder::without_invariants(plan, clocks.clone(), clock.clone(), false);
+        Net::new(&timeline, plan, Server::new(plan, clock, unseen))
+    });
+    let nodes = nodes.collect();
+    let ground =
+        Ground { timeline: Arc::clone(&timeline), nodes, recorder: recorder.clone(), held: Arc::default() };
+    let mut world = World {
+        plan: Arc::clone(plan),
+        executor: Executor::new(&timeline, plan.processes, stream(plan.seed, "schedule")),
+        ground,
+        clocks,
+        lives: vec![0; plan.processes],
+        alive: vec![false; plan.processes],
+    };
+    for process in 0..plan.processes {
+        world.start(process);
+    }
+    life::live(&mut world);
+    recorder
+}
+
+impl World {
+    fn start(&mut self, process: usize) {
+        self.lives[process] += 1;
+        self.alive[process] = true;
+        let life = (process as u64) << 32 | self.lives[process];
+        let plan = Arc::clone(&self.plan);
+        let connecting = self.ground.nodes.iter().enumerate().map(|(node, net)| {
+            let identity = stream(plan.seed ^ life ^ ((node as u64) << 16), "identity");
+            let runtime = FastRuntime {
+                timeline: Arc::clone(&self.ground.timeline),
+                clock: self.clocks[process].clone(),
+                process,
+                rng: Arc::new(Mutex::new(identity)),
+                jumped: Arc::new(Notify::new()),
+            };
+            let store = FastStore { net: net.clone(), process };
+            let builder = Client::builder().timeout(plan.timeout).poll_interval(plan.poll_interval);
+            async move { builder.connect_over(&runtime, "node", async move || Ok(store)).await }
+        });
+        let connecting: Vec<_> = connecting.collect();
+        let ground = self.ground.clone();
+        self.record(Event::Started { process });
+        spawn(Home::User(process), async move {
+            let clients = join_all(connecting).await.into_iter().collect::<Result<Vec<_>, _>>();
+            let clients = clients.expect("a store that is there can be opened");
+            let builder = Redlock::builder().longest_lease(plan.longest_lease());
+            let redlock = builder.over(clients);
+            for user in 0..plan.users {
+                let rng =
+                    stream(plan.seed ^ (life << 8 | user as u64).wrapping_mul(0x0002_0000_0001), "user");
+                let (plan, ground, redlock) = (Arc::clone(&plan), ground.clone(), redlock.clone());
+                let user = User { plan, ground, process, rng };
+                spawn(Home::User(process), user.live(redlock));
+            }
+        });
+    }
+
+    fn record(&self, event: Event) {
+        self.ground.recorder.record(self.ground.timeline.now(), event);
+    }
+
+    /// What happens between a process and a node, to the node, or to the process.
+    fn begin(&mut self, index: usize) {
+        let fault = self.plan.faults[index].clone();
+        self.record(Event::Fault { index, kind: fault.kind, begins: true });
+        let (net, until, process) = (self.node_of(&fault).clone(), fault.ends(), fault.process);
+        let trouble = |trouble| net.trouble(process, trouble, until);
+        match fault.kind {
+            Kind::RequestsStall => trouble(Trouble::RequestsStall),
+            Kind::RepliesStall => trouble(Trouble::RepliesStall),
+            Kind::Partition => {
+                trouble(Trouble::RequestsStall);
+                trouble(Trouble::RepliesStall);
+            }
+            Kind::Reset => net.reset(process),
+            Kind::Slow => trouble(Trouble::Slow),
+            Kind::Duplicate => trouble(Trouble::Repeated),
+            Kind::MessagesLost => trouble(Trouble::MessagesLost),
+            Kind::DropFutures => {
+                self.ground.nodes.iter().for_each(|net| net.trouble(process, Trouble::DropsFutures, until));
+            }
+            Kind::ServerFreeze => {
+                net.with_server(|server, _| server.frozen_until = server.frozen_until.max(until));
+            }
+            Kind::Restart | Kind::RestartEmpty => {
+                let keeps = fault.kind == Kind::Restart;
+                net.with_server(|server, now| server.restart(now, until, keeps));
+                net.cut_all();
+            }
+            Kind::Pause => self.executor.pause(process, true),
+            Kind::Starve => self.executor.starve(process, true),
+            Kind::Crash => {
+                self.executor.kill(process);
+                self.ground.nodes.iter().for_each(|net| net.reset(process));
+                self.alive[process] = false;
+            }
+            _ => {}
+        }
+    }
+
+    fn end(&mut self, index: usize) {
+        let fault = self.plan.faults[index].clone();
+        match fault.kind {
+            Kind::Pause => self.executor.pause(fault.process, false),
+            Kind::Starve => self.executor.starve(fault.process, false),
+            Kind::Crash if !self.alive[fault.process] => self.start(fault.process),
+            _ => {}
+        }
+        self.record(Event::Fault { index, kind: fault.kind, begins: false });
+    }
+
+    fn node_of(&self, fault: &Fault) -> &Net {
+        &self.ground.nodes[usize::try_from(fault.chance % NODES as u64).unwrap_or_default()]
+    }
+}
+
+impl life::World for World {
+    fn plan(&self) -> Arc<Plan> {
+        Arc::clone(&self.plan)
+    }
+
+    fn now(&self) -> Duration {
+        self.ground.timeline.now()
+    }
+
+    fn recorder(&self) -> &Recorder {
+        &self.ground.recorder
+    }
+
+    fn users(&self) -> usize {
+        self.executor.users()
+    }
+
+    fn turn(&mut self, turn: Turn) {
+        match turn {
+            Turn::Begin(index) => self.begin(index),
+            Turn::End(index) => self.end(index),
+            Turn::Replicate => {}
+        }
+    }
+
+    fn run_until(&mut self, at: Duration) -> bool {
+        let Ground { recorder, timeline, .. } = &self.ground;
+        if !self.executor.run_until(at, || !recorder.look(timeline.now())) {
+            recorder.violate(timeline.now(), "L", "the world is caught in a loop at one moment".into());
+        }
+        recorder.violation().is_none()
+    }
+
+    fn left_over(&self) -> (Vec<String>, Vec<String>) {
+        let of_each =
+            self.ground.nodes.iter().map(|net| {
+                net.with_server(|server, now| (server.left_over(now, &self.plan), server.channels()))
+            });
+        let (keys, channels): (Vec<_>, Vec<_>) = of_each.unzip();
+        (keys.concat(), channels.concat())
+    }
+}
+
+/// One who takes the lock again and again.
+struct User {
+    plan: Arc<Plan>,
+    ground: Ground,
+    process: usize,
+    rng: fastrand::Rng,
+}
+
+impl User {
+    async fn live(mut self, redlock: Redlock) {
+        while self.ground.timeline.now() < self.plan.stop_at {
+            self.nap(self.plan.think_max).await;
+            let lease = *self.rng.choice(&self.plan.leases).expect("there are leases");
+            let lock = redlock.lock(NAME);
+            let lock = if self.rng.u8(0..4) == 0 { lock.lease(lease) } else { lock.watchdog(lease) };
+            if let Some(guard) = self.acquire(&lock, lease).await {
+                self.hold(guard, lease).await;
+            }
+        }
+        if self.rng.u8(0..3) == 0 {
+            redlock.close().await;
+        }
+    }
+
+    async fn nap(&mut self, most: Duration) {
+        let span = most.mul_f64(self.rng.f64());
+        self.ground.timeline.sleep(span).await;
+    }
+
+    /// Asks in one of the three ways; some give up, and some are dropped on their way.
+    async fn acquire(&mut self, lock: &QuorumLock, lease: Duration) -> Option<Arc<QuorumGuard>> {
+        let wait = lease.mul_f64(self.rng.f64() * 1.5);
+        let way = self.rng.u8(0..4);
+        let asking = async {
+            match way {
+                0 => lock.try_lock().await,
+                1 | 2 => lock.try_lock_for(wait).await,
+                _ => lock.lock().await.map(Some),
+            }
+        };
+        let given_up_after = match self.ground.nodes[0].drops_futures(self.process) {
+            true => lease.mul_f64(self.rng.f64() * 0.5),
+            // Longer than anything takes when the nodes answer.
+            false => Duration::from_secs(3_600),
+        };
+        let gives_up = self.ground.timeline.sleep(given_up_after);
+        let asked = match select(std::pin::pin!(asking), std::pin::pin!(gives_up)).await {
+            Either::Left((asked, _)) => asked,
+            Either::Right(_) => return None,
+        };
+        let guard = Arc::new(asked.ok().flatten()?);
+        self.ground.claim(self.process, &guard);
+        Some(guard)
+    }
+
+    /// Holds for a while, or until it is lost, and ends it in one of several ways.
+    async fn hold(&mut self, guard: Arc<QuorumGuard>, lease: Duration) {
+        let span = lease.mul_f64(self.rng.f64() * 1.5);
+        let lost = {
+            let (span, lost) = (self.ground.timeline.sleep(span), guard.lost());
+            matches!(select(span, std::pin::pin!(lost)).await, Either::Right(_))
+        };
+        if lost && guard.is_held() {
+            self.ground.violate("L5", "a hold that was told to be lost is valid".into());
+        }
+        let guard = Arc::into_inner(guard).expect("only its user keeps a guard");
+        match self.rng.u8(0..6) {
+            0..=2 => drop(guard.release().await),
+            3 => guard.keep(),
+            _ => drop(guard),
+        }
+    }
+}
+
+impl Ground {
+    /// Somebody has the lock: nobody else may believe so.
+    fn claim(&self, process: usize, guard: &Arc<QuorumGuard>) {
+        self.recorder.count(Primitive::Redlock);
+        if !guard.is_held() {
+            self.violate("M", "a hold is handed out that is not valid".into());
+        }
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        held.retain(|(_, guard)| guard.strong_count() > 0);
+        for (other, theirs) in &*held {
+            if theirs.upgrade().is_some_and(|theirs| theirs.is_held()) {
+                let what =
+                    format!("process {process} holds it although the hold of process {other} is valid");
+                self.violate("Q1", what);
+            }
+        }
+        held.push((process, Arc::downgrade(guard)));
+    }
+
+    fn violate(&self, id: &str, what: String) {
+        self.recorder.violate(self.timeline.now(), id, what);
+    }
+}

@@ -1,0 +1,206 @@
+//! What the engine tells the scripts of semaphores and latches, which cannot be run twice without being told.
+
+use leasehold_proto::engine::{
+    AcquireFailure, Action, CallId, Event, Id, Request, Settings, Settlement, Subject, Wait,
+};
+use leasehold_proto::recipe::expirable::ExpirableSemaphore;
+use leasehold_proto::recipe::latch::Latch;
+use leasehold_proto::recipe::semaphore::{FifoSemaphore, Semaphore, add};
+use leasehold_proto::{
+    Applied, Call, ClientId, Engine, Lease, Moment, Name, Owner, Recipe, Reply, StoreError, StoreErrorKind,
+    Verb,
+};
+
+/// An engine, and the calls that it has sent.
+struct Desk {
+    engine: Engine,
+    at: u64,
+    sent: Vec<(CallId, Call)>,
+}
+
+impl Desk {
+    fn new() -> Self {
+        let engine = Engine::new(ClientId::from_random([1; 16]), Settings::default());
+        Self { engine, at: 0, sent: Vec::new() }
+    }
+
+    /// Brings an event, and returns the outcome that it told.
+    fn step(&mut self, event: Event) -> Option<Settlement> {
+        self.at += 1;
+        self.step_at(Moment::from_millis(self.at), event)
+    }
+
+    fn step_at(&mut self, now: Moment, event: Event) -> Option<Settlement> {
+        let mut settled = None;
+        for action in self.engine.step(now, event) {
+            match action {
+                Action::Run(id, call, _) => self.sent.push((id, call)),
+                Action::Settle(_, settlement) => settled = Some(settlement),
+                Action::Listen(_) | Action::Unlisten(_) | Action::Wake(_) => {}
+            }
+        }
+        settled
+    }
+
+    /// Lets time pass until something is sent.
+    fn wait(&mut self) {
+        while self.sent.is_empty() {
+            let next = self.engine.next_timer();
+            assert!(next < Moment::NEVER, "nothing is to come");
+            self.at = self.at.max(next.as_nanos().div_ceil(1_000_000));
+            self.step(Event::Tick);
+        }
+    }
+
+    /// Answers the oldest call that has no answer yet.
+    fn answer(&mut self, result: Result<Reply, StoreError>) -> Call {
+        let (id, call) = self.sent.remove(0);
+        self.step(Event::Replied(id, result));
+        call
+    }
+
+    /// The oldest call is not answered, and may yet arrive.
+    fn lose(&mut self) -> Call {
+        let verb = self.sent[0].1.verb();
+        self.answer(Err(StoreError::new(StoreErrorKind::Timeout, verb, "s".into(), Applied::Unknown)))
+    }
+
+    fn acquire(&mut self, id: u64, request: Request) {
+        assert_eq!(self.step(Event::Acquire(Id(id), request)), None);
+    }
+
+    fn claim(&mut self, id: u64) -> Option<Settlement> {
+        self.step(Event::Claim(Id(id)))
+    }
+}
+
+fn request(recipe: &'static dyn Recipe, units: u32, wait: Wait) -> Request {
+    let subject = Subject::new(&Name::new("s").unwrap(), recipe);
+    let lease = Lease::clamped(std::time::Duration::from_secs(30));
+    Request { units, watchdog: false, ..Request::new(subject, Owner::unique(), lease, wait) }
+}
+
+/// What a call says of how it stands.
+fn standing(call: &Call) -> [Option<&str>; 3] {
+    ["permits", "granted", "doubtful"].map(|name| call.argument(name))
+}
+
+const BOTH: [&dyn Recipe; 2] = [&Semaphore, &FifoSemaphore];
+
+#[test]
+fn an_ordinary_hold_of_permits_leaves_no_doubt() {
+    for recipe in BOTH {
+        let mut desk = Desk::new();
+        desk.acquire(1, request(recipe, 2, Wait::Forever));
+        let asked = desk.answer(Ok(Reply::Int(1)));
+        assert_eq!(standing(&asked), [Some("2"), None, Some("0")]);
+        assert!(matches!(desk.claim(1), Some(Settlement::Acquired(Ok(_)))));
+        assert_eq!(desk.engine.next_timer(), Moment::NEVER, "nothing renews it, and nothing ends it");
+        desk.step(Event::Release { hold: Id(1), report: Some(Id(2)) });
+        let released = desk.answer(Ok(Reply::Int(1)));
+        assert_eq!(standing(&released), [Some("2"), Some("1"), Some("0")]);
+        assert_eq!(desk.claim(2), Some(Settlement::Released(Ok(true))));
+    }
+}
+
+#[test]
+fn a_second_attempt_says_that_the_first_one_may_arrive() {
+    for recipe in BOTH {
+        let mut desk = Desk::new();
+        desk.acquire(1, request(recipe, 2, Wait::Forever));
+        let first = desk.lose();
+        desk.wait();
+        let second = desk.answer(Ok(Reply::Int(1)));
+        assert_eq!(standing(&second), [Some("2"), None, Some("1")]);
+        assert_eq!(first.keys(), second.keys(), "as the same acquisition");
+        desk.claim(1);
+        desk.step(Event::Release { hold: Id(1), report: Some(Id(2)) });
+        assert_eq!(standing(&desk.lose()), [Some("2"), Some("1"), Some("0")]);
+        desk.wait();
+        let again = desk.answer(Ok(Reply::Int(0)));
+        assert_eq!(standing(&again), [Some("2"), Some("1"), Some("1")]);
+        assert_eq!(desk.claim(2), Some(Settlement::Released(Ok(true))), "the first one had returned them");
+    }
+}
+
+#[test]
+fn the_undo_of_an_unknown_acquire_is_never_sure_and_never_ends_without_an_answer() {
+    for recipe in BOTH {
+        let mut desk = Desk::new();
+        desk.acquire(1, request(recipe, 2, Wait::Once));
+        desk.lose();
+        let outcome = desk.claim(1);
+        assert!(
+            matches!(outcome, Some(Settlement::Acquired(Err(AcquireFailure::Unknown { .. })))),
+            "{outcome:?}"
+        );
+        for _ in 0..20 {
+            desk.wait();
+            assert_eq!(standing(&desk.lose()), [Some("2"), Some("0"), Some("1")]);
+        }
+        desk.wait();
+        desk.answer(Ok(Reply::Int(0)));
+        assert_eq!(desk.engine.next_timer(), Moment::NEVER);
+    }
+}
+
+#[test]
+fn who_leaves_a_queue_is_taken_out_of_it_without_a_doubt() {
+    let mut desk = Desk::new();
+    desk.acquire(1, request(&FifoSemaphore, 1, Wait::Forever));
+    desk.answer(Ok(Reply::Int(0)));
+    desk.step(Event::Cancel(Id(1)));
+    let left = desk.answer(Ok(Reply::Int(0)));
+    assert_eq!((left.verb(), standing(&left)), (Verb::Release, [Some("1"), Some("0"), Some("0")]));
+    desk.acquire(2, request(&FifoSemaphore, 1, Wait::Once));
+    let once = desk.answer(Ok(Reply::Int(0)));
+    assert_eq!(once.argument("once"), Some("1"));
+    assert!(desk.sent.is_empty(), "it does not stand there");
+}
+
+#[test]
+fn each_permit_uses_an_owner_up() {
+    let mut desk = Desk::new();
+    for (id, permits) in [(1, 3), (2, 1), (3, 2)] {
+        desk.acquire(id, request(&ExpirableSemaphore, permits, Wait::Once));
+        let asked = desk.answer(Ok(Reply::Nil));
+        assert!(asked.args().iter().any(|ids| ids.len() == 16 * permits as usize), "{asked:?}");
+        desk.claim(id);
+    }
+    let numbers: Vec<String> =
+        (1..=3).map(|id| desk.engine.wire_owner(Id(id)).unwrap().to_string().split_off(37)).collect();
+    assert_eq!(numbers, ["1", "4", "5"]);
+}
+
+#[test]
+fn a_wait_for_a_latch_says_what_it_has_seen_and_leaves_nothing_behind() {
+    let mut desk = Desk::new();
+    desk.acquire(1, request(&Latch, 1, Wait::Forever));
+    assert_eq!(desk.answer(Ok(Reply::Int(2))).argument("refused"), Some("0"));
+    desk.wait();
+    assert_eq!(desk.answer(Ok(Reply::Int(-1))).argument("refused"), Some("1"));
+    assert_eq!(desk.claim(1), Some(Settlement::Acquired(Err(AcquireFailure::Deleted))));
+    // The second one has seen nothing yet, wherever it stands.
+    desk.acquire(2, request(&Latch, 1, Wait::Forever));
+    desk.acquire(3, request(&Latch, 1, Wait::Forever));
+    assert_eq!(desk.lose().argument("refused"), Some("0"));
+    assert_eq!(desk.answer(Ok(Reply::Int(0))).argument("refused"), Some("0"));
+    assert!(matches!(desk.claim(3), Some(Settlement::Acquired(Ok(_)))));
+    desk.step(Event::Cancel(Id(2)));
+    assert!(desk.sent.is_empty(), "there is nothing to undo");
+    assert_eq!(desk.engine.next_timer(), Moment::NEVER);
+}
+
+#[test]
+fn an_operation_is_repeated_word_for_word() {
+    let mut desk = Desk::new();
+    let name = Name::new("s").unwrap();
+    let operation =
+        leasehold_proto::marker::Operation::new(ClientId::from_random([1; 16]), Id(1), &Settings::default());
+    desk.step(Event::Perform(Id(1), add(&name, &operation, 5)));
+    let first = desk.lose();
+    desk.wait();
+    let second = desk.answer(Ok(Reply::Int(5)));
+    assert_eq!(first, second);
+    assert_eq!(desk.claim(1), Some(Settlement::Performed(Ok(Reply::Int(5)))));
+}

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::bench::{Bench, Peer, Thread, on_each_server};
 use crate::crowd::{permits_are_never_exceeded, readers_meet_no_writer};
-use crate::support::{channel, fields};
+use crate::support::{channel, eventually, fields, is_free};
 use crate::tally::Tally;
 use crate::turns::{Turns, rust_hands_over_to_java};
 
@@ -17,6 +17,7 @@ on_each_server! {
     semaphores_count_down_and_up,
     expirable_permits_have_names,
     latches_open_at_zero,
+    holds_that_redisson_stops_renewing_end_while_their_thread_goes_on,
     fair_and_polling_waiters_are_seen_waiting,
     a_crowd_of_readers_and_writers_keeps_apart,
     a_crowd_at_a_semaphore_stays_within_its_permits,
@@ -132,6 +133,26 @@ async fn latches_open_at_zero(bench: Bench) {
     thread.ok(&format!("latch down {name}")).await;
     assert_eq!(waiter.ok().await, "true");
     assert_eq!(thread.ok(&format!("latch delete {name}")).await, "false");
+}
+
+/// Each unlock of a thread ends one renewal of that name, whatever it was that was unlocked: a write hold is not renewed any
+/// more when its read hold is given back, nor a renewed hold after a re-entry with a lease of its own.
+async fn holds_that_redisson_stops_renewing_end_while_their_thread_goes_on(bench: Bench) {
+    let peer = bench.peer("watchdog=900").await;
+    let thread = peer.thread("a");
+    let [prices, order, kept] = ["prices", "order", "kept"].map(|stem| bench.name(stem));
+    for (side, verb) in [("write", "acquire"), ("read", "acquire"), ("read", "release")] {
+        thread.ok(&format!("lock {verb} {side} {prices}")).await;
+    }
+    thread.ok(&format!("lock acquire lock {order}")).await;
+    thread.ok(&format!("lock acquire lock {order} lease=900")).await;
+    thread.ok(&format!("lock release lock {order}")).await;
+    thread.ok(&format!("lock acquire lock {kept}")).await;
+    assert_eq!(thread.ok(&format!("lock held write {prices}")).await, "true");
+    assert_eq!(thread.ok(&format!("lock held lock {order}")).await, "true");
+    eventually("the ends of both", || is_free(bench.server(), &prices) && is_free(bench.server(), &order))
+        .await;
+    assert_eq!(thread.ok(&format!("lock held lock {kept}")).await, "true", "what nothing interfered with");
 }
 
 async fn fair_and_polling_waiters_are_seen_waiting(bench: Bench) {

@@ -33,7 +33,7 @@ fn wait_in_task(client: &Client) -> JoinHandle<Result<(), WaitError>> {
 }
 
 /// Waits until so many waiters have asked, subscribed and asked again, so that from now on only a wake-up moves them.
-async fn sleep(server: &impl Told, waiters: u64, asked_before: u64) {
+async fn asleep(server: &impl Told, waiters: u64, asked_before: u64) {
     eventually("the waiters to fall asleep", || {
         listeners(server) >= 1 && scripts_run(server) >= asked_before + 2 * waiters
     })
@@ -66,7 +66,7 @@ async fn waiters_of_all_clients_go_on_at_zero(server: Place) {
     assert!(latch.try_set_count(3).await.unwrap());
     let asked = scripts_run(&server);
     let waiters: Vec<_> = [&one, &one, &one, &other, &other].map(wait_in_task).into();
-    sleep(&server, 5, asked).await;
+    asleep(&server, 5, asked).await;
     for left in [2, 1] {
         assert_eq!(other.count_down_latch("parts").count_down().await.unwrap(), left);
         assert_eq!(latch.count().await.unwrap(), left);
@@ -138,7 +138,7 @@ async fn a_waiter_is_told_of_a_deletion_and_a_new_one_is_not(server: Place) {
     latch.try_set_count(1).await.unwrap();
     let asked = scripts_run(&server);
     let waiters = [&one, &one, &other].map(wait_in_task);
-    sleep(&server, 3, asked).await;
+    asleep(&server, 3, asked).await;
     assert!(latch.delete().await.unwrap());
     for waiter in waiters {
         assert_eq!(soon("the news", waiter).await.unwrap(), Err(WaitError::Deleted));
@@ -161,7 +161,7 @@ async fn a_deletion_is_forgotten_when_the_count_is_set_again_by_whomever(server:
         }
         let asked = scripts_run(&server);
         let waiter = wait_in_task(&client);
-        sleep(&server, 1, asked).await;
+        asleep(&server, 1, asked).await;
         latch.count_down().await.unwrap();
         assert_eq!(soon("it to go on", waiter).await.unwrap(), Ok(()), "by hand: {by_hand}");
     }
@@ -171,7 +171,7 @@ async fn a_waiter_is_woken_in_redissons_way(server: Place) {
     let client = connect_without_polling(&server).await;
     tell(&server, &["SET", "parts", "1"]);
     let waiter = wait_in_task(&client);
-    sleep(&server, 1, 0).await;
+    asleep(&server, 1, 0).await;
     let count_down = "local v = redis.call('decr', KEYS[1]) if v <= 0 then redis.call('del', KEYS[1]) end \
                       if v == 0 then redis.call('publish', KEYS[2], '0') end";
     tell(&server, &["EVAL", count_down, "2", "parts", CHANNEL]);
@@ -201,7 +201,7 @@ async fn a_lost_message_costs_no_more_than_the_polling_interval(server: Place) {
     let client = connect(&server).await;
     tell(&server, &["SET", "parts", "1"]);
     let waiter = wait_in_task(&client);
-    sleep(&server, 1, 0).await;
+    asleep(&server, 1, 0).await;
     // Deleting says nothing on the channel: this message is lost for certain.
     tell(&server, &["DEL", "parts"]);
     soon("the next look", waiter).await.unwrap().unwrap();
@@ -244,7 +244,7 @@ async fn a_closed_client_ends_every_wait(server: Place) {
     latch.try_set_count(1).await.unwrap();
     let asked = scripts_run(&server);
     let waiters = [&client, &client].map(wait_in_task);
-    sleep(&server, 2, asked).await;
+    asleep(&server, 2, asked).await;
     let report = client.close().await;
     assert_eq!((report.released, report.unconfirmed), (0, 0), "nothing was held");
     for waiter in waiters {
@@ -258,7 +258,7 @@ async fn waiting_changes_nothing(server: Place) {
     let client = connect(&server).await;
     tell(&server, &["SET", "parts", "1"]);
     let waiter = wait_in_task(&client);
-    sleep(&server, 1, 0).await;
+    asleep(&server, 1, 0).await;
     waiter.abort();
     assert!(!client.count_down_latch("parts").wait_for(ms(500)).await.unwrap());
     eventually("the subscription to end", || listeners(&server) == 0).await;
@@ -306,7 +306,7 @@ async fn a_wait_whose_server_is_gone_for_a_timeout_is_told_so() {
     client.count_down_latch("parts").try_set_count(1).await.unwrap();
     let asked = scripts_run(&server);
     let waiters: Vec<_> = (0..5).map(|_| wait_in_task(&client)).collect();
-    sleep(&server, 5, asked).await;
+    asleep(&server, 5, asked).await;
     server.kill();
     for waiter in waiters {
         let outcome = soon("its failure", waiter).await.unwrap();

@@ -16,8 +16,8 @@ use tokio::task::JoinHandle;
 
 mod support;
 use support::{
-    Monitor, Place, Subscriber, Told, connect, connect_through, connect_with, eventually, is_free, ms,
-    on_both, pttl, scripts_run, server_and_proxy, soon, tell, time_passes,
+    Monitor, Place, Subscriber, Told, connect, connect_with, eventually, is_free, ms, on_both, pttl,
+    scripts_run, soon, tell, time_passes,
 };
 
 const NEVER: Duration = Duration::from_secs(3600);
@@ -464,54 +464,6 @@ async fn an_uncontended_acquire_and_its_release_are_one_command_each() {
     seats.acquire_many(3).await.unwrap().release().await.unwrap();
     let commands: Vec<String> = monitor.commands().into_iter().map(|words| words[0].clone()).collect();
     assert_eq!(commands, ["EVALSHA", "EVALSHA"]);
-}
-
-#[tokio::test]
-async fn an_acquire_that_is_sent_twice_is_taken_once() {
-    let (server, proxy) = server_and_proxy();
-    seats(&connect(&server).await, 3).await;
-    let through = connect_through(&proxy, Duration::from_secs(5)).await.expirable_semaphore("seats");
-    for cut in [1, 2] {
-        proxy.cut_on_nth_reply(cut);
-        let permits = soon("the permits", through.acquire_many(2)).await.unwrap();
-        assert_eq!((left(&server), ids(&server)), (1, 2));
-        proxy.cut_on_nth_reply(1);
-        assert_eq!(soon("the release", permits.release()).await, Ok(Released::Released));
-        assert_eq!((left(&server), ids(&server)), (3, 0));
-    }
-}
-
-#[tokio::test]
-async fn an_acquire_without_its_reply_is_undone() {
-    let (server, proxy) = server_and_proxy();
-    seats(&connect(&server).await, 3).await;
-    let through = connect_through(&proxy, ms(250)).await.expirable_semaphore("seats");
-    proxy.drop_replies(true);
-    let outcome = soon("the timeout", through.try_acquire_many(2)).await.map(drop);
-    let Err(AcquireError::Unknown { free_within, .. }) = outcome else { panic!("{outcome:?}") };
-    assert!(free_within < Duration::from_secs(31), "the lease bounds it: {free_within:?}");
-    assert_eq!(left(&server), 1);
-    proxy.drop_replies(false);
-    eventually("the undo", || left(&server) == 3).await;
-}
-
-#[tokio::test]
-async fn an_operation_whose_reply_is_lost_is_done_once_and_has_its_answer() {
-    let (server, proxy) = server_and_proxy();
-    let through = connect_through(&proxy, Duration::from_secs(5)).await.expirable_semaphore("seats");
-    proxy.cut_on_nth_reply(1);
-    assert!(soon("the set", through.try_set_permits(10)).await.unwrap(), "it was this call that set it");
-    proxy.cut_on_nth_reply(1);
-    assert_eq!(soon("the addition", through.add_permits(5)).await.unwrap(), 15);
-    proxy.cut_on_nth_reply(1);
-    assert_eq!(soon("the change", through.set_permits(9)).await.unwrap(), 9);
-    let ids = through.clone().lease(NEVER).acquire_many(2).await.unwrap().keep();
-    proxy.cut_on_nth_reply(1);
-    assert!(
-        soon("the return", through.release_ids(&ids)).await.unwrap(),
-        "it was this call that returned them"
-    );
-    assert_eq!(left(&server), 9);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
 #![allow(clippy::disallowed_methods, reason = "test code: tasks and real time")]
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use leasehold::{AcquireError, Client, Guard, LostReason, Name, OperationError, Released, Semaphore};
@@ -13,8 +13,8 @@ use tokio::task::JoinHandle;
 
 mod support;
 use support::{
-    Monitor, Place, Subscriber, Told, connect, connect_through, connect_with, eventually, is_free, ms,
-    on_both, poll_times, pttl, scripts_run, server_and_proxy, soon, tell,
+    Monitor, Place, Subscriber, Told, connect, connect_with, eventually, is_free, ms, on_both, poll_times,
+    pttl, scripts_run, soon, tell,
 };
 
 const NEVER: Duration = Duration::from_secs(3600);
@@ -83,12 +83,6 @@ on_both! {
         a_name_that_cannot_be_used_is_told_by_every_operation,
         a_marker_stands_while_its_permits_are_taken_and_expires_by_itself,
         as_many_permits_as_there_can_be,
-        waiters_in_a_queue_are_served_in_the_order_in_which_they_came_over_all_clients,
-        a_waiter_for_many_does_not_starve_in_a_queue,
-        one_who_asks_once_does_not_pass_the_queue,
-        one_who_gives_up_leaves_the_queue_to_the_next,
-        a_dead_waiter_in_the_queue_is_passed_by,
-        a_queue_is_gone_when_nobody_stands_in_it,
     }
 }
 
@@ -330,125 +324,6 @@ async fn as_many_permits_as_there_can_be(server: Place) {
     assert_eq!(left(&server), i64::from(u32::MAX));
 }
 
-/// Waits in a queue in a task of its own, and notes its number when it is served.
-fn queue_in_task(
-    semaphore: &Semaphore,
-    number: usize,
-    served: &Arc<Mutex<Vec<usize>>>,
-) -> JoinHandle<Result<Released, leasehold::Error>> {
-    let (semaphore, served) = (semaphore.clone(), Arc::clone(served));
-    tokio::spawn(async move {
-        let permit = semaphore.acquire().await?;
-        served.lock().unwrap().push(number);
-        Ok(permit.release().await?)
-    })
-}
-
-/// How many stand in the queue.
-fn queued(server: &impl Told) -> usize {
-    server.cli(&["LLEN", "leasehold_sc_queue:{seats}"]).parse().unwrap()
-}
-
-async fn waiters_in_a_queue_are_served_in_the_order_in_which_they_came_over_all_clients(server: Place) {
-    let clients = [connect(&server).await, connect(&server).await, connect(&server).await];
-    let first = seats(&clients[0], 1).await.fifo().acquire().await.unwrap();
-    let served = Arc::default();
-    let mut tasks = Vec::new();
-    for number in 0..12 {
-        let semaphore = clients[number % 3].semaphore("seats").fifo();
-        tasks.push(queue_in_task(&semaphore, number, &served));
-        eventually("it to stand in the queue", || queued(&server) == number + 1).await;
-    }
-    first.release().await.unwrap();
-    for task in tasks {
-        soon("its turn", task).await.unwrap().unwrap();
-    }
-    assert_eq!(*served.lock().unwrap(), (0..12).collect::<Vec<_>>());
-    assert_eq!(left(&server), 1);
-}
-
-async fn a_waiter_for_many_does_not_starve_in_a_queue(server: Place) {
-    let (one, other) = (connect(&server).await, connect(&server).await);
-    let seats = seats(&one, 3).await.fifo();
-    let held =
-        [seats.acquire().await.unwrap(), seats.acquire().await.unwrap(), seats.acquire().await.unwrap()];
-    let many = acquire_in_task(&seats, 3);
-    eventually("it to stand in the queue", || queued(&server) == 1).await;
-    let few = acquire_in_task(&other.semaphore("seats").fifo(), 1);
-    eventually("the other one as well", || queued(&server) == 2).await;
-    for (returned, permit) in held.into_iter().enumerate() {
-        assert!(!many.is_finished() && !few.is_finished(), "after {returned}");
-        permit.release().await.unwrap();
-    }
-    let many = soon("all three", many).await.unwrap().unwrap();
-    assert!(!few.is_finished());
-    many.release().await.unwrap();
-    soon("the one behind it", few).await.unwrap().unwrap().release().await.unwrap();
-}
-
-async fn one_who_asks_once_does_not_pass_the_queue(server: Place) {
-    let (one, other) = (connect(&server).await, connect_without_polling(&server).await);
-    let seats = seats(&one, 1).await.fifo();
-    let waiting = acquire_in_task(&seats, 2);
-    eventually("it to stand in the queue", || queued(&server) == 1).await;
-    assert!(
-        other.semaphore("seats").fifo().try_acquire().await.unwrap().is_none(),
-        "one is free, and it is not its turn"
-    );
-    assert_eq!(queued(&server), 1, "it does not stand there itself");
-    assert!(other.semaphore("seats").try_acquire().await.unwrap().is_some(), "whoever is not fair passes");
-    waiting.abort();
-}
-
-async fn one_who_gives_up_leaves_the_queue_to_the_next(server: Place) {
-    let (one, other) = (connect(&server).await, connect(&server).await);
-    let seats = seats(&one, 1).await.fifo();
-    let impatient = acquire_in_task(&seats, 2);
-    eventually("it to stand in the queue", || queued(&server) == 1).await;
-    let next = acquire_in_task(&other.semaphore("seats").fifo(), 1);
-    eventually("the next one as well", || queued(&server) == 2).await;
-    impatient.abort();
-    soon("its turn", next).await.unwrap().unwrap().release().await.unwrap();
-    assert_eq!(left(&server), 1);
-    assert!(seats.try_acquire_many_for(2, ms(500)).await.unwrap().is_none());
-    eventually("the queue to be empty", || queued(&server) == 0).await;
-    assert_eq!(markers(&server), Vec::<String>::new(), "nothing was doubtful");
-}
-
-async fn a_dead_waiter_in_the_queue_is_passed_by(server: Place) {
-    let seats = seats(&connect(&server).await, 1).await.fifo();
-    let time: u64 = server.cli(&["TIME"]).lines().next().unwrap().parse().unwrap();
-    for (member, seen_ms) in [("dead:1", time * 1000 - 6_000), ("dead:2", time * 1000 - 3_000)] {
-        tell(&server, &["RPUSH", "leasehold_sc_queue:{seats}", member]);
-        tell(&server, &["ZADD", "leasehold_sc_seen:{seats}", &seen_ms.to_string(), member]);
-    }
-    tell(&server, &["RPUSH", "leasehold_sc_queue:{seats}", "without-a-score:1"]);
-    let began = Instant::now();
-    assert!(seats.try_acquire().await.unwrap().is_none(), "the second one may yet live");
-    assert_eq!(queued(&server), 2, "the first one does not");
-    let permit = soon("its turn", seats.acquire()).await.unwrap();
-    assert!(began.elapsed() < Duration::from_secs(8));
-    assert_eq!(queued(&server), 0);
-    permit.release().await.unwrap();
-}
-
-async fn a_queue_is_gone_when_nobody_stands_in_it(server: Place) {
-    let client = connect(&server).await;
-    let seats = seats(&client, 1).await.fifo();
-    let permit = seats.acquire().await.unwrap();
-    let waiting = acquire_in_task(&seats, 1);
-    eventually("it to stand in the queue", || queued(&server) == 1).await;
-    for key in ["leasehold_sc_queue:{seats}", "leasehold_sc_seen:{seats}"] {
-        assert!((1..=10_000).contains(&pttl(&server, key)), "{key} outlives nobody for long");
-    }
-    permit.release().await.unwrap();
-    drop(soon("its turn", waiting).await.unwrap().unwrap());
-    eventually("the release", || left(&server) == 1).await;
-    let keys = server.cli(&["KEYS", "*"]);
-    let stays = |key: &&str| !key.starts_with("leasehold_op:");
-    assert_eq!(keys.lines().filter(stays).collect::<Vec<_>>(), ["seats"]);
-}
-
 #[tokio::test]
 async fn an_uncontended_acquire_and_its_release_are_one_command_each() {
     let server = RedisServer::start();
@@ -499,96 +374,6 @@ async fn no_more_than_the_permits_are_inside_at_once_and_all_of_them_come_back()
         assert!((1..=PERMITS).contains(&most.load(Ordering::SeqCst)), "{most:?}");
         assert_eq!(server.cli(&["GET", &name]), PERMITS.to_string());
     }
-}
-
-#[tokio::test]
-async fn an_acquire_without_its_reply_is_undone_and_takes_nothing_however_late_it_is() {
-    let (server, proxy) = server_and_proxy();
-    let seats = seats(&connect(&server).await, 3).await;
-    let through = connect_through(&proxy, ms(250)).await.semaphore("seats");
-    proxy.drop_replies(true);
-    let outcome = soon("the timeout", through.try_acquire_many(2)).await.map(drop);
-    assert!(matches!(outcome, Err(AcquireError::Unknown { .. })), "{outcome:?}");
-    proxy.drop_replies(false);
-    eventually("the undo", || left(&server) == 3).await;
-    // Should the first call arrive once more it would find this.
-    let marker = markers(&server).pop().unwrap();
-    assert_eq!(server.cli(&["GET", &marker]), "0");
-    assert!((3_000_000..=3_600_000).contains(&pttl(&server, &marker)));
-    assert!(seats.try_acquire_many(3).await.unwrap().is_some());
-}
-
-#[tokio::test]
-async fn an_acquire_that_never_arrived_is_asked_again_and_taken_once() {
-    for fifo in [false, true] {
-        let (server, proxy) = server_and_proxy();
-        seats(&connect(&server).await, 3).await;
-        let through = connect_through(&proxy, Duration::from_secs(5)).await.semaphore("seats");
-        let through = if fifo { through.fifo() } else { through };
-        for cut in [1, 2] {
-            proxy.cut_on_nth_reply(cut);
-            let permits = soon("the permits", through.acquire_many(2)).await.unwrap();
-            assert_eq!(left(&server), 1, "however often it was sent");
-            assert_eq!(soon("the release", permits.release()).await, Ok(Released::Released));
-            assert_eq!(left(&server), 3);
-        }
-    }
-}
-
-#[tokio::test]
-async fn a_release_whose_reply_is_lost_returns_its_permits_once() {
-    for fifo in [false, true] {
-        let (server, proxy) = server_and_proxy();
-        seats(&connect(&server).await, 3).await;
-        let through = connect_through(&proxy, Duration::from_secs(5)).await.semaphore("seats");
-        let through = if fifo { through.fifo() } else { through };
-        let permits = through.acquire_many(2).await.unwrap();
-        let before = scripts_run(&server);
-        proxy.cut_on_nth_reply(1);
-        assert_eq!(soon("the release", permits.release()).await, Ok(Released::Released));
-        assert!(scripts_run(&server) >= before + 2, "it was sent twice");
-        assert_eq!(left(&server), 3);
-    }
-}
-
-#[tokio::test]
-async fn an_operation_whose_reply_is_lost_is_done_once_and_has_its_answer() {
-    let (server, proxy) = server_and_proxy();
-    let through = connect_through(&proxy, Duration::from_secs(5)).await.semaphore("seats");
-    proxy.cut_on_nth_reply(1);
-    assert!(soon("the set", through.try_set_permits(10)).await.unwrap(), "it was this call that set it");
-    proxy.cut_on_nth_reply(1);
-    assert_eq!(soon("the addition", through.add_permits(5)).await.unwrap(), 15);
-    proxy.cut_on_nth_reply(1);
-    assert_eq!(soon("the return", through.release(2)).await.unwrap(), 17);
-    assert_eq!(left(&server), 17);
-    proxy.cut_on_nth_reply(1);
-    assert_eq!(soon("the drain", through.drain()).await.unwrap(), 17);
-    assert_eq!(left(&server), 0);
-    for key in server.cli(&["KEYS", "leasehold_op:*"]).lines() {
-        assert!((1..=65_000).contains(&pttl(&server, key)), "{key} stays");
-    }
-}
-
-#[tokio::test]
-async fn an_operation_without_an_answer_is_unknown_and_one_that_was_not_sent_is_not() {
-    let (server, proxy) = server_and_proxy();
-    let through = connect_through(&proxy, ms(250)).await.semaphore("seats");
-    proxy.drop_replies(true);
-    let outcome = soon("the timeout", through.add_permits(5)).await;
-    assert!(matches!(outcome, Err(OperationError::Unknown(_))), "{outcome:?}");
-    assert_eq!(left(&server), 5, "once, whatever was sent");
-    proxy.drop_replies(false);
-    proxy.refuse(true);
-    proxy.cut();
-    eventually("the connection to be known as gone", || proxy.connections() == 0).await;
-    let mut outcome = soon("the refusal", through.add_permits(1)).await;
-    if matches!(outcome, Err(OperationError::Unknown(_))) {
-        // The first call may still be written to the connection that is gone.
-        outcome = soon("the second refusal", through.add_permits(1)).await;
-    }
-    assert!(matches!(outcome, Err(OperationError::Store(_))), "{outcome:?}");
-    assert_eq!(left(&server), 5);
 }
 
 #[tokio::test]

@@ -16,6 +16,13 @@ pub(crate) struct Edit {
     pub(crate) to: &'static str,
 }
 
+impl Mutant {
+    /// The world in which it is hunted.
+    pub(crate) fn mode(&self) -> &'static str {
+        if self.name.starts_with("redlock: ") { "quorum" } else { "fast" }
+    }
+}
+
 macro_rules! mutants {
     ($($name:literal: $($file:ident, $from:literal => $to:literal);+ $(;)?)*) => {
         /// All mutants.
@@ -35,6 +42,9 @@ const RENEWAL: &str = "crates/leasehold-proto/src/engine/renewal.rs";
 const TENURE: &str = "crates/leasehold-proto/src/engine/tenure.rs";
 const TICKET: &str = "crates/leasehold-proto/src/engine/ticket.rs";
 const UNDO: &str = "crates/leasehold-proto/src/engine/undo.rs";
+const REDLOCK: &str = "crates/leasehold-proto/scripts/redlock/acquire.lua";
+const QUORUM: &str = "crates/leasehold/src/lock/quorum.rs";
+const SEATS: &str = "crates/leasehold/src/lock/seats.rs";
 const WAKEUP: &str = "crates/leasehold-proto/src/engine/wakeup.rs";
 
 mutants! {
@@ -100,4 +110,10 @@ mutants! {
         TENURE, "        for id in holds {\n            self.wake(id);\n        }" => "        drop(holds);"
     "a release frees what others of its owner hold":
         TENURE, "        } else if unused {" => "        } else if unused || !kept {"
+    "redlock: a young node counts":
+        REDLOCK, "if uptime_ms > 0 then" => "if uptime_ms < 0 then"
+    "redlock: less than a majority is enough":
+        QUORUM, "self.nodes.len() / 2 + 1" => "self.nodes.len() / 2"
+    "redlock: the best part is trusted, not the quorum-th":
+        SEATS, "all.get(quorum - 1)" => "all.first()"
 }

@@ -29,7 +29,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let mut missed = Vec::new();
     println!("{:<44}{:>8}  {:<14}{:>8}", "mutant", "seeds", "broken promise", "seconds");
     for mutant in chosen {
-        let found = mutant.apply(&tree).and_then(|()| hunt(&tree));
+        let found = mutant.apply(&tree).and_then(|()| hunt(&tree, mutant.mode()));
         mutant.undo(&tree)?;
         match found.with_context(|| format!("mutant {:?}", mutant.name))? {
             Some(Found { seed, id, seconds }) => {
@@ -56,7 +56,7 @@ struct Found {
 }
 
 /// Builds the simulator of a mutant and runs it until it finds something.
-fn hunt(tree: &Path) -> Result<Option<Found>> {
+fn hunt(tree: &Path, mode: &str) -> Result<Option<Found>> {
     let target = tree.with_file_name("target");
     let mut build = cargo(&[
         "build",
@@ -73,7 +73,7 @@ fn hunt(tree: &Path) -> Result<Option<Found>> {
     ensure!(built.success(), "it does not compile");
     let begin = Instant::now();
     let mut hunt = Command::new(target.join("release/leasehold-sim"));
-    let hunt = hunt.args(["--seeds", SEEDS, "--seconds", SECONDS, "--brief"]).output()?;
+    let hunt = hunt.args(["--mode", mode, "--seeds", SEEDS, "--seconds", SECONDS, "--brief"]).output()?;
     let said = String::from_utf8_lossy(&hunt.stdout);
     let Some(line) = said.lines().find_map(|line| line.strip_prefix("broken ")) else {
         ensure!(hunt.status.success(), "the simulator failed in another way: {said}");

@@ -3,7 +3,7 @@
 -- KEYS[2] readers   string  what the names of the read holds' leases begin with
 -- KEYS[3] mark      string  what one who was not granted may have left while it waited; ends with the owner
 -- ARGV[1] owner     string  wire owner
--- ARGV[2] remaining integer the holds that are left after this, 0 to leave, the mark too
+-- ARGV[2] remaining integer the holds that are left after this, 0 to leave
 -- ARGV[3] publish   string  PUBLISH, or SPUBLISH in a cluster with sharded channels
 -- ARGV[4] channel   string  where waiters listen
 -- ARGV[5] message   string  what they are told, an ASCII decimal
@@ -17,7 +17,7 @@ if not remaining or remaining < 0 or remaining % 1 ~= 0 then
   return redis.error_reply('LOCKERR release: remaining must be whole and not negative')
 end
 if redis.call('hexists', lock, owner .. ':write') == 0 then
-  if remaining == 0 and string.sub(redis.call('get', mark) or '', -#owner) == owner then
+  if string.sub(redis.call('get', mark) or '', -#owner) == owner then
     redis.call('del', mark)
     redis.call(publish, channel, message)
   end

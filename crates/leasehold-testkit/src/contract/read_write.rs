@@ -98,10 +98,12 @@ async fn an_acquire_that_runs_twice_finds_its_own_hold<S: Store, A: Admin>(bench
         assert_eq!(rw.acquire_beside(&READ_LOCK, 4, 3).await, Reply::Nil);
         assert!(rw.is(&[("mode", "write"), ("3:write", "1"), ("4", "1")]));
     }
-    // A late copy of an acquire that was entered again since leaves the count.
-    rw.renew(&READ_LOCK, 4, LONG, 2).await;
+    // A late copy of an acquire that was entered again, or renewed for longer, leaves count and leases.
+    rw.renew(&READ_LOCK, 4, 90_000, 2).await;
     rw.acquire_beside(&READ_LOCK, 4, 3).await;
+    rw.acquire(&WRITE_LOCK, 3, LONG).await;
     assert!(rw.is(&[("mode", "write"), ("3:write", "1"), ("4", "2")]));
+    assert!(rw.remaining() > 60_000 && rw.pttl(&rw.timeout(4, 1)) > 60_000);
 }
 
 async fn who_writes_may_read_and_nobody_else<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {

@@ -64,15 +64,16 @@ async fn a_reader_that_waits_to_write_keeps_new_readers_out<S: Store, A: Admin>(
 
 async fn a_second_reader_that_wants_to_write_is_told_so<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
     let rw = Rw::new(bench);
-    for reader in [1, 12] {
+    // One number begins with the other.
+    for reader in [12, 1] {
         rw.acquire(&READ_LOCK, reader, LONG).await;
     }
-    assert!(refused(&rw.acquire_beside(&Upgrade, 2, 1).await, LONG));
-    assert_eq!(rw.acquire_beside(&Upgrade, 3, 12).await, Reply::Int(-3));
-    assert!(refused(&rw.acquire_beside(&Upgrade, 4, 1).await, LONG), "an owner is not in its own way");
-    assert_eq!(rw.acquire_beside(&Upgrade, 3, 12).await, Reply::Int(-3));
-    assert_eq!(rw.release(&READ_LOCK, 12, 0).await, Reply::Int(0));
-    assert_eq!(rw.acquire_beside(&Upgrade, 2, 1).await, Reply::Nil);
+    assert!(refused(&rw.acquire_beside(&Upgrade, 2, 12).await, LONG));
+    assert_eq!(rw.acquire_beside(&Upgrade, 3, 1).await, Reply::Int(-3));
+    assert!(refused(&rw.acquire_beside(&Upgrade, 4, 12).await, LONG), "an owner is not in its own way");
+    assert_eq!(rw.acquire_beside(&Upgrade, 3, 1).await, Reply::Int(-3));
+    assert_eq!(rw.release(&READ_LOCK, 1, 0).await, Reply::Int(0));
+    assert_eq!(rw.acquire_beside(&Upgrade, 2, 12).await, Reply::Nil);
 }
 
 async fn a_reader_whose_lease_is_over_cannot_write_and_is_in_nobodys_way<S: Store, A: Admin>(

@@ -8,13 +8,14 @@ use crate::bench::{Bench, PROMPTLY, Wait, on_each_server};
 use crate::cast::{Cast, it_is_held, part};
 use crate::java::Java;
 use crate::read_write::{channel, enter, turns};
-use crate::support::{eventually, is_free, ms, soon};
+use crate::support::{eventually, is_free, ms, pttl, soon};
 
 const LEASE: Duration = ms(1_500);
 
 on_each_server! {
     a_killed_java_process_blocks_rust_for_at_most_one_lease,
     a_killed_rust_process_blocks_java_for_at_most_one_lease,
+    a_java_reader_that_ends_without_an_unlock_cuts_a_longer_lease_of_ours_short,
 }
 
 /// A Java process that reads one lock, reads another one together with us, writes a third, and waits for a fourth.
@@ -85,6 +86,28 @@ async fn a_killed_rust_process_blocks_java_for_at_most_one_lease(bench: Bench) {
     let mark = format!("leasehold_rw_writer:{{{name}-waited}}");
     assert_eq!(peer.thread("a").ok(&format!("lock try read {name}-waited")).await, "true");
     eventually("the mark to be gone", || is_free(bench.server(), &mark)).await;
+}
+
+/// Redisson sets the lock's expiry, also downwards, in two places: in the renewal of a reader, to its own watchdog's lease,
+/// and for a reader in a multi-lock with a lease. Whoever unlocks in time makes it good again. This is why the rules for
+/// mixed fleets want leases of ours that are no longer than Java's.
+async fn a_java_reader_that_ends_without_an_unlock_cuts_a_longer_lease_of_ours_short(bench: Bench) {
+    let (client, java) = (bench.client().await, Java::start());
+    let peer = bench.peer_in(&java, "watchdog=900").await;
+    let [renewed, in_a_set] = ["renewed", "set"].map(|stem| bench.name(stem));
+    let ours = [&renewed, &in_a_set].map(|name| client.rw_lock(&**name));
+    let guards = [ours[0].read().await.unwrap(), ours[1].read().await.unwrap()];
+    turns("read", &renewed).take(&peer.thread("reader")).await;
+    let set = format!("lock acquire multi read:{in_a_set} wait=1000 lease=900");
+    assert_eq!(peer.thread("set").ok(&set).await, "true");
+    eventually("Java's renewal", || pttl(bench.server(), &renewed) <= 900).await;
+
+    java.kill();
+    for (lock, guard) in ours.iter().zip(&guards) {
+        let writer = soon("an end that is not ours", lock.write()).await.unwrap();
+        assert!(guard.is_held(), "it learns it at its next renewal");
+        assert_eq!(writer.release().await.unwrap(), Released::Released);
+    }
 }
 
 /// No test by itself: what the other process does.

@@ -31,6 +31,7 @@ pub(crate) struct Case {
 macro_rules! cases {
     ($($method:literal => |$client:ident| $(let $held:ident = $needs:expr,)? $wait:expr;)*) => {
         /// All ways to wait.
+        #[allow(clippy::async_yields_async, reason = "the wait is a future that is dropped later")]
         pub(crate) const COUNTERS: &[Case] = &[$(Case {
             method: $method,
             begin: |$client| Box::pin(async move {

@@ -41,12 +41,18 @@ fn row(line: &str) -> Option<(&str, Vec<&str>)> {
 }
 
 fn functions(text: &str) -> impl Iterator<Item = &str> {
-    text.split("fn ").skip(1).filter_map(|rest| rest.split_once('(').map(|(name, _)| name))
+    text.split("fn ").skip(1).filter_map(|rest| rest.split_once(['(', '<']).map(|(name, _)| name))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_function_has_its_name_with_and_without_types() {
+        let names: Vec<_> = functions("fn plain() {} async fn generic<S: Store>(bench: &S) {}").collect();
+        assert_eq!(names, ["plain", "generic"]);
+    }
 
     #[test]
     fn a_row_names_its_tests() {

@@ -45,13 +45,16 @@ struct World {
     alive: Vec<bool>,
 }
 
+/// A process, and the hold that it believes to have.
+type Believer = (usize, Weak<QuorumGuard>);
+
 /// What users see of a world.
 #[derive(Clone)]
 struct Ground {
     timeline: Arc<Timeline>,
     nodes: Vec<Net>,
     recorder: Recorder,
-    held: Arc<Mutex<Vec<(usize, Weak<QuorumGuard>)>>>,
+    held: Arc<Mutex<Vec<Believer>>>,
 }
 
 /// Runs a plan to its end; what happened is with the recorder.

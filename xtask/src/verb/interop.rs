@@ -40,6 +40,7 @@ pub(crate) fn if_possible(arguments: &[String]) -> Result<Done> {
     server::ensure_installed()?;
     let jar = jar()?;
     let tests = ["test", "--locked", "-p", "leasehold", "--all-features", "--test", "interop", "--"];
-    run_command(cargo(&tests)?.args(arguments).env(VARIABLE, jar))?;
+    // More at once than there are processors wait for each other, and for the Java process.
+    run_command(cargo(&tests)?.args(arguments).env(VARIABLE, jar).env("RUST_TEST_THREADS", "4"))?;
     Ok(Done::Fully)
 }

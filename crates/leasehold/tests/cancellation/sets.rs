@@ -2,6 +2,8 @@
 //!
 //! Invariant: what a case needs is acquired while all is well; only its last wait meets the faults.
 
+#![allow(clippy::async_yields_async, reason = "a case is set up, and what that gives is the wait")]
+
 use futures_util::future::{BoxFuture, FutureExt};
 use leasehold::{Client, FencedScript, MultiLock, QuorumLock, Redlock};
 

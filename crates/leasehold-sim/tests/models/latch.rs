@@ -1,0 +1,137 @@
+//! The count-down latch: counting down is no hold and has no owner, and waiting ends only at zero.
+
+use std::collections::BTreeMap;
+
+use leasehold_proto::engine::{AcquireFailure, Id, Request, Settlement, Subject, Wait};
+use leasehold_proto::marker::Operation;
+use leasehold_proto::recipe::latch::{Latch, count_down, try_set};
+use leasehold_proto::{Call, Engine, Lease, Moment, Name, Owner, Verb};
+
+use crate::check::{assert_found, assert_sound};
+use crate::world::Step::{Do, Take};
+use crate::world::{
+    Budget, End, Ledger, QUIET, Repeats, START_MS, Scene, Seen, Step, Twin, Verdict, World, count,
+};
+
+const TICK_MS: u64 = 100;
+const COUNT_DOWN: u8 = 0;
+const SET: u8 = 1;
+const OPEN: u8 = 2;
+
+/// Two count down, one of whom tries to set it while it is set; one waits.
+const PLANS: &[&[Step]] = &[&[Do(COUNT_DOWN)], &[Do(SET), Do(COUNT_DOWN)], &[Take(OPEN)]];
+
+/// What was seen so far.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct Counts {
+    /// How often each operation has changed the count.
+    applied: BTreeMap<String, u8>,
+    /// The count was zero once.
+    opened: bool,
+    /// It was set again after that, by a request that came late.
+    set_again: bool,
+}
+
+impl Ledger for Counts {
+    fn executed(world: &mut World<Self>, seen: &Seen) -> Verdict {
+        let (before, after) = (seen.before.number("x"), world.server().number("x"));
+        let counts = &mut world.ledger;
+        counts.opened |= after.is_none();
+        if before == after {
+            return Ok(());
+        }
+        if after > before && before.is_some() {
+            return Err("K1: the count rises while it is set");
+        }
+        counts.set_again |= after > before;
+        if seen.call.verb() != Verb::Adjust {
+            return Err("K1: looking changes the count");
+        }
+        let done = seen.call.keys().last().unwrap().to_string();
+        let applied = counts.applied.entry(done).or_default();
+        *applied += 1;
+        if *applied == 1 { Ok(()) } else { Err("K2: an operation is applied twice") }
+    }
+
+    fn settled(world: &mut World<Self>, _client: usize, what: u8, settlement: &Settlement) -> Verdict {
+        match settlement {
+            Settlement::Acquired(Ok(_)) if what == OPEN && !world.ledger.opened => {
+                Err("K3: a wait ended though the count was never zero")
+            }
+            Settlement::Acquired(Err(AcquireFailure::Deleted)) => Err("E: nobody has deleted it"),
+            _ => Ok(()),
+        }
+    }
+
+    fn always(_world: &World<Self>) -> Verdict {
+        Ok(())
+    }
+
+    fn at_rest(world: &World<Self>) -> Verdict {
+        let counts = &world.ledger;
+        let told: usize = world.clients[..2]
+            .iter()
+            .map(|client| client.ended(COUNT_DOWN, End::Done))
+            .map(usize::from)
+            .sum();
+        if told > counts.applied.len() {
+            return Err("E: a count-down was told that did not happen");
+        }
+        let refused = world.clients[2].ended(OPEN, End::Refused);
+        if refused && counts.applied.len() == 2 && !counts.set_again {
+            return Err("K4: somebody waits though the count is zero");
+        }
+        Ok(())
+    }
+}
+
+fn request(_what: u8) -> Request {
+    let subject = Subject::new(&Name::new("x").unwrap(), &Latch);
+    let lease = Lease::clamped(std::time::Duration::from_secs(30));
+    let deadline = Moment::from_millis(START_MS + 9 * TICK_MS);
+    Request::new(subject, Owner::from_number(7), lease, Wait::Until(deadline))
+}
+
+fn operation(engine: &Engine, id: Id, what: u8) -> Call {
+    let name = Name::new("x").unwrap();
+    let operation = Operation::new(engine.client(), id, engine.settings());
+    match what {
+        SET => try_set(&name, &operation, 3),
+        _ => count_down(&name, &operation),
+    }
+}
+
+fn scene(budget: Budget) -> Scene {
+    Scene {
+        plans: PLANS,
+        budget,
+        repeats: Repeats::All,
+        tick_ms: TICK_MS,
+        request,
+        operation,
+        within: |_| None,
+        before: &[&["SET", "x", "2"]],
+        rest: 12,
+        wanted: |clients| count(clients, End::Granted) == 1 && count(clients, End::Done) == 3,
+        twin: None,
+    }
+}
+
+#[test]
+fn every_count_down_counts_once_and_waiting_ends_at_zero() {
+    let budget = Budget { ticks: 2, delays: 1, losses: 2, repeats: 1, cancels: 1, ..QUIET };
+    assert_sound::<Counts>("latch", scene(budget));
+}
+
+#[test]
+fn a_count_down_without_a_marker_is_found_out() {
+    let twin = Some(Twin { find: "redis.call('set', done, left, 'PX', done_ms)", put: "" });
+    let scene = Scene { twin, ..scene(Budget { ticks: 1, losses: 1, ..QUIET }) };
+    assert_found::<Counts>("twin: the marker is omitted", scene, &["K2"]);
+}
+
+#[test]
+fn a_wait_that_ends_at_any_count_is_found_out() {
+    let twin = Some(Twin { find: "return count", put: "return 0" });
+    assert_found::<Counts>("twin: waiting ends at any count", Scene { twin, ..scene(QUIET) }, &["K3"]);
+}

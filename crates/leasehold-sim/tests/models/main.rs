@@ -1,0 +1,13 @@
+//! The model checks of the family: every order of a few events, over real engines and real scripts on real databases.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
+#![expect(clippy::print_stdout, reason = "the size of the space that was explored is a result")]
+
+mod check;
+mod expirable;
+mod fair;
+mod latch;
+mod multi;
+mod read_write;
+mod redlock;
+mod semaphore;
+mod world;

@@ -1,0 +1,433 @@
+//! Redlock: two clients, three servers of which one loses its data, and the rounds of the public lock.
+//!
+//! The rounds are drawn after `leasehold`'s `lock/quorum.rs` and `lock/seats.rs`: ask all at once, hold with a majority,
+//! give everything back without one; a part that answers late joins, a part that is lost is given up. Each node's part is
+//! a real engine of its own, as there.
+
+use std::time::Duration;
+
+use leasehold_proto::engine::{Event, Id, Request, Settings, Settlement, Subject, Wait};
+use leasehold_proto::recipe::redlock::Redlock;
+use leasehold_proto::{Engine, Lease, Moment, Name, Owner, Verb};
+
+use crate::check::{Space, assert_found_in_space, assert_sound_space};
+use crate::world::{Arrival, Kept, Net, START_MS, Server, Verdict, Wish, client_id};
+
+/// Servers count how long they have been up in seconds.
+const TICK_MS: u64 = 1_000;
+const NODES: usize = 3;
+/// After how many steps of time without a fault everything must be gone.
+const REST: u8 = 8;
+
+/// A rule that is broken on purpose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Twin {
+    Sound,
+    /// The word of a server counts as soon as it is up.
+    YoungNodesCount,
+    /// One node makes a lock.
+    OneIsEnough,
+    /// A round that fails gives back what is known to be granted, and nothing else.
+    OnlyWhatIsKnownIsGivenBack,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Rounds {
+    budget: Budget,
+    lease_ms: u64,
+    twin: Twin,
+}
+
+/// As of the other worlds; a crash is that of the first server, which comes back without its data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Budget {
+    ticks: u8,
+    delays: u8,
+    losses: u8,
+    restarts: u8,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Move {
+    Tick,
+    /// Of a client.
+    Ask(usize),
+    GiveBack(usize),
+    /// Of a client and a node.
+    Claim(usize, usize),
+    /// Of a call.
+    Execute(usize),
+    Stall(usize),
+    Answer(usize),
+    LoseReply(usize),
+    Lose(usize),
+    Restart,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Seat {
+    Empty,
+    Asked {
+        news: bool,
+    },
+    Granted,
+    /// Somebody else has it.
+    Refused,
+    Failed,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Phase {
+    Idle,
+    Asking,
+    Holding,
+    Over,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Client {
+    engines: Vec<Kept<Engine>>,
+    seats: [Seat; NODES],
+    /// Whether each node has ever told of a grant.
+    told: [bool; NODES],
+    phase: Phase,
+    /// It was without a majority for an instant.
+    lost: bool,
+    held: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct World {
+    now_ms: u64,
+    net: Net,
+    clients: Vec<Client>,
+    budget: Budget,
+    broken: Option<&'static str>,
+}
+
+/// One acquire for each node's part.
+const ID: Id = Id(1);
+
+impl Client {
+    fn new(index: usize) -> Self {
+        let tick = Duration::from_millis(TICK_MS);
+        let settings = Settings { timeout: tick * 2, poll_interval: tick };
+        Self {
+            engines: vec![Kept::new(Engine::new(client_id(index), settings)); NODES],
+            seats: [Seat::Empty; NODES],
+            told: [false; NODES],
+            phase: Phase::Idle,
+            lost: false,
+            held: false,
+        }
+    }
+
+    fn asked(&self) -> impl Iterator<Item = usize> {
+        (0..NODES).filter(|node| matches!(self.seats[*node], Seat::Asked { .. }))
+    }
+
+    fn count(&self, seat: Seat) -> usize {
+        self.seats.iter().filter(|other| **other == seat).count()
+    }
+
+    /// How many parts may be trusted.
+    fn votes(&self, now: Moment) -> usize {
+        let valid = |node: &usize| self.seats[*node] == Seat::Granted && self.engines[*node].is_held(ID, now);
+        (0..NODES).filter(valid).count()
+    }
+
+    fn is_valid(&self, now: Moment, quorum: usize) -> bool {
+        self.phase == Phase::Holding && !self.lost && self.votes(now) >= quorum
+    }
+}
+
+impl Rounds {
+    fn quorum(&self) -> usize {
+        if self.twin == Twin::OneIsEnough { 1 } else { NODES / 2 + 1 }
+    }
+
+    fn request(&self) -> Request {
+        let lease = Lease::new(Duration::from_millis(self.lease_ms)).unwrap();
+        let subject = Subject::new(&Name::new("x").unwrap(), &Redlock);
+        let uptime = if self.twin == Twin::YoungNodesCount { Duration::ZERO } else { lease.duration() };
+        let request = Request::new(subject, Owner::from_number(7), lease, Wait::Once);
+        Request { watchdog: false, uptime, ..request }
+    }
+}
+
+impl World {
+    fn new(rules: &Rounds) -> Self {
+        Self {
+            now_ms: START_MS,
+            net: Net::new(vec![Server::after(&[], START_MS); NODES]),
+            clients: (0..2).map(Client::new).collect(),
+            budget: rules.budget,
+            broken: None,
+        }
+    }
+
+    fn now(&self) -> Moment {
+        Moment::from_millis(self.now_ms)
+    }
+
+    fn moves(&self) -> Vec<Move> {
+        let mut moves = Vec::new();
+        for (index, client) in self.clients.iter().enumerate() {
+            if let Some(node) = client.seats.iter().position(|seat| *seat == Seat::Asked { news: true }) {
+                return vec![Move::Claim(index, node)];
+            }
+            match client.phase {
+                Phase::Idle => moves.push(Move::Ask(index)),
+                Phase::Holding => moves.push(Move::GiveBack(index)),
+                Phase::Asking | Phase::Over => {}
+            }
+        }
+        for (index, transit) in self.net.transits.iter().enumerate() {
+            let executed = transit.reply.is_some();
+            moves.push(if executed { Move::Answer(index) } else { Move::Execute(index) });
+            if !executed && self.budget.delays > 0 {
+                moves.push(Move::Stall(index));
+            }
+            if self.budget.losses > 0 {
+                moves.extend((!executed).then_some(Move::LoseReply(index)));
+                moves.push(Move::Lose(index));
+            }
+        }
+        if self.budget.restarts > 0 {
+            moves.push(Move::Restart);
+        }
+        if self.budget.ticks > 0 && (self.net.transits.is_empty() || self.budget.delays > 0) {
+            moves.push(Move::Tick);
+        }
+        moves
+    }
+
+    fn make(&mut self, rules: &Rounds, chosen: Move) {
+        match chosen {
+            Move::Tick => self.tick(rules),
+            Move::Ask(client) => {
+                self.clients[client].phase = Phase::Asking;
+                for node in 0..NODES {
+                    self.clients[client].seats[node] = Seat::Asked { news: false };
+                    self.step(rules, client, node, Event::Acquire(ID, rules.request()));
+                }
+            }
+            Move::GiveBack(client) => self.end(rules, client),
+            Move::Claim(client, node) => self.claim(rules, client, node),
+            Move::Execute(call) => {
+                let _ = self.net.execute(call, self.now_ms, None);
+                self.arrive(rules, call);
+            }
+            Move::Stall(call) => {
+                self.budget.delays -= 1;
+                let _ = self.net.execute(call, self.now_ms, None);
+            }
+            Move::Answer(call) => self.arrive(rules, call),
+            Move::LoseReply(call) => {
+                let _ = self.net.execute(call, self.now_ms, None);
+                self.lose(rules, call);
+            }
+            Move::Lose(call) => self.lose(rules, call),
+            Move::Restart => {
+                self.budget.restarts -= 1;
+                self.net.servers[0].restart_empty(self.now_ms);
+            }
+        }
+        self.note_losses(rules);
+        let (now, quorum) = (self.now(), rules.quorum());
+        if self.clients.iter().filter(|client| client.is_valid(now, quorum)).count() > 1 {
+            self.broken.get_or_insert("Q1, M: two majorities are valid at one moment");
+        }
+    }
+
+    fn tick(&mut self, rules: &Rounds) {
+        self.budget.ticks -= 1;
+        if !self.net.transits.is_empty() {
+            self.budget.delays -= 1;
+        }
+        self.now_ms += TICK_MS;
+        self.net.pass_to(self.now_ms);
+        for client in 0..self.clients.len() {
+            for node in 0..NODES {
+                self.step(rules, client, node, Event::Tick);
+            }
+        }
+    }
+
+    fn arrive(&mut self, rules: &Rounds, call: usize) {
+        let arrival = self.net.arrive(call, None);
+        self.hear(rules, arrival);
+    }
+
+    fn lose(&mut self, rules: &Rounds, call: usize) {
+        self.budget.losses -= 1;
+        let arrival = self.net.lose(call, None);
+        self.hear(rules, arrival);
+    }
+
+    fn hear(&mut self, rules: &Rounds, arrival: Arrival) {
+        let Arrival { seat, id, result } = arrival;
+        self.step(rules, seat / NODES, seat % NODES, Event::Replied(id, result));
+    }
+
+    fn step(&mut self, rules: &Rounds, client: usize, node: usize, event: Event) -> Option<Settlement> {
+        let now = self.now();
+        let this = &mut self.clients[client];
+        let mut settled = None;
+        for wish in this.engines[node].step(now, event).iter() {
+            match wish {
+                Wish::Run(id, call) => {
+                    let known = call.verb() != Verb::Release || this.told[node];
+                    if known || rules.twin != Twin::OnlyWhatIsKnownIsGivenBack {
+                        self.net.send(client * NODES + node, node, *id, call.clone());
+                    }
+                }
+                Wish::Wake(ID) => {
+                    if let Seat::Asked { news } = &mut this.seats[node] {
+                        *news = true;
+                    }
+                }
+                Wish::Wake(_) => {}
+                Wish::Settle(settlement) => settled = Some(settlement.clone()),
+            }
+        }
+        settled
+    }
+
+    /// What a node said, and what that means for the round, or for the hold.
+    fn claim(&mut self, rules: &Rounds, index: usize, node: usize) {
+        let now = self.now();
+        let Some(settlement) = self.step(rules, index, node, Event::Claim(ID)) else {
+            self.clients[index].seats[node] = Seat::Asked { news: false };
+            return;
+        };
+        let client = &mut self.clients[index];
+        client.lost |= client.phase == Phase::Holding && client.votes(now) < rules.quorum();
+        client.seats[node] = match settlement {
+            Settlement::Acquired(Ok(_)) => Seat::Granted,
+            Settlement::Acquired(Err(leasehold_proto::engine::AcquireFailure::Contended)) => Seat::Refused,
+            _ => Seat::Failed,
+        };
+        client.told[node] |= client.seats[node] == Seat::Granted;
+        if client.phase != Phase::Asking {
+            return;
+        }
+        let hopeless =
+            NODES - client.count(Seat::Refused) < rules.quorum() || client.asked().next().is_none();
+        if client.votes(now) >= rules.quorum() {
+            (client.phase, client.held) = (Phase::Holding, true);
+        } else if hopeless {
+            self.end(rules, index);
+        }
+    }
+
+    /// Gives everything back: what was granted, and what may be granted yet.
+    fn end(&mut self, rules: &Rounds, index: usize) {
+        for node in 0..NODES {
+            let event = match self.clients[index].seats[node] {
+                Seat::Granted => Event::Release { hold: ID, report: None },
+                Seat::Asked { .. } => Event::Cancel(ID),
+                Seat::Empty | Seat::Refused | Seat::Failed => continue,
+            };
+            self.clients[index].seats[node] = Seat::Empty;
+            self.step(rules, index, node, event);
+        }
+        self.clients[index].phase = Phase::Over;
+    }
+
+    /// A part that is lost is given up; a hold that is left without a majority is lost for good.
+    fn note_losses(&mut self, rules: &Rounds) {
+        let now = self.now();
+        for index in 0..self.clients.len() {
+            for node in 0..NODES {
+                let client = &self.clients[index];
+                let lost = client.seats[node] == Seat::Granted && !client.engines[node].is_held(ID, now);
+                if lost && client.phase == Phase::Holding {
+                    self.clients[index].seats[node] = Seat::Empty;
+                    self.step(rules, index, node, Event::Release { hold: ID, report: None });
+                }
+            }
+            let client = &mut self.clients[index];
+            client.lost |= client.phase == Phase::Holding && client.votes(now) < rules.quorum();
+        }
+    }
+}
+
+impl Space for Rounds {
+    type State = World;
+    type Move = Move;
+
+    fn first(&self) -> World {
+        World::new(self)
+    }
+
+    fn moves(&self, world: &World) -> Vec<Move> {
+        world.moves()
+    }
+
+    fn make(&self, world: &mut World, chosen: Move) {
+        world.make(self, chosen);
+    }
+
+    fn broken(&self, world: &World) -> Option<&'static str> {
+        world.broken
+    }
+
+    fn comes_to_rest(&self, world: &World) -> Verdict {
+        let mut world = world.clone();
+        world.budget = Budget { ticks: REST, ..QUIET };
+        while let Some(next) = world.moves().first().copied() {
+            world.make(self, next);
+        }
+        if world.clients.iter().any(|client| client.phase != Phase::Over) {
+            return Err("L: a round has no end");
+        }
+        let left = world.net.servers.iter().any(|server| !server.entries().is_empty());
+        if left { Err("Q2: a node keeps what nobody holds") } else { world.broken.map_or(Ok(()), Err) }
+    }
+
+    fn wanted(&self, world: &World) -> bool {
+        world.clients.iter().all(|client| client.held)
+    }
+}
+
+const QUIET: Budget = Budget { ticks: 0, delays: 0, losses: 0, restarts: 0 };
+/// A lease that ends just before the second step of time.
+const SHORT: u64 = 2 * TICK_MS - 1;
+/// One that outlasts everything: only what is given back is free.
+const LONG: u64 = 90 * TICK_MS;
+
+#[test]
+fn a_server_that_forgets_makes_no_second_majority() {
+    let budget = Budget { ticks: 4, delays: 1, restarts: 1, ..QUIET };
+    let rounds = Rounds { budget, lease_ms: SHORT, twin: Twin::Sound };
+    assert_sound_space("redlock, restart", rounds);
+}
+
+#[test]
+fn a_round_leaves_nothing_behind_on_a_network_that_is_slow_and_loses() {
+    let budget = Budget { ticks: 1, delays: 1, losses: 1, ..QUIET };
+    let rounds = Rounds { budget, lease_ms: LONG, twin: Twin::Sound };
+    assert_sound_space("redlock, loss", rounds);
+}
+
+fn twin(name: &str, twin: Twin, budget: Budget, lease_ms: u64, rule: &str) {
+    assert_found_in_space(name, Rounds { budget, lease_ms, twin }, &[rule]);
+}
+
+#[test]
+fn a_young_server_that_counts_is_found_out() {
+    let budget = Budget { restarts: 1, ..QUIET };
+    twin("twin: a young node counts", Twin::YoungNodesCount, budget, SHORT, "Q1");
+}
+
+#[test]
+fn a_majority_of_one_is_found_out() {
+    twin("twin: one node is enough", Twin::OneIsEnough, QUIET, SHORT, "Q1");
+}
+
+#[test]
+fn a_failure_that_leaves_the_unknown_is_found_out() {
+    let (what, budget) = (Twin::OnlyWhatIsKnownIsGivenBack, Budget { losses: 1, ..QUIET });
+    twin("twin: the unknown is not given back", what, budget, LONG, "Q2");
+}

@@ -1,0 +1,116 @@
+//! The semaphore: a counter that has nothing to set absolutely, so that every call that arrives twice could count twice.
+//!
+//! A request that was lost may still arrive. One that was executed does not arrive again: its connection is a stream, and
+//! the markers go by that.
+
+use leasehold_proto::engine::{Request, Subject, Wait};
+use leasehold_proto::recipe::Recipe;
+use leasehold_proto::recipe::semaphore::{FifoSemaphore, Semaphore};
+use leasehold_proto::{Lease, Name, Owner};
+
+use crate::check::{assert_found, assert_sound};
+use crate::world::Step::{Give, Take};
+use crate::world::{Budget, End, Ledger, Repeats, Scene, Seen, Step, Twin, Verdict, World, count};
+
+const TICK_MS: u64 = 2_600;
+/// What is asked for.
+const ONE: u8 = 0;
+const BOTH: u8 = 1;
+const ONE_IN_ORDER: u8 = 2;
+const BOTH_IN_ORDER: u8 = 3;
+/// How many there are.
+const PERMITS: i64 = 2;
+
+const PLANS: &[&[Step]] = &[&[Take(BOTH), Give(BOTH)], &[Take(ONE), Give(ONE)]];
+const IN_ORDER: &[&[Step]] =
+    &[&[Take(BOTH_IN_ORDER), Give(BOTH_IN_ORDER)], &[Take(ONE_IN_ORDER), Give(ONE_IN_ORDER)]];
+
+fn units(what: u8) -> u32 {
+    if matches!(what, BOTH | BOTH_IN_ORDER) { 2 } else { 1 }
+}
+
+fn left(world: &World<Rules>) -> i64 {
+    world.server().number("x").unwrap_or_default()
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct Rules;
+
+impl Ledger for Rules {
+    fn executed(world: &mut World<Self>, _seen: &Seen) -> Verdict {
+        if left(world) < 0 {
+            return Err("S1: there are fewer permits than none");
+        }
+        if left(world) > PERMITS { Err("S4: more was given back than taken") } else { Ok(()) }
+    }
+
+    fn always(world: &World<Self>) -> Verdict {
+        let held = |what| world.all_valid(what).len() * usize::try_from(units(what)).unwrap();
+        let held: usize = [ONE, BOTH, ONE_IN_ORDER, BOTH_IN_ORDER].into_iter().map(held).sum();
+        if i64::try_from(held).unwrap() + left(world) > PERMITS {
+            return Err("S2, S3: more permits are held and left than there are");
+        }
+        Ok(())
+    }
+
+    fn at_rest(world: &World<Self>) -> Verdict {
+        if left(world) != PERMITS {
+            return Err("S2: what is left is not what there is");
+        }
+        let waits = |key: &[u8]| key.starts_with(b"leasehold_sc_");
+        let queued = world.server().entries().iter().any(|entry| waits(&entry.key));
+        if queued { Err("G4: a queue is left") } else { Ok(()) }
+    }
+}
+
+fn request(what: u8) -> Request {
+    let recipe: &'static dyn Recipe = if matches!(what, ONE | BOTH) { &Semaphore } else { &FifoSemaphore };
+    let subject = Subject::new(&Name::new("x").unwrap(), recipe);
+    // What it is for has no end by itself.
+    let lease = Lease::clamped(std::time::Duration::from_secs(30));
+    let request = Request::new(subject, Owner::from_number(7), lease, Wait::Forever);
+    Request { watchdog: false, units: units(what), ..request }
+}
+
+fn scene(plans: &'static [&'static [Step]], budget: Budget) -> Scene {
+    Scene {
+        plans,
+        budget,
+        repeats: Repeats::Late,
+        tick_ms: TICK_MS,
+        request,
+        operation: |_, _, _| unreachable!("nothing is done without a hold"),
+        within: |_| None,
+        before: &[&["SET", "x", "2"]],
+        rest: 10,
+        wanted: |clients| count(clients, End::Granted) == 2,
+        twin: None,
+    }
+}
+
+const FAULTS: Budget = Budget { ticks: 3, delays: 2, losses: 2, repeats: 2, cancels: 1, crashes: 0 };
+
+#[test]
+fn every_permit_is_taken_and_given_back_once() {
+    assert_sound::<Rules>("semaphore", scene(PLANS, FAULTS));
+}
+
+#[test]
+fn every_permit_is_taken_and_given_back_once_in_order_too() {
+    assert_sound::<Rules>("semaphore, in order", scene(IN_ORDER, FAULTS));
+}
+
+/// A permit that is gone is seen by whoever waits for it.
+#[test]
+fn an_acquire_without_a_marker_is_found_out() {
+    let find = "redis.call('set', marker, doubtful == 1 and -permits or permits, 'PX', MARKER_MS)";
+    let scene = Scene { twin: Some(Twin { find, put: "" }), ..scene(PLANS, Budget { losses: 1, ..FAULTS }) };
+    assert_found::<Rules>("twin: the marker is omitted", scene, &["L", "S"]);
+}
+
+#[test]
+fn a_release_that_forgets_what_may_still_arrive_is_found_out() {
+    let twin = Some(Twin { find: "if doubtful == 1 or (taken and taken <= 0) then", put: "if false then" });
+    let scene = Scene { twin, ..scene(PLANS, FAULTS) };
+    assert_found::<Rules>("twin: the release forgets the marker", scene, &["L", "S4"]);
+}

@@ -1,0 +1,485 @@
+//! A small world around real engines: clients that each follow a plan, one server, and a network with faults.
+//!
+//! Invariant: everything that happens is one [`Move`], chosen from outside; time stands still between two steps of it,
+//! and passes over a call on its way only where the budget says so.
+//! Called by: the models, which say what the plans are and what must never be seen.
+
+mod memory;
+mod net;
+mod server;
+
+use std::fmt::Debug;
+use std::hash::Hash;
+use std::time::Duration;
+
+use leasehold_proto::engine::{Event, Id, Request, Settings, Settlement};
+use leasehold_proto::{Call, ClientId, Engine, Moment};
+
+pub(crate) use memory::{Kept, Wish};
+pub(crate) use net::{Arrival, Net, Repeats, Seen};
+pub(crate) use server::{Server, Twin};
+
+/// What every clock says at first.
+pub(crate) const START_MS: u64 = 1_000_000;
+
+/// What is wrong, if something is.
+pub(crate) type Verdict = Result<(), &'static str>;
+
+/// What the world allows; each budget is used up by the moves that need it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Budget {
+    /// Steps of time.
+    pub(crate) ticks: u8,
+    /// Steps of time while calls are on their way, and replies that come later than at once.
+    pub(crate) delays: u8,
+    /// Requests or replies lost; the client hears of a timeout.
+    pub(crate) losses: u8,
+    /// Deliveries of what was lost, or done before.
+    pub(crate) repeats: u8,
+    /// Futures dropped while they wait.
+    pub(crate) cancels: u8,
+    /// Processes killed.
+    pub(crate) crashes: u8,
+}
+
+pub(crate) const QUIET: Budget =
+    Budget { ticks: 0, delays: 0, losses: 0, repeats: 0, cancels: 0, crashes: 0 };
+
+/// One step of a client's plan. The number says what is meant; the scene knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Takes it. Without it nothing else is taken, and what was taken is given back.
+    Take(u8),
+    /// Takes it if it can be had.
+    Try(u8),
+    /// Gives it back.
+    Give(u8),
+    /// Makes a call that takes no hold.
+    Do(u8),
+}
+
+/// What is to be explored.
+pub(crate) struct Scene {
+    /// Each client's plan.
+    pub(crate) plans: &'static [&'static [Step]],
+    pub(crate) budget: Budget,
+    pub(crate) repeats: Repeats,
+    pub(crate) tick_ms: u64,
+    /// What a client asks for.
+    pub(crate) request: fn(u8) -> Request,
+    /// What a client does without holding it.
+    pub(crate) operation: fn(&Engine, Id, u8) -> Call,
+    /// A hold without which it is not waited for any more.
+    pub(crate) within: fn(u8) -> Option<u8>,
+    /// What stands on the server at first.
+    pub(crate) before: &'static [&'static [&'static str]],
+    /// After how many steps of time without a fault everybody must have been served, and everything be gone.
+    pub(crate) rest: u8,
+    /// What must be seen on some path, or nothing was tried.
+    pub(crate) wanted: fn(&[Client]) -> bool,
+    pub(crate) twin: Option<Twin>,
+}
+
+/// What a model remembers of a run, and what must never be seen.
+pub(crate) trait Ledger: Clone + Debug + Default + PartialEq + Hash + Send + Sync + 'static {
+    /// After every script.
+    fn executed(_world: &mut World<Self>, _seen: &Seen) -> Verdict {
+        Ok(())
+    }
+
+    /// When a client hears how something ended.
+    fn settled(_world: &mut World<Self>, _client: usize, _what: u8, _settlement: &Settlement) -> Verdict {
+        Ok(())
+    }
+
+    /// In every state.
+    fn always(world: &World<Self>) -> Verdict;
+
+    /// When the faults have ended and everybody has had time.
+    fn at_rest(world: &World<Self>) -> Verdict;
+}
+
+/// What can happen next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Move {
+    Tick,
+    /// Of a client: the next step of its plan; so for the next two.
+    Go(usize),
+    Claim(usize),
+    Cancel(usize),
+    Crash(usize),
+    /// Of a call: it is executed and answered.
+    Execute(usize),
+    /// It is executed, and its reply is slow.
+    Stall(usize),
+    Answer(usize),
+    /// It is executed, and its reply is lost.
+    LoseReply(usize),
+    Lose(usize),
+    Repeat(usize),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Waiting {
+    id: Id,
+    what: u8,
+    news: bool,
+    /// Whether nothing else is taken without it.
+    needed: bool,
+}
+
+/// How something that a client did has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum End {
+    Granted,
+    /// Somebody else had it until the wait was over.
+    Refused,
+    Deadlock,
+    Failed,
+    GivenUp,
+    Done,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Client {
+    pub(crate) engine: Kept<Engine>,
+    pub(crate) alive: bool,
+    at: usize,
+    last_id: u64,
+    waiting: Option<Waiting>,
+    /// Something that it needed could not be had.
+    stopped: bool,
+    /// What it holds, or believes to hold.
+    pub(crate) holds: Vec<(u8, Id)>,
+    pub(crate) ends: Vec<(u8, End)>,
+}
+
+#[derive(Clone, Debug, PartialEq, Hash)]
+pub(crate) struct World<L> {
+    pub(crate) now_ms: u64,
+    pub(crate) net: Net,
+    pub(crate) clients: Vec<Client>,
+    pub(crate) ledger: L,
+    budget: Budget,
+    /// The first rule that was seen broken.
+    pub(crate) broken: Option<&'static str>,
+}
+
+impl<L: Ledger> World<L> {
+    pub(crate) fn new(scene: &Scene) -> Self {
+        assert!(scene.twin.is_none_or(|twin| twin.exists()), "the twin breaks nothing");
+        let tick = Duration::from_millis(scene.tick_ms);
+        let settings = Settings { timeout: tick * 2, poll_interval: tick };
+        let client = |index: usize| Client {
+            engine: Kept::new(Engine::new(client_id(index), settings)),
+            alive: true,
+            at: 0,
+            last_id: 0,
+            waiting: None,
+            stopped: false,
+            holds: Vec::new(),
+            ends: Vec::new(),
+        };
+        Self {
+            now_ms: START_MS,
+            net: Net::new(vec![Server::after(scene.before, START_MS)]),
+            clients: (0..scene.plans.len()).map(client).collect(),
+            ledger: L::default(),
+            budget: scene.budget,
+            broken: None,
+        }
+    }
+
+    pub(crate) fn now(&self) -> Moment {
+        Moment::from_millis(self.now_ms)
+    }
+
+    pub(crate) fn server(&self) -> &Server {
+        &self.net.servers[0]
+    }
+
+    /// Everything that can happen now.
+    pub(crate) fn moves(&self, scene: &Scene) -> Vec<Move> {
+        let has_news = |client: &Client| client.waiting.is_some_and(|waiting| waiting.news);
+        if let Some(client) = self.clients.iter().position(has_news) {
+            return vec![Move::Claim(client)];
+        }
+        let mut moves = Vec::new();
+        for (index, client) in self.clients.iter().enumerate().filter(|(_, client)| client.alive) {
+            match client.waiting {
+                Some(_) if self.budget.cancels > 0 => moves.push(Move::Cancel(index)),
+                Some(_) => {}
+                None if client.next(scene.plans[index]).is_some() => moves.push(Move::Go(index)),
+                None => {}
+            }
+            if self.budget.crashes > 0 {
+                moves.push(Move::Crash(index));
+            }
+        }
+        for (index, transit) in self.net.transits.iter().enumerate() {
+            let executed = transit.reply.is_some();
+            moves.push(if executed { Move::Answer(index) } else { Move::Execute(index) });
+            if !executed && self.budget.delays > 0 && self.clients[transit.seat].alive {
+                moves.push(Move::Stall(index));
+            }
+            if !executed && self.budget.losses > 0 {
+                moves.push(Move::LoseReply(index));
+            }
+            if self.budget.losses > 0 {
+                moves.push(Move::Lose(index));
+            }
+        }
+        moves.extend((0..self.net.ghosts()).map(Move::Repeat));
+        if self.budget.ticks > 0 && (self.net.transits.is_empty() || self.budget.delays > 0) {
+            moves.push(Move::Tick);
+        }
+        moves
+    }
+
+    /// Makes one of [`World::moves`] happen.
+    pub(crate) fn make(&mut self, scene: &Scene, chosen: Move) {
+        match chosen {
+            Move::Tick => self.tick(scene),
+            Move::Go(client) => self.go(scene, client),
+            Move::Claim(client) => self.claim(client),
+            Move::Cancel(client) => {
+                self.budget.cancels -= 1;
+                self.cancel(client);
+            }
+            Move::Crash(client) => {
+                self.budget.crashes -= 1;
+                let dead = &mut self.clients[client];
+                (dead.alive, dead.waiting) = (false, None);
+                dead.holds.clear();
+                self.net.hang_up(client);
+            }
+            Move::Execute(call) => {
+                self.execute(scene, call);
+                self.arrive(scene, call);
+            }
+            Move::Stall(call) => {
+                self.budget.delays -= 1;
+                self.execute(scene, call);
+            }
+            Move::Answer(call) => self.arrive(scene, call),
+            Move::LoseReply(call) => {
+                self.execute(scene, call);
+                self.lose(scene, call);
+            }
+            Move::Lose(call) => self.lose(scene, call),
+            Move::Repeat(ghost) => {
+                self.budget.repeats -= 1;
+                let seen = self.net.repeat(ghost, self.now_ms, scene.twin);
+                self.look(&seen);
+                if self.budget.repeats == 0 {
+                    self.net.forget_ghosts();
+                }
+            }
+        }
+        self.give_up_what_is_pointless(scene);
+        self.judge(L::always(self));
+    }
+
+    fn judge(&mut self, verdict: Verdict) {
+        if let Err(rule) = verdict {
+            self.broken.get_or_insert(rule);
+        }
+    }
+
+    fn tick(&mut self, scene: &Scene) {
+        self.budget.ticks -= 1;
+        if !self.net.transits.is_empty() {
+            self.budget.delays -= 1;
+        }
+        self.now_ms += scene.tick_ms;
+        self.net.pass_to(self.now_ms);
+        for client in 0..self.clients.len() {
+            if self.clients[client].alive {
+                self.step(client, Event::Tick);
+            }
+        }
+    }
+
+    /// The next step of a client's plan.
+    fn go(&mut self, scene: &Scene, index: usize) {
+        let client = &mut self.clients[index];
+        let Some((at, step)) = client.next(scene.plans[index]) else { return };
+        client.at = at + 1;
+        match step {
+            Step::Give(what) => {
+                let place = client.holds.iter().position(|(held, _)| *held == what).unwrap();
+                let (_, hold) = client.holds.remove(place);
+                self.step(index, Event::Release { hold, report: None });
+            }
+            Step::Take(what) | Step::Try(what) | Step::Do(what) => {
+                client.last_id += 1;
+                let id = Id(client.last_id);
+                let needed = matches!(step, Step::Take(_));
+                client.waiting = Some(Waiting { id, what, news: false, needed });
+                let event = match step {
+                    Step::Do(_) => Event::Perform(id, (scene.operation)(&client.engine, id, what)),
+                    _ => Event::Acquire(id, (scene.request)(what)),
+                };
+                self.step(index, event);
+            }
+        }
+    }
+
+    fn claim(&mut self, index: usize) {
+        let Some(waiting) = self.clients[index].waiting.as_mut() else { return };
+        waiting.news = false;
+        let Waiting { id, what, needed, .. } = *waiting;
+        let Some(settlement) = self.step(index, Event::Claim(id)) else { return };
+        let client = &mut self.clients[index];
+        client.waiting = None;
+        let end = client.end_of(&settlement);
+        client.ends.push((what, end));
+        match end {
+            End::Granted => client.holds.push((what, id)),
+            End::Refused | End::Deadlock | End::Failed => client.stopped |= needed,
+            End::GivenUp | End::Done => {}
+        }
+        let verdict = L::settled(self, index, what, &settlement);
+        self.judge(verdict);
+    }
+
+    fn cancel(&mut self, index: usize) {
+        let client = &mut self.clients[index];
+        let Some(Waiting { id, what, needed, .. }) = client.waiting.take() else { return };
+        client.ends.push((what, End::GivenUp));
+        client.stopped |= needed;
+        self.step(index, Event::Cancel(id));
+    }
+
+    /// Whoever waits for something inside a hold stops when the hold is lost, as the public types do.
+    fn give_up_what_is_pointless(&mut self, scene: &Scene) {
+        for index in 0..self.clients.len() {
+            let client = &self.clients[index];
+            let Some(outer) = client.waiting.and_then(|waiting| (scene.within)(waiting.what)) else {
+                continue;
+            };
+            if self.valid(index, outer).is_none() {
+                self.cancel(index);
+            }
+        }
+    }
+
+    fn execute(&mut self, scene: &Scene, call: usize) {
+        let seen = self.net.execute(call, self.now_ms, scene.twin);
+        self.look(&seen);
+    }
+
+    fn look(&mut self, seen: &Seen) {
+        let verdict = L::executed(self, seen);
+        self.judge(verdict);
+    }
+
+    fn repeats(&self, scene: &Scene) -> Option<Repeats> {
+        (self.budget.repeats > 0).then_some(scene.repeats)
+    }
+
+    fn arrive(&mut self, scene: &Scene, call: usize) {
+        let arrival = self.net.arrive(call, self.repeats(scene));
+        self.hear(arrival);
+    }
+
+    fn lose(&mut self, scene: &Scene, call: usize) {
+        self.budget.losses -= 1;
+        let arrival = self.net.lose(call, self.repeats(scene));
+        self.hear(arrival);
+    }
+
+    fn hear(&mut self, arrival: Arrival) {
+        let Arrival { seat, id, result } = arrival;
+        if self.clients[seat].alive {
+            self.step(seat, Event::Replied(id, result));
+        }
+    }
+
+    fn step(&mut self, index: usize, event: Event) -> Option<Settlement> {
+        let now = self.now();
+        let client = &mut self.clients[index];
+        let mut settled = None;
+        for wish in client.engine.step(now, event).iter() {
+            match wish {
+                Wish::Run(id, call) => self.net.send(index, 0, *id, call.clone()),
+                Wish::Wake(woken) => {
+                    if let Some(waiting) = client.waiting.as_mut().filter(|waiting| waiting.id == *woken) {
+                        waiting.news = true;
+                    }
+                }
+                Wish::Settle(settlement) => settled = Some(settlement.clone()),
+            }
+        }
+        settled
+    }
+
+    /// The wire owner of what a client holds and may trust.
+    pub(crate) fn valid(&self, index: usize, what: u8) -> Option<String> {
+        let client = &self.clients[index];
+        let (_, hold) = client.holds.iter().find(|(held, _)| *held == what)?;
+        let valid = client.alive && client.engine.is_held(*hold, self.now());
+        valid.then(|| client.engine.wire_owner(*hold)).flatten().map(|owner| owner.to_string())
+    }
+
+    /// Who holds this and may trust it, each with its wire owner.
+    pub(crate) fn all_valid(&self, what: u8) -> Vec<(usize, String)> {
+        let clients = 0..self.clients.len();
+        clients.filter_map(|client| Some((client, self.valid(client, what)?))).collect()
+    }
+
+    /// From here on nothing fails any more: whether everybody is served, and nothing is left.
+    pub(crate) fn comes_to_rest(&self, scene: &Scene) -> Verdict {
+        let mut world = self.clone();
+        world.budget = Budget { ticks: scene.rest, ..QUIET };
+        world.net.forget_ghosts();
+        while let Some(next) = world.moves(scene).first().copied() {
+            world.make(scene, next);
+            if let Some(rule) = world.broken {
+                return Err(rule);
+            }
+        }
+        let finished = |(client, plan): (&Client, &&[Step])| {
+            !client.alive || (client.waiting.is_none() && client.next(plan).is_none())
+        };
+        if !world.clients.iter().zip(scene.plans).all(finished) {
+            return Err("L: somebody waits for ever");
+        }
+        L::at_rest(&world)
+    }
+}
+
+impl Client {
+    /// The next step of its plan that means something, and its place.
+    fn next(&self, plan: &[Step]) -> Option<(usize, Step)> {
+        let means = |step: &Step| match step {
+            Step::Give(what) => self.holds.iter().any(|(held, _)| held == what),
+            _ => !self.stopped,
+        };
+        plan.iter().copied().enumerate().skip(self.at).find(|(_, step)| means(step))
+    }
+
+    pub(crate) fn ended(&self, what: u8, end: End) -> bool {
+        self.ends.contains(&(what, end))
+    }
+
+    fn end_of(&self, settlement: &Settlement) -> End {
+        use leasehold_proto::engine::AcquireFailure;
+        match settlement {
+            Settlement::Acquired(Ok(_)) => End::Granted,
+            Settlement::Acquired(Err(AcquireFailure::Contended)) => End::Refused,
+            Settlement::Acquired(Err(AcquireFailure::Deadlock)) => End::Deadlock,
+            Settlement::Performed(Ok(_)) => End::Done,
+            _ => End::Failed,
+        }
+    }
+}
+
+/// How many of the things that clients did ended so.
+pub(crate) fn count(clients: &[Client], end: End) -> usize {
+    clients.iter().flat_map(|client| &client.ends).filter(|(_, ended)| *ended == end).count()
+}
+
+pub(crate) fn client_id(index: usize) -> ClientId {
+    ClientId::from_random([u8::try_from(index).unwrap(); 16])
+}

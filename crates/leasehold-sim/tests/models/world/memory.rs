@@ -1,0 +1,127 @@
+//! What was asked before: the same engine with the same event, and the same server with the same call, answer the same.
+//!
+//! Invariant: what is remembered was computed by the real thing; each question is a 64-bit hash, as the checker's states.
+//! Called by: the worlds, for every step of an engine and every script.
+//!
+//! # How it works
+//! Most orders of events differ in what other clients did meanwhile, so most steps were made before. Each thread of a
+//! checker remembers what it has seen, and states share what is equal in them.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::Deref;
+use std::sync::Arc;
+
+use leasehold_proto::engine::{Action, CallId, Event, Id, Settlement};
+use leasehold_proto::{Call, Engine, Moment, Reply, StoreError};
+
+use super::server::{Server, Twin};
+
+/// A value that most steps leave as it is: cheap to clone and to hash.
+#[derive(Debug)]
+pub(crate) struct Kept<T>(Arc<T>, u64);
+
+/// What an engine wants to be done.
+#[derive(Clone, Debug)]
+pub(crate) enum Wish {
+    Run(CallId, Kept<Call>),
+    Wake(Id),
+    Settle(Settlement),
+}
+
+type Stepped = (Kept<Engine>, Arc<[Wish]>);
+type Answered = (Server, Result<Reply, StoreError>);
+
+thread_local! {
+    static STEPS: RefCell<HashMap<(u64, u64), Stepped>> = RefCell::default();
+    static CALLS: RefCell<HashMap<(u64, u64), Answered>> = RefCell::default();
+}
+
+impl<T: Hash> Kept<T> {
+    pub(crate) fn new(value: T) -> Self {
+        let print = print_of(&value);
+        Self(Arc::new(value), print)
+    }
+}
+
+impl Kept<Engine> {
+    /// Takes one event. Nobody is woken by the server, so nobody listens.
+    pub(crate) fn step(&mut self, now: Moment, event: Event) -> Arc<[Wish]> {
+        let key = (self.1, print_of(&(now, &event)));
+        let known = STEPS.with_borrow(|steps| steps.get(&key).cloned());
+        let (engine, wishes) = known.unwrap_or_else(|| {
+            let mut engine = (*self.0).clone();
+            let actions = engine.step(now, event);
+            let stepped: Stepped = (Self::new(engine), actions.into_iter().filter_map(wish).collect());
+            STEPS.with_borrow_mut(|steps| steps.insert(key, stepped.clone()));
+            stepped
+        });
+        *self = engine;
+        wishes
+    }
+}
+
+fn wish(action: Action) -> Option<Wish> {
+    match action {
+        Action::Run(id, call, _) => Some(Wish::Run(id, Kept::new(call))),
+        Action::Wake(id) => Some(Wish::Wake(id)),
+        Action::Settle(_, settlement) => Some(Wish::Settle(settlement)),
+        Action::Listen(_) | Action::Unlisten(_) => None,
+    }
+}
+
+impl Server {
+    /// Executes a call.
+    pub(crate) fn run(
+        &mut self,
+        call: &Kept<Call>,
+        now_ms: u64,
+        twin: Option<Twin>,
+    ) -> Result<Reply, StoreError> {
+        let key = (print_of(&*self), print_of(&(now_ms, call)));
+        let known = CALLS.with_borrow(|calls| calls.get(&key).cloned());
+        let (server, reply) = known.unwrap_or_else(|| {
+            let mut server = self.clone();
+            let reply = server.execute(call, now_ms, twin);
+            CALLS.with_borrow_mut(|calls| calls.insert(key, (server.clone(), reply.clone())));
+            (server, reply)
+        });
+        *self = server;
+        reply
+    }
+}
+
+impl<T> Clone for Kept<T> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0), self.1)
+    }
+}
+
+impl<T> Deref for Kept<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T> PartialEq for Kept<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.1 == other.1
+    }
+}
+
+impl<T> Eq for Kept<T> {}
+
+impl<T> Hash for Kept<T> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.1);
+    }
+}
+
+fn print_of(value: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}

@@ -1,0 +1,133 @@
+//! A network between engines and servers that is slow, loses, and delivers late.
+//!
+//! Invariant: a call that is not on its way any more is answered once, or its sender has been told that it is lost.
+//! Called by: the worlds.
+
+use leasehold_proto::engine::CallId;
+use leasehold_proto::{Applied, Call, Reply, StoreError, StoreErrorKind};
+
+use super::memory::Kept;
+use super::server::{Server, Twin};
+
+/// A call between its sending and the arrival of its outcome.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Transit {
+    /// Whose engine has sent it.
+    pub(crate) seat: usize,
+    pub(crate) server: usize,
+    id: CallId,
+    pub(crate) call: Kept<Call>,
+    /// `None` while it is on its way to the server.
+    pub(crate) reply: Option<Result<Reply, StoreError>>,
+}
+
+/// An outcome that arrives.
+pub(crate) struct Arrival {
+    pub(crate) seat: usize,
+    pub(crate) id: CallId,
+    pub(crate) result: Result<Reply, StoreError>,
+}
+
+/// A call that was executed.
+pub(crate) struct Seen {
+    pub(crate) call: Kept<Call>,
+    pub(crate) reply: Result<Reply, StoreError>,
+    /// The server as it was.
+    pub(crate) before: Server,
+}
+
+/// Which calls a network may deliver although their senders have an answer, or were told that there is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Repeats {
+    /// Those that were lost on their way to the server.
+    Late,
+    /// Those, and once more any that were executed before.
+    All,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Net {
+    pub(crate) servers: Vec<Server>,
+    pub(crate) transits: Vec<Transit>,
+    /// What may still be delivered.
+    ghosts: Vec<Transit>,
+}
+
+impl Net {
+    pub(crate) const fn new(servers: Vec<Server>) -> Self {
+        Self { servers, transits: Vec::new(), ghosts: Vec::new() }
+    }
+
+    pub(crate) fn send(&mut self, seat: usize, server: usize, id: CallId, call: Kept<Call>) {
+        let transit = Transit { seat, server, id, call, reply: None };
+        insert(&mut self.transits, transit);
+    }
+
+    /// Executes a call, and keeps its reply on its way.
+    pub(crate) fn execute(&mut self, place: usize, now_ms: u64, twin: Option<Twin>) -> Seen {
+        let Transit { server, call, .. } = self.transits[place].clone();
+        let seen = self.run(server, call, now_ms, twin);
+        self.transits[place].reply = Some(seen.reply.clone());
+        seen
+    }
+
+    fn run(&mut self, server: usize, call: Kept<Call>, now_ms: u64, twin: Option<Twin>) -> Seen {
+        let before = self.servers[server].clone();
+        let reply = self.servers[server].run(&call, now_ms, twin);
+        Seen { call, reply, before }
+    }
+
+    /// Takes an executed call's reply off the network; it may be executed once more if `repeats` says so.
+    pub(crate) fn arrive(&mut self, place: usize, repeats: Option<Repeats>) -> Arrival {
+        let mut transit = self.transits.remove(place);
+        let (seat, id) = (transit.seat, transit.id);
+        let result = transit.reply.take().expect("only what was executed has a reply");
+        if repeats == Some(Repeats::All) {
+            insert(&mut self.ghosts, transit);
+        }
+        Arrival { seat, id, result }
+    }
+
+    /// Loses a request, or the reply to it.
+    pub(crate) fn lose(&mut self, place: usize, repeats: Option<Repeats>) -> Arrival {
+        let mut transit = self.transits.remove(place);
+        let (seat, id) = (transit.seat, transit.id);
+        let (verb, subject) = (transit.call.verb(), transit.call.subject());
+        let error = StoreError::new(StoreErrorKind::Timeout, verb, subject, Applied::Unknown);
+        let executed = transit.reply.take().is_some();
+        match repeats {
+            Some(Repeats::Late) if executed => {}
+            Some(_) => insert(&mut self.ghosts, transit),
+            None => {}
+        }
+        Arrival { seat, id, result: Err(error) }
+    }
+
+    pub(crate) const fn ghosts(&self) -> usize {
+        self.ghosts.len()
+    }
+
+    /// Delivers what was lost, or was executed before.
+    pub(crate) fn repeat(&mut self, ghost: usize, now_ms: u64, twin: Option<Twin>) -> Seen {
+        let Transit { server, call, .. } = self.ghosts.remove(ghost);
+        self.run(server, call, now_ms, twin)
+    }
+
+    pub(crate) fn forget_ghosts(&mut self) {
+        self.ghosts.clear();
+    }
+
+    /// Nobody is there any more to hear the replies.
+    pub(crate) fn hang_up(&mut self, seat: usize) {
+        self.transits.retain(|transit| transit.seat != seat || transit.reply.is_none());
+    }
+
+    pub(crate) fn pass_to(&mut self, now_ms: u64) {
+        self.servers.iter_mut().for_each(|server| server.pass_to(now_ms));
+    }
+}
+
+fn insert(transits: &mut Vec<Transit>, transit: Transit) {
+    let place = transits.partition_point(|other| (other.seat, other.id) < (transit.seat, transit.id));
+    transits.insert(place, transit);
+}

@@ -1,0 +1,144 @@
+//! A server as a part of a state: a real database with the real scripts, or with a script that is broken on purpose.
+//!
+//! Invariant: two servers are equal when they have the same keys, values and expiries now, and started at the same time.
+//! Called by: the worlds, for every call; the models, which look at what stands on it.
+
+use std::collections::VecDeque;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use leasehold_proto::{Call, Reply, StoreError, recipe};
+use leasehold_store::embedded::{Database, Entry, Fields, SortedSet, Value, read_reply};
+
+use super::memory::Kept;
+
+/// A rule that is broken on purpose, to show that the checks can fail: a text in a script, and what stands there instead.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Twin {
+    pub(crate) find: &'static str,
+    pub(crate) put: &'static str,
+}
+
+impl Twin {
+    /// Makes sure that there is something to break.
+    pub(crate) fn exists(&self) -> bool {
+        recipe::scripts().any(|script| script.source().contains(self.find))
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Server {
+    database: Arc<Database>,
+    /// What is there now, and when it started.
+    state: Kept<(Vec<Entry>, u64)>,
+}
+
+impl Server {
+    /// A server that has been up since its clock said zero, after these commands.
+    pub(crate) fn after(commands: &[&[&str]], now_ms: u64) -> Self {
+        let mut database = Database::new();
+        for command in commands {
+            let words: Vec<Vec<u8>> = command.iter().map(|word| word.as_bytes().to_vec()).collect();
+            assert!(!database.execute(now_ms, &words).reply.is_error(), "{command:?}");
+        }
+        let state = Kept::new((database.entries(now_ms), 0));
+        Self { database: Arc::new(database), state }
+    }
+
+    pub(super) fn execute(
+        &mut self,
+        call: &Call,
+        now_ms: u64,
+        twin: Option<Twin>,
+    ) -> Result<Reply, StoreError> {
+        let database = Arc::make_mut(&mut self.database);
+        let broken = twin.filter(|twin| call.script().source().contains(twin.find));
+        let executed = match broken {
+            None => database.run(now_ms, call),
+            Some(twin) => database.execute(now_ms, &eval(call, twin)),
+        };
+        let entries = database.entries(now_ms);
+        self.state = Kept::new((entries, self.state.1));
+        read_reply(executed.reply, call.verb(), call.subject())
+    }
+
+    /// Time has passed: what has expired is not there any more.
+    pub(crate) fn pass_to(&mut self, now_ms: u64) {
+        let lives = |entry: &Entry| entry.expires_at_ms.is_none_or(|at| now_ms <= at);
+        if !self.entries().iter().all(lives) {
+            let present = self.entries().iter().filter(|entry| lives(entry)).cloned().collect();
+            self.state = Kept::new((present, self.state.1));
+        }
+    }
+
+    /// The process ends, loses its data and begins anew.
+    pub(crate) fn restart_empty(&mut self, now_ms: u64) {
+        let database = Arc::make_mut(&mut self.database);
+        let _ = database.execute(now_ms, &[b"FLUSHALL".to_vec()]);
+        database.restart(now_ms);
+        self.state = Kept::new((Vec::new(), now_ms));
+    }
+
+    pub(crate) fn entries(&self) -> &[Entry] {
+        &self.state.0
+    }
+
+    pub(crate) fn entry(&self, key: &str) -> Option<&Entry> {
+        self.entries().iter().find(|entry| entry.key == key.as_bytes())
+    }
+
+    pub(crate) fn hash(&self, key: &str) -> Option<&Fields> {
+        match &self.entry(key)?.value {
+            Value::Hash(fields) => Some(fields),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn has_field(&self, key: &str, field: &str) -> bool {
+        self.hash(key).is_some_and(|fields| fields.contains_key(field.as_bytes()))
+    }
+
+    pub(crate) fn list(&self, key: &str) -> Option<&VecDeque<Vec<u8>>> {
+        match &self.entry(key)?.value {
+            Value::List(list) => Some(list),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn sorted_set(&self, key: &str) -> Option<&SortedSet> {
+        match &self.entry(key)?.value {
+            Value::SortedSet(set) => Some(set),
+            _ => None,
+        }
+    }
+
+    /// The number in a string.
+    pub(crate) fn number(&self, key: &str) -> Option<i64> {
+        match &self.entry(key)?.value {
+            Value::String(text) => std::str::from_utf8(text).ok()?.parse().ok(),
+            _ => None,
+        }
+    }
+}
+
+impl PartialEq for Server {
+    fn eq(&self, other: &Self) -> bool {
+        self.state == other.state
+    }
+}
+
+impl Eq for Server {}
+
+impl Hash for Server {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.state.hash(state);
+    }
+}
+
+/// A call with a broken script.
+fn eval(call: &Call, twin: Twin) -> Vec<Vec<u8>> {
+    let source = call.script().source().replace(twin.find, twin.put);
+    let head = [b"EVAL".to_vec(), source.into_bytes(), call.keys().len().to_string().into_bytes()];
+    let keys = call.keys().iter().map(|key| key.as_bytes().to_vec());
+    head.into_iter().chain(keys).chain(call.args().iter().cloned()).collect()
+}

@@ -390,7 +390,7 @@ impl Engine {
         // Nobody can have been refused without having asked, as somebody; who sleeps while this client holds the name
         // listens for nobody yet.
         let wire = wire.unwrap_or_else(|| WireOwner::new(self.client, 0));
-        self.listen(listener, subject.recipe.channels(&subject, wire));
+        self.listen(now, listener, subject.recipe.channels(&subject, wire));
     }
 
     /// Takes a waiter out of its line, undoes what it may have taken, and lets the next one ask.

@@ -23,14 +23,19 @@ pub(super) enum Listener {
 pub(super) struct Listeners {
     by_channel: BTreeMap<Channel, BTreeSet<Listener>>,
     by_listener: BTreeMap<Listener, Vec<Channel>>,
+    /// Subscriptions that stand.
+    confirmed: BTreeSet<Channel>,
 }
 
 impl Engine {
-    /// Subscribes, unless this listener is subscribed already.
-    pub(super) fn listen(&mut self, listener: Listener, channels: Vec<Channel>) {
+    /// Subscribes, unless this listener is subscribed already. One who joins others on a subscription that stands asks
+    /// again at once: nobody will tell it that it stands, and what was sent while its question was on its way was told to
+    /// the others.
+    pub(super) fn listen(&mut self, now: Moment, listener: Listener, channels: Vec<Channel>) {
         if channels.is_empty() || self.listeners.by_listener.contains_key(&listener) {
             return;
         }
+        let joins = channels.iter().any(|channel| self.listeners.confirmed.contains(channel));
         for channel in &channels {
             let listening = self.listeners.by_channel.entry(channel.clone()).or_default();
             listening.insert(listener.clone());
@@ -38,7 +43,10 @@ impl Engine {
                 self.actions.push(Action::Listen(channel.clone()));
             }
         }
-        self.listeners.by_listener.insert(listener, channels);
+        self.listeners.by_listener.insert(listener.clone(), channels);
+        if joins {
+            self.wake_up(now, listener);
+        }
     }
 
     /// Ends a listener's subscriptions.
@@ -48,6 +56,7 @@ impl Engine {
             listening.remove(listener);
             if listening.is_empty() {
                 self.listeners.by_channel.remove(&channel);
+                self.listeners.confirmed.remove(&channel);
                 self.actions.push(Action::Unlisten(channel));
             }
         }
@@ -55,6 +64,9 @@ impl Engine {
 
     /// A subscription stands, for the first time or again: what was sent before is lost, so whoever listens asks.
     pub(super) fn listening(&mut self, now: Moment, channel: &Channel) {
+        if self.listeners.by_channel.contains_key(channel) {
+            self.listeners.confirmed.insert(channel.clone());
+        }
         self.hear(now, channel);
     }
 
@@ -67,10 +79,14 @@ impl Engine {
         let listening: Vec<_> =
             self.listeners.by_channel.get(channel).into_iter().flatten().cloned().collect();
         for listener in listening {
-            match listener {
-                Listener::Line(subject) => self.ask_unless_held_here(now, &subject),
-                Listener::One(id) => self.ask(now, id),
-            }
+            self.wake_up(now, listener);
+        }
+    }
+
+    fn wake_up(&mut self, now: Moment, listener: Listener) {
+        match listener {
+            Listener::Line(subject) => self.ask_unless_held_here(now, &subject),
+            Listener::One(id) => self.ask(now, id),
         }
     }
 }

@@ -7,10 +7,12 @@ use leasehold_proto::engine::{
     Settlement, Subject, Wait,
 };
 use leasehold_proto::recipe::fair::Fair;
+use leasehold_proto::recipe::read::READ_LOCK;
 use leasehold_proto::recipe::reentrant::Reentrant;
 use leasehold_proto::recipe::write::WRITE_LOCK;
 use leasehold_proto::{
-    Applied, Call, ClientId, Engine, Lease, Moment, Name, Owner, Reply, StoreError, StoreErrorKind, Verb,
+    Applied, Call, Channel, ClientId, Engine, Lease, Moment, Name, Owner, Reply, StoreError, StoreErrorKind,
+    Verb,
 };
 
 /// An engine, and the calls that it has sent.
@@ -417,4 +419,22 @@ fn a_write_hold_that_runs_out_is_taken_off_before_its_owner_reads_beside_it() {
     desk.step(29_700, Event::Tick);
     let (_, call) = desk.sent.first().expect("it is given back");
     assert_eq!(call.verb(), Verb::Release);
+}
+
+#[test]
+fn whoever_joins_a_subscription_that_stands_asks_again() {
+    let mut desk = Desk::new();
+    let subject = |recipe| Subject::new(&Name::new("x").unwrap(), recipe);
+    let held = || Ok(Reply::Int(20_000));
+    desk.step(0, Event::Acquire(Id(1), Request { subject: subject(&WRITE_LOCK), ..request(1, 30_000) }));
+    let call = desk.answer(1, held());
+    let channel = Channel::new("redisson_rwlock:{x}");
+    desk.step(2, Event::Listening(channel.clone()));
+    desk.answer(3, held());
+    // A reader's question is refused; before it hears of that the holder releases, which only the writer is told of.
+    desk.step(4, Event::Acquire(Id(2), Request { subject: subject(&READ_LOCK), ..request(2, 30_000) }));
+    desk.step(5, Event::Message(channel));
+    assert_eq!(desk.answer(6, held()).verb(), Verb::Acquire);
+    let again = desk.sent.iter().filter(|(_, sent)| sent.argument("yields").is_some()).count();
+    assert_eq!(again, 1, "the reader asks once more, {call:?} does anyway");
 }

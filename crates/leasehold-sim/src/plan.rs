@@ -198,7 +198,7 @@ fn choose_names(seed: u64) -> Vec<Arc<str>> {
 }
 
 /// What names are of, the common ones more often.
-const CHOICE: [Primitive; 10] = [
+const CHOICE: [Primitive; 14] = [
     Primitive::Lock,
     Primitive::Lock,
     Primitive::Fair,
@@ -209,6 +209,10 @@ const CHOICE: [Primitive; 10] = [
     Primitive::ReadWrite,
     Primitive::ReadWrite,
     Primitive::ReadWrite,
+    Primitive::Semaphore,
+    Primitive::Fifo,
+    Primitive::Permits,
+    Primitive::Latch,
 ];
 
 /// Random numbers for one purpose, so that drawing more for one does not change another.

@@ -12,6 +12,7 @@ use leasehold_proto::Verb;
 use crate::fault::Kind;
 use crate::history::{By, Event, Reply, Wire};
 use crate::key::Key;
+use crate::primitive::Primitive;
 use crate::recorder::View;
 
 /// Breaches and grants so far.
@@ -30,6 +31,10 @@ impl Breaches {
             Event::Fault { index, kind, begins: true } if kind.breaks_assumptions() => match kind {
                 Kind::Delete | Kind::ForceRelease => {
                     let name = Arc::clone(&view.plan.faults[*index].name);
+                    // What is no lock cannot be forced free.
+                    if *kind == Kind::ForceRelease && !Primitive::of(&name).is_lock() {
+                        return;
+                    }
                     let holds = view.holds.values();
                     let wires: Vec<_> =
                         holds.filter(|hold| hold.name == name).map(|hold| &hold.wire).collect();

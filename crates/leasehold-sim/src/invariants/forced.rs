@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::Invariant;
 use crate::fault::Kind;
 use crate::history::{Event, Hold};
+use crate::primitive::Primitive;
 use crate::recorder::View;
 
 #[derive(Default)]
@@ -24,6 +25,10 @@ impl Invariant for Forced {
     fn see(&mut self, event: &Event, view: &View) -> Result<(), String> {
         if let Event::Fault { index, kind: Kind::Delete | Kind::ForceRelease, begins: true } = event {
             let fault = &view.plan.faults[*index];
+            // What is no lock cannot be forced free.
+            if !Primitive::of(&fault.name).is_lock() && fault.kind == Kind::ForceRelease {
+                return Ok(());
+            }
             let near = view.plan.longest_lease();
             let others = view.plan.faults.iter().enumerate().any(|(other, fault)| {
                 other != *index && fault.begins <= view.now + near && fault.ends() + near >= view.now

@@ -18,9 +18,9 @@ use crate::recorder::View;
 
 #[derive(Default)]
 pub(super) struct Latch {
-    /// Since when it has been more than zero without a break, and since when zero.
+    /// Since when it has been more than zero without a break; since when zero, and whether that was told.
     closed: BTreeMap<Arc<str>, Duration>,
-    open: BTreeMap<Arc<str>, Duration>,
+    open: BTreeMap<Arc<str>, (Duration, bool)>,
     waiting: BTreeMap<Op, (Arc<str>, Duration, usize)>,
 }
 
@@ -60,7 +60,7 @@ impl Invariant for Latch {
                     self.closed.remove(name);
                 }
                 if is_open {
-                    self.open.entry(Arc::clone(name)).or_insert(view.now);
+                    self.open.entry(Arc::clone(name)).or_insert((view.now, !was_open));
                 } else {
                     self.open.remove(name);
                     self.closed.entry(Arc::clone(name)).or_insert(view.now);
@@ -75,10 +75,10 @@ impl Invariant for Latch {
     fn look(&mut self, view: &View) -> Result<(), String> {
         let trip = view.plan.latency_max * 12 + Duration::from_millis(40);
         for (op, (name, since, process)) in &self.waiting {
-            let Some(open) = self.open.get(name).filter(|open| *open >= since) else { continue };
+            let Some((open, told)) = self.open.get(name).filter(|(open, _)| open >= since) else { continue };
             let took = view.now - *open;
             let behind = took + Duration::from_secs(2) + view.plan.timeout;
-            let within = if view.hears_for(behind) { trip } else { trip + view.plan.poll_interval };
+            let within = if *told && view.hears_for(behind) { trip } else { trip + view.plan.poll_interval };
             let disturbed = !view.is_quiet_for(behind) || !view.paused_since(*process, *since).is_zero();
             if took > within && !disturbed {
                 return Err(format!("K4: {name} has been zero for {took:?}, and op {} still waits", op.0));

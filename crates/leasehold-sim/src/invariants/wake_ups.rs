@@ -13,6 +13,7 @@ use super::Invariant;
 use crate::history::{Event, Op, Reply, What, Wire};
 use crate::primitive::Primitive;
 use crate::recorder::View;
+use crate::workload::semaphore::UNITS_MAX;
 
 /// How soon one of a queue is passed by who has gone: what the server gives it, and until the next one looks.
 const GONE_WITHIN: Duration = Duration::from_millis(6_600);
@@ -62,7 +63,11 @@ impl Invariant for WakeUps {
                     let times = [self.freed.get_mut(name), self.ran_out.get_mut(name)];
                     times.into_iter().flatten().for_each(|at| *at = view.now);
                 }
-                if !after.is_free() {
+                let free = match Primitive::of(name).has_permits() {
+                    true => after.value.is_some_and(|left| left >= i64::from(UNITS_MAX)),
+                    false => after.is_free(),
+                };
+                if !free {
                     self.freed.remove(name);
                 } else if matches!(verb, Verb::Release | Verb::ForceRelease) && *reply == Reply::Int(1) {
                     self.freed.insert(Arc::clone(name), view.now);

@@ -76,7 +76,9 @@ fn of_script(script: &Script, keys: Vec<Arc<str>>, args: &[&[u8]]) -> Decoded {
         }
         (None, Some(ids), _) => (hex(&ids[..16]), u32::try_from(ids.len() / 16).unwrap_or(u32::MAX)),
         (None, None, Some(marker)) => {
-            let owner = marker.rsplit_once("}:").map_or(marker, |(_, owner)| owner);
+            // Its last two words: a client, and a number of its own.
+            let begin = marker.rmatch_indices(':').nth(1).map_or(0, |(at, _)| at + 1);
+            let owner = &marker[begin..];
             (owner.into(), arg("permits").map_or(1, number))
         }
         (None, None, None) => ("".into(), 1),

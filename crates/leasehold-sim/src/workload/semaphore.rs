@@ -70,7 +70,7 @@ pub(super) async fn work_expirable(user: &mut User, semaphore: ExpirableSemaphor
     // For ever only for what is surely there.
     let for_ever = user.env.rng.u8(0..3) == 0 && stays(user) && {
         let op = user.ask(name, What::Adjust, Some(user.env.plan.timeout));
-        let outcome = user.unless_dropped(op, semaphore.try_set_permits(many)).await;
+        let outcome = user.unless_dropped(op, semaphore.set_permits(many)).await;
         let is_set = matches!(outcome, Some(Ok(_)));
         if let Some(outcome) = outcome {
             user.answer(op, told(&outcome));

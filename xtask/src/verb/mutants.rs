@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::mutants::{MUTANTS, Mutant};
+use crate::mutants::{Mutant, all};
 use crate::shell::{cargo, root};
 
 /// What a mutant may take to be found.
@@ -23,7 +23,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let wanted = |mutant: &&Mutant| {
         arguments.is_empty() || arguments.iter().any(|part| mutant.name.contains(part.as_str()))
     };
-    let chosen: Vec<_> = MUTANTS.iter().filter(wanted).collect();
+    let chosen: Vec<_> = all().filter(wanted).collect();
     ensure!(!chosen.is_empty(), "no mutant has such a name");
     let tree = copy_of_the_checkout()?;
     let mut missed = Vec::new();
@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn every_mutant_still_has_its_text_exactly_once() {
         let root = root().unwrap();
-        for mutant in &MUTANTS {
+        for mutant in all() {
             for edit in mutant.edits {
                 let text = fs::read_to_string(root.join(edit.file)).unwrap();
                 assert_eq!(

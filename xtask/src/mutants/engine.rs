@@ -1,0 +1,81 @@
+//! Mutants of the engine and of the reentrant lock.
+//!
+//! Invariant: as every mutant's.
+//! Called by: the list of all.
+
+const ACQUIRE: &str = "crates/leasehold-proto/scripts/reentrant/acquire.lua";
+const RENEW: &str = "crates/leasehold-proto/scripts/reentrant/renew.lua";
+const RELEASE: &str = "crates/leasehold-proto/scripts/reentrant/release.lua";
+const LEASE: &str = "crates/leasehold-proto/src/lease.rs";
+const ENGINE: &str = "crates/leasehold-proto/src/engine.rs";
+const QUEUE: &str = "crates/leasehold-proto/src/engine/queue.rs";
+const RENEWAL: &str = "crates/leasehold-proto/src/engine/renewal.rs";
+const TENURE: &str = "crates/leasehold-proto/src/engine/tenure.rs";
+const TICKET: &str = "crates/leasehold-proto/src/engine/ticket.rs";
+const UNDO: &str = "crates/leasehold-proto/src/engine/undo.rs";
+const WAKEUP: &str = "crates/leasehold-proto/src/engine/wakeup.rs";
+
+mutants! {
+    "validity counts from the reply":
+        QUEUE, "grant, question.lease, question.sent_at);" => "grant, question.lease, now);";
+        RENEWAL, "self.confirm(wire, sent.sent_at, sent.lease);" => "self.confirm(wire, now, sent.lease);"
+    "no drift is taken off":
+        LEASE, "self.duration().saturating_sub(self.drift())" => "self.duration()"
+    "a wire owner is used again":
+        ENGINE, "let first = self.last_owner + 1;" => "let first = 1;"
+    "an owner is not burnt by a late grant":
+        QUEUE, "            asking.wire = None;\n            asking.unknown_until = None;" => "            asking.unknown_until = None;"
+    "a release does not check the owner":
+        RELEASE, "if redis.call('hexists', lock, owner) == 0 then" => "if redis.call('exists', lock) == 0 then"
+    "a renewal does not check the owner":
+        RENEW, "if redis.call('hexists', lock, owner) == 0 then" => "if redis.call('exists', lock) == 0 then"
+    "an acquire takes what is held":
+        ACQUIRE, "if redis.call('exists', lock) == 1 then" => "if redis.call('exists', lock) == 2 then"
+    "an acquire increments instead of setting":
+        ACQUIRE, "  if redis.call('pttl', lock) < lease_ms then" => "  redis.call('hincrby', lock, owner, 1)\n  if redis.call('pttl', lock) < lease_ms then"
+    "an acquire sets no lease":
+        ACQUIRE, "redis.call('hset', lock, owner, '1')\nredis.call('pexpire', lock, ARGV[1])" => "redis.call('hset', lock, owner, '1')"
+    "a renewal may shorten the lease":
+        RENEW, "if redis.call('pttl', lock) < lease_ms then" => "if lease_ms then"
+    "a renewal creates the hold anew":
+        RENEW, "  return -redis.call('exists', lock)" => "  if redis.call('exists', lock) == 1 then return -1 end\n  redis.call('hset', lock, owner, '1')"
+    "renewal goes on after the release":
+        TENURE, "if let Some(tenure) = self.forget(wire) {" => "if let Some(tenure) = self.tenures.get(&wire).cloned() {";
+        RENEWAL, "self.holds.values().any(Hold::is_watched)" => "(self.holds.is_empty() || self.holds.values().any(Hold::is_watched))"
+    "renewal begins before the claim":
+        TENURE, "self.claimed && self.watchdog" => "self.watchdog";
+        TENURE, "        self.grant(now, id, wire);" => "        self.grant(now, id, wire);\n        self.plan_renewal(wire);"
+    "an unclaimed grant is kept":
+        TICKET, "self.timers.set(Timer::Unclaimed(id), now + claim_within);" => "let _ = claim_within;"
+    "a grant past its validity is accepted":
+        QUEUE, "if now >= question.lease.valid_until(question.sent_at)" => "if now < question.sent_at";
+        TENURE, "let lost = self.tenures.get(&wire).is_none_or(|tenure| tenure.lost.is_some());" => "let lost = false;"
+    "a lost grant is claimed, however late":
+        TICKET, "self.timers.set(Timer::Unclaimed(id), now + claim_within);" => "let _ = claim_within;";
+        TENURE, "let lost = self.tenures.get(&wire).is_none_or(|tenure| tenure.lost.is_some());" => "let lost = false;"
+    "a wait has no deadline":
+        QUEUE, "            self.timers.set(Timer::Deadline(id), deadline);" => "            let _ = deadline;"
+    "nobody asks again after subscribing":
+        WAKEUP, "pub(super) fn listening(&mut self, now: Moment, channel: &Channel) {" => "pub(super) fn listening(&mut self, now: Moment, channel: &Channel) {\n        if now >= Moment::default() { return; }"
+    "nobody polls":
+        QUEUE, "self.settings.poll_interval.min(seen_every);" => "seen_every;"
+    "nobody wakes up by a message":
+        WAKEUP, "pub(super) fn message(&mut self, now: Moment, channel: &Channel) {" => "pub(super) fn message(&mut self, now: Moment, channel: &Channel) {\n        if now >= Moment::default() { return; }"
+    "the watchdog stops at an error":
+        RENEWAL, "        self.fail_ensuring(ensuring, &EnsureFailure::Unconfirmed { remaining, error: error.clone() });\n        self.plan_renewal(wire);" => "        self.fail_ensuring(ensuring, &EnsureFailure::Unconfirmed { remaining, error: error.clone() });"
+    "the watchdog renews too late":
+        RENEWAL, "tenure.lease().duration() / 3;" => "tenure.lease().duration() * 4 / 5;"
+    "an unanswered renewal extends the validity":
+        RENEWAL, "        let remaining = tenure.remaining(now);\n        let ensuring" => "        tenure.valid_until = tenure.lease().valid_until(now);\n        let remaining = tenure.remaining(now);\n        let ensuring"
+    "the grant of a dropped future is not undone":
+        QUEUE, "Ok(Answer::Granted { .. }) => Cause::UnseenGrant," => "Ok(Answer::Granted { .. }) => return,"
+    "an unknown acquire is not undone":
+        QUEUE, "Err(error) if error.applied == Applied::Unknown => Cause::UnknownAcquire," => "Err(error) if error.applied == Applied::Unknown => return,";
+        QUEUE, "            self.begin_parting(now, wire, &request.subject, undo);" => "            drop(undo);"
+    "a failed release is not tried again":
+        UNDO, "        self.timers.set(Timer::Part(wire), now + pause);" => "        let _ = (now, pause);"
+    "nobody is told of a loss":
+        TENURE, "        for id in holds {\n            self.wake(id);\n        }" => "        drop(holds);"
+    "a release frees what others of its owner hold":
+        TENURE, "        } else if unused {" => "        } else if unused || !kept {"
+}

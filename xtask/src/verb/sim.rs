@@ -9,21 +9,21 @@ use crate::shell::{cargo, run as run_command};
 
 /// How long it runs unless it is told otherwise: the share of every change.
 const MINUTES: u64 = 10;
-/// How many seeds are run twice, in each mode.
-const TWICE: [(&str, &str); 2] = [("fast", "200"), ("full", "20")];
+/// The modes: how many seeds are run twice in each, and its tenths of the time.
+const MODES: [(&str, &str, u64); 3] = [("fast", "200", 5), ("full", "20", 4), ("quorum", "100", 1)];
 
-/// Takes `--minutes n`; half of it for each mode.
+/// Takes `--minutes n`, of which each mode has its share.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let minutes = match arguments {
         [] => MINUTES,
         [flag, minutes] if flag == "--minutes" => minutes.parse().context("--minutes takes a number")?,
         _ => bail!("this verb takes --minutes and a number, and was given {}", arguments.join(" ")),
     };
-    let seconds = (minutes * 60 / 2).to_string();
-    for (mode, seeds) in TWICE {
+    for (mode, seeds, _) in MODES {
         simulate(&["--mode", mode, "--seeds", seeds, "--twice"])?;
     }
-    for (mode, _) in TWICE {
+    for (mode, _, tenths) in MODES {
+        let seconds = (minutes * 60 * tenths / 10).to_string();
         simulate(&["--mode", mode, "--endless", "--seconds", &seconds])?;
     }
     Ok(())

@@ -10,6 +10,8 @@ use crate::shell::{Part, cargo, run as run_command, summary};
 
 /// The tests of the model check.
 const MODEL: &str = "model::";
+/// Where they are: of the plain lock over the engine alone, and of the family over engines and databases.
+const MODELS: [[&str; 2]; 2] = [["leasehold-proto", "engine"], ["leasehold-sim", "models"]];
 const EVERYTHING: [&str; 2] = ["--workspace", "--all-features"];
 
 /// Finds or installs a server, then runs the tests and shows how long each part took.
@@ -49,14 +51,16 @@ pub(crate) fn everything() -> Vec<Part> {
         let targets = ["--lib", "--bins", "--tests", "--examples", "--no-fail-fast", "--", "--skip", MODEL];
         parts.push(Part::of("tests", || test(&targets)));
         // By itself, since it prints the states that it has explored.
-        parts.push(Part::of("model check", || {
-            let model =
-                ["test", "--locked", "-p", "leasehold-proto", "--test", "engine", MODEL, "--", "--nocapture"];
-            run_command(&mut cargo(&model)?)
-        }));
+        parts.push(Part::of("model check", || MODELS.iter().try_for_each(run_model)));
         parts.push(Part::of("doc tests", || test(&["--doc", "--no-fail-fast"])));
     }
     parts
+}
+
+/// One package's model checks, one after the other: each uses all cores.
+fn run_model([package, target]: &[&str; 2]) -> Result<()> {
+    let model = ["test", "--locked", "-p", package, "--test", target, MODEL];
+    run_command(cargo(&model)?.args(["--", "--nocapture", "--test-threads", "1"]))
 }
 
 /// The beginning of the command for chosen tests; a chosen package replaces the whole workspace.

@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use leasehold_proto::recipe::fence::{self, Written};
-use leasehold_proto::{Reply, Script};
+use leasehold_proto::{Applied, Reply, Script};
 
 use crate::error::{FencedWriteError, InspectError, OperationError};
 use crate::lock::FencedGuard;
@@ -128,7 +128,8 @@ impl FencedWrites {
     ///
     /// # Errors
     /// As [`set`](Self::set), by the script's first key. It is sent once: a script need not come to the same when it runs
-    /// twice, so [`OperationError::Unknown`] has to be looked into by whoever wrote it.
+    /// twice, so [`OperationError::Unknown`] has to be looked into by whoever wrote it. A script that fails is one of
+    /// these: what it wrote before it failed is written.
     ///
     /// # Panics
     /// When there are no keys.
@@ -157,10 +158,13 @@ fn written(written: Written) -> Result<Reply, FencedWriteError> {
     }
 }
 
-/// What became of a call that was sent once.
+/// What became of a script of the user's. Unlike ours it may have written before it came upon a key of another type.
 fn once(error: InspectError) -> FencedWriteError {
     match error {
-        InspectError::Store(source) => OperationError::from(source),
+        InspectError::Store(source) => match source.applied {
+            Applied::No => OperationError::Store(source),
+            Applied::Unknown => OperationError::Unknown(source),
+        },
         InspectError::Name(source) => OperationError::Name(source),
         InspectError::Forked => OperationError::Forked,
         InspectError::Closed | InspectError::NoExpiry => OperationError::Closed,

@@ -187,6 +187,19 @@ async fn a_fenced_write_leaves_a_key_of_another_type_as_it_is() {
 }
 
 #[tokio::test]
+async fn a_script_that_failed_on_its_way_may_have_written() {
+    let script = FencedScript::new("redis.call('set', KEYS[1], 'x') return redis.call('incr', KEYS[2])");
+    for server in [Place::redis(), Place::embedded()] {
+        let client = connect(&server).await;
+        tell(&server, &["RPUSH", "{stock}:list", "precious"]);
+        let keys = ["stock", "{stock}:list"].map(|key| leasehold::Name::raw_redisson(key).unwrap());
+        let failed = client.fenced(1).run(&script, keys, [""]).await.unwrap_err();
+        assert!(matches!(failed, FencedWriteError::Operation(OperationError::Unknown(_))), "{failed:?}");
+        assert_eq!(server.cli(&["GET", "stock"]), "x");
+    }
+}
+
+#[tokio::test]
 async fn a_paused_holder_cannot_write_after_the_next_one() {
     let server = Place::redis();
     let (one, other) = (connect(&server).await, connect(&server).await);

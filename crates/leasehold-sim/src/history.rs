@@ -25,6 +25,7 @@ pub(crate) struct Op(pub(crate) u64);
 pub(crate) struct Hold(pub(crate) u64);
 
 /// One event.
+#[expect(clippy::large_enum_variant, reason = "an event is made once, and seen by reference")]
 #[derive(Clone, Debug, Hash)]
 pub(crate) enum Event {
     /// A user wants something that has to end by itself within a time, if one is given.
@@ -101,7 +102,6 @@ pub(crate) enum What {
     Wait,
     /// To set how many there are, or to add some.
     Adjust,
-    CountDown,
     Release,
     Ensure,
     Look,

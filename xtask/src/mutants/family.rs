@@ -18,7 +18,6 @@ const COUNT_DOWN: &str = "crates/leasehold-proto/scripts/latch/count_down.lua";
 const LATCH_WAIT: &str = "crates/leasehold-proto/scripts/latch/wait.lua";
 const MULTI: &str = "crates/leasehold/src/lock/multi.rs";
 const TENURE: &str = "crates/leasehold-proto/src/engine/tenure.rs";
-const QUEUE: &str = "crates/leasehold-proto/src/engine/queue.rs";
 const WAKEUP: &str = "crates/leasehold-proto/src/engine/wakeup.rs";
 const REDLOCK: &str = "crates/leasehold-proto/scripts/redlock/acquire.lua";
 const QUORUM: &str = "crates/leasehold/src/lock/quorum.rs";
@@ -29,8 +28,6 @@ mutants! {
         FAIR_RELEASE, "if not mine then leave(q, owner) end" => "if not mine then leave(q, owner) leave(q, redis.call('lindex', queue, 0) or '') end"
     "fair: nobody leaves the queue":
         FAIR_RELEASE, "if not mine then leave(q, owner) end" => ""
-    "fair: a place is given up with the lease":
-        QUEUE, "self.gone_by(lease, now).max(now + place.unwrap_or_default() * PLACE_LASTS)" => "{ let _ = (place, PLACE_LASTS); self.gone_by(lease, now) }"
     "fair: waiters who live are taken out":
         FAIR_QUEUE, "local GONE_AFTER, FOREIGN_WAIT, KEPT = 5000, 300000, 15000" => "local GONE_AFTER, FOREIGN_WAIT, KEPT = 1000, 300000, 15000"
     "fair: waiters do not show themselves":

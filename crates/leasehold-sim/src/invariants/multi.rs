@@ -43,9 +43,13 @@ pub(super) struct Gathering(BTreeMap<Op, (usize, Arc<str>)>);
 impl Gathering {
     pub(super) fn see(&mut self, event: &Event) {
         match event {
-            Event::Asked { op, process, name, what, .. }
-                if matches!(what, What::LockAll | What::TryLockAll | What::TryLockAllFor) =>
-            {
+            Event::Asked {
+                op,
+                process,
+                name,
+                what: What::LockAll | What::TryLockAll | What::TryLockAllFor,
+                ..
+            } => {
                 self.0.insert(*op, (*process, Arc::clone(name)));
             }
             Event::Answered { op, .. } | Event::Dropped { op } => {

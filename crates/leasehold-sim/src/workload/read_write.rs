@@ -56,11 +56,11 @@ impl Visit<'_> {
     async fn only(&mut self, side: Side) {
         let Some(held) = self.take(side, None).await else { return };
         self.user.hold(&held, self.terms).await;
-        if self.user.env.rng.u8(0..4) == 0 {
-            if let Some(inner) = self.take(side, Some(What::Reenter)).await {
-                self.user.hold(&inner, self.terms).await;
-                self.user.end(inner, self.name).await;
-            }
+        if self.user.env.rng.u8(0..4) == 0
+            && let Some(inner) = self.take(side, Some(What::Reenter)).await
+        {
+            self.user.hold(&inner, self.terms).await;
+            self.user.end(inner, self.name).await;
         }
         self.user.end(held, self.name).await;
     }

@@ -79,7 +79,7 @@ impl Server {
         now_ms: u64,
         twin: Option<Twin>,
     ) -> Result<Reply, StoreError> {
-        let key = (print_of(&*self), print_of(&(now_ms, call)));
+        let key = (print_of(&*self), print_of(&(now_ms, call, twin)));
         let known = CALLS.with_borrow(|calls| calls.get(&key).cloned());
         let (server, reply) = known.unwrap_or_else(|| {
             let mut server = self.clone();

@@ -13,7 +13,7 @@ use leasehold_store::embedded::{Database, Entry, Fields, SortedSet, Value, read_
 use super::memory::Kept;
 
 /// A rule that is broken on purpose, to show that the checks can fail: a text in a script, and what stands there instead.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 pub(crate) struct Twin {
     pub(crate) find: &'static str,
     pub(crate) put: &'static str,

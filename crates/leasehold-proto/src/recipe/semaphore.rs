@@ -1,7 +1,8 @@
 //! The semaphore: Redisson's RSemaphore on the wire (protocol, section 12), and one whose waiters stand in a queue.
 //!
-//! Invariant: an acquisition takes and gives back once, however often its calls arrive: a marker of its own says what it
-//! has taken. An operation is applied once: its marker has the answer.
+//! Invariant: an acquisition takes and gives back once, however late its calls arrive: a marker of its own says what it
+//! has taken. What no network of ours does, to repeat a first release that was carried out, would give back twice. An
+//! operation is applied once: its marker has the answer.
 //! Called by: the engine, as a `Recipe`; the public semaphore, for operations and looks.
 //!
 //! # How it works

@@ -47,7 +47,7 @@ pub enum ConnectError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AcquireError {
-    /// The name is not a lock's name; nothing was sent.
+    /// The name cannot be used; nothing was sent.
     #[error("not acquired: the name cannot be used")]
     Name(#[from] NameError),
     /// The lease is not a lease; nothing was sent.
@@ -104,7 +104,7 @@ pub enum AcquireError {
     /// What was waited for was deleted.
     #[error("it was deleted")]
     Deleted,
-    /// More permits of an expirable semaphore than can be taken at once; nothing was sent.
+    /// More permits of an expirable semaphore than [`PERMITS_MAX`](crate::PERMITS_MAX); nothing was sent.
     #[error("not acquired: {given} permits are too many at once, at most {PERMITS_MAX} are allowed")]
     TooManyPermits {
         /// How many were asked for.
@@ -131,6 +131,7 @@ pub enum AcquireError {
 
 /// Why a lock over several servers was not acquired: no majority of them worked. What any of them granted is given back.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct QuorumError {
     /// Each node with its answer.
     pub nodes: Vec<NodeAnswer>,
@@ -241,7 +242,7 @@ pub enum OperationError {
     /// The lease is not a lease; nothing was sent.
     #[error("not done: the lease cannot be used")]
     Lease(#[from] LeaseError),
-    /// More permits than can be given back at once; nothing was sent.
+    /// More permits to be given back at once than [`PERMITS_MAX`](crate::PERMITS_MAX); nothing was sent.
     #[error("not done: {given} permits are too many at once, at most {PERMITS_MAX} are allowed")]
     TooManyPermits {
         /// How many there were.
@@ -307,7 +308,7 @@ pub enum WaitError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InspectError {
-    /// The name is not a lock's name; nothing was sent.
+    /// The name cannot be used; nothing was sent.
     #[error("the name cannot be used")]
     Name(#[from] NameError),
     /// The server did not answer, or not as the script does.

@@ -26,7 +26,6 @@
 //! | a lock that outlives the loss of a server | [`Redlock`] |
 //! | at most n at a time | [`Client::expirable_semaphore`], or Redisson's plain [`Client::semaphore`] |
 //! | to wait until n things are done | [`Client::count_down_latch`] |
-//! | many readers together, or one writer alone | [`Client::rw_lock`] |
 //! | work that stops when the lock is lost | [`Lock::run`] |
 //! | to take a lock again in code that already holds it | [`owner::scope`], or [`Lock::owned_by`] |
 //! | to test code that takes locks | [`testing`], and `memory://` in place of a server's URL |
@@ -80,14 +79,15 @@ mod ticket;
 
 pub use client::{Client, ClientBuilder};
 pub use error::{
-    AcquireError, ConnectError, EnsureError, Error, FencedWriteError, InspectError, OperationError,
-    ReleaseError, RunError, WaitError,
+    AcquireError, ConnectError, EnsureError, Error, FencedWriteError, InspectError, NodeAnswer,
+    OperationError, QuorumError, ReleaseError, RunError, UrlError, WaitError,
 };
 pub use fenced::{FencedScript, FencedWrites};
 pub use guard::{Guard, Released};
 pub use latch::CountDownLatch;
 pub use leasehold_proto::engine::{CloseReport, LostReason};
 pub use leasehold_proto::recipe::Remaining;
+pub use leasehold_proto::recipe::expirable::PERMITS_MAX;
 pub use leasehold_proto::recipe::fenced::Tokens;
 pub use leasehold_proto::{
     Applied, LEASE_MAX, LEASE_MIN, LeaseError, NAME_BYTES_MAX, Name, NameError, Owner, PermitId,

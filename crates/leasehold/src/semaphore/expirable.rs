@@ -195,7 +195,8 @@ impl ExpirableSemaphore {
         self.acquire_many(1).await
     }
 
-    /// Waits for so many permits at once, for ever if need be: at most 4096, of nothing there is always enough.
+    /// Waits for so many permits at once, for ever if need be: at most [`PERMITS_MAX`](crate::PERMITS_MAX), 4096. No
+    /// permits at all are granted at once.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire), and [`AcquireError::TooManyPermits`].
@@ -354,7 +355,7 @@ impl ExpirableSemaphore {
     }
 
     /// Returns permits by their ids, all or none: `false` when the lease of one of them has ended, or it was returned
-    /// before. At most 4096 at once.
+    /// before. At most [`PERMITS_MAX`](crate::PERMITS_MAX), 4096, at once.
     ///
     /// For permits that were handed over by [`Permits::keep`], or by a Java client.
     ///

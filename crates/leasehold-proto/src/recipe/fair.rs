@@ -43,7 +43,7 @@ pub static SCRIPTS: [&Script; 3] = [&ACQUIRE, &RELEASE, &FORCE_RELEASE];
 
 /// How often a waiter shows that it is alive, at least.
 pub const SEEN_EVERY: Duration = Duration::from_millis(1_500);
-/// After how long without a sign a waiter counts as gone; the scripts know it as a number.
+/// After how long without a sign a waiter counts as gone; the scripts have it as a number of their own.
 pub const GONE_AFTER: Duration = Duration::from_secs(5);
 
 /// The fair lock's rules.
@@ -110,5 +110,17 @@ impl LockRecipe for Fair {
 
     fn inspect(&self, name: &Name, owner: Option<WireOwner>) -> Call {
         Reentrant.inspect(name, owner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_scripts_give_a_waiter_as_long_as_this_file_says() {
+        let first = format!("local GONE_AFTER, FOREIGN_WAIT, KEPT = {},", GONE_AFTER.as_millis());
+        assert!(SCRIPTS.iter().all(|script| script.source().contains(&first)));
+        assert!(GONE_AFTER > 3 * SEEN_EVERY, "two signs may be lost");
     }
 }

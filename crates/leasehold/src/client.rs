@@ -157,7 +157,16 @@ impl Client {
     /// Writes on behalf of the holder of this fencing token, which may have come from another process.
     ///
     /// # Examples
-    /// See [`FencedWrites`].
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// let guard = client.fenced_lock("stock:42").lock().await?;
+    /// let token = guard.token(); // goes to another process with the work
+    /// client.fenced(token).set("stock:42:left", "16").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn fenced(&self, token: u64) -> FencedWrites {
         FencedWrites::new(&self.handle, token)

@@ -100,6 +100,17 @@ impl FencedWrites {
     ///
     /// # Cancel safety
     /// Dropping the future does not take back what was sent.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// let guard = client.fenced_lock("stock:42").lock().await?;
+    /// guard.fenced().set("stock:42:left", "16").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn set(&self, key: impl IntoName, value: impl AsRef<[u8]>) -> Result<(), FencedWriteError> {
         let key = key.into_name().map_err(OperationError::from)?;
         let call = fence::set(self.token, &key, value.as_ref());
@@ -113,6 +124,17 @@ impl FencedWrites {
     ///
     /// # Cancel safety
     /// Dropping the future does not take back what was sent.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// let guard = client.fenced_lock("stock:42").lock().await?;
+    /// guard.fenced().hset("stock:42", "left", "16").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn hset(
         &self,
         key: impl IntoName,

@@ -40,7 +40,8 @@ pub use reentrant::Reentrant;
 pub use seats::QuorumGuard;
 pub use spin::Spin;
 
-/// A lock: at most one owner holds it, over all processes, and that owner may take it again. Cheap to clone.
+/// A lock: at most one owner holds it, over all processes, and that owner may take it again. Cheap to clone. Only of a
+/// read lock ([`Read`]) there may be many holders.
 ///
 /// Made by [`Client::lock`](crate::Client::lock) and its siblings for the other kinds. Unless a fixed
 /// [`lease`](Self::lease) is given, a *watchdog* renews the hold for as long as its guard lives; a process that dies
@@ -206,7 +207,8 @@ impl<K: Kind> Lock<K> {
 
     /// Waits for the lock, for ever if need be.
     ///
-    /// Waiters of one client are served in the order in which they came; between clients there is no order.
+    /// Waiters of one client are served in the order in which they came; between clients only a [`Fair`] lock has an
+    /// order.
     ///
     /// # Errors
     /// [`AcquireError`] when the server has failed for the whole of the client's timeout, or cannot grant at all.

@@ -126,6 +126,17 @@ impl MultiLock {
     ///
     /// # Panics
     /// When there are none.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// let locks = ["a", "b", "c"].map(|name| client.lock(name).into());
+    /// let guard = leasehold::MultiLock::of(locks).lock().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     #[track_caller]
     pub fn of(members: impl IntoIterator<Item = Member>) -> Self {
@@ -157,7 +168,7 @@ impl MultiLock {
         }
     }
 
-    /// Asks once for each, and gives back what was got when one is somebody else's.
+    /// Asks once for each. `None` when one is somebody else's; what was taken of the others is given back.
     ///
     /// # Errors
     /// As [`lock`](Self::lock).
@@ -167,11 +178,25 @@ impl MultiLock {
     ///
     /// # Losing the lease
     /// See [`MultiGuard`].
+    ///
+    /// # Examples
+    /// ```
+    /// # use leasehold::MultiLock;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// let both = MultiLock::of([client.lock("a").into(), client.lock("b").into()]);
+    /// let other = client.lock("b").lock().await?;
+    /// assert!(both.try_lock().await?.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn try_lock(&self) -> Result<Option<MultiGuard>, AcquireError> {
         self.acquire(Waits::Once).await
     }
 
-    /// Waits for all of them for at most this long together, counted from the first poll.
+    /// Waits for all of them for at most this long together, counted from the first poll. `None` when one was somebody
+    /// else's until then; the others are given back.
     ///
     /// # Errors
     /// As [`lock`](Self::lock).
@@ -181,6 +206,21 @@ impl MultiLock {
     ///
     /// # Losing the lease
     /// See [`MultiGuard`].
+    ///
+    /// # Examples
+    /// ```
+    /// # use std::time::Duration;
+    /// # use leasehold::MultiLock;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// let both = MultiLock::of([client.lock("a").into(), client.lock("b").into()]);
+    /// if let Some(guard) = both.try_lock_for(Duration::from_secs(10)).await? {
+    ///     guard.release().await?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn try_lock_for(&self, wait: Duration) -> Result<Option<MultiGuard>, AcquireError> {
         self.acquire(if wait.is_zero() { Waits::Once } else { Waits::For(wait) }).await
     }
@@ -279,6 +319,23 @@ impl MultiGuard {
     ///
     /// # Cancel safety
     /// Cancel safe, as [`Guard::lost`].
+    ///
+    /// # Examples
+    /// ```
+    /// # use leasehold::MultiLock;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # async fn work() {}
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// # let both = MultiLock::of([client.lock("a").into(), client.lock("b").into()]);
+    /// let guard = both.lock().await?;
+    /// tokio::select! {
+    ///     () = work() => {}
+    ///     reason = guard.lost() => eprintln!("stopped: {reason}"),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn lost(&self) -> LostReason {
         let (reason, _, _) = select_all(self.guards.iter().map(|guard| guard.lost().boxed())).await;
         reason
@@ -291,6 +348,21 @@ impl MultiGuard {
     ///
     /// # Cancel safety
     /// As [`Guard::ensure`].
+    ///
+    /// # Examples
+    /// ```
+    /// # use std::time::Duration;
+    /// # use leasehold::MultiLock;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// # let both = MultiLock::of([client.lock("a").into(), client.lock("b").into()]);
+    /// let guard = both.lock().await?;
+    /// guard.ensure(Duration::from_secs(5)).await?;
+    /// // ... what takes less than 5 s ...
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn ensure(&self, least: Duration) -> Result<(), EnsureError> {
         join_all(self.guards.iter().map(|guard| guard.ensure(least))).await.into_iter().collect()
     }
@@ -302,6 +374,19 @@ impl MultiGuard {
     ///
     /// # Cancel safety
     /// Dropping the future does not cancel the releases, it only gives up the report.
+    ///
+    /// # Examples
+    /// ```
+    /// # use leasehold::MultiLock;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// # let both = MultiLock::of([client.lock("a").into(), client.lock("b").into()]);
+    /// let guard = both.lock().await?;
+    /// assert_eq!(guard.release().await?, leasehold::Released::Released);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn release(self) -> Result<Released, ReleaseError> {
         let reports = join_all(self.guards.into_iter().map(Guard::release)).await;
         let reports = reports.into_iter().collect::<Result<Vec<_>, _>>()?;
@@ -310,6 +395,19 @@ impl MultiGuard {
     }
 
     /// Gives the guard up without a release: [`Guard::keep`] of each.
+    ///
+    /// # Examples
+    /// ```
+    /// # use leasehold::MultiLock;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// # let both = MultiLock::of([client.lock("a").into(), client.lock("b").into()]);
+    /// both.lock().await?.keep();
+    /// assert!(client.lock("a").is_locked().await?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn keep(self) {
         self.guards.into_iter().for_each(Guard::keep);
     }

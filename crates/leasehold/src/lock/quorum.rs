@@ -81,12 +81,38 @@ impl QuorumLock {
     }
 
     /// The same lock with a fixed lease and no watchdog: see [`Lock::lease`].
+    ///
+    /// # Examples
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let nodes = ["memory://one", "memory://two", "memory://three"];
+    /// # let redlock = leasehold::Redlock::builder().nodes_persist_every_write().connect(nodes).await?;
+    /// let lock = redlock.lock("order:42").lease(Duration::from_secs(10));
+    /// let guard = lock.lock().await?; // ends after 10 s, come what may
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn lease(self, lease: Duration) -> Self {
         self.each(false, |node| node.map_kind(|kind| kind.with_lease(lease)).lease(lease))
     }
 
     /// The same lock with another lease for the watchdog: see [`Lock::watchdog`].
+    ///
+    /// # Examples
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let nodes = ["memory://one", "memory://two", "memory://three"];
+    /// # let redlock = leasehold::Redlock::builder().nodes_persist_every_write().connect(nodes).await?;
+    /// let lock = redlock.lock("order:42").watchdog(Duration::from_secs(5));
+    /// let guard = lock.lock().await?; // renewed for as long as it lives
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn watchdog(self, lease: Duration) -> Self {
         self.each(true, |node| node.map_kind(|kind| kind.with_lease(lease)).watchdog(lease))
@@ -124,11 +150,24 @@ impl QuorumLock {
     ///
     /// # Losing the lease
     /// See [`QuorumGuard`].
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let nodes = ["memory://one", "memory://two", "memory://three"];
+    /// # let redlock = leasehold::Redlock::builder().nodes_persist_every_write().connect(nodes).await?;
+    /// let guard = redlock.lock("order:42").lock().await?;
+    /// assert!(redlock.lock("order:42").try_lock().await?.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn try_lock(&self) -> Result<Option<QuorumGuard>, QuorumError> {
         self.acquire(Until::Once).await
     }
 
-    /// Waits for the lock for at most this long, counted from the first poll, and one node's timeout.
+    /// Waits for the lock for at most this long, counted from the first poll, and for at most one node's timeout more.
+    /// `None` when it was somebody else's until then.
     ///
     /// # Errors
     /// As [`lock`](Self::lock), and when the wait ended without a working majority.
@@ -138,6 +177,21 @@ impl QuorumLock {
     ///
     /// # Losing the lease
     /// See [`QuorumGuard`].
+    ///
+    /// # Examples
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let nodes = ["memory://one", "memory://two", "memory://three"];
+    /// # let redlock = leasehold::Redlock::builder().nodes_persist_every_write().connect(nodes).await?;
+    /// let wait = Duration::from_secs(10);
+    /// if let Some(guard) = redlock.lock("order:42").try_lock_for(wait).await? {
+    ///     guard.release().await?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn try_lock_for(&self, wait: Duration) -> Result<Option<QuorumGuard>, QuorumError> {
         if wait.is_zero() {
             return self.try_lock().await;
@@ -186,7 +240,7 @@ impl QuorumLock {
 
     /// Asks every node that has not voted, all at the same time. A majority ends it, and so does one that cannot be had.
     async fn ask(&self, round: &mut Round) -> Option<QuorumGuard> {
-        self.refresh(round).await;
+        self.renew_votes(round).await;
         let missing = (0..self.nodes.len()).filter(|node| round.votes[*node].is_none());
         let mut asking: FuturesUnordered<Asking> = missing.map(|node| self.question(node)).collect();
         while round.granted() < self.quorum() {
@@ -201,7 +255,7 @@ impl QuorumLock {
     }
 
     /// Votes of an earlier round have aged: they are renewed, or given up.
-    async fn refresh(&self, round: &mut Round) {
+    async fn renew_votes(&self, round: &mut Round) {
         let renewing = round.votes.iter().zip(&self.nodes).map(|(vote, node)| async {
             match vote {
                 Some(guard) => guard.ensure(node.terms.lease() / 2).await.is_ok(),

@@ -132,24 +132,71 @@ impl RwLock {
     }
 
     /// The same lock, both sides with a fixed lease and no watchdog: [`Lock::lease`].
+    ///
+    /// # Examples
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// let prices = client.rw_lock("prices").lease(Duration::from_secs(10));
+    /// let reader = prices.read().await?; // ends after 10 s, come what may
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn lease(self, lease: Duration) -> Self {
         Self { read: self.read.lease(lease), write: self.write.lease(lease) }
     }
 
     /// The same lock, both sides with another lease for the watchdog: [`Lock::watchdog`].
+    ///
+    /// # Examples
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// let prices = client.rw_lock("prices").watchdog(Duration::from_secs(5));
+    /// let reader = prices.read().await?; // renewed for as long as it lives
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn watchdog(self, lease: Duration) -> Self {
         Self { read: self.read.watchdog(lease), write: self.write.watchdog(lease) }
     }
 
     /// The same lock, both sides with a bound on each hold: [`Lock::max_hold`].
+    ///
+    /// # Examples
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// let prices = client.rw_lock("prices").max_hold(Duration::from_secs(60));
+    /// let writer = prices.write().await?; // lost after a minute
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn max_hold(self, most: Duration) -> Self {
         Self { read: self.read.max_hold(most), write: self.write.max_hold(most) }
     }
 
     /// The same lock, both sides with a bound on the number of renewals: [`Lock::max_renewals`].
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// let prices = client.rw_lock("prices").max_renewals(10); // 10 s apart, then 30 s to the end
+    /// let writer = prices.write().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn max_renewals(self, most: u32) -> Self {
         Self { read: self.read.max_renewals(most), write: self.write.max_renewals(most) }
@@ -209,6 +256,17 @@ impl RwLock {
     ///
     /// # Losing the lease
     /// See [`Guard`].
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// let reader = client.rw_lock("prices").read().await?;
+    /// assert!(reader.is_held());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn read(&self) -> Result<Guard, AcquireError> {
         self.read.lock().await
     }
@@ -223,6 +281,18 @@ impl RwLock {
     ///
     /// # Losing the lease
     /// See [`Guard`].
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// let prices = client.rw_lock("prices");
+    /// let writer = prices.write().await?;
+    /// assert!(prices.try_read().await?.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn try_read(&self) -> Result<Option<Guard>, AcquireError> {
         self.read.try_lock().await
     }
@@ -237,6 +307,19 @@ impl RwLock {
     ///
     /// # Losing the lease
     /// See [`Guard`].
+    ///
+    /// # Examples
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// let prices = client.rw_lock("prices");
+    /// let writer = prices.write().await?;
+    /// assert!(prices.try_read_for(Duration::from_millis(200)).await?.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn try_read_for(&self, wait: Duration) -> Result<Option<Guard>, AcquireError> {
         self.read.try_lock_for(wait).await
     }
@@ -279,6 +362,18 @@ impl RwLock {
     ///
     /// # Losing the lease
     /// See [`Guard`].
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// let prices = client.rw_lock("prices");
+    /// let reader = prices.read().await?;
+    /// assert!(prices.try_write().await?.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn try_write(&self) -> Result<Option<Guard>, AcquireError> {
         self.write.try_lock().await
     }
@@ -293,6 +388,19 @@ impl RwLock {
     ///
     /// # Losing the lease
     /// See [`Guard`].
+    ///
+    /// # Examples
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// let prices = client.rw_lock("prices");
+    /// let reader = prices.read().await?;
+    /// assert!(prices.try_write_for(Duration::from_millis(200)).await?.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn try_write_for(&self, wait: Duration) -> Result<Option<Guard>, AcquireError> {
         self.write.try_lock_for(wait).await
     }

@@ -88,6 +88,18 @@ impl Redlock {
     ///
     /// # Cancel safety
     /// Dropping the future ends the attempt; nothing is left behind.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// let nodes = ["memory://one", "memory://two", "memory://three"];
+    /// let redlock = leasehold::Redlock::connect(nodes).await?;
+    /// // A fleet that has just been started grants nothing for 30 s.
+    /// assert!(redlock.lock("order:42").try_lock().await.is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn connect<'a>(urls: impl IntoIterator<Item = &'a str>) -> Result<Self, ConnectError> {
         Self::builder().connect(urls).await
     }
@@ -113,6 +125,19 @@ impl Redlock {
     ///
     /// # Cancel safety
     /// The clients are closed from the first poll on.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let nodes = ["memory://one", "memory://two", "memory://three"];
+    /// # let redlock = leasehold::Redlock::builder().nodes_persist_every_write().connect(nodes).await?;
+    /// let guard = redlock.lock("order:42").lock().await?;
+    /// redlock.close().await;
+    /// assert!(!guard.is_held());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn close(&self) {
         join_all(self.nodes.iter().map(Client::close)).await;
     }
@@ -172,6 +197,18 @@ impl RedlockBuilder {
     ///
     /// # Panics
     /// When there are none.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// let names = ["memory://one", "memory://two", "memory://three"];
+    /// let clients = futures_util::future::try_join_all(names.map(leasehold::Client::connect)).await?;
+    /// let redlock = leasehold::Redlock::builder().nodes_persist_every_write().over(clients);
+    /// let guard = redlock.lock("order:42").lock().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     #[track_caller]
     pub fn over(&self, clients: impl IntoIterator<Item = Client>) -> Redlock {

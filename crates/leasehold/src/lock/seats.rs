@@ -50,7 +50,7 @@ struct State {
 }
 
 impl State {
-    /// How many parts can be trusted for how long: of a majority of `quorum`, the least.
+    /// For how long a majority can be trusted: for as long as the `quorum`-th best of the parts.
     fn remaining(&self, quorum: usize) -> Duration {
         if self.lost.is_some() {
             return Duration::ZERO;
@@ -172,6 +172,18 @@ impl QuorumGuard {
     }
 
     /// On how many nodes it is held now.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let nodes = ["memory://one", "memory://two", "memory://three"];
+    /// # let redlock = leasehold::Redlock::builder().nodes_persist_every_write().connect(nodes).await?;
+    /// let guard = redlock.lock("order:42").lock().await?;
+    /// assert!(guard.votes() >= 2, "of three");
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn votes(&self) -> usize {
         self.seats.lock().guards.iter().flatten().filter(|guard| guard.is_held()).count()
@@ -181,6 +193,22 @@ impl QuorumGuard {
     ///
     /// # Cancel safety
     /// Cancel safe, as [`Guard::lost`].
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # async fn work() {}
+    /// # let nodes = ["memory://one", "memory://two", "memory://three"];
+    /// # let redlock = leasehold::Redlock::builder().nodes_persist_every_write().connect(nodes).await?;
+    /// let guard = redlock.lock("order:42").lock().await?;
+    /// tokio::select! {
+    ///     () = work() => {}
+    ///     reason = guard.lost() => eprintln!("stopped: {reason}"),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn lost(&self) -> LostReason {
         poll_fn(|cx| {
             let mut state = self.seats.lock();
@@ -203,6 +231,20 @@ impl QuorumGuard {
     ///
     /// # Cancel safety
     /// As [`Guard::ensure`].
+    ///
+    /// # Examples
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let nodes = ["memory://one", "memory://two", "memory://three"];
+    /// # let redlock = leasehold::Redlock::builder().nodes_persist_every_write().connect(nodes).await?;
+    /// let guard = redlock.lock("order:42").lock().await?;
+    /// guard.ensure(Duration::from_secs(5)).await?;
+    /// // ... what takes less than 5 s ...
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn ensure(&self, least: Duration) -> Result<(), EnsureError> {
         let ensuring: Vec<_> =
             self.seats.lock().guards.iter().flatten().map(|guard| guard.ensuring(least)).collect();
@@ -221,6 +263,18 @@ impl QuorumGuard {
     ///
     /// # Cancel safety
     /// Dropping the future does not cancel the releases, it only gives up the report.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let nodes = ["memory://one", "memory://two", "memory://three"];
+    /// # let redlock = leasehold::Redlock::builder().nodes_persist_every_write().connect(nodes).await?;
+    /// let guard = redlock.lock("order:42").lock().await?;
+    /// assert_eq!(guard.release().await?, leasehold::Released::Released);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn release(self) -> Result<Released, ReleaseError> {
         let (held, guards) = (self.is_held(), self.end());
         let quorum = self.seats.quorum;

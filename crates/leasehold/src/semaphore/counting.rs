@@ -161,7 +161,7 @@ impl Semaphore {
         self.acquire_many(1).await
     }
 
-    /// Waits for so many permits at once, for ever if need be. Of nothing there is always enough.
+    /// Waits for so many permits at once, for ever if need be. No permits at all are granted at once.
     ///
     /// Those of this client that wait behind it wait until it has them.
     ///
@@ -386,10 +386,10 @@ impl Semaphore {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), leasehold::Error> {
     /// # let client = leasehold::Client::connect("memory://").await?;
-    /// let slots = client.semaphore("slots");
-    /// slots.try_set_permits(10).await?;
-    /// slots.acquire().await?.keep(); // the producer takes a slot ...
-    /// assert_eq!(slots.release(1).await?, 10); // ... and the consumer returns it
+    /// let room = client.semaphore("queue:room");
+    /// room.try_set_permits(10).await?;
+    /// room.acquire().await?.keep(); // the producer takes a permit ...
+    /// assert_eq!(room.release(1).await?, 10); // ... and the consumer returns it
     /// # Ok(())
     /// # }
     /// ```

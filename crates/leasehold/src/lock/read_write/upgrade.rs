@@ -79,6 +79,19 @@ impl RwLock {
     ///
     /// # Losing the lease
     /// See [`Guard`].
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// let prices = client.rw_lock("prices");
+    /// let (reader, other) = (prices.read().await?, prices.read().await?);
+    /// assert!(prices.try_upgrade(&reader).await?.is_none(), "the other reads");
+    /// drop(other);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn try_upgrade(&self, reader: &Guard) -> Result<Option<Guard>, AcquireError> {
         let lock = self.upgrade_of(reader)?;
         beside(reader, lock.try_lock()).await
@@ -95,6 +108,21 @@ impl RwLock {
     ///
     /// # Losing the lease
     /// See [`Guard`].
+    ///
+    /// # Examples
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// let prices = client.rw_lock("prices");
+    /// let reader = prices.read().await?;
+    /// if let Some(writer) = prices.try_upgrade_for(&reader, Duration::from_secs(10)).await? {
+    ///     writer.release().await?; // reads on
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn try_upgrade_for(
         &self,
         reader: &Guard,

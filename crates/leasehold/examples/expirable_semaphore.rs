@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use leasehold::{Client, Error, PermitId};
+use leasehold::{Client, Error, PermitId, Remaining};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
@@ -25,7 +25,9 @@ async fn main() -> Result<(), Error> {
     println!("handed on {text}, {} left", licences.available().await?);
     let there = backup.expirable_semaphore("licences");
     let id: PermitId = text.parse().expect("it was written as an id");
-    println!("there it lasts {:?}", there.lease_of(id).await?);
+    if let Some(Remaining::For(left)) = there.lease_of(id).await? {
+        println!("there it lasts for another {left:?}");
+    }
     assert!(there.release_ids(&[id]).await?);
 
     // A process that dies does not return anything: its lease does.

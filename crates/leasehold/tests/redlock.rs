@@ -4,6 +4,8 @@
 #![allow(clippy::disallowed_methods, reason = "test code: tasks and real time")]
 #![allow(unused_crate_dependencies, reason = "the crate's other tests use them")]
 
+use std::sync::Arc;
+use std::task::{Context, Wake};
 use std::time::{Duration, Instant};
 
 use leasehold::{AcquireError, LostReason, Redlock, Released};
@@ -56,10 +58,10 @@ async fn two_clients_exclude_each_other() {
 async fn a_crowd_takes_turns() {
     let servers = servers(3);
     let clients = [redlock(&servers).await, redlock(&servers).await, redlock(&servers).await];
-    let count = std::sync::Arc::new(std::sync::atomic::AtomicU32::new(0));
+    let count = Arc::new(std::sync::atomic::AtomicU32::new(0));
     let tasks: Vec<_> = (0..6)
         .map(|task| {
-            let (lock, count) = (clients[task % 3].lock("job"), std::sync::Arc::clone(&count));
+            let (lock, count) = (clients[task % 3].lock("job"), Arc::clone(&count));
             tokio::spawn(async move {
                 for _ in 0..5 {
                     let guard = lock.lock().await.unwrap();
@@ -153,6 +155,53 @@ async fn a_hold_is_lost_with_its_majority() {
     assert_eq!(soon("the loss", guard.lost()).await, LostReason::Unreachable);
     assert!(!guard.is_held());
     assert_eq!(guard.remaining(), Duration::ZERO);
+}
+
+#[tokio::test]
+async fn a_hold_that_is_lost_gives_its_other_nodes_back() {
+    let servers = servers(3);
+    let (one, other) = (redlock(&servers).await, redlock(&servers).await);
+    let guard = one.lock("job").watchdog(ms(900)).lock().await.unwrap();
+    eventually("every node to hold it", || guard.votes() == 3).await;
+    for server in &servers[..2] {
+        assert_eq!(server.cli(&["DEL", "job"]), "1");
+    }
+    assert_eq!(soon("the loss", guard.lost()).await, LostReason::Deleted);
+    let next =
+        soon("the next holder, though the first keeps its guard", other.lock("job").lock()).await.unwrap();
+    assert_eq!(guard.votes(), 0);
+    assert_eq!(guard.release().await.unwrap(), Released::NotHeld);
+    next.release().await.unwrap();
+    eventually("every node to be free", || free_on(&servers) == 3).await;
+}
+
+#[tokio::test]
+async fn closing_the_nodes_loses_the_hold_and_says_so() {
+    let servers = servers(3);
+    for _ in 0..20 {
+        let redlock = redlock(&servers).await;
+        let guard = redlock.lock("job").lock().await.unwrap();
+        redlock.close().await;
+        assert_eq!(soon("the loss", guard.lost()).await, LostReason::Closed);
+    }
+}
+
+struct Knock;
+
+impl Wake for Knock {
+    fn wake(self: Arc<Self>) {}
+}
+
+#[tokio::test]
+async fn a_wait_for_a_loss_that_is_given_up_is_forgotten_while_the_guard_lives() {
+    let servers = servers(3);
+    let guard = redlock(&servers).await.lock("job").lock().await.unwrap();
+    let knock = Arc::new(Knock);
+    let waker = Arc::clone(&knock).into();
+    let mut lost = Box::pin(guard.lost());
+    assert!(lost.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    drop((waker, lost));
+    assert_eq!(Arc::strong_count(&knock), 1, "the guard remembers a task that has gone");
 }
 
 #[tokio::test]

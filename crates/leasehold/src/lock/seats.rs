@@ -6,16 +6,17 @@
 //! # How it works
 //! Each node has a *seat*: its part of the hold, which that node's own client renews. A *keeper* for each seat runs on
 //! that client's thread. It waits until the part is lost, and takes it again where the hold is watched: a node that was
-//! restarted joins again as soon as it counts.
+//! restarted joins again as soon as it counts. When the hold is lost the keepers end, and the parts that are left are
+//! given back.
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::future::poll_fn;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Poll, Waker};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use futures_util::future::{AbortHandle, FutureExt, abortable, join_all};
+use futures_util::future::{AbortHandle, Either, FutureExt, abortable, join_all, select};
 use leasehold_proto::engine::LostReason;
 
 use super::Lock;
@@ -46,7 +47,21 @@ struct State {
     /// The guard has gone; whoever comes with a part of it drops that.
     ended: bool,
     lost: Option<LostReason>,
-    wakers: Vec<Waker>,
+    /// Who waits for the loss, each under a number of its own.
+    wakers: BTreeMap<u64, Waker>,
+    last_wait: u64,
+}
+
+/// A node's seat, in the hands of its keeper.
+struct Seat {
+    seats: Arc<Seats>,
+    node: usize,
+}
+
+/// A wait for the loss, forgotten when it is dropped.
+struct Loss<'a> {
+    seats: &'a Seats,
+    number: u64,
 }
 
 impl State {
@@ -73,40 +88,82 @@ impl Seats {
     /// A node has its part again, or late.
     fn take(&self, node: usize, guard: Guard) {
         let mut state = self.lock();
-        if state.ended {
+        if state.ended || state.lost.is_some() {
             return;
         }
         // It joins a majority, it does not make one: without it somebody else may have had the lock meanwhile.
-        if state.remaining(self.quorum).is_zero() {
-            state.lost.get_or_insert(LostReason::Unreachable);
-        }
+        let is_lost = state.remaining(self.quorum).is_zero();
+        let reason = state.guards.iter().flatten().find_map(|part| part.watch().now_or_never());
         state.guards[node] = Some(guard);
-        self.wake(state);
+        if is_lost {
+            self.lose(state, reason.unwrap_or(LostReason::Unreachable));
+        }
     }
 
     /// A node's part is gone.
     fn give_up(&self, node: usize, reason: LostReason) {
         let mut state = self.lock();
-        if state.ended {
+        if state.ended || state.lost.is_some() {
             return;
         }
         let gone = state.guards[node].take();
         if state.remaining(self.quorum).is_zero() {
-            state.lost.get_or_insert(reason);
+            self.lose(state, reason);
+        } else {
+            drop(state);
         }
-        self.wake(state);
         drop(gone);
     }
 
-    fn wake(&self, mut state: MutexGuard<'_, State>) {
+    /// There is no majority: what is left would only keep others from having one.
+    fn lose(&self, mut state: MutexGuard<'_, State>, reason: LostReason) {
+        state.lost = Some(reason);
+        let left: Vec<Guard> = state.guards.iter_mut().filter_map(Option::take).collect();
         let wakers = std::mem::take(&mut state.wakers);
         drop(state);
-        wakers.into_iter().for_each(Waker::wake);
+        drop(left);
+        wakers.into_values().for_each(Waker::wake);
+    }
+
+    fn loss(&self) -> Loss<'_> {
+        let mut state = self.lock();
+        state.last_wait += 1;
+        Loss { seats: self, number: state.last_wait }
+    }
+}
+
+impl Future for Loss<'_> {
+    type Output = LostReason;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<LostReason> {
+        let mut state = self.seats.lock();
+        if let Some(reason) = state.lost {
+            return Poll::Ready(reason);
+        }
+        let known = state.wakers.insert(self.number, cx.waker().clone());
+        drop(state);
+        drop(known);
+        Poll::Pending
+    }
+}
+
+impl Drop for Loss<'_> {
+    fn drop(&mut self) {
+        let known = self.seats.lock().wakers.remove(&self.number);
+        drop(known);
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        // A client that ends takes its keepers along, whether they have seen the loss of their part or not.
+        self.seats.give_up(self.node, LostReason::Closed);
     }
 }
 
 /// Sees to one node's part, until the guard goes or nothing more can be done.
-async fn keep(seats: Arc<Seats>, node: usize, lock: Lock<Node>, watched: bool, asking: Option<Asking>) {
+async fn keep(seat: Seat, lock: Lock<Node>, watched: bool, asking: Option<Asking>) {
+    let (seats, node) = (&*seat.seats, seat.node);
     let mut asked: Option<Asked> = None;
     if let Some(asking) = asking {
         asked = Some(asking.await.1);
@@ -125,7 +182,10 @@ async fn keep(seats: Arc<Seats>, node: usize, lock: Lock<Node>, watched: bool, a
         if !watched || seats.lock().lost.is_some() {
             return;
         }
-        asked = Some(lock.lock().await.map(Some));
+        asked = match select(pin!(lock.lock()), seats.loss()).await {
+            Either::Left((again, _)) => Some(again.map(Some)),
+            Either::Right(_) => return,
+        };
     }
 }
 
@@ -150,7 +210,8 @@ impl QuorumGuard {
         for node in 0..nodes {
             let node_lock = lock.node(node).clone();
             let handle = Arc::clone(node_lock.handle());
-            let keeper = keep(Arc::clone(&seats), node, node_lock, lock.is_watched(), late.remove(&node));
+            let seat = Seat { seats: Arc::clone(&seats), node };
+            let keeper = keep(seat, node_lock, lock.is_watched(), late.remove(&node));
             let (keeper, abort) = abortable(keeper);
             // In a forked process the hold is the parent's.
             let _ = handle.keep(keeper.map(|_| ()).boxed());
@@ -210,18 +271,7 @@ impl QuorumGuard {
     /// # }
     /// ```
     pub async fn lost(&self) -> LostReason {
-        poll_fn(|cx| {
-            let mut state = self.seats.lock();
-            match state.lost {
-                Some(reason) => Poll::Ready(reason),
-                None => {
-                    state.wakers.retain(|waker| !waker.will_wake(cx.waker()));
-                    state.wakers.push(cx.waker().clone());
-                    Poll::Pending
-                }
-            }
-        })
-        .await
+        self.seats.loss().await
     }
 
     /// Makes sure that a majority may be trusted for at least this long.
@@ -251,7 +301,9 @@ impl QuorumGuard {
         let failed = join_all(ensuring).await.into_iter().find_map(Result::err);
         match failed {
             Some(error) if self.remaining() < least => Err(error),
-            None if self.remaining() < least => Err(EnsureError::Lost { reason: LostReason::Unreachable }),
+            None if self.remaining() < least => {
+                Err(EnsureError::Lost { reason: self.seats.lock().lost.unwrap_or(LostReason::Unreachable) })
+            }
             _ => Ok(()),
         }
     }

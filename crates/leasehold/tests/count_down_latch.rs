@@ -314,6 +314,27 @@ async fn a_wait_whose_server_is_gone_for_a_timeout_is_told_so() {
     }
 }
 
+#[tokio::test]
+async fn a_waiter_whose_connection_broke_is_told_of_a_deletion_meanwhile() {
+    let (server, proxy) = server_and_proxy();
+    let (direct, client) = (connect(&server).await, connect_through(&proxy, Duration::from_secs(10)).await);
+    let latch = direct.count_down_latch("parts");
+    latch.try_set_count(2).await.unwrap();
+    let asked = scripts_run(&server);
+    let waiting = wait_in_task(&client);
+    asleep(&server, 1, asked).await;
+    proxy.drop_requests(true);
+    // Whatever wakes it, its question is lost.
+    assert_eq!(server.cli(&["PUBLISH", CHANNEL, "0"]), "1");
+    proxy.cut();
+    eventually("the subscription to break", || listeners(&server) == 0).await;
+    assert!(latch.delete().await.unwrap());
+    proxy.drop_requests(false);
+    proxy.cut();
+    let told = soon("the end of the wait", waiting).await.unwrap();
+    assert!(matches!(told, Err(WaitError::Deleted)), "{told:?}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn crowds_that_count_down_and_wait_meet_at_zero() {
     let server = RedisServer::start();

@@ -182,7 +182,8 @@ impl Engine {
             return;
         }
         let (known, doubtful) = (asking.wire, asking.unknown_until.is_some());
-        let refused = asking.last == Some(Last::Refused);
+        // Whatever happened since: a failed question does not undo what an earlier one has seen.
+        let refused = asking.refusals > 0;
         let Some(Ticket::Acquire(acquiring)) = self.tickets.get(&id) else {
             return;
         };
@@ -421,8 +422,10 @@ impl Engine {
         let Some(line) = self.lines.get_mut(subject) else {
             return;
         };
-        let was_head = line.front() == Some(&id);
-        line.retain(|waiter| *waiter != id);
+        let place = line.iter().position(|waiter| *waiter == id);
+        let was_head = place == Some(0);
+        // Those who leave a long line, as those who were granted, are mostly near its front.
+        place.and_then(|place| line.remove(place));
         if line.is_empty() {
             self.lines.remove(subject);
             self.unlisten(&Listener::Line(subject.clone()));

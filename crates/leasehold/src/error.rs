@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use leasehold_proto::engine::{AcquireFailure, EnsureFailure, LostReason, ReleaseFailure};
 use leasehold_proto::recipe::expirable::PERMITS_MAX;
-use leasehold_proto::{Applied, LEASE_MIN, LeaseError, NameError, StoreError, StoreErrorKind};
+use leasehold_proto::{Applied, LEASE_MAX, LEASE_MIN, LeaseError, NameError, StoreError, StoreErrorKind};
 
 pub use crate::connect::UrlError;
 use crate::shared::Forked;
@@ -65,9 +65,10 @@ pub enum AcquireError {
     /// The server may have run the script. If it did, it is undone as soon as the server answers, and the lease
     /// bounds it in any case. Only a server that stands still for longer may run it later yet, when it goes on; the undo
     /// then follows at once.
-    #[error("unknown whether acquired; free of this attempt again within {free_within:?}")]
+    #[error("unknown whether acquired; free of this attempt again {}", By(*free_within))]
     Unknown {
-        /// By when, counted from the error, nothing of this attempt is left on the server.
+        /// By when, counted from the error, nothing of this attempt is left on the server. Permits that do not expire
+        /// have no such time: it is longer than any lease then.
         free_within: Duration,
         /// What went wrong.
         source: StoreError,
@@ -129,6 +130,20 @@ pub enum AcquireError {
     Forked,
 }
 
+/// By when something is free, in a message.
+struct By(Duration);
+
+impl fmt::Display for By {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // No lease ends what lasts longer than two of the longest.
+        if self.0 / 2 > LEASE_MAX {
+            f.write_str("when the server has answered")
+        } else {
+            write!(f, "within {:?}", self.0)
+        }
+    }
+}
+
 /// Why a lock over several servers was not acquired: no majority of them worked. What any of them granted is given back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -176,9 +191,10 @@ impl std::error::Error for QuorumError {}
 #[non_exhaustive]
 pub enum ReleaseError {
     /// The server has not answered. The release goes on being tried, and the lease bounds it in any case.
-    #[error("the release is not confirmed; the lock is free within {free_within:?}")]
+    #[error("the release is not confirmed; it is free {}", By(*free_within))]
     Unconfirmed {
-        /// By when, counted from the error, the lock is free at the latest.
+        /// By when, counted from the error, the lock is free at the latest. Permits that do not expire have no such
+        /// time: it is longer than any lease then.
         free_within: Duration,
         /// What went wrong.
         source: StoreError,

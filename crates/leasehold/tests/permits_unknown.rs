@@ -43,7 +43,12 @@ async fn an_acquire_without_its_reply_is_undone_and_takes_nothing_however_late_i
     let through = connect_through(&proxy, ms(250)).await.semaphore("seats");
     proxy.drop_replies(true);
     let outcome = soon("the timeout", through.try_acquire_many(2)).await.map(drop);
-    assert!(matches!(outcome, Err(AcquireError::Unknown { .. })), "{outcome:?}");
+    let Err(error @ AcquireError::Unknown { .. }) = outcome else { panic!("{outcome:?}") };
+    assert_eq!(
+        error.to_string(),
+        "unknown whether acquired; free of this attempt again when the server has answered",
+        "no lease ends it"
+    );
     proxy.drop_replies(false);
     eventually("the undo", || left(&server) == 3).await;
     // Should the first call arrive once more it would find this.

@@ -26,5 +26,7 @@ pub use name::{Channel, NAME_BYTES_MAX, Name, NameError};
 pub use outcome::{Applied, StoreError, StoreErrorKind, Verb};
 pub use owner::{ClientId, Owner, WireOwner};
 pub use permit::{PermitId, PermitIdError};
-pub use recipe::{Answer, Ask, LockRecipe, Recipe, Renewal};
+pub use recipe::{
+    Answer, Ask, Holding, Inspection, Line, LockRecipe, Manner, Recipe, Remaining, Renewal, Standing,
+};
 pub use script::Script;

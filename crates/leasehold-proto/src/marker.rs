@@ -6,6 +6,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::call::{Call, Reply};
 use crate::engine::{Id, Settings};
 use crate::name::Name;
 use crate::owner::{ClientId, WireOwner};
@@ -45,6 +46,20 @@ const MS_MAX: u64 = 1_000_000_000_000_000;
 impl fmt::Display for Operation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:op{}", self.client, self.id.0)
+    }
+}
+
+/// The call with the marker that makes it count once.
+pub(crate) fn once(call: Call, name: &Name, operation: &Operation) -> Call {
+    call.key("done", operation.marker(name)).arg("done_ms", operation.kept_ms())
+}
+
+/// What a yes or no in a reply is.
+#[must_use]
+pub fn read_flag(reply: &Reply) -> Option<bool> {
+    match reply {
+        Reply::Int(flag @ (0 | 1)) => Some(*flag == 1),
+        _ => None,
     }
 }
 

@@ -45,7 +45,7 @@ impl Script {
 
     /// Whether it is functions for other scripts of its folder, put before each of them, and no script by itself.
     fn is_library(&self) -> bool {
-        const LIBRARIES: [&str; 4] = ["check.lua", "ids.lua", "marker.lua", "queue.lua"];
+        const LIBRARIES: [&str; 5] = ["check.lua", "ids.lua", "mark.lua", "marker.lua", "queue.lua"];
         self.path.file_name().is_some_and(|name| LIBRARIES.iter().any(|library| name == *library))
     }
 
@@ -131,7 +131,9 @@ impl Script {
 
 #[test]
 fn there_are_scripts_and_each_is_one_that_a_recipe_sends() {
-    let sent: Vec<&str> = recipe::scripts().map(leasehold_proto::Script::source).collect();
+    // A user's script has nothing of ours but what stands before it.
+    let hooked = recipe::fence::hooked("").source();
+    let sent: Vec<&str> = recipe::scripts().map(leasehold_proto::Script::source).chain([hooked]).collect();
     let scripts = Script::all();
     assert!(!scripts.is_empty());
     for script in &scripts {

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_proto::engine::{AcquireFailure, Event, Request, Settlement, Subject, Wait};
+use leasehold_proto::marker::read_flag;
 use leasehold_proto::recipe::latch::{self, Latch};
-use leasehold_proto::recipe::semaphore::read_flag;
 use leasehold_proto::{LEASE_MAX, Lease, Name, NameError, Owner};
 
 use crate::error::{InspectError, OperationError, WaitError};

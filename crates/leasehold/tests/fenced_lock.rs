@@ -183,6 +183,7 @@ async fn a_fenced_write_leaves_a_key_of_another_type_as_it_is() {
             assert!(matches!(refused, Err(FencedWriteError::Operation(OperationError::OtherKind(_)))));
         }
         assert_eq!(server.cli(&["LRANGE", "list", "0", "-1"]), "precious");
+        assert_eq!(server.cli(&["KEYS", "leasehold_fence*"]), "", "no older token is shut out by that");
     }
 }
 

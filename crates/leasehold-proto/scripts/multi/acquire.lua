@@ -10,7 +10,8 @@ local lease_ms, owner = tonumber(ARGV[1]), ARGV[2]
 if not lease_ms or lease_ms < 1 or lease_ms % 1 ~= 0 or lease_ms > 9007199254740991 then
   return redis.error_reply('LOCKERR acquire: lease_ms must be whole and positive')
 end
-local longest, taken = redis.call('hexists', lock, owner) - 2, false
+-- As PTTL: -2 for a lock that is free, so whatever is taken is longer. The look refuses a key of another type.
+local longest, taken = math.min(-2, redis.call('hexists', lock, owner)), false
 for _, key in ipairs(KEYS) do
   if redis.call('hexists', key, owner) == 0 and redis.call('exists', key) == 1 then
     if redis.call('hexists', key, 'mode') == 1 then

@@ -6,12 +6,12 @@
 
 use std::time::Duration;
 
-use super::semaphore::{channel, ids, once, published};
+use super::semaphore::{channel, ids, published};
 use super::{Answer, Ask, Holding, Line, Manner, Recipe, Remaining, Renewal};
 use crate::call::{Call, Reply};
 use crate::engine::Subject;
 use crate::lease::Lease;
-use crate::marker::Operation;
+use crate::marker::{Operation, once, read_flag};
 use crate::name::{Channel, Name};
 use crate::outcome::Verb;
 use crate::owner::WireOwner;
@@ -118,7 +118,7 @@ impl Recipe for ExpirableSemaphore {
     }
 
     fn read_release(&self, reply: &Reply) -> Option<bool> {
-        super::semaphore::read_flag(reply)
+        read_flag(reply)
     }
 }
 

@@ -11,6 +11,7 @@ use crate::outcome::Verb;
 use crate::script::Script;
 
 const CHECK: &str = include_str!("../../scripts/fence/check.lua");
+const MARK: &str = include_str!("../../scripts/fence/mark.lua");
 
 static SET: Script = Script::new(
     Verb::Adjust,
@@ -54,7 +55,7 @@ pub fn hset(token: u64, key: &Name, field: &[u8], value: &[u8]) -> Call {
 /// A user's script with the check before it. Its text stays for the life of the process.
 #[must_use]
 pub fn hooked(source: &str) -> &'static Script {
-    let source = Box::leak(format!("{CHECK}{source}").into_boxed_str());
+    let source = Box::leak(format!("{CHECK}{MARK}{source}").into_boxed_str());
     Box::leak(Box::new(Script::new(Verb::Adjust, source)))
 }
 

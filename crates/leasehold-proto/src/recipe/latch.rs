@@ -5,11 +5,10 @@
 
 use std::time::Duration;
 
-use super::semaphore::once;
 use super::{Answer, Ask, Holding, Line, Manner, PUBLISH, Recipe, Renewal};
 use crate::call::{Call, Reply};
 use crate::engine::Subject;
-use crate::marker::Operation;
+use crate::marker::{Operation, once};
 use crate::name::{Channel, Name};
 use crate::outcome::Verb;
 use crate::owner::WireOwner;

@@ -16,7 +16,7 @@ use std::time::Duration;
 use super::{Answer, Ask, Holding, Line, Manner, PUBLISH, Recipe, Renewal};
 use crate::call::{Call, Reply};
 use crate::engine::Subject;
-use crate::marker::{self, Operation};
+use crate::marker::{self, Operation, once, read_flag};
 use crate::name::{Channel, Name};
 use crate::outcome::Verb;
 use crate::owner::WireOwner;
@@ -190,15 +190,6 @@ pub fn read_count(reply: &Reply) -> Option<i64> {
     }
 }
 
-/// What a yes or no in a reply is.
-#[must_use]
-pub fn read_flag(reply: &Reply) -> Option<bool> {
-    match reply {
-        Reply::Int(flag @ (0 | 1)) => Some(*flag == 1),
-        _ => None,
-    }
-}
-
 fn read_acquire(reply: &Reply) -> Option<Answer> {
     // Nobody knows when the next permit is returned.
     let refused = Answer::Refused { remaining: Duration::MAX };
@@ -220,11 +211,6 @@ fn in_queue(call: Call, ask: &Ask<'_>) -> Call {
     call.key("queue", ask.name.prefixed("leasehold_sc_queue").as_str())
         .key("seen", ask.name.prefixed("leasehold_sc_seen").as_str())
         .arg("owner", ask.owner)
-}
-
-/// The call with the marker that makes it count once.
-pub(super) fn once(call: Call, name: &Name, operation: &Operation) -> Call {
-    call.key("done", operation.marker(name)).arg("done_ms", operation.kept_ms())
 }
 
 pub(super) fn published(call: Call, name: &Name) -> Call {

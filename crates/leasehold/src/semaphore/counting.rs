@@ -8,8 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_proto::engine::{Request, Subject, Wait};
+use leasehold_proto::marker::read_flag;
 use leasehold_proto::recipe::Recipe;
-use leasehold_proto::recipe::semaphore::{self, FifoSemaphore, read_count, read_flag};
+use leasehold_proto::recipe::semaphore::{self, FifoSemaphore, read_count};
 use leasehold_proto::{Lease, Name, NameError, Owner};
 
 use crate::error::{AcquireError, InspectError, OperationError};

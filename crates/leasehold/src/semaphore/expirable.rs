@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_proto::engine::{Request, Subject, Wait};
+use leasehold_proto::marker::read_flag;
 use leasehold_proto::recipe::expirable::{self, Census, PERMITS_MAX};
 use leasehold_proto::recipe::{Remaining, semaphore};
 use leasehold_proto::{Lease, Name, NameError, Owner, PermitId};
@@ -114,7 +115,7 @@ impl ExpirableSemaphore {
     pub async fn try_set_permits(&self, permits: u32) -> Result<bool, OperationError> {
         let name = self.name.as_ref().map_err(Clone::clone)?;
         let call = |operation: &_| semaphore::try_set(name, operation, permits, None);
-        perform(&self.handle, call, semaphore::read_flag).await
+        perform(&self.handle, call, read_flag).await
     }
 
     /// Sets how many permits there are, those that are taken included, and says how many are left. That may be less than
@@ -425,7 +426,7 @@ impl ExpirableSemaphore {
         let name = self.name.as_ref().map_err(Clone::clone)?;
         let lease = Lease::new(lease)?;
         let call = |operation: &_| expirable::update_lease(name, operation, id, lease);
-        perform(&self.handle, call, semaphore::read_flag).await
+        perform(&self.handle, call, read_flag).await
     }
 
     /// How long a permit is still taken, by the server's clock; `None` when it is not taken any more.

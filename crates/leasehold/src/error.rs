@@ -105,7 +105,7 @@ pub enum AcquireError {
     /// What was waited for was deleted.
     #[error("it was deleted")]
     Deleted,
-    /// More permits of an expirable semaphore than [`PERMITS_MAX`](crate::PERMITS_MAX); nothing was sent.
+    /// More permits of an expirable semaphore than [`PERMITS_MAX`]; nothing was sent.
     #[error("not acquired: {given} permits are too many at once, at most {PERMITS_MAX} are allowed")]
     TooManyPermits {
         /// How many were asked for.
@@ -258,7 +258,7 @@ pub enum OperationError {
     /// The lease is not a lease; nothing was sent.
     #[error("not done: the lease cannot be used")]
     Lease(#[from] LeaseError),
-    /// More permits to be given back at once than [`PERMITS_MAX`](crate::PERMITS_MAX); nothing was sent.
+    /// More permits to be given back at once than [`PERMITS_MAX`]; nothing was sent.
     #[error("not done: {given} permits are too many at once, at most {PERMITS_MAX} are allowed")]
     TooManyPermits {
         /// How many there were.

@@ -29,6 +29,7 @@ on_both! {
         losing_one_of_a_slot_frees_the_others,
         an_owner_that_holds_a_member_takes_the_set,
         an_error_of_one_gives_the_others_back,
+        one_name_as_two_kinds_is_told_at_once,
     }
 }
 
@@ -241,4 +242,11 @@ async fn an_error_of_one_gives_the_others_back(server: Place) {
         assert!(matches!(outcome, Err(AcquireError::OtherKind(_))), "{outcome:?}");
         eventually("the first to be free", || is_free(&server, first)).await;
     }
+}
+
+async fn one_name_as_two_kinds_is_told_at_once(server: Place) {
+    let client = connect(&server).await;
+    let set = MultiLock::of([client.lock("a").into(), client.fair_lock("a").into(), client.lock("b").into()]);
+    assert_eq!(soon("the error", set.lock()).await.unwrap_err(), AcquireError::Deadlock);
+    assert!(is_free(&server, "a") && is_free(&server, "b"));
 }

@@ -17,7 +17,7 @@ use std::time::Duration;
 use futures_util::future::{BoxFuture, FutureExt, join_all, select_all};
 use leasehold_proto::engine::{LostReason, Subject, Wait};
 use leasehold_proto::recipe::multi::Multi;
-use leasehold_proto::recipe::{Recipe, reentrant};
+use leasehold_proto::recipe::{Recipe, read, reentrant, write};
 use leasehold_proto::{Name, Owner};
 
 use super::Lock;
@@ -149,7 +149,8 @@ impl MultiLock {
     /// Waits for all of them, for ever if need be.
     ///
     /// # Errors
-    /// [`AcquireError`] of the member that could not be acquired; the others are given back.
+    /// [`AcquireError`] of the member that could not be acquired; the others are given back. [`AcquireError::Deadlock`] at
+    /// once when two members are one name of one client as different kinds of lock, since one would wait for the other.
     ///
     /// # Cancel safety
     /// Dropping the future gives back what was taken; nothing stays locked.
@@ -258,7 +259,21 @@ impl MultiLock {
         Some((Subject { others: others.into(), ..Subject::new(&name, &Multi) }, terms))
     }
 
+    /// Whether two of them are one key under different rules, of which the second would wait for the first. The two sides
+    /// of a read-write lock are not.
+    fn would_wait_for_itself(&self) -> bool {
+        self.members.windows(2).any(|pair| {
+            let (one, other) = (pair[0].0.place(), pair[1].0.place());
+            let sides = (one.2.0, other.2.0) == (write::WRITE_LOCK.kind(), read::READ_LOCK.kind());
+            let one_client = Arc::ptr_eq(pair[0].0.handle(), pair[1].0.handle());
+            one_client && one.0 == other.0 && one.2 != other.2 && !sides
+        })
+    }
+
     async fn one_by_one(&self, waits: Waits) -> Result<Option<MultiGuard>, AcquireError> {
+        if self.would_wait_for_itself() {
+            return Err(AcquireError::Deadlock);
+        }
         let owner = ambient().unwrap_or_else(Owner::unique);
         let clock = self.members[0].0.handle();
         let since = clock.now();

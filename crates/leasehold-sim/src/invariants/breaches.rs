@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use leasehold_proto::Verb;
 
-use crate::fault::Kind;
+use crate::fault::{Fault, Kind};
 use crate::history::{By, Event, Reply, Wire};
 use crate::key::Key;
 use crate::primitive::Primitive;
@@ -31,8 +31,7 @@ impl Breaches {
             Event::Fault { index, kind, begins: true } if kind.breaks_assumptions() => match kind {
                 Kind::Delete | Kind::ForceRelease => {
                     let name = Arc::clone(&view.plan.faults[*index].name);
-                    // What is no lock cannot be forced free.
-                    if *kind == Kind::ForceRelease && !Primitive::of(&name).is_lock() {
+                    if !is_taken_away(&view.plan.faults[*index]) {
                         return;
                     }
                     let holds = view.holds.values();
@@ -61,7 +60,9 @@ impl Breaches {
     pub(super) fn forget_changed<T>(keys: &mut BTreeMap<Arc<str>, T>, event: &Event, view: &View) {
         match event {
             Event::Fault { index, kind: Kind::Delete | Kind::ForceRelease, begins: true } => {
-                keys.remove(&view.plan.faults[*index].name);
+                if is_taken_away(&view.plan.faults[*index]) {
+                    keys.remove(&view.plan.faults[*index].name);
+                }
             }
             Event::Fault { kind: Kind::RestartEmpty | Kind::Failover, begins: true, .. } => keys.clear(),
             _ => {}
@@ -82,6 +83,11 @@ impl Breaches {
     pub(super) fn any_since(&self, name: &str, since: Duration) -> bool {
         self.everywhere.max(self.of.get(name).copied()).is_some_and(|breach| breach >= since)
     }
+}
+
+/// Whether a fault takes its name away: what is no lock cannot be forced free.
+pub(super) fn is_taken_away(fault: &Fault) -> bool {
+    fault.kind == Kind::Delete || Primitive::of(&fault.name).is_lock()
 }
 
 /// Whether the server keeps a lock for at least as long as its holders trust it now. A short renewal after a jump of the

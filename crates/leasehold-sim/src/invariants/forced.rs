@@ -6,9 +6,9 @@
 use std::time::Duration;
 
 use super::Invariant;
+use super::breaches::is_taken_away;
 use crate::fault::Kind;
 use crate::history::{Event, Hold};
-use crate::primitive::Primitive;
 use crate::recorder::View;
 
 #[derive(Default)]
@@ -25,8 +25,7 @@ impl Invariant for Forced {
     fn see(&mut self, event: &Event, view: &View) -> Result<(), String> {
         if let Event::Fault { index, kind: Kind::Delete | Kind::ForceRelease, begins: true } = event {
             let fault = &view.plan.faults[*index];
-            // What is no lock cannot be forced free.
-            if !Primitive::of(&fault.name).is_lock() && fault.kind == Kind::ForceRelease {
+            if !is_taken_away(fault) {
                 return Ok(());
             }
             let near = view.plan.longest_lease();

@@ -59,10 +59,10 @@ impl Breaches {
     /// Takes out of what was seen of keys those that somebody else has changed meanwhile.
     pub(super) fn forget_changed<T>(keys: &mut BTreeMap<Arc<str>, T>, event: &Event, view: &View) {
         match event {
-            Event::Fault { index, kind: Kind::Delete | Kind::ForceRelease, begins: true } => {
-                if is_taken_away(&view.plan.faults[*index]) {
-                    keys.remove(&view.plan.faults[*index].name);
-                }
+            Event::Fault { index, kind: Kind::Delete | Kind::ForceRelease, begins: true }
+                if is_taken_away(&view.plan.faults[*index]) =>
+            {
+                keys.remove(&view.plan.faults[*index].name);
             }
             Event::Fault { kind: Kind::RestartEmpty | Kind::Failover, begins: true, .. } => keys.clear(),
             _ => {}

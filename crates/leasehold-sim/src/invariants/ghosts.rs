@@ -21,6 +21,8 @@ use crate::recorder::View;
 
 /// What an undo may take after its last attempt failed: the longest pause between two, and the next one.
 const UNDONE_WITHIN: Duration = Duration::from_secs(3);
+/// After how long without a sign a place in a queue is nobody's.
+const GONE_AFTER_MS: u64 = 5_000;
 
 #[derive(Default)]
 pub(super) struct Ghosts {
@@ -102,8 +104,10 @@ impl Ghosts {
         let now_ms = view.now_ms();
         let standing = self.keys.iter().flat_map(move |(name, key)| {
             let holders = key.holders.iter().filter(move |holder| holder.stands(now_ms));
-            // Places in a queue too.
-            let wires = holders.map(|holder| &holder.wire).chain(&key.queue);
+            // Places in a queue too, until anybody may take them out.
+            let stays = move |at: i64| u64::try_from(at).unwrap_or_default() + GONE_AFTER_MS > now_ms;
+            let places = key.seen.iter().filter(move |(_, at)| stays(*at)).map(|(wire, _)| wire);
+            let wires = holders.map(|holder| &holder.wire).chain(places);
             wires.map(move |wire| (name, wire))
         });
         standing.filter_map(move |(name, wire)| {

@@ -5,7 +5,7 @@
 //! the server keeps its data.
 //! Called by: the recorder.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use leasehold_proto::Verb;
 
 use super::Invariant;
 use super::breaches::Breaches;
-use crate::history::{By, Event, short};
+use crate::history::{By, Event, Wire, short};
 use crate::key::Key;
 use crate::primitive::Primitive;
 use crate::recorder::View;
@@ -21,6 +21,8 @@ use crate::recorder::View;
 #[derive(Default)]
 pub(super) struct Permits {
     breaches: Breaches,
+    /// Whose release a network has repeated.
+    repeated: BTreeSet<Wire>,
     /// How many there are.
     totals: BTreeMap<Arc<str>, i64>,
     /// When somebody last made them fewer, who holds then holds more than there are.
@@ -53,7 +55,10 @@ impl Invariant for Permits {
                 }
                 // The first attempt of a release goes by its client's word when nothing is known of its acquisition; a
                 // byte stream repeats nothing, and the client's own repetitions say that they are some.
-                let repeated = matches!(by, By::Duplicate(_)) && *verb == Verb::Release && !expirable;
+                if matches!(by, By::Duplicate(_)) && *verb == Verb::Release && !expirable {
+                    self.repeated.insert(Arc::clone(wire));
+                }
+                let repeated = *verb == Verb::Release && self.repeated.contains(wire);
                 if total(before) != total(after) && !repeated && !self.breaches.excuse(name, wire) {
                     let id = if expirable { "P1" } else { "S2" };
                     return Err(format!(

@@ -15,7 +15,7 @@ use super::breaches::Breaches;
 use crate::fault::Kind;
 use crate::history::{By, Ending, Event, Hold, Op, Outcome, Wire, short};
 use crate::key::Key;
-use crate::primitive::{covers, overlap};
+use crate::primitive::{Primitive, covers, overlap};
 use crate::recorder::View;
 
 #[derive(Default)]
@@ -138,6 +138,8 @@ impl Errors {
             ),
             Outcome::NotApplied(_) => (Duration::ZERO, "an acquire that was not made"),
             // Its last question may be on its way; what that takes is given back, or runs out.
+            // What has no end is given back, unless its process is killed.
+            Outcome::Contended if Primitive::of(&asking.name).is_unending() => return,
             Outcome::Contended => {
                 (view.plan.longest_lease().mul_f64(1.01) + view.plan.timeout, "an acquire that was refused")
             }

@@ -1,30 +1,35 @@
-//! `cargo x sim`: the simulator, for a fixed share of time in each mode, and the check that a seed repeats itself.
+//! `cargo x sim`: the simulator, for a fixed share of seeds in each mode, and the check that a seed repeats itself.
 //!
-//! Invariant: any broken promise, and any seed whose two runs differ, is an error.
+//! Invariant: any broken promise, and any seed whose two runs differ, is an error. Without an argument the seeds are the
+//! same everywhere, so a change is judged by what it changed.
 //! Called by: `main`; `verify`.
 
 use anyhow::{Context, Result, bail};
 
 use crate::shell::{cargo, run as run_command};
 
-/// How long it runs unless it is told otherwise: the share of every change.
-const MINUTES: u64 = 10;
-/// The modes: how many seeds are run twice in each, and its tenths of the time.
-const MODES: [(&str, &str, u64); 3] = [("fast", "200", 5), ("full", "20", 4), ("quorum", "100", 1)];
+/// The modes: how many seeds are run twice in each, how many are the share of every change, and its tenths of a time.
+const MODES: [(&str, &str, &str, u64); 3] =
+    [("fast", "200", "60000", 5), ("full", "20", "1000", 4), ("quorum", "100", "5000", 1)];
 
-/// Takes `--minutes n`, of which each mode has its share.
+/// Without arguments the share of every change, some ten minutes; `--minutes n` is as many seeds as fit into that time.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
-    let minutes = match arguments {
-        [] => MINUTES,
-        [flag, minutes] if flag == "--minutes" => minutes.parse().context("--minutes takes a number")?,
+    let minutes: Option<u64> = match arguments {
+        [] => None,
+        [flag, minutes] if flag == "--minutes" => Some(minutes.parse().context("--minutes takes a number")?),
         _ => bail!("this verb takes --minutes and a number, and was given {}", arguments.join(" ")),
     };
-    for (mode, seeds, _) in MODES {
-        simulate(&["--mode", mode, "--seeds", seeds, "--twice"])?;
+    for (mode, twice, ..) in MODES {
+        simulate(&["--mode", mode, "--seeds", twice, "--twice"])?;
     }
-    for (mode, _, tenths) in MODES {
-        let seconds = (minutes * 60 * tenths / 10).to_string();
-        simulate(&["--mode", mode, "--endless", "--seconds", &seconds])?;
+    for (mode, _, seeds, tenths) in MODES {
+        match minutes {
+            None => simulate(&["--mode", mode, "--seeds", seeds])?,
+            Some(minutes) => {
+                let seconds = (minutes * 60 * tenths / 10).to_string();
+                simulate(&["--mode", mode, "--endless", "--seconds", &seconds])?;
+            }
+        }
     }
     Ok(())
 }

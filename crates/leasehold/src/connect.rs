@@ -35,7 +35,7 @@ pub(crate) struct How {
 
 /// Connects, and starts the driver.
 #[cfg_attr(
-    not(feature = "redis"),
+    not(any(feature = "redis", feature = "embedded")),
     expect(unused_variables, reason = "without a back end nothing can be connected to")
 )]
 pub(crate) async fn connect(url: &str, how: How) -> Result<Arc<Handle>, ConnectError> {

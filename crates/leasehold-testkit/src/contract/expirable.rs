@@ -112,7 +112,8 @@ async fn a_renewal_needs_all_of_them_and_never_shortens<S: Store, A: Admin>(benc
     assert_eq!(pe.renew(EXPIRABLE, (7, 1), 90_000).await, Reply::Int(0));
     assert_eq!((pe.value(), census(&pe).await), ("1".into(), (1, 2)));
     pe.acquire_for(EXPIRABLE, (9, 1), 10, FRESH).await;
-    until("it to end", async || (pe.renew(EXPIRABLE, (9, 1), 3).await == Reply::Int(0)).then_some(())).await;
+    until("it to end", async || (census(&pe).await == (1, 2)).then_some(())).await;
+    assert_eq!(pe.renew(EXPIRABLE, (9, 1), 90_000).await, Reply::Int(0), "too late");
     assert_eq!(pe.value(), "1", "what had ended is taken back");
 }
 

@@ -16,12 +16,14 @@
 //! - `renewal` keeps tenures alive and ends them by the clock;
 //! - `wakeup` keeps one subscription per channel;
 //! - a *parting* (`undo`) takes a wire owner off the server: a release, or an undo that nobody waits for;
+//! - a *rest* (`rest`) is a hold that was given back before its least time was over;
 //! - an *operation* (`operation`) is a call that takes no hold, tried until it is answered.
 
 mod operation;
 mod queue;
 mod reentry;
 mod renewal;
+mod rest;
 mod tenure;
 mod ticket;
 mod timer;
@@ -43,6 +45,7 @@ use crate::owner::{ClientId, Owner, WireOwner};
 use crate::recipe::Recipe;
 
 use operation::Operation;
+use rest::Rest;
 use tenure::Tenure;
 use ticket::Ticket;
 pub use ticket::{
@@ -106,6 +109,8 @@ pub struct Request {
     pub max_renewals: Option<u32>,
     /// How long after the grant the hold ends at the latest; `None` for no bound.
     pub max_hold: Option<Duration>,
+    /// How long after the grant the server keeps it at least, though it be released before; `None` for no bound.
+    pub min_hold: Option<Duration>,
     /// For how long the server must have been up for its word to count.
     pub uptime: Duration,
     /// How long to wait.
@@ -127,6 +132,7 @@ impl Request {
             watchdog: true,
             max_renewals: None,
             max_hold: None,
+            min_hold: None,
             uptime: Duration::ZERO,
             wait,
             backoff: None,
@@ -236,6 +242,7 @@ enum Purpose {
     Count(WireOwner),
     Renew(WireOwner),
     Part(WireOwner),
+    Rest { wire: WireOwner, sent_at: Moment, lease: Lease },
     Perform(Id),
 }
 
@@ -254,6 +261,7 @@ pub struct Engine {
     holds: BTreeMap<Id, WireOwner>,
     holders: BTreeMap<(Subject, Owner), WireOwner>,
     partings: BTreeMap<WireOwner, Parting>,
+    rests: BTreeMap<WireOwner, Rest>,
     calls: BTreeMap<CallId, Purpose>,
     timers: Timers,
     closing: Option<undo::Closing>,
@@ -277,6 +285,7 @@ impl Engine {
             holds: BTreeMap::new(),
             holders: BTreeMap::new(),
             partings: BTreeMap::new(),
+            rests: BTreeMap::new(),
             calls: BTreeMap::new(),
             timers: Timers::default(),
             closing: None,
@@ -387,6 +396,7 @@ impl Engine {
             Timer::Count(wire) => self.set_count(now, wire),
             Timer::Part(wire) => self.part(now, wire),
             Timer::Report(wire) => self.report_overdue(now, wire),
+            Timer::Rest(wire) => self.rest(now, wire),
             Timer::Perform(id) => self.perform_again(now, id),
             Timer::Close => self.close_overdue(now),
         }
@@ -398,6 +408,9 @@ impl Engine {
             Some(Purpose::Count(wire)) => self.counted(now, call, wire, result),
             Some(Purpose::Renew(wire)) => self.renewed(now, call, wire, result),
             Some(Purpose::Part(wire)) => self.parted(now, call, wire, result),
+            Some(Purpose::Rest { wire, sent_at, lease }) => {
+                self.rested(now, call, (wire, sent_at, lease), result);
+            }
             Some(Purpose::Perform(id)) => self.performed(now, id, result),
             None => {}
         }

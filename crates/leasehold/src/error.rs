@@ -59,6 +59,14 @@ pub enum AcquireError {
         /// The bound that was asked for.
         given: Duration,
     },
+    /// The least time of the hold is longer than the hold may last; nothing was sent.
+    #[error("not acquired: a hold of at least {given:?} cannot be, it may last {most:?} at most")]
+    MinHold {
+        /// The least time that was asked for.
+        given: Duration,
+        /// The bound on the hold, or the longest lease.
+        most: Duration,
+    },
     /// The server failed and certainly did not run the script: nothing is locked.
     #[error("not acquired, nothing is locked")]
     Store(#[source] StoreError),
@@ -240,6 +248,18 @@ pub enum RunError {
     /// The lock was not acquired, and the body did not run.
     #[error("the body did not run")]
     Acquire(#[from] AcquireError),
+    /// Somebody else held it for as long as was to be waited; the body did not run.
+    #[error("the body did not run: somebody else held the lock for all of {wait:?}")]
+    Busy {
+        /// The wait.
+        wait: Duration,
+    },
+    /// The number of the semaphore's permits could not be set; the body did not run.
+    #[error("the body did not run: the number of permits could not be set")]
+    Permits(#[from] OperationError),
+    /// No client was named and none is installed; the body did not run.
+    #[error("the body did not run")]
+    NotInstalled(#[from] NotInstalled),
     /// The lock was lost while the body ran; the body was cancelled at its next await point, or its result dropped.
     #[error("the lock was lost while the body ran: {reason}")]
     Lost {
@@ -247,6 +267,16 @@ pub enum RunError {
         reason: LostReason,
     },
 }
+
+/// No client was installed before one was needed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no client is installed: give one to `leasehold::install` at the start of the program, or name one")]
+pub struct NotInstalled;
+
+/// A client was installed before, and stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a client is installed already")]
+pub struct AlreadyInstalled;
 
 /// Why a semaphore or latch was not changed, or not certainly.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -360,6 +390,12 @@ pub enum Error {
     /// Of renewing on demand.
     #[error(transparent)]
     Ensure(#[from] EnsureError),
+    /// Of looking for the installed client.
+    #[error(transparent)]
+    NotInstalled(#[from] NotInstalled),
+    /// Of installing one.
+    #[error(transparent)]
+    AlreadyInstalled(#[from] AlreadyInstalled),
     /// Of running a body under a lock.
     #[error(transparent)]
     Run(#[from] RunError),
@@ -463,6 +499,12 @@ impl From<Forked> for EnsureError {
 impl From<Forked> for InspectError {
     fn from(Forked: Forked) -> Self {
         Self::Forked
+    }
+}
+
+impl From<NameError> for RunError {
+    fn from(error: NameError) -> Self {
+        Self::Acquire(error.into())
     }
 }
 

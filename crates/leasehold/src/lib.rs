@@ -65,12 +65,14 @@ mod connect;
 mod driver;
 mod fenced;
 mod guard;
+mod installed;
 #[cfg(all(test, shuttle))]
 mod interleavings;
 mod latch;
 mod lock;
 mod name;
 mod operation;
+mod section;
 mod semaphore;
 mod shared;
 mod sync;
@@ -79,11 +81,12 @@ mod ticket;
 
 pub use client::{Client, ClientBuilder};
 pub use error::{
-    AcquireError, ConnectError, EnsureError, Error, FencedWriteError, InspectError, NodeAnswer,
-    OperationError, QuorumError, ReleaseError, RunError, UrlError, WaitError,
+    AcquireError, AlreadyInstalled, ConnectError, EnsureError, Error, FencedWriteError, InspectError,
+    NodeAnswer, NotInstalled, OperationError, QuorumError, ReleaseError, RunError, UrlError, WaitError,
 };
 pub use fenced::{FencedScript, FencedWrites};
 pub use guard::{Guard, Released};
+pub use installed::{install, installed};
 pub use latch::CountDownLatch;
 pub use leasehold_proto::engine::{CloseReport, LostReason};
 pub use leasehold_proto::recipe::Remaining;
@@ -99,6 +102,7 @@ pub use lock::{
     QuorumLock, Read, Redlock, RedlockBuilder, Reentrant, RwLock, Spin, Write,
 };
 pub use name::IntoName;
+pub use section::{Acquirable, Entered, OnFinish, OnLost, Seat, Section};
 pub use semaphore::{ExpirableSemaphore, Permits, Semaphore};
 
 /// The examples of the README, compiled.

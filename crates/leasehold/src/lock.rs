@@ -25,7 +25,7 @@ use leasehold_proto::engine::{Request, Subject, Wait};
 use leasehold_proto::{Name, NameError, Owner};
 
 use crate::error::AcquireError;
-use crate::owner::ambient;
+use crate::owner::of_caller;
 use crate::shared::Handle;
 use crate::terms::{Terms, acquire, wait_for};
 
@@ -159,8 +159,35 @@ impl<K: Kind> Lock<K> {
         self
     }
 
+    /// The same lock with a least time for the hold: when it is released before, the server keeps it for the rest, and
+    /// nobody gets it, its owner included. For jobs that are done too soon to be seen by others who start them at the
+    /// same time.
+    ///
+    /// If this process ends before the time is over, whatever lease is left ends the hold: a release that was awaited, or
+    /// confirmed by [`Client::close`](crate::Client::close), has seen to it that this is not too early. A hold that is
+    /// lost has no rest.
+    ///
+    /// # Examples
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// let nightly = client.lock("nightly").min_hold(Duration::from_secs(300));
+    /// nightly.lock().await?.release().await?; // a quick one
+    /// assert!(nightly.try_lock().await?.is_none(), "for five minutes");
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn min_hold(mut self, least: Duration) -> Self {
+        self.terms.min_hold = Some(least);
+        self
+    }
+
     /// The same lock on behalf of an owner: acquires with equal owners re-enter each other. Without it the owner is that
-    /// of the enclosing [`owner::scope`](crate::owner::scope), and outside a scope every acquire has its own.
+    /// of the [`run`](Self::run) of the same lock around the caller, else that of the enclosing
+    /// [`owner::scope`](crate::owner::scope); outside both every acquire has its own.
     ///
     /// An owner re-enters through one client. Its holds through another client exclude it, as anybody's do, and are not
     /// seen by this client.
@@ -308,8 +335,9 @@ impl<K: Kind> Lock<K> {
     }
 
     async fn acquire(&self, wait: impl FnOnce(&Handle) -> Wait) -> Result<Option<K::Guard>, AcquireError> {
-        let subject = Subject::new(self.name.as_ref().map_err(Clone::clone)?, self.kind.recipe());
-        let owner = self.owner.or_else(ambient).unwrap_or_else(Owner::unique);
+        let name = self.name.as_ref().map_err(Clone::clone)?;
+        let subject = Subject::new(name, self.kind.recipe());
+        let owner = self.owner.unwrap_or_else(|| of_caller(self.handle.client(), name));
         let request = self.terms.request(subject, owner, wait(&self.handle))?;
         let (reenters, backoff, uptime) = (self.reenters, self.kind.backoff(), self.kind.uptime());
         let request = Request { reenters, backoff, uptime, ..request };

@@ -1,22 +1,48 @@
-//! Who holds: explicit owners, and the ambient one of a scope.
+//! Who holds: explicit owners, the ambient one of a scope, and those of the bodies that run around the caller.
 //!
 //! Invariant: an owner is a value that travels with the code, never a thread, since async code changes threads.
-//! Called by: users, around code that takes one lock more than once.
+//! Called by: users, around code that takes one lock more than once; `run`, around its body; the locks, which look who
+//! takes them.
+//!
+//! # How it works
+//! A body that runs under a lock has a *frame* around it: client, name and owner. An acquire takes the owner of the
+//! innermost frame of its name, else that of the scope, else its own. So what a body calls re-enters the body's lock,
+//! and branches that the body runs side by side exclude each other on every other name.
 
 use std::future::Future;
+use std::sync::Arc;
+
+use leasehold_proto::{ClientId, Name};
 
 pub use leasehold_proto::Owner;
 
 tokio::task_local! {
-    static AMBIENT: Owner;
+    static AROUND: Around;
+}
+
+/// What is around the code that runs.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Around {
+    scope: Option<Owner>,
+    frames: Option<Arc<Frame>>,
+}
+
+/// A body that runs under a lock.
+#[derive(Debug)]
+struct Frame {
+    client: ClientId,
+    name: Name,
+    owner: Owner,
+    outer: Option<Arc<Self>>,
 }
 
 /// Runs a future in which every acquire has the same owner, so that nested acquires of one name re-enter.
 ///
 /// Without a scope every acquire is its own owner, and taking a lock that the same code already holds waits for
-/// itself. A scope inside a scope is the outer one. A scope is *not* inherited by spawned tasks: they are other code,
-/// with their own ideas of what they hold. Branches that run concurrently inside one scope (`join!`, `select!`) share
-/// its owner and therefore do not exclude each other; take an [`Owner`] apiece where they should.
+/// itself. [`Lock::run`](crate::Lock::run) needs none: what its body calls re-enters its lock. A scope inside a scope is
+/// the outer one. A scope is *not* inherited by spawned tasks: they are other code, with their own ideas of what they
+/// hold. Branches that run concurrently inside one scope (`join!`, `select!`) share its owner and therefore do not
+/// exclude each other; take an [`Owner`] apiece where they should.
 ///
 /// # Cancel safety
 /// Dropping the future drops the inner one, and with it the guards that it holds.
@@ -37,12 +63,63 @@ tokio::task_local! {
 /// # }
 /// ```
 pub async fn scope<F: Future>(future: F) -> F::Output {
-    let owner = ambient().unwrap_or_else(Owner::unique);
-    AMBIENT.scope(owner, future).await
+    scope_of(Owner::unique(), future).await
 }
 
 /// The owner of the scope that the calling code runs in, if it runs in one.
 #[must_use]
 pub fn ambient() -> Option<Owner> {
-    AMBIENT.try_with(|owner| *owner).ok()
+    Around::now().scope
+}
+
+/// A scope of this owner, unless there is one already.
+pub(crate) fn scope_of<F: Future>(owner: Owner, future: F) -> impl Future<Output = F::Output> {
+    let now = Around::now();
+    AROUND.scope(Around { scope: now.scope.or(Some(owner)), ..now }, future)
+}
+
+/// The owner of the innermost body around the caller that runs under this name.
+pub(crate) fn of_body_around(client: ClientId, name: &Name) -> Option<Owner> {
+    let mut frame = Around::now().frames;
+    while let Some(around) = frame {
+        if around.client == client && around.name == *name {
+            return Some(around.owner);
+        }
+        frame = around.outer.clone();
+    }
+    None
+}
+
+/// Who takes this name here, unless somebody is named.
+pub(crate) fn of_caller(client: ClientId, name: &Name) -> Owner {
+    of_body_around(client, name).or_else(ambient).unwrap_or_else(Owner::unique)
+}
+
+impl Around {
+    fn now() -> Self {
+        AROUND.try_with(Self::clone).unwrap_or_default()
+    }
+
+    /// What is around a body that runs under this name, called from here.
+    pub(crate) fn body(client: ClientId, name: Name, owner: Owner) -> Self {
+        let now = Self::now();
+        let frame = Frame { client, name, owner, outer: now.frames };
+        Self { frames: Some(Arc::new(frame)), ..now }
+    }
+
+    /// The same as here.
+    pub(crate) fn same() -> Self {
+        Self::now()
+    }
+
+    /// A future with this around it.
+    pub(crate) fn future<F: Future>(self, future: F) -> impl Future<Output = F::Output> {
+        AROUND.scope(self, future)
+    }
+
+    #[cfg(feature = "blocking")]
+    /// A closure with this around it.
+    pub(crate) fn closure<T>(self, closure: impl FnOnce() -> T) -> T {
+        AROUND.sync_scope(self, closure)
+    }
 }

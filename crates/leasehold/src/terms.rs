@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_proto::engine::{Event, Request, Settlement, Subject, Wait};
-use leasehold_proto::{LEASE_MIN, Lease, Owner};
+use leasehold_proto::{LEASE_MAX, LEASE_MIN, Lease, Owner};
 
 use crate::error::AcquireError;
 use crate::guard::Guard;
@@ -24,11 +24,12 @@ pub(crate) struct Terms {
     watchdog: bool,
     pub(crate) max_renewals: Option<u32>,
     pub(crate) max_hold: Option<Duration>,
+    pub(crate) min_hold: Option<Duration>,
 }
 
 impl Default for Terms {
     fn default() -> Self {
-        Self { lease: WATCHDOG_LEASE, watchdog: true, max_renewals: None, max_hold: None }
+        Self { lease: WATCHDOG_LEASE, watchdog: true, max_renewals: None, max_hold: None, min_hold: None }
     }
 }
 
@@ -58,10 +59,15 @@ impl Terms {
         if let Some(given) = self.max_hold.filter(|most| *most < LEASE_MIN) {
             return Err(AcquireError::MaxHold { given });
         }
+        let most = self.max_hold.unwrap_or(LEASE_MAX);
+        if let Some(given) = self.min_hold.filter(|least| *least > most) {
+            return Err(AcquireError::MinHold { given, most });
+        }
         Ok(Request {
             watchdog: self.watchdog,
             max_renewals: self.max_renewals,
             max_hold: self.max_hold,
+            min_hold: self.min_hold,
             ..Request::new(subject, owner, Lease::new(self.lease)?, wait)
         })
     }

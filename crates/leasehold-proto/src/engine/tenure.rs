@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::reentry::Setting;
 use super::renewal::Renewing;
+use super::rest::Rest;
 use super::ticket::{AcquireFailure, EnsureFailure, Settlement, Ticket};
 use super::timer::Timer;
 use super::undo::{Cause, Leaving, Parting};
@@ -51,6 +52,8 @@ pub(super) struct Tenure {
     pub(super) retry_at: Option<Moment>,
     /// Those who want more validity now.
     pub(super) ensuring: Vec<Ensuring>,
+    /// Until when the server keeps it, by the holds that were given back.
+    pub(super) rests_until: Moment,
     /// An unanswered call may still extend the key.
     pub(super) uncertain: bool,
     pub(super) lost: Option<LostReason>,
@@ -64,6 +67,8 @@ pub(super) struct Hold {
     pub(super) lease: Lease,
     /// When it ends at the latest.
     pub(super) ends_at: Moment,
+    /// Until when the server keeps it, though it be given back.
+    pub(super) rests_until: Moment,
     /// How often the watchdog may still renew it.
     pub(super) renewals_left: Option<u32>,
 }
@@ -76,6 +81,7 @@ impl Hold {
             watchdog: request.watchdog,
             lease: request.lease,
             ends_at: request.max_hold.map_or(Moment::NEVER, |most| from + most),
+            rests_until: request.min_hold.map_or(from, |least| from + least),
             renewals_left: request.max_renewals,
         }
     }
@@ -134,6 +140,27 @@ impl Tenure {
         self.setting.is_some() || self.renewing.is_some()
     }
 
+    /// What becomes of it when it is given back before its time.
+    fn into_rest(self) -> Rest {
+        Rest {
+            subject: self.subject,
+            units: self.units,
+            until: self.rests_until,
+            expires_at: self.expires_at,
+            longest: self.longest,
+            reports: self.reports,
+            call: None,
+            failures: 0,
+        }
+    }
+
+    /// The same while there are holds, which are about to be lost by a close.
+    fn rest_of_its_holds(&self) -> Rest {
+        let claimed = self.holds.values().filter(|hold| hold.claimed).map(|hold| hold.rests_until);
+        let rests_until = claimed.max().unwrap_or(self.rests_until).max(self.rests_until);
+        Self { rests_until, reports: Vec::new(), ..self.clone() }.into_rest()
+    }
+
     fn is_unused(&self) -> bool {
         self.holds.is_empty() && self.entering.is_empty()
     }
@@ -171,6 +198,7 @@ impl Engine {
             renew_failures: 0,
             retry_at: None,
             ensuring: Vec::new(),
+            rests_until: sent_at,
             uncertain: false,
             lost: None,
         };
@@ -225,7 +253,10 @@ impl Engine {
         let wire = self.holds.remove(&hold);
         let tenure = wire.and_then(|wire| self.tenures.get_mut(&wire));
         if let (Some(wire), Some(tenure)) = (wire, tenure) {
-            tenure.holds.remove(&hold);
+            // A grant that nobody took was no hold, and its time does not count.
+            if let Some(given_back) = tenure.holds.remove(&hold).filter(|hold| hold.claimed) {
+                tenure.rests_until = tenure.rests_until.max(given_back.rests_until);
+            }
             self.after_fewer_holds(now, wire, report);
         } else if let Some(id) = report {
             self.settle_if_wanted(id, Settlement::Released(Ok(false)));
@@ -254,9 +285,13 @@ impl Engine {
         }
     }
 
-    /// The last hold is gone: renewal stops here, and only then the release is sent.
+    /// The last hold is gone: renewal stops here, and only then the release is sent, or the rest begins.
     fn end_tenure(&mut self, now: Moment, wire: WireOwner, report: Option<Id>) {
-        if let Some(tenure) = self.forget(wire) {
+        if let Some(mut tenure) = self.forget(wire) {
+            if tenure.rests_until > now {
+                tenure.reports.extend(report);
+                return self.begin_rest(now, wire, tenure.into_rest());
+            }
             let gone_by = tenure.gone_by(self.arrives_by(now, tenure.has_call_on_its_way()));
             let (lease, units) = (tenure.longest, tenure.units);
             let reports = tenure.reports.into_iter().chain(report).collect();
@@ -310,6 +345,8 @@ impl Engine {
         let doubtful = tenure.uncertain || on_its_way;
         let (subject, lease, units) = (tenure.subject.clone(), tenure.longest, tenure.units);
         let owner = tenure.owner;
+        let rest =
+            Some(tenure.rest_of_its_holds()).filter(|rest| reason == LostReason::Closed && rest.until > now);
         let entering: Vec<Id> = tenure.entering.iter().copied().collect();
         let holds: Vec<Id> = tenure.holds.keys().copied().collect();
         let reports = std::mem::take(&mut tenure.reports);
@@ -320,7 +357,9 @@ impl Engine {
         let by_the_clock = matches!(reason, LostReason::Expired | LostReason::Unreachable);
         let may_live_on = by_the_clock && subject.recipe.blocked_by().is_some();
         let lives_on = may_live_on || self.holds_what_blocks(&subject, owner);
-        if doubtful || lives_on || reason == LostReason::Closed {
+        if let Some(rest) = rest {
+            self.begin_rest(now, wire, rest);
+        } else if doubtful || lives_on || reason == LostReason::Closed {
             let gone_by = subject.gone_by(lease, self.arrives_by(now, on_its_way));
             let leaving = Leaving { lease, units, gone_by, cause: Cause::Release, reports: Vec::new() };
             self.begin_parting(now, wire, &subject, leaving);

@@ -28,6 +28,8 @@ pub(super) enum Timer {
     Part(WireOwner),
     /// Those who wait for a release are told that it is unconfirmed.
     Report(WireOwner),
+    /// A rest is over, or what it needs is tried again.
+    Rest(WireOwner),
     /// An operation that failed is tried again.
     Perform(Id),
     /// Closing has taken long enough.

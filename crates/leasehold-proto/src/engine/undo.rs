@@ -258,6 +258,11 @@ impl Engine {
         for wire in tenures {
             self.lose(now, wire, LostReason::Closed);
         }
+        let rests: Vec<WireOwner> = self.rests.keys().copied().collect();
+        for wire in rests {
+            self.rest(now, wire);
+        }
+        self.close_rests(now);
     }
 
     /// Tells the closer once everything is answered.
@@ -286,6 +291,7 @@ impl Engine {
         let Some(closing) = &mut self.closing else { return };
         if std::mem::replace(&mut closing.told, true) {
             self.partings.clear();
+            self.rests.clear();
             self.calls.clear();
         } else {
             self.timers.set(Timer::Close, now + AFTER_CLOSE);

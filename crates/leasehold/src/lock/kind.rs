@@ -18,9 +18,9 @@ pub trait Kind: Sealed + Clone + fmt::Debug + Send + Sync + 'static {
 }
 
 /// A guard of any kind of lock: a [`Guard`], or more than that.
-pub trait HoldGuard: AsRef<Guard> + From<Guard> + Into<Guard> + Send + 'static {}
+pub trait HoldGuard: AsRef<Guard> + From<Guard> + Into<Guard> + Send + Sync + 'static {}
 
-impl<G: AsRef<Guard> + From<Guard> + Into<Guard> + Send + 'static> HoldGuard for G {}
+impl<G: AsRef<Guard> + From<Guard> + Into<Guard> + Send + Sync + 'static> HoldGuard for G {}
 
 /// What only this crate says of a kind.
 pub trait Sealed {

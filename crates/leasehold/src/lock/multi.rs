@@ -24,7 +24,7 @@ use super::Lock;
 use super::kind::Kind;
 use crate::error::{AcquireError, EnsureError, ReleaseError};
 use crate::guard::{Guard, Released};
-use crate::owner::ambient;
+use crate::owner::{ambient, of_body_around};
 use crate::shared::Handle;
 use crate::terms::{Terms, acquire, wait_for};
 
@@ -86,7 +86,8 @@ impl<K: Kind> Part for Lock<K> {
     }
 
     fn take(&self, owner: Owner, waits: Waits) -> BoxFuture<'_, Result<Option<Guard>, AcquireError>> {
-        let lock = if self.owner.is_some() { self.clone() } else { self.clone().owned_by(&owner) };
+        let owner = self.owner.or_else(|| self.owner_of_body()).unwrap_or(owner);
+        let lock = self.clone().owned_by(&owner);
         async move {
             let taken = match waits {
                 Waits::Once => lock.try_lock().await?,
@@ -103,9 +104,17 @@ impl<K: Kind> Part for Lock<K> {
     }
 
     fn plain(&self) -> Option<(Name, Terms)> {
-        let is_plain = self.kind.recipe().kind() == reentrant::Reentrant.kind();
-        let name = self.name.as_ref().ok().filter(|_| is_plain && self.owner.is_none() && self.reenters)?;
+        let is_plain = self.kind.recipe().kind() == reentrant::Reentrant.kind() && self.reenters;
+        let has_owner = self.owner.is_some() || self.owner_of_body().is_some();
+        let name = self.name.as_ref().ok().filter(|_| is_plain && !has_owner)?;
         Some((name.clone(), self.terms))
+    }
+}
+
+impl<K: Kind> Lock<K> {
+    /// The owner of the body around the caller that runs under this lock's name.
+    fn owner_of_body(&self) -> Option<Owner> {
+        of_body_around(self.handle.client(), self.name.as_ref().ok()?)
     }
 }
 

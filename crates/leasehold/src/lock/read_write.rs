@@ -185,6 +185,25 @@ impl RwLock {
         Self { read: self.read.max_hold(most), write: self.write.max_hold(most) }
     }
 
+    /// The same lock, both sides with a least time for each hold: [`Lock::min_hold`].
+    ///
+    /// # Examples
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// let prices = client.rw_lock("prices").min_hold(Duration::from_secs(60));
+    /// prices.write().await?.release().await?;
+    /// assert!(prices.try_read().await?.is_none(), "for a minute");
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn min_hold(self, least: Duration) -> Self {
+        Self { read: self.read.min_hold(least), write: self.write.min_hold(least) }
+    }
+
     /// The same lock, both sides with a bound on the number of renewals: [`Lock::max_renewals`].
     ///
     /// # Examples

@@ -1,22 +1,20 @@
 //! A body under a lock.
 //!
-//! Invariant: the body runs only while the hold may be trusted.
+//! Invariant: as of a section, of which these are the ways in.
 //! Called by: users.
 
-use std::future::{Future, poll_fn};
-use std::pin::pin;
-use std::task::Poll;
-
-use futures_util::FutureExt;
-use leasehold_proto::engine::LostReason;
+use leasehold_proto::NameError;
 
 use super::{Kind, Lock};
 use crate::error::RunError;
-use crate::guard::{Guard, Released};
+use crate::owner::{Around, of_caller};
+use crate::section::Section;
 
 impl<K: Kind> Lock<K> {
     /// Runs a body under the lock: waits for it, renews it, and releases it. When the hold is lost the body is
-    /// cancelled at its next await point.
+    /// cancelled at its next await point. With other wishes than these: [`section`](Self::section).
+    ///
+    /// What the body calls re-enters the lock: it has the body's owner. What the body spawns does not.
     ///
     /// # Errors
     /// [`RunError::Acquire`] when there was no lock and so the body did not run; [`RunError::Lost`] when the hold was
@@ -40,35 +38,31 @@ impl<K: Kind> Lock<K> {
     where
         F: AsyncFnOnce(&K::Guard) -> T,
     {
-        let guard = self.lock().await?;
-        let running = guard.as_ref().while_held(body(&guard));
-        let value = running.await.map_err(|reason| RunError::Lost { reason })?;
-        let guard: Guard = guard.into();
-        let lost = guard.lost().now_or_never();
-        match guard.release().await {
-            Ok(Released::NotHeld) => Err(RunError::Lost { reason: lost.unwrap_or(LostReason::Deleted) }),
-            Ok(Released::Released) | Err(_) => Ok(value),
-        }
+        self.section().run(body).await
     }
-}
 
-impl Guard {
-    /// Runs a body for as long as the hold may be trusted. A body that ends at the very moment of the loss has lost.
-    pub(super) async fn while_held<T>(&self, body: impl Future<Output = T>) -> Result<T, LostReason> {
-        let mut body = pin!(body);
-        let mut lost = pin!(self.lost());
-        poll_fn(|cx| {
-            if let Poll::Ready(reason) = lost.as_mut().poll(cx) {
-                return Poll::Ready(Err(reason));
-            }
-            let Poll::Ready(value) = body.as_mut().poll(cx) else {
-                return Poll::Pending;
-            };
-            match lost.as_mut().poll(cx) {
-                Poll::Ready(reason) => Poll::Ready(Err(reason)),
-                Poll::Pending => Poll::Ready(Ok(value)),
-            }
-        })
-        .await
+    /// A run of a body under the lock, to be told how long to wait, and what a loss of the lock and the end of the body
+    /// mean.
+    ///
+    /// # Examples
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// let section = client.lock("order:42").section().wait(Duration::from_secs(2));
+    /// let value = section.run(async |guard| guard.remaining()).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn section(&self) -> Section<Self> {
+        Section::of(self.clone())
+    }
+
+    /// The lock on behalf of whoever takes it here, and what is around a body that runs under it.
+    pub(crate) fn for_a_body(&self) -> Result<(Self, Around), NameError> {
+        let (name, client) = (self.name.clone()?, self.handle.client());
+        let owner = self.owner.unwrap_or_else(|| of_caller(client, &name));
+        Ok((self.clone().owned_by(&owner), Around::body(client, name, owner)))
     }
 }

@@ -16,6 +16,7 @@ use leasehold_proto::{Lease, Name, NameError, Owner, PermitId};
 use super::Permits;
 use crate::error::{AcquireError, InspectError, OperationError};
 use crate::operation::perform;
+use crate::section::{Seat, Section};
 use crate::shared::Handle;
 use crate::terms::{Terms, acquire, wait_for};
 
@@ -90,6 +91,27 @@ impl ExpirableSemaphore {
     #[must_use]
     pub fn watchdog(mut self, lease: Duration) -> Self {
         self.terms.watch(lease);
+        self
+    }
+
+    /// The same semaphore with a bound on how long permits are held: [`Lock::max_hold`](crate::Lock::max_hold).
+    #[must_use]
+    pub fn max_hold(mut self, most: Duration) -> Self {
+        self.terms.max_hold = Some(most);
+        self
+    }
+
+    /// The same semaphore with a bound on the number of renewals: [`Lock::max_renewals`](crate::Lock::max_renewals).
+    #[must_use]
+    pub fn max_renewals(mut self, most: u32) -> Self {
+        self.terms.max_renewals = Some(most);
+        self
+    }
+
+    /// The same semaphore with a least time for which permits are taken: [`Lock::min_hold`](crate::Lock::min_hold).
+    #[must_use]
+    pub fn min_hold(mut self, least: Duration) -> Self {
+        self.terms.min_hold = Some(least);
         self
     }
 
@@ -336,6 +358,23 @@ impl ExpirableSemaphore {
         wait: Duration,
     ) -> Result<Option<Permits>, AcquireError> {
         self.ask(permits, |handle| wait_for(handle, wait)).await
+    }
+
+    /// A run of a body with a permit, at most so many at a time over all processes: sets their number unless that was
+    /// done before, which is a call to the server, and takes one.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// let downloads = client.expirable_semaphore("downloads");
+    /// downloads.section(3).run(async |_permit| println!("one of three at most")).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn section(&self, most: u32) -> Section<Seat> {
+        Section::of(Seat::new(self.clone(), most))
     }
 
     async fn ask(

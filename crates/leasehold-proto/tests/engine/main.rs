@@ -3,7 +3,9 @@
 #![expect(clippy::print_stdout, reason = "the size of the space that was explored is a result")]
 
 mod counters;
+mod desk;
 mod model;
 mod properties;
+mod rests;
 mod scenarios;
 mod world;

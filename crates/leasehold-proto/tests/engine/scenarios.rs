@@ -3,98 +3,14 @@
 use std::time::Duration;
 
 use leasehold_proto::engine::{
-    AcquireFailure, Action, CallId, CloseReport, EnsureFailure, Event, Id, LostReason, Request, Settings,
-    Settlement, Subject, Wait,
+    AcquireFailure, CloseReport, EnsureFailure, Event, Id, LostReason, Request, Settlement, Subject, Wait,
 };
 use leasehold_proto::recipe::fair::Fair;
 use leasehold_proto::recipe::read::READ_LOCK;
-use leasehold_proto::recipe::reentrant::Reentrant;
 use leasehold_proto::recipe::write::WRITE_LOCK;
-use leasehold_proto::{
-    Applied, Call, Channel, ClientId, Engine, Lease, Moment, Name, Owner, Reply, StoreError, StoreErrorKind,
-    Verb,
-};
+use leasehold_proto::{Applied, Channel, Moment, Name, Reply, StoreError, StoreErrorKind, Verb};
 
-/// An engine, and the calls that it has sent.
-struct Desk {
-    engine: Engine,
-    sent: Vec<(CallId, Call)>,
-}
-
-impl Desk {
-    fn new() -> Self {
-        let engine = Engine::new(ClientId::from_random([1; 16]), Settings::default());
-        Self { engine, sent: Vec::new() }
-    }
-
-    /// Brings an event, and returns the outcome that it told.
-    fn step(&mut self, at: u64, event: Event) -> Option<Settlement> {
-        let mut settled = None;
-        for action in self.engine.step(ms(at), event) {
-            match action {
-                Action::Run(id, call, _) => self.sent.push((id, call)),
-                Action::Settle(_, settlement) => settled = Some(settlement),
-                Action::Listen(_) | Action::Unlisten(_) | Action::Wake(_) => {}
-            }
-        }
-        settled
-    }
-
-    /// Answers the oldest call that has no answer yet.
-    fn answer(&mut self, at: u64, result: Result<Reply, StoreError>) -> Call {
-        let (id, call) = self.sent.remove(0);
-        self.step(at, Event::Replied(id, result));
-        call
-    }
-
-    /// An acquire that is granted and claimed at once.
-    fn hold(&mut self, at: u64, id: u64, request: Request) -> Call {
-        self.step(at, Event::Acquire(Id(id), request));
-        let reply = match self.sent[0].1.verb() {
-            Verb::Acquire => Reply::Nil,
-            _ => Reply::Int(1),
-        };
-        let call = self.answer(at + 1, Ok(reply));
-        let claimed = self.step(at + 1, Event::Claim(Id(id)));
-        assert!(matches!(claimed, Some(Settlement::Acquired(Ok(_)))), "{claimed:?}");
-        call
-    }
-
-    fn claim(&mut self, at: u64, id: u64) -> Option<Settlement> {
-        self.step(at, Event::Claim(Id(id)))
-    }
-
-    fn release(&mut self, at: u64, hold: u64, report: u64) {
-        self.step(at, Event::Release { hold: Id(hold), report: Some(Id(report)) });
-    }
-}
-
-fn ms(at: u64) -> Moment {
-    Moment::from_millis(1_000_000 + at)
-}
-
-/// The first whole millisecond at or after a moment.
-fn millis(moment: Moment) -> u64 {
-    let since = moment.since(ms(0));
-    u64::try_from(since.as_millis()).unwrap() + u64::from(!since.subsec_nanos().is_multiple_of(1_000_000))
-}
-
-fn request(owner: u64, lease_ms: u64) -> Request {
-    let lease = Lease::new(Duration::from_millis(lease_ms)).unwrap();
-    Request::new(subject("x"), Owner::from_number(owner), lease, Wait::Forever)
-}
-
-fn subject(name: &str) -> Subject {
-    Subject::new(&Name::new(name).unwrap(), &Reentrant)
-}
-
-fn bounded(request: Request, most_ms: u64) -> Request {
-    Request { max_hold: Some(Duration::from_millis(most_ms)), ..request }
-}
-
-fn refused(kind: StoreErrorKind) -> Result<Reply, StoreError> {
-    Err(StoreError::new(kind, Verb::Acquire, "x".into(), Applied::No))
-}
+use crate::desk::{Desk, bounded, millis, ms, refused, request, subject};
 
 #[test]
 fn a_bounded_re_entry_takes_nothing_from_the_outer_hold() {

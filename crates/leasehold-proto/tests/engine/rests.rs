@@ -1,0 +1,134 @@
+//! Holds with a least time: what a release before it sends, and when.
+
+use std::time::Duration;
+
+use leasehold_proto::engine::{Event, Id, Request, Settlement, Wait};
+use leasehold_proto::{Reply, StoreErrorKind, Verb};
+
+use crate::desk::{Desk, ms, refused, request};
+
+fn resting(lease_ms: u64, least_ms: u64) -> Request {
+    Request { min_hold: Some(Duration::from_millis(least_ms)), ..request(1, lease_ms) }
+}
+
+#[test]
+fn a_lease_that_lasts_is_not_extended_and_the_release_comes_at_the_end() {
+    let mut desk = Desk::new();
+    desk.hold(0, 1, resting(30_000, 5_000));
+    desk.release(100, 1, 9);
+    assert_eq!(desk.claim(100, 9), Some(Settlement::Released(Ok(true))));
+    assert!(desk.sent.is_empty(), "{:?}", desk.sent);
+    desk.step(4_999, Event::Tick);
+    assert!(desk.sent.is_empty(), "{:?}", desk.sent);
+    desk.step(5_000, Event::Tick);
+    assert_eq!(desk.answer(5_001, Ok(Reply::Int(1))).verb(), Verb::Release);
+    assert!(desk.sent.is_empty());
+}
+
+#[test]
+fn a_lease_that_is_shorter_is_extended_once_before_the_release_is_reported() {
+    let mut desk = Desk::new();
+    desk.hold(0, 1, resting(3_000, 60_000));
+    desk.release(900, 1, 9);
+    assert_eq!(desk.claim(900, 9), None);
+    let extended = desk.answer(901, Ok(Reply::Int(1)));
+    assert_eq!((extended.verb(), extended.argument("lease_ms")), (Verb::Renew, Some("59101")));
+    assert_eq!(desk.claim(901, 9), Some(Settlement::Released(Ok(true))));
+    desk.step(59_999, Event::Tick);
+    assert!(desk.sent.is_empty(), "no watchdog keeps it: {:?}", desk.sent);
+    desk.step(60_000, Event::Tick);
+    assert_eq!(desk.answer(60_001, Ok(Reply::Int(1))).verb(), Verb::Release);
+}
+
+#[test]
+fn its_own_owner_does_not_re_enter_a_rest() {
+    let mut desk = Desk::new();
+    desk.hold(0, 1, resting(30_000, 5_000));
+    desk.release(100, 1, 9);
+    desk.step(200, Event::Acquire(Id(2), Request { wait: Wait::Once, ..request(1, 30_000) }));
+    let asked = desk.answer(201, Ok(Reply::Int(4_800)));
+    assert_eq!(asked.verb(), Verb::Acquire, "a new question, under a new wire owner");
+    assert!(matches!(desk.claim(201, 2), Some(Settlement::Acquired(Err(_)))));
+}
+
+#[test]
+fn an_extension_that_fails_is_reported_and_tried_again() {
+    let mut desk = Desk::new();
+    desk.hold(0, 1, resting(3_000, 60_000));
+    desk.release(900, 1, 9);
+    desk.answer(901, refused(StoreErrorKind::Unreachable));
+    assert!(matches!(desk.claim(901, 9), Some(Settlement::Released(Err(_)))));
+    desk.step(2_500, Event::Tick);
+    assert_eq!(desk.answer(2_501, Ok(Reply::Int(1))).verb(), Verb::Renew);
+    desk.step(60_000, Event::Tick);
+    assert_eq!(desk.answer(60_001, Ok(Reply::Int(1))).verb(), Verb::Release);
+}
+
+#[test]
+fn a_rest_that_somebody_took_away_is_over() {
+    let mut desk = Desk::new();
+    desk.hold(0, 1, resting(3_000, 60_000));
+    desk.release(900, 1, 9);
+    desk.answer(901, Ok(Reply::Int(0)));
+    assert_eq!(desk.claim(901, 9), Some(Settlement::Released(Ok(false))));
+    desk.step(60_000, Event::Tick);
+    assert!(desk.sent.is_empty(), "{:?}", desk.sent);
+}
+
+#[test]
+fn a_close_extends_what_needs_it_and_releases_nothing_that_rests() {
+    let mut desk = Desk::new();
+    desk.hold(0, 1, resting(3_000, 60_000));
+    desk.step(900, Event::Close(Id(5)));
+    let extended = desk.answer(901, Ok(Reply::Int(1)));
+    assert_eq!((extended.verb(), extended.argument("lease_ms")), (Verb::Renew, Some("59101")));
+    assert!(matches!(desk.claim(901, 5), Some(Settlement::Closed(_))));
+    assert!(desk.engine.is_finished());
+    assert!(desk.sent.is_empty(), "{:?}", desk.sent);
+}
+
+#[test]
+fn a_close_during_an_extension_waits_for_its_answer() {
+    let mut desk = Desk::new();
+    desk.hold(0, 1, resting(3_000, 60_000));
+    desk.release(900, 1, 9);
+    desk.step(900, Event::Close(Id(5)));
+    assert!(!desk.engine.is_finished());
+    desk.answer(901, Ok(Reply::Int(1)));
+    assert_eq!(desk.claim(901, 9), Some(Settlement::Released(Ok(true))));
+    assert!(matches!(desk.claim(901, 5), Some(Settlement::Closed(_))));
+    assert!(desk.engine.is_finished());
+}
+
+#[test]
+fn a_grant_that_nobody_took_has_no_rest() {
+    let mut desk = Desk::new();
+    desk.step(0, Event::Acquire(Id(1), resting(30_000, 5_000)));
+    desk.answer(1, Ok(Reply::Nil));
+    desk.step(2, Event::Cancel(Id(1)));
+    assert_eq!(desk.answer(3, Ok(Reply::Int(1))).verb(), Verb::Release);
+}
+
+#[test]
+fn the_longest_least_time_of_the_holds_counts_whichever_ends_last() {
+    let mut desk = Desk::new();
+    desk.hold(0, 1, resting(30_000, 5_000));
+    desk.hold(10, 2, request(1, 30_000));
+    desk.release(20, 1, 8);
+    desk.answer(21, Ok(Reply::Int(0)));
+    desk.release(30, 2, 9);
+    assert_eq!(desk.claim(30, 9), Some(Settlement::Released(Ok(true))));
+    assert!(desk.sent.is_empty(), "{:?}", desk.sent);
+    desk.step(5_000, Event::Tick);
+    assert_eq!(desk.answer(5_001, Ok(Reply::Int(1))).verb(), Verb::Release);
+    assert!(desk.engine.next_timer() > ms(1_000_000_000), "nothing is left to come back to");
+}
+
+#[test]
+fn a_kept_hold_has_no_rest() {
+    let mut desk = Desk::new();
+    desk.hold(0, 1, resting(3_000, 60_000));
+    desk.step(10, Event::Keep(Id(1)));
+    desk.step(60_001, Event::Tick);
+    assert!(desk.sent.is_empty(), "{:?}", desk.sent);
+}

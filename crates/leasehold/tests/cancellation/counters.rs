@@ -90,6 +90,7 @@ cases! {
     "ExpirableSemaphore::available" => |client| client.expirable_semaphore("places").available().await;
     "ExpirableSemaphore::acquired" => |client| client.expirable_semaphore("places").acquired().await;
     "ExpirableSemaphore::permits" => |client| client.expirable_semaphore("places").permits().await;
+    "Section::enter" => |client| client.expirable_semaphore("places").section(9).enter().await;
     "Permits::release" => |client|
         let permits = client.expirable_semaphore("places").acquire_many(2).await.unwrap(), permits.release().await;
     "CountDownLatch::wait" => |client| client.count_down_latch("open").wait().await;

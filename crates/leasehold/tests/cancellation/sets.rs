@@ -52,7 +52,6 @@ cases! {
     "MultiGuard::lost" => |client, url| [let guard = several(&client).lock().await.unwrap();] guard.lost(),
     "Section::run" => |client, url| [let section = client.lock("job").lease(ms(400)).section();] section.wait(ms(80)).run(async |_| tokio::task::yield_now().await),
     "Section::enter" => |client, url| [let section = client.lock("job").lease(ms(400)).section();] section.enter(),
-    "Section::enter" => |client, url| [let section = client.expirable_semaphore("job").lease(ms(400)).section(1);] section.enter(),
     "Entered::run" => |client, url| [let entered = client.lock("job").lease(ms(400)).section().enter().await.unwrap();] entered.run(tokio::task::yield_now()),
     "QuorumLock::lock" => |client, url| [let lock = quorum(&client);] lock.lock(),
     "QuorumLock::try_lock" => |client, url| [let lock = quorum(&client);] lock.try_lock(),

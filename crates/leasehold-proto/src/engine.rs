@@ -167,6 +167,8 @@ pub enum Event {
         /// Who waits for the outcome.
         report: Option<Id>,
     },
+    /// From now on a hold is to last at least so long, however soon it is released.
+    AtLeast(Id, Duration),
     /// A guard is given up without a release: stop renewing and let the lease run out.
     Keep(Id),
     /// A guard wants at least this much validity.
@@ -303,6 +305,7 @@ impl Engine {
             Event::Claim(id) => self.claim(now, id),
             Event::Cancel(id) => self.cancel(now, id),
             Event::Release { hold, report } => self.release(now, hold, report),
+            Event::AtLeast(hold, least) => self.hold_at_least(now, hold, least),
             Event::Keep(hold) => self.keep(now, hold),
             Event::Ensure { id, hold, least } => self.ensure(now, id, hold, least),
             Event::Perform(id, call) => self.perform(now, id, call),

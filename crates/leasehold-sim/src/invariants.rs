@@ -20,6 +20,7 @@ mod read_write;
 mod reasons;
 mod reentry;
 mod renewals;
+mod rests;
 mod server_keeps;
 mod tokens;
 mod validity;
@@ -63,6 +64,7 @@ pub(crate) fn all() -> Vec<Box<dyn Invariant>> {
         Box::new(claims::Claims::default()),
         Box::new(ghosts::Ghosts::default()),
         Box::new(renewals::Renewals::default()),
+        Box::new(rests::Rests::default()),
         Box::new(losses::Losses::default()),
         Box::new(forced::Forced::default()),
         Box::new(wake_ups::WakeUps::default()),

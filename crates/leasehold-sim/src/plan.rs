@@ -52,6 +52,8 @@ pub(crate) struct Plan {
     pub(crate) names: Vec<Arc<str>>,
     /// The leases that acquires choose from.
     pub(crate) leases: Vec<Duration>,
+    /// Whether some are to be kept for a least time.
+    pub(crate) rests: bool,
     /// How long one call may take.
     pub(crate) timeout: Duration,
     /// How long a waiter sleeps at most.
@@ -95,6 +97,7 @@ impl Plan {
             timeout: if full { ms(rng.u64(200..800)) } else { ms(rng.u64(200..3_000)) },
             poll_interval: ms(*rng.choice(&[250, 1_000, 1_000, 20_000]).expect("one of several")),
             think_max: leases[0] / rng.u32(1..=4),
+            rests: mode != Mode::Quorum && stream(seed, "rests").u8(0..4) == 0,
             latency_max: Duration::from_micros(*rng.choice(&[200, 1_000, 5_000]).expect("one of several")),
             leases,
             faults: Vec::new(),
@@ -150,6 +153,12 @@ impl Plan {
     fn deaf(&self, process: usize) -> Fault {
         let (name, lasts) = (Arc::clone(&self.names[0]), self.calm_at);
         Fault { kind: Kind::MessagesLost, begins: Duration::ZERO, lasts, process, name, chance: 0 }
+    }
+
+    /// How long the server may be asked to keep a hold at least.
+    #[must_use]
+    pub(crate) fn longest_rest(&self) -> Duration {
+        if self.rests { self.longest_lease() * 3 / 2 } else { Duration::ZERO }
     }
 
     /// The longest lease in play.

@@ -120,6 +120,8 @@ pub(crate) struct Terms {
     pub(crate) lease: Duration,
     /// Whether it is renewed, without bounds.
     pub(crate) watched: bool,
+    /// How long the server is to keep it at least.
+    pub(crate) least: Option<Duration>,
 }
 
 /// What a seed came to.
@@ -156,6 +158,12 @@ impl View {
     #[must_use]
     pub(crate) fn is_valid(&self, hold: &LiveHold) -> bool {
         !hold.remaining().is_zero()
+    }
+
+    /// The wire owner of a hold that the server is to keep for a least time, whoever ends it when.
+    pub(crate) fn rests(&self, hold: &Hold) -> Option<Wire> {
+        let hold = self.holds.get(hold)?;
+        hold.terms.least.map(|_| Arc::clone(&hold.wire))
     }
 
     /// The same by what was seen of it last; asking costs more, and this is looked at after every step.

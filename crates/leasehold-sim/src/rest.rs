@@ -36,5 +36,5 @@ pub(crate) fn keys_go_within(plan: &Plan) -> Duration {
     let queues =
         plan.names.iter().any(|name| matches!(Primitive::of(name), Primitive::Fair | Primitive::Fifo));
     let queues = if queues { QUEUES_GO_WITHIN } else { Duration::ZERO };
-    plan.longest_lease().mul_f64(1.02).max(queues) + back + Duration::from_secs(3)
+    plan.longest_lease().max(plan.longest_rest()).mul_f64(1.02).max(queues) + back + Duration::from_secs(3)
 }

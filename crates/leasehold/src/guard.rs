@@ -199,6 +199,12 @@ impl Guard {
         self.spent = self.handle.step(Event::Keep(self.hold)).is_ok();
     }
 
+    /// From now on it is to last at least so long.
+    pub(crate) fn hold_at_least(&self, least: Duration) {
+        // In a forked process there is nothing held.
+        let _ = self.handle.step(Event::AtLeast(self.hold, least));
+    }
+
     /// The name of the lock.
     #[must_use]
     pub fn name(&self) -> &str {

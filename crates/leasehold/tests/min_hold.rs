@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use leasehold::{AcquireError, LEASE_MAX, Released, owner};
+use leasehold::{AcquireError, LEASE_MAX, MultiLock, Released, owner};
 
 mod support;
 use support::{Place, connect, count, eventually, is_free, ms, on_both, pttl, soon, tell};
@@ -22,6 +22,7 @@ on_both! {
         a_close_leaves_what_rests,
         every_kind_rests,
         a_rest_that_was_forced_free_takes_nothing_from_the_next_holder,
+        what_was_taken_of_several_does_not_rest_when_not_all_can_be_had,
         a_least_time_that_cannot_be_is_refused,
     }
 }
@@ -134,6 +135,18 @@ async fn a_rest_that_was_forced_free_takes_nothing_from_the_next_holder(server: 
     assert!(guard.is_held());
     assert_eq!(guard.release().await, Ok(Released::Released));
     tell(&server, &["DEL", "job"]);
+}
+
+async fn what_was_taken_of_several_does_not_rest_when_not_all_can_be_had(server: Place) {
+    let (client, other) = (connect(&server).await, connect(&server).await);
+    let guard = other.fair_lock("b").lock().await.unwrap();
+    let lock = |name| client.fair_lock(name).min_hold(LONG).into();
+    let both = MultiLock::of([lock("a"), lock("b")]);
+    assert!(both.try_lock().await.unwrap().is_none());
+    eventually("the first to be given back", || is_free(&server, "a")).await;
+    guard.release().await.unwrap();
+    both.lock().await.unwrap().release().await.unwrap();
+    assert_eq!((count(&server, "a"), count(&server, "b")), (1, 1), "both rest");
 }
 
 async fn a_least_time_that_cannot_be_is_refused(server: Place) {

@@ -23,6 +23,8 @@ use crate::recipe::{Ask, Renewal};
 pub(super) struct Rest {
     pub(super) subject: Subject,
     pub(super) units: u32,
+    /// Whether it is left to its lease when it is over.
+    pub(super) kept: bool,
     /// When it is over.
     pub(super) until: Moment,
     /// When the key ends by the last confirmation, by the earliest reckoning.
@@ -130,6 +132,12 @@ impl Engine {
         let Some(rest) = self.forget_rest(wire) else {
             return;
         };
+        if rest.kept {
+            return rest
+                .reports
+                .into_iter()
+                .for_each(|id| self.settle_if_wanted(id, Settlement::Released(Ok(true))));
+        }
         let gone_by = rest.subject.gone_by(rest.longest, self.arrives_by(now, rest.call.is_some()));
         let leaving = Leaving {
             lease: rest.longest,

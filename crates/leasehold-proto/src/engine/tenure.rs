@@ -145,6 +145,7 @@ impl Tenure {
         Rest {
             subject: self.subject,
             units: self.units,
+            kept: self.kept > 0,
             until: self.rests_until,
             expires_at: self.expires_at,
             longest: self.longest,
@@ -247,6 +248,14 @@ impl Engine {
         self.drop_hold(now, hold, report);
     }
 
+    /// Sets the least time of a hold that was taken without one.
+    pub(super) fn hold_at_least(&mut self, now: Moment, hold: Id, least: Duration) {
+        let tenure = self.holds.get(&hold).and_then(|wire| self.tenures.get_mut(wire));
+        if let Some(held) = tenure.and_then(|tenure| tenure.holds.get_mut(&hold)) {
+            held.rests_until = held.rests_until.max(now + least);
+        }
+    }
+
     /// Takes a hold off its tenure, claimed or not.
     pub(super) fn drop_hold(&mut self, now: Moment, hold: Id, report: Option<Id>) {
         self.timers.clear(Timer::Unclaimed(hold));
@@ -268,7 +277,9 @@ impl Engine {
         let Some(tenure) = self.tenures.get_mut(&wire) else {
             return;
         };
-        let (lost, unused, kept) = (tenure.lost.is_some(), tenure.is_unused(), tenure.kept > 0);
+        // What was kept runs out by itself, unless a hold that was given back has to last for longer.
+        let kept = tenure.kept > 0 && tenure.rests_until <= now;
+        let (lost, unused) = (tenure.lost.is_some(), tenure.is_unused());
         if lost || (unused && kept) {
             let gone = if unused { self.forget(wire) } else { None };
             // Those who gave back one hold of several, and wait for the count to be confirmed.

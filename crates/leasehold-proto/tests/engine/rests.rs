@@ -132,3 +132,17 @@ fn a_kept_hold_has_no_rest() {
     desk.step(60_001, Event::Tick);
     assert!(desk.sent.is_empty(), "{:?}", desk.sent);
 }
+
+#[test]
+fn a_kept_hold_beside_it_does_not_cut_its_least_time() {
+    let mut desk = Desk::new();
+    desk.hold(0, 1, resting(3_000, 60_000));
+    desk.hold(10, 2, request(1, 3_000));
+    desk.step(20, Event::Keep(Id(2)));
+    desk.release(30, 1, 9);
+    let extended = desk.answer(31, Ok(Reply::Int(1)));
+    assert_eq!((extended.verb(), extended.argument("lease_ms")), (Verb::Renew, Some("59971")));
+    assert_eq!(desk.claim(31, 9), Some(Settlement::Released(Ok(true))));
+    desk.step(60_000, Event::Tick);
+    assert!(desk.sent.is_empty(), "what was kept is not released: {:?}", desk.sent);
+}

@@ -78,6 +78,7 @@ impl Invariant for Errors {
                     self.settle(view, &asking, from, Some(view.now), "its future's end");
                 }
             }
+            Event::Claimed { hold, .. } => self.kept.extend(view.rests(hold)),
             Event::Ending { hold, how: Ending::Keep } => {
                 self.kept.extend(view.holds.get(hold).map(|hold| Arc::clone(&hold.wire)));
             }

@@ -66,6 +66,7 @@ impl Invariant for Ghosts {
                     self.excused.insert(Arc::clone(wire));
                 }
             }
+            Event::Claimed { hold, .. } => self.excused.extend(view.rests(hold)),
             Event::Ending { hold, how: Ending::Keep } => {
                 self.excused.extend(view.holds.get(hold).map(|hold| Arc::clone(&hold.wire)));
             }

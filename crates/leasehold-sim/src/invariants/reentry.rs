@@ -51,6 +51,7 @@ impl Invariant for Reentry {
             Event::Asked { op, what: What::Release, .. } => {
                 self.reports.insert(*op, Hold(0));
             }
+            Event::Claimed { hold, .. } => self.kept.extend(view.rests(hold)),
             Event::Ending { hold, how: Ending::Keep } => {
                 self.kept.extend(view.holds.get(hold).map(|hold| hold.wire.clone()));
             }

@@ -22,6 +22,8 @@ pub(super) struct Renewals {
     claimed: BTreeSet<Wire>,
     gathering: Gathering,
     released: BTreeSet<Wire>,
+    /// Owners whose hold the server is to keep for a least time; what is sent for them then is a rest's.
+    rests: BTreeSet<Wire>,
     /// When the last guard of an owner went.
     ended: BTreeMap<Wire, Duration>,
     /// Renewals without an answer, by call.
@@ -42,15 +44,19 @@ impl Invariant for Renewals {
     fn see(&mut self, event: &Event, view: &View) -> Result<(), String> {
         self.gathering.see(event);
         match event {
-            Event::Claimed { wire, .. } => {
+            Event::Claimed { hold, wire, .. } => {
                 self.claimed.insert(wire.clone());
                 self.asked.entry(wire.clone()).or_insert(view.now);
                 self.ended.remove(wire);
+                self.rests.extend(view.rests(hold));
             }
             Event::Ending { hold, .. } => {
                 let Some(ending) = view.holds.get(hold) else { return Ok(()) };
                 let others = view.holds.iter().any(|(id, other)| id != hold && other.wire == ending.wire);
-                if !others {
+                if !others && self.rests.contains(&ending.wire) {
+                    // The watchdog's stream has ended; what follows keeps the rest.
+                    self.under_way.retain(|_, wire| *wire != ending.wire);
+                } else if !others {
                     self.ended.insert(ending.wire.clone(), view.now);
                 }
             }

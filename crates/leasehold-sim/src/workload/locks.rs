@@ -57,6 +57,7 @@ pub(super) fn on<K: Kind>(lock: Lock<K>, terms: Terms, keeping: Keeping) -> Lock
         Keeping::Fixed => lock.lease(terms.lease),
         Keeping::AtMost(most) => lock.watchdog(terms.lease).max_hold(most),
         Keeping::Renewals(most) => lock.watchdog(terms.lease).max_renewals(most),
+        Keeping::AtLeast(least) => lock.watchdog(terms.lease).min_hold(least),
     }
 }
 

@@ -26,6 +26,7 @@ struct Visit<'a> {
 /// Reads, writes, or both.
 pub(super) async fn work(user: &mut User, lock: RwLock, name: &Arc<str>) {
     let (terms, keeping) = user.terms();
+    let terms = Terms { least: None, ..terms };
     let own = user.env.rng.bool();
     let (owner, number) = user.owner(own);
     let lock = on(lock, &owner, terms, keeping);
@@ -44,7 +45,7 @@ pub(super) async fn work(user: &mut User, lock: RwLock, name: &Arc<str>) {
 fn on(lock: RwLock, owner: &Owner, terms: Terms, keeping: Keeping) -> RwLock {
     let lock = lock.owned_by(owner);
     match keeping {
-        Keeping::Watched => lock.watchdog(terms.lease),
+        Keeping::Watched | Keeping::AtLeast(_) => lock.watchdog(terms.lease),
         Keeping::Fixed => lock.lease(terms.lease),
         Keeping::AtMost(most) => lock.watchdog(terms.lease).max_hold(most),
         Keeping::Renewals(most) => lock.watchdog(terms.lease).max_renewals(most),

@@ -35,7 +35,7 @@ pub(super) async fn work(user: &mut User, semaphore: Semaphore, name: &Arc<str>)
     }
     let units = user.env.rng.u32(1..=UNITS_MAX);
     let (terms, _) = user.terms();
-    let terms = Terms { watched: false, ..terms };
+    let terms = Terms { watched: false, least: None, ..terms };
     let what = *user.env.rng.choice(&[What::TryLock, What::TryLockFor, What::TryLockFor]).expect("some");
     let (wait, within) = user.wait(what, terms.lease);
     let op = user.ask(name, what, within);
@@ -65,6 +65,7 @@ pub(super) async fn work_expirable(user: &mut User, semaphore: ExpirableSemaphor
     }
     let units = user.env.rng.u32(1..=UNITS_MAX);
     let (terms, _) = user.terms();
+    let terms = Terms { least: None, ..terms };
     let semaphore =
         if terms.watched { semaphore.watchdog(terms.lease) } else { semaphore.lease(terms.lease) };
     // For ever only for what is surely there.

@@ -35,6 +35,7 @@ pub(super) enum Keeping {
     Fixed,
     AtMost(Duration),
     Renewals(u32),
+    AtLeast(Duration),
 }
 
 impl User {
@@ -66,12 +67,15 @@ impl User {
         let rng = &mut self.env.rng;
         let lease = *rng.choice(&self.env.plan.leases).expect("there are leases");
         let keeping = match rng.u8(0..10) {
+            0 | 1 if self.env.plan.rests => Keeping::AtLeast(lease.mul_f64(0.5 + rng.f64())),
             0..=5 => Keeping::Watched,
             6 | 7 => Keeping::Fixed,
             8 => Keeping::AtMost(lease.mul_f64(0.2 + 2.0 * rng.f64())),
             _ => Keeping::Renewals(rng.u32(0..3)),
         };
-        (Terms { lease, watched: matches!(keeping, Keeping::Watched) }, keeping)
+        let watched = matches!(keeping, Keeping::Watched | Keeping::AtLeast(_));
+        let least = if let Keeping::AtLeast(least) = keeping { Some(least) } else { None };
+        (Terms { lease, watched, least }, keeping)
     }
 
     /// Its own owner, or a new one; with a number that nobody else's has.

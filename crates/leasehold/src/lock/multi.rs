@@ -72,9 +72,10 @@ enum Waits {
 /// What is done with a member.
 trait Part: Send + Sync {
     fn place(&self) -> Place;
-    /// Takes it, for this owner unless it has one of its own.
+    /// Takes it, for this owner unless it has one of its own. A least time does not begin before all are held.
     fn take(&self, owner: Owner, waits: Waits) -> BoxFuture<'_, Result<Option<Guard>, AcquireError>>;
     fn handle(&self) -> &Arc<Handle>;
+    fn terms(&self) -> &Terms;
     /// What one script can take together with others.
     fn plain(&self) -> Option<(Name, Terms)>;
 }
@@ -87,7 +88,8 @@ impl<K: Kind> Part for Lock<K> {
 
     fn take(&self, owner: Owner, waits: Waits) -> BoxFuture<'_, Result<Option<Guard>, AcquireError>> {
         let owner = self.owner.or_else(|| self.owner_of_body()).unwrap_or(owner);
-        let lock = self.clone().owned_by(&owner);
+        let mut lock = self.clone().owned_by(&owner);
+        lock.terms.min_hold = None;
         async move {
             let taken = match waits {
                 Waits::Once => lock.try_lock().await?,
@@ -101,6 +103,10 @@ impl<K: Kind> Part for Lock<K> {
 
     fn handle(&self) -> &Arc<Handle> {
         &self.handle
+    }
+
+    fn terms(&self) -> &Terms {
+        &self.terms
     }
 
     fn plain(&self) -> Option<(Name, Terms)> {
@@ -300,7 +306,13 @@ impl MultiLock {
         }
         let all = MultiGuard { guards };
         // The first may have been lost while the last was waited for.
-        if all.is_held() { Ok(Some(all)) } else { Err(AcquireError::Lost { reason: all.lost().await }) }
+        if !all.is_held() {
+            return Err(AcquireError::Lost { reason: all.lost().await });
+        }
+        for (member, guard) in self.members.iter().zip(&all.guards) {
+            member.0.terms().min_hold.into_iter().for_each(|least| guard.hold_at_least(least));
+        }
+        Ok(Some(all))
     }
 }
 

@@ -1,0 +1,100 @@
+//! H1: what was released before its least time, and confirmed, keeps everybody out until then.
+//!
+//! Invariant: judged for confirmed releases only; a process that ends without one leaves its hold to its lease.
+//! Called by: the recorder.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold::Released;
+use leasehold_proto::Verb;
+
+use super::Invariant;
+use super::breaches::Breaches;
+use crate::fault::Kind;
+use crate::history::{Ending, Event, Hold, Op, Outcome, What, Wire, short};
+use crate::recorder::View;
+
+/// What clocks may differ in their rate.
+const DRIFT: f64 = 0.98;
+
+#[derive(Default)]
+pub(super) struct Rests {
+    breaches: Breaches,
+    /// When the acquire of an owner was sent first.
+    asked: BTreeMap<Wire, Duration>,
+    last_asked: Option<Op>,
+    /// Releases that are not confirmed yet.
+    ending: BTreeMap<Op, Rest>,
+    resting: Vec<Rest>,
+}
+
+struct Rest {
+    name: Arc<str>,
+    wire: Wire,
+    since: Duration,
+    until: Duration,
+}
+
+impl Invariant for Rests {
+    fn id(&self) -> &'static str {
+        "H1"
+    }
+
+    fn see(&mut self, event: &Event, view: &View) -> Result<(), String> {
+        self.breaches.see(event, view);
+        match event {
+            Event::Sent { verb: Verb::Acquire, wire, .. } => {
+                self.asked.entry(Arc::clone(wire)).or_insert(view.now);
+            }
+            Event::Asked { op, what: What::Release, .. } => self.last_asked = Some(*op),
+            // The report that was asked for just before.
+            Event::Ending { hold, how: Ending::Release } => {
+                if let (Some(op), Some(rest)) = (self.last_asked.take(), self.rest_of(view, *hold)) {
+                    self.ending.insert(op, rest);
+                }
+            }
+            Event::Answered { op, outcome } => {
+                let rest = self.ending.remove(op);
+                let confirmed = *outcome == Outcome::Released(Released::Released);
+                self.resting.extend(rest.filter(|_| confirmed));
+            }
+            Event::Executed { verb: Verb::Acquire, name, wire, before, after, .. } => {
+                self.resting.retain(|rest| rest.until > view.now);
+                let granted = after.is_held_by(wire) && !before.is_held_by(wire);
+                let of_name = |rest: &&Rest| rest.name == *name && rest.wire != *wire;
+                return match self.resting.iter().find(of_name) {
+                    Some(rest) if granted && !self.excused(view, rest) => Err(format!(
+                        "{} was granted {name}, which rests as {} until {:?}",
+                        short(wire),
+                        short(&rest.wire),
+                        rest.until
+                    )),
+                    _ => Ok(()),
+                };
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+impl Rests {
+    fn rest_of(&self, view: &View, hold: Hold) -> Option<Rest> {
+        let hold = view.holds.get(&hold)?;
+        let since = *self.asked.get(&hold.wire)?;
+        let others = view.holds.values().filter(|other| other.wire == hold.wire).count() > 1;
+        let until = since + hold.terms.least?.mul_f64(DRIFT);
+        let rest = Rest { name: Arc::clone(&hold.name), wire: Arc::clone(&hold.wire), since, until };
+        Some(rest).filter(|_| !others)
+    }
+
+    /// A clock that jumps ends it early, the process's or the server's.
+    fn excused(&self, view: &View, rest: &Rest) -> bool {
+        let jumps = |kind| matches!(kind, Kind::ClockForward);
+        let mut faults = view.plan.faults.iter();
+        self.breaches.any_since(&rest.name, rest.since)
+            || faults.any(|fault| jumps(fault.kind) && fault.begins >= rest.since && fault.begins <= view.now)
+    }
+}

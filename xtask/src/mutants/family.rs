@@ -18,6 +18,7 @@ const COUNT_DOWN: &str = "crates/leasehold-proto/scripts/latch/count_down.lua";
 const LATCH_WAIT: &str = "crates/leasehold-proto/scripts/latch/wait.lua";
 const MULTI: &str = "crates/leasehold/src/lock/multi.rs";
 const TENURE: &str = "crates/leasehold-proto/src/engine/tenure.rs";
+const REST: &str = "crates/leasehold-proto/src/engine/rest.rs";
 const WAKEUP: &str = "crates/leasehold-proto/src/engine/wakeup.rs";
 const REDLOCK: &str = "crates/leasehold-proto/scripts/redlock/acquire.lua";
 const QUORUM: &str = "crates/leasehold/src/lock/quorum.rs";
@@ -36,6 +37,10 @@ mutants! {
         FAIR_ACQUIRE, "(free and (not head or head == owner))" => "(free and (once == 1 or not head or head == owner))"
     "fair: who is granted stays in the queue":
         FAIR_ACQUIRE, "if head then leave(q, owner) end" => ""
+    "least time: a release before it is sent at once":
+        TENURE, "if tenure.rests_until > now {" => "if tenure.rests_until == Moment::NEVER {"
+    "least time: a lease that is too short is not extended":
+        REST, "self.expires_at >= self.until" => "self.expires_at <= self.until || self.expires_at >= self.until"
     "fenced: a grant takes no new token":
         FENCED, "local next = given or (tonumber(last or 0) or -1) + 1" => "local next = given or math.max(tonumber(last or 0) or -1, 1)"
     "fenced: asking twice takes another token":

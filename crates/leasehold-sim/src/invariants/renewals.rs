@@ -24,6 +24,8 @@ pub(super) struct Renewals {
     released: BTreeSet<Wire>,
     /// Owners whose hold the server is to keep for a least time; what is sent for them then is a rest's.
     rests: BTreeSet<Wire>,
+    /// Those of them whose last guard has gone.
+    resting: BTreeSet<Wire>,
     /// When the last guard of an owner went.
     ended: BTreeMap<Wire, Duration>,
     /// Renewals without an answer, by call.
@@ -49,13 +51,13 @@ impl Invariant for Renewals {
                 self.asked.entry(wire.clone()).or_insert(view.now);
                 self.ended.remove(wire);
                 self.rests.extend(view.rests(hold));
+                self.resting.remove(wire);
             }
             Event::Ending { hold, .. } => {
                 let Some(ending) = view.holds.get(hold) else { return Ok(()) };
                 let others = view.holds.iter().any(|(id, other)| id != hold && other.wire == ending.wire);
                 if !others && self.rests.contains(&ending.wire) {
-                    // The watchdog's stream has ended; what follows keeps the rest.
-                    self.under_way.retain(|_, wire| *wire != ending.wire);
+                    self.resting.insert(ending.wire.clone());
                 } else if !others {
                     self.ended.insert(ending.wire.clone(), view.now);
                 }
@@ -113,7 +115,8 @@ impl Renewals {
         if late {
             return Err(format!("D3: {} is renewed although its last guard has gone", short(wire)));
         }
-        if self.under_way.values().any(|other| other == wire) {
+        // The watchdog's stream has ended with the last guard; what follows keeps the rest.
+        if !self.resting.contains(wire) && self.under_way.values().any(|other| other == wire) {
             return Err(format!("D2: {} is renewed twice at once", short(wire)));
         }
         self.under_way.insert(call, wire.clone());

@@ -28,6 +28,7 @@
 //! | to wait until n things are done | [`Client::count_down_latch`] |
 //! | work that stops when the lock is lost | [`Lock::run`] |
 //! | to take a lock again in code that already holds it | [`owner::scope`], or [`Lock::owned_by`] |
+//! | locks in code that is not async | [`blocking`] |
 //! | to test code that takes locks | [`testing`], and `memory://` in place of a server's URL |
 //!
 //! # Features
@@ -35,6 +36,7 @@
 //! | feature | brings |
 //! |---|---|
 //! | `redis` (on unless switched off) | `redis://` and `unix://` |
+//! | `blocking` | [`blocking`]: the same for threads that block; nothing else changes |
 //! | `embedded` | a server in the process: `memory://` and [`testing`]; its Lua interpreter needs a C compiler |
 //!
 //! # What a distributed lock cannot promise
@@ -55,6 +57,8 @@
 //! time to time in case the message is lost. All of a client's locks share two connections and one thread of their own,
 //! so a busy async runtime cannot delay a renewal; futures of this crate run on any executor.
 
+#[cfg(feature = "blocking")]
+pub mod blocking;
 pub mod error;
 pub mod owner;
 #[cfg(feature = "embedded")]

@@ -117,9 +117,10 @@ impl Around {
         AROUND.scope(self, future)
     }
 
+    /// A closure with these bodies around it; the scope, if any, is that of the thread that runs it.
     #[cfg(feature = "blocking")]
-    /// A closure with this around it.
     pub(crate) fn closure<T>(self, closure: impl FnOnce() -> T) -> T {
-        AROUND.sync_scope(self, closure)
+        let scope = Self::now().scope;
+        AROUND.sync_scope(Self { scope, ..self }, closure)
     }
 }

@@ -97,7 +97,7 @@ pub struct Taken<G> {
 
 /// How a body and its hold end.
 #[derive(Clone, Copy, Debug, Default)]
-struct Manners {
+pub(crate) struct Manners {
     on_finish: OnFinish,
     on_lost: OnLost,
 }
@@ -207,16 +207,10 @@ impl<A: Acquirable> Entered<A> {
         manners.end(guard.into(), value).await
     }
 
-    /// What is around a body that runs under it.
+    /// What it consists of, for a body that is not async.
     #[cfg(feature = "blocking")]
-    pub(crate) fn around(&self) -> Around {
-        self.taken.around.clone()
-    }
-
-    /// Ends the hold after a body that has run to its end.
-    #[cfg(feature = "blocking")]
-    pub(crate) async fn end<T>(self, value: T) -> Result<T, RunError> {
-        self.manners.end(self.taken.guard.into(), value).await
+    pub(crate) fn into_parts(self) -> (A::Guard, Around, Manners) {
+        (self.taken.guard, self.taken.around, self.manners)
     }
 }
 
@@ -235,8 +229,17 @@ impl Manners {
         }
     }
 
+    /// Whether a body that nothing can stop may begin.
+    #[cfg(feature = "blocking")]
+    pub(crate) fn admit(self, guard: &Guard) -> Result<(), RunError> {
+        match guard.lost().now_or_never() {
+            Some(reason) if self.on_lost == OnLost::Cancel => Err(RunError::Lost { reason }),
+            _ => Ok(()),
+        }
+    }
+
     /// The end of the hold, and what it means for the body's value.
-    async fn end<T>(self, guard: Guard, value: T) -> Result<T, RunError> {
+    pub(crate) async fn end<T>(self, guard: Guard, value: T) -> Result<T, RunError> {
         let lost = guard.lost().now_or_never();
         let held = match self.on_finish {
             OnFinish::Release => !matches!(guard.release().await, Ok(Released::NotHeld)),

@@ -1,0 +1,42 @@
+//! The main job without an executor: threads that charge one order, one at a time.
+//!
+//! `cargo run -p leasehold --all-features --example blocking`, or with a server's URL as its argument.
+#![allow(clippy::print_stdout, reason = "an example talks")]
+
+use std::thread;
+
+use leasehold::Error;
+use leasehold::blocking::Client;
+
+fn main() -> Result<(), Error> {
+    let url = std::env::args().nth(1).unwrap_or_else(|| "memory://".to_owned());
+    let client = Client::connect(&url)?;
+    thread::scope(|scope| {
+        for till in 1..=3 {
+            let client = client.clone();
+            scope.spawn(move || match charge(&client, till) {
+                Ok(()) => println!("till {till}: done"),
+                Err(error) => println!("till {till}: {error}"),
+            });
+        }
+    });
+    println!("{:?}", client.close());
+    Ok(())
+}
+
+fn charge(client: &Client, till: u32) -> Result<(), Error> {
+    let lock = client.lock("order:42");
+    let receipt = lock.run(|guard| {
+        println!("till {till}: charging as {}", guard.wire_owner());
+        note(client, till)
+    })?;
+    println!("till {till}: {}", receipt?);
+    Ok(())
+}
+
+/// Takes the same lock: its thread holds it, so this is granted at once.
+fn note(client: &Client, till: u32) -> Result<String, Error> {
+    let guard = client.lock("order:42").lock()?;
+    guard.release()?;
+    Ok(format!("receipt of till {till}"))
+}

@@ -1,0 +1,160 @@
+//! Fencing tokens in the hands of blocking code.
+//!
+//! Invariant: as of the async ones.
+//! Called by: the fenced lock, which makes guards; users.
+
+use std::ops::Deref;
+
+use leasehold_proto::Reply;
+
+use super::Guard;
+use super::park::park;
+use crate::error::{FencedWriteError, ReleaseError};
+use crate::fenced::FencedScript;
+use crate::guard::Released;
+use crate::name::IntoName;
+
+/// A hold of a fenced lock, a [`Guard`] with a token: [`leasehold::FencedGuard`](crate::FencedGuard).
+///
+/// # Losing the lease
+/// As every [`Guard`]; a resource that checks the token is safe even then.
+///
+/// # Examples
+/// ```
+/// # fn main() -> Result<(), leasehold::Error> {
+/// # let client = leasehold::blocking::Client::connect("memory://")?;
+/// let guard = client.fenced_lock("stock:42").lock()?;
+/// guard.fenced().set("stock:42:left", "16")?;
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "dropping a guard releases the lock at once"]
+#[derive(Debug)]
+pub struct FencedGuard {
+    guard: Guard,
+    token: u64,
+}
+
+/// Writes that a newer holder's write makes impossible: [`leasehold::FencedWrites`](crate::FencedWrites).
+///
+/// # Examples
+/// See [`FencedGuard`].
+#[derive(Clone, Debug)]
+pub struct FencedWrites(pub(super) crate::FencedWrites);
+
+impl FencedGuard {
+    /// The token of this grant.
+    #[must_use]
+    pub const fn token(&self) -> u64 {
+        self.token
+    }
+
+    /// Writes with this grant's token.
+    #[must_use]
+    pub fn fenced(&self) -> FencedWrites {
+        FencedWrites(crate::FencedWrites::new(self.guard.0.handle(), self.token))
+    }
+
+    /// Releases, and reports how it went.
+    ///
+    /// # Errors
+    /// As [`FencedGuard::release`](crate::FencedGuard::release).
+    ///
+    /// # Panics
+    /// In [async code](crate::blocking#in-async-code).
+    #[track_caller]
+    pub fn release(self) -> Result<Released, ReleaseError> {
+        park("FencedGuard::release", self.guard.0.release())
+    }
+
+    /// Gives the guard up without a release: [`Guard::keep`](crate::Guard::keep).
+    pub fn keep(self) {
+        self.guard.keep();
+    }
+}
+
+impl FencedWrites {
+    /// Sets a key to a value.
+    ///
+    /// # Errors
+    /// As [`FencedWrites::set`](crate::FencedWrites::set).
+    ///
+    /// # Panics
+    /// In [async code](crate::blocking#in-async-code).
+    #[track_caller]
+    pub fn set(&self, key: impl IntoName, value: impl AsRef<[u8]>) -> Result<(), FencedWriteError> {
+        park("FencedWrites::set", self.0.set(key, value))
+    }
+
+    /// Sets a field of a hash to a value.
+    ///
+    /// # Errors
+    /// As [`FencedWrites::hset`](crate::FencedWrites::hset).
+    ///
+    /// # Panics
+    /// In [async code](crate::blocking#in-async-code).
+    #[track_caller]
+    pub fn hset(
+        &self,
+        key: impl IntoName,
+        field: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+    ) -> Result<(), FencedWriteError> {
+        park("FencedWrites::hset", self.0.hset(key, field, value))
+    }
+
+    /// Runs a script of your own, once, and returns its reply.
+    ///
+    /// # Errors
+    /// As [`FencedWrites::run`](crate::FencedWrites::run).
+    ///
+    /// # Panics
+    /// In [async code](crate::blocking#in-async-code). When there are no keys.
+    #[track_caller]
+    pub fn run<N: IntoName, A: AsRef<[u8]>>(
+        &self,
+        script: &FencedScript,
+        keys: impl IntoIterator<Item = N>,
+        args: impl IntoIterator<Item = A>,
+    ) -> Result<Reply, FencedWriteError> {
+        park("FencedWrites::run", self.0.run(script, keys, args))
+    }
+}
+
+impl Deref for FencedGuard {
+    type Target = Guard;
+
+    fn deref(&self) -> &Guard {
+        &self.guard
+    }
+}
+
+impl AsRef<Guard> for FencedGuard {
+    fn as_ref(&self) -> &Guard {
+        &self.guard
+    }
+}
+
+impl From<crate::FencedGuard> for FencedGuard {
+    fn from(guard: crate::FencedGuard) -> Self {
+        Self { token: guard.token(), guard: Guard(guard.into()) }
+    }
+}
+
+impl From<FencedGuard> for crate::FencedGuard {
+    fn from(guard: FencedGuard) -> Self {
+        guard.guard.0.into()
+    }
+}
+
+impl From<FencedGuard> for Guard {
+    fn from(guard: FencedGuard) -> Self {
+        guard.guard
+    }
+}
+
+impl From<crate::FencedWrites> for FencedWrites {
+    fn from(writes: crate::FencedWrites) -> Self {
+        Self(writes)
+    }
+}

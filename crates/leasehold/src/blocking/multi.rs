@@ -1,0 +1,190 @@
+//! Several locks at once, for threads that block.
+//!
+//! Invariant: a blocking multi-lock is the async one and nothing more.
+//! Called by: users.
+
+use std::time::Duration;
+
+use leasehold_proto::engine::LostReason;
+
+use super::park::park;
+use super::{Kind, Lock};
+use crate::error::{AcquireError, EnsureError, ReleaseError};
+use crate::guard::Released;
+
+/// Several locks that are taken together, all or none: [`leasehold::MultiLock`](crate::MultiLock). Cheap to clone.
+///
+/// The calling thread may hold members already. So the members are taken one after the other, in the order that all
+/// multi-locks follow, and not in one step as for an acquire without an owner.
+///
+/// # Examples
+/// ```
+/// # fn main() -> Result<(), leasehold::Error> {
+/// # let client = leasehold::blocking::Client::connect("memory://")?;
+/// use leasehold::blocking::MultiLock;
+///
+/// let transfer = MultiLock::of([client.lock("account:1").into(), client.fair_lock("account:2").into()]);
+/// let guard = transfer.lock()?; // both
+/// guard.release()?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct MultiLock(crate::MultiLock);
+
+/// A lock as a member of a [`MultiLock`], of whatever kind and client.
+#[derive(Clone, Debug)]
+pub struct Member(crate::Member);
+
+/// A hold of all members of a [`MultiLock`], released when dropped: [`leasehold::MultiGuard`](crate::MultiGuard).
+///
+/// # Losing the lease
+/// As of a [`Guard`](super::Guard); it is lost as soon as one of its members is.
+#[must_use = "dropping a guard releases the locks at once"]
+#[derive(Debug)]
+pub struct MultiGuard(crate::MultiGuard);
+
+impl<K: Kind> From<Lock<K>> for Member {
+    fn from(lock: Lock<K>) -> Self {
+        Self(lock.0.into())
+    }
+}
+
+impl<K: Kind> From<&Lock<K>> for Member {
+    fn from(lock: &Lock<K>) -> Self {
+        lock.clone().into()
+    }
+}
+
+impl MultiLock {
+    /// These locks together.
+    ///
+    /// # Panics
+    /// When there are none.
+    #[must_use]
+    #[track_caller]
+    pub fn of(members: impl IntoIterator<Item = Member>) -> Self {
+        Self(crate::MultiLock::of(members.into_iter().map(|member| member.0)))
+    }
+
+    /// Waits for all of them, for ever if need be.
+    ///
+    /// # Errors
+    /// As [`MultiLock::lock`](crate::MultiLock::lock).
+    ///
+    /// # Panics
+    /// In [async code](crate::blocking#in-async-code).
+    ///
+    /// # Losing the lease
+    /// See [`MultiGuard`].
+    #[track_caller]
+    pub fn lock(&self) -> Result<MultiGuard, AcquireError> {
+        park("MultiLock::lock", self.0.lock()).map(MultiGuard)
+    }
+
+    /// Asks once for each. `None` when one is somebody else's.
+    ///
+    /// # Errors
+    /// As [`MultiLock::try_lock`](crate::MultiLock::try_lock).
+    ///
+    /// # Panics
+    /// In [async code](crate::blocking#in-async-code).
+    ///
+    /// # Losing the lease
+    /// See [`MultiGuard`].
+    #[track_caller]
+    pub fn try_lock(&self) -> Result<Option<MultiGuard>, AcquireError> {
+        park("MultiLock::try_lock", self.0.try_lock()).map(|held| held.map(MultiGuard))
+    }
+
+    /// Waits for all of them for at most this long together. `None` when one was somebody else's until then.
+    ///
+    /// # Errors
+    /// As [`MultiLock::try_lock_for`](crate::MultiLock::try_lock_for).
+    ///
+    /// # Panics
+    /// In [async code](crate::blocking#in-async-code).
+    ///
+    /// # Losing the lease
+    /// See [`MultiGuard`].
+    #[track_caller]
+    pub fn try_lock_for(&self, wait: Duration) -> Result<Option<MultiGuard>, AcquireError> {
+        park("MultiLock::try_lock_for", self.0.try_lock_for(wait)).map(|held| held.map(MultiGuard))
+    }
+}
+
+impl MultiGuard {
+    /// Whether all may be trusted now, by the clock.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.0.is_held()
+    }
+
+    /// For how long all may be trusted unless they are renewed: the shortest of their times.
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        self.0.remaining()
+    }
+
+    /// Waits until the first of them is lost, and says why.
+    ///
+    /// # Panics
+    /// In [async code](crate::blocking#in-async-code).
+    #[track_caller]
+    pub fn lost(&self) -> LostReason {
+        park("MultiGuard::lost", self.0.lost())
+    }
+
+    /// Makes sure that all may be trusted for at least this long.
+    ///
+    /// # Errors
+    /// As [`MultiGuard::ensure`](crate::MultiGuard::ensure).
+    ///
+    /// # Panics
+    /// In [async code](crate::blocking#in-async-code).
+    #[track_caller]
+    pub fn ensure(&self, least: Duration) -> Result<(), EnsureError> {
+        park("MultiGuard::ensure", self.0.ensure(least))
+    }
+
+    /// Releases all of them, and reports how it went.
+    ///
+    /// # Errors
+    /// As [`MultiGuard::release`](crate::MultiGuard::release).
+    ///
+    /// # Panics
+    /// In [async code](crate::blocking#in-async-code).
+    #[track_caller]
+    pub fn release(self) -> Result<Released, ReleaseError> {
+        park("MultiGuard::release", self.0.release())
+    }
+
+    /// Gives the guard up without a release: [`MultiGuard::keep`](crate::MultiGuard::keep).
+    pub fn keep(self) {
+        self.0.keep();
+    }
+}
+
+impl From<crate::MultiLock> for MultiLock {
+    fn from(lock: crate::MultiLock) -> Self {
+        Self(lock)
+    }
+}
+
+impl From<MultiLock> for crate::MultiLock {
+    fn from(lock: MultiLock) -> Self {
+        lock.0
+    }
+}
+
+impl From<crate::MultiGuard> for MultiGuard {
+    fn from(guard: crate::MultiGuard) -> Self {
+        Self(guard)
+    }
+}
+
+impl From<MultiGuard> for crate::MultiGuard {
+    fn from(guard: MultiGuard) -> Self {
+        guard.0
+    }
+}

@@ -1,0 +1,237 @@
+//! A body under a lock, on the calling thread.
+//!
+//! Invariant: a thread cannot be stopped, so a body that has begun runs to its end; what a loss means is said afterwards.
+//! Called by: users, through [`Lock::run`] and [`Lock::section`].
+
+use std::fmt;
+use std::time::Duration;
+
+use super::park::park;
+use super::{Guard, Kind, Lock, Permits};
+use crate::error::RunError;
+use crate::owner::Around;
+use crate::section::{Manners, OnFinish, OnLost, Seat};
+
+/// What a body can run under: a [`Lock`] of any kind, or a [`Seat`] at a semaphore. The crate's own types implement it.
+pub trait Acquirable {
+    /// What waits for it.
+    #[doc(hidden)]
+    type Async: crate::Acquirable;
+
+    /// What the body is given.
+    type Guard: From<<Self::Async as crate::Acquirable>::Guard>
+        + AsRef<Guard>
+        + Into<Guard>
+        + Send
+        + Sync
+        + 'static;
+}
+
+impl<K: Kind> Acquirable for Lock<K> {
+    type Async = crate::Lock<K>;
+    type Guard = K::BlockingGuard;
+}
+
+impl Acquirable for Seat {
+    type Async = Self;
+    type Guard = Permits;
+}
+
+/// One run of a body under a lock, before it begins: [`leasehold::Section`](crate::Section).
+///
+/// Made by [`Lock::section`] and [`ExpirableSemaphore::section`](super::ExpirableSemaphore::section).
+///
+/// # Examples
+/// ```
+/// # use std::time::Duration;
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let client = leasehold::blocking::Client::connect("memory://")?;
+/// use leasehold::{OnFinish, RunError};
+///
+/// let report = client.lock("daily-report").lease(Duration::from_secs(3600));
+/// let section = report.section().wait(Duration::ZERO).on_finish(OnFinish::Keep);
+/// section.run(|_guard| println!("the report"))?;
+///
+/// // No other thread makes another one within the hour.
+/// let other = report.clone().owned_by(&client.owner());
+/// let again = other.section().wait(Duration::ZERO).run(|_guard| ());
+/// assert!(matches!(again, Err(RunError::Busy { .. })));
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a section does nothing until it is run or entered"]
+pub struct Section<A: Acquirable>(crate::Section<A::Async>);
+
+impl<A: Acquirable> Section<A> {
+    pub(super) const fn of(section: crate::Section<A::Async>) -> Self {
+        Self(section)
+    }
+
+    /// The same, waiting for at most this long: [`Section::wait`](crate::Section::wait).
+    pub fn wait(self, wait: Duration) -> Self {
+        Self(self.0.wait(wait))
+    }
+
+    /// The same with another end of the hold: [`Section::on_finish`](crate::Section::on_finish).
+    pub fn on_finish(self, on_finish: OnFinish) -> Self {
+        Self(self.0.on_finish(on_finish))
+    }
+
+    /// The same with another answer to a loss of the hold. With [`OnLost::Cancel`], which is the default, a body that has
+    /// begun runs to its end all the same, and its result is dropped then.
+    pub fn on_lost(self, on_lost: OnLost) -> Self {
+        Self(self.0.on_lost(on_lost))
+    }
+
+    /// Waits, runs the body, and ends the hold.
+    ///
+    /// # Errors
+    /// As [`Section::run`](crate::Section::run).
+    ///
+    /// # Panics
+    /// In [async code](crate::blocking#in-async-code). When the body panics; the lock is released.
+    #[track_caller]
+    pub fn run<T, F>(self, body: F) -> Result<T, RunError>
+    where
+        F: FnOnce(&A::Guard) -> T,
+    {
+        let entered = Entered::<A>::of(park("Section::run", self.0.enter())?);
+        entered.run_as("Section::run", body)
+    }
+
+    /// Waits, and leaves the body to the caller: [`Entered::run`].
+    ///
+    /// # Errors
+    /// As [`Section::enter`](crate::Section::enter).
+    ///
+    /// # Panics
+    /// In [async code](crate::blocking#in-async-code).
+    ///
+    /// # Losing the lease
+    /// As of [`Entered`].
+    ///
+    /// # Examples
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leasehold::blocking::Client::connect("memory://")?;
+    /// let entered = client.fenced_lock("order:42").section().enter()?;
+    /// let token = entered.guard().token();
+    /// let paid = entered.run(|| token > 0)?;
+    /// assert!(paid);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn enter(self) -> Result<Entered<A>, RunError> {
+        park("Section::enter", self.0.enter()).map(Entered::of)
+    }
+}
+
+/// A section whose lock is held and whose body has not begun: [`leasehold::Entered`](crate::Entered). Dropping it
+/// releases.
+///
+/// # Losing the lease
+/// As of its guard; a body does not begin after a loss, unless it [may finish](OnLost::Finish) after one.
+#[must_use = "dropping it releases the lock at once"]
+pub struct Entered<A: Acquirable> {
+    guard: A::Guard,
+    around: Around,
+    manners: Manners,
+}
+
+impl<A: Acquirable> Entered<A> {
+    fn of(entered: crate::Entered<A::Async>) -> Self {
+        let (guard, around, manners) = entered.into_parts();
+        Self { guard: guard.into(), around, manners }
+    }
+
+    /// The guard of the hold.
+    #[must_use]
+    pub const fn guard(&self) -> &A::Guard {
+        &self.guard
+    }
+
+    /// Runs the body, and ends the hold.
+    ///
+    /// # Errors
+    /// As [`Entered::run`](crate::Entered::run).
+    ///
+    /// # Panics
+    /// In [async code](crate::blocking#in-async-code). When the body panics; the lock is released.
+    ///
+    /// # Examples
+    /// See [`Section::enter`].
+    #[track_caller]
+    pub fn run<T>(self, body: impl FnOnce() -> T) -> Result<T, RunError> {
+        self.run_as("Entered::run", |_| body())
+    }
+
+    /// The run of this method.
+    #[track_caller]
+    pub(super) fn run_as<T>(self, method: &str, body: impl FnOnce(&A::Guard) -> T) -> Result<T, RunError> {
+        let Self { guard, around, manners } = self;
+        manners.admit(&guard.as_ref().0)?;
+        let value = around.closure(|| body(&guard));
+        let Guard(guard) = guard.into();
+        park(method, manners.end(guard, value))
+    }
+}
+
+impl<K: Kind> Lock<K> {
+    /// Runs a body under the lock: waits for it, renews it, and releases it.
+    ///
+    /// A body whose hold is lost runs to its end, since a thread cannot be stopped, and its result is dropped then. Where
+    /// it must not go on so far, let it look at the guard before each step.
+    ///
+    /// # Errors
+    /// As [`Lock::run`](crate::Lock::run).
+    ///
+    /// # Panics
+    /// In [async code](crate::blocking#in-async-code). When the body panics; the lock is released.
+    ///
+    /// # Examples
+    /// ```
+    /// # use std::time::Duration;
+    /// # fn charge(order: u64) -> u64 { order }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leasehold::blocking::Client::connect("memory://")?;
+    /// let receipt = client.lock("order:42").run(|guard| {
+    ///     guard.ensure(Duration::from_secs(5))?; // enough for what follows
+    ///     Ok::<_, leasehold::EnsureError>(charge(42))
+    /// })??;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn run<T, F>(&self, body: F) -> Result<T, RunError>
+    where
+        F: FnOnce(&K::BlockingGuard) -> T,
+    {
+        let entered = Entered::<Self>::of(park("Lock::run", self.0.section().enter())?);
+        entered.run_as("Lock::run", body)
+    }
+
+    /// A run of a body under the lock, to be told how long to wait, and what a loss of the lock and the end of the body
+    /// mean: [`Lock::section`](crate::Lock::section).
+    pub fn section(&self) -> Section<Self> {
+        Section(self.0.section())
+    }
+}
+
+impl<A: Acquirable> Clone for Section<A> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<A: Acquirable> fmt::Debug for Section<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl<A: Acquirable> fmt::Debug for Entered<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Entered").field("guard", self.guard.as_ref()).finish_non_exhaustive()
+    }
+}

@@ -15,8 +15,8 @@ const OLDEST: &str = env!("CARGO_PKG_RUST_VERSION");
 
 /// How long each fuzz target runs for every change.
 const FUZZ_SHARE: [&str; 2] = ["--seconds", "10"];
-/// The back ends that a user may choose.
-const CHOICES: [&str; 4] = ["", "redis", "embedded", "redis,embedded"];
+/// The features that a user may choose.
+const CHOICES: [&str; 5] = ["", "redis", "embedded", "redis,embedded", "blocking"];
 
 /// Runs all checks, the quick ones first, and goes on after a failure so that one run shows everything.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
@@ -45,7 +45,7 @@ fn clippy() -> Result<()> {
     run_command(cargo(&everything)?.args(["--", "-D", "warnings"]))
 }
 
-/// That the library builds with no back end, and with each by itself.
+/// That the library builds with no feature, and with each by itself.
 fn each_feature() -> Result<()> {
     // The library alone: its tests want both.
     let alone = ["clippy", "--locked", "-p", "leasehold", "--lib", "--no-default-features", "--features"];

@@ -142,7 +142,7 @@ pub struct Entered<A: Acquirable> {
 impl<A: Acquirable> Entered<A> {
     fn of(entered: crate::Entered<A::Async>) -> Self {
         let (guard, around, manners) = entered.into_parts();
-        Self { guard: guard.into(), around, manners }
+        Self { guard: A::Guard::from(guard), around, manners }
     }
 
     /// The guard of the hold.

@@ -30,6 +30,10 @@ fn free_on(servers: &[RedisServer]) -> usize {
     servers.iter().filter(|server| is_free(*server, "job")).count()
 }
 
+fn free_on_most(servers: &[RedisServer], name: &str) -> bool {
+    servers.iter().filter(|server| is_free(*server, name)).count() > 1
+}
+
 #[tokio::test]
 async fn all_nodes_are_asked_and_all_are_given_back() {
     let servers = servers(3);
@@ -276,6 +280,21 @@ async fn a_hold_can_be_ensured() {
     guard.ensure(ms(60_000)).await.unwrap_err();
     guard.keep();
     assert!(free_on(&servers) <= 1, "it stays for its lease");
+}
+
+#[tokio::test]
+async fn a_hold_that_is_kept_at_once_stays_on_a_majority() {
+    let servers = servers(3);
+    let redlock = redlock(&servers).await;
+    for number in 0..50 {
+        let name = format!("job:{number}");
+        redlock.lock(name.as_str()).lock().await.unwrap().keep();
+        assert!(!free_on_most(&servers, &name), "{name}");
+    }
+    // Whatever was to be given back has been by now.
+    redlock.close().await;
+    let free = (0..50).filter(|number| free_on_most(&servers, &format!("job:{number}"))).count();
+    assert_eq!(free, 0, "of fifty");
 }
 
 #[tokio::test]

@@ -345,12 +345,15 @@ impl QuorumGuard {
         self.end().into_iter().for_each(Guard::keep);
     }
 
-    /// Ends the keepers, and takes what is held.
+    /// Takes what is held, and ends the keepers.
     fn end(&self) -> Vec<Guard> {
-        self.keepers.iter().for_each(AbortHandle::abort);
         let mut state = self.seats.lock();
         state.ended = true;
-        std::mem::take(&mut state.guards).into_iter().flatten().collect()
+        let guards = std::mem::take(&mut state.guards);
+        drop(state);
+        // Only now: a keeper that ends gives up its seat, and with it what is there.
+        self.keepers.iter().for_each(AbortHandle::abort);
+        guards.into_iter().flatten().collect()
     }
 }
 

@@ -165,6 +165,13 @@ impl MultiGuard {
     }
 }
 
+/// The guards of its locks, as the async face has them; of those that were taken in one step there is one for all.
+impl AsRef<[crate::Guard]> for MultiGuard {
+    fn as_ref(&self) -> &[crate::Guard] {
+        self.0.as_ref()
+    }
+}
+
 impl From<crate::MultiLock> for MultiLock {
     fn from(lock: crate::MultiLock) -> Self {
         Self(lock)

@@ -2,6 +2,7 @@
 
 use std::sync::mpsc;
 use std::thread;
+use std::time::Duration;
 
 use leasehold::blocking::{self, Client};
 use leasehold::{AcquireError, LostReason, Released, WaitError};
@@ -85,4 +86,17 @@ fn an_installed_client_is_that_of_both_faces() {
     let _guard = blocking::installed().unwrap().lock("job").lock().unwrap();
     assert_eq!(count(&server, "job"), 1);
     assert!(leasehold::installed().is_ok());
+}
+
+#[tokio::test]
+async fn a_thread_waits_on_a_tests_own_time() {
+    let server = leasehold::testing::Server::new();
+    let (one, other) = (server.client().await.unwrap(), server.client().await.unwrap());
+    let guard = one.lock("job").lease(Duration::from_secs(600)).lock().await.unwrap();
+    let thread = tokio::task::spawn_blocking(move || {
+        Client::from(other).lock("job").lock().unwrap().name().to_owned()
+    });
+    server.advance(Duration::from_secs(601)).await;
+    assert_eq!(guard.lost().await, LostReason::Expired);
+    assert_eq!(soon("the thread to have it", thread).await.unwrap(), "job");
 }

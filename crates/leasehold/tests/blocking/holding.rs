@@ -183,6 +183,7 @@ fn several_locks_are_taken_together() {
     let guard = both.lock().unwrap();
     assert!(guard.is_held() && guard.remaining() > ms(20_000));
     guard.ensure(ms(5_000)).unwrap();
+    assert_eq!(AsRef::<[leasehold::Guard]>::as_ref(&guard).len(), 2);
     assert!(!is_free(&server, "one") && !is_free(&server, "two"));
     let others = both.clone();
     elsewhere(move || {

@@ -223,7 +223,7 @@ async fn a_waiter_sleeps_until_the_next_permit_ends(server: Place) {
     let asked = scripts_run(&server);
     let permit = soon("the end of the lease", other.expirable_semaphore("seats").acquire()).await.unwrap();
     assert!(began.elapsed() >= ms(690), "{:?}", began.elapsed());
-    assert!(began.elapsed() < ms(3_000), "{:?}", began.elapsed());
+    assert!(began.elapsed() < ms(10_000), "{:?}", began.elapsed());
     assert!(scripts_run(&server) <= asked + 5, "it did not ask all the time");
     permit.release().await.unwrap();
     assert_eq!((left(&server), ids(&server)), (1, 0));

@@ -12,7 +12,7 @@ use leasehold::{AcquireError, LostReason, Redlock, Released};
 use leasehold_testkit::servers::RedisServer;
 
 mod support;
-use support::{eventually, is_free, ms, soon};
+use support::{SOON, eventually, is_free, ms, soon};
 
 /// Three or more servers, each with nothing to do with the others.
 fn servers(many: usize) -> Vec<RedisServer> {
@@ -21,9 +21,21 @@ fn servers(many: usize) -> Vec<RedisServer> {
 
 /// A client of all of them, which takes their word at once.
 async fn redlock(servers: &[RedisServer]) -> Redlock {
+    patient_for(ms(300), servers).await
+}
+
+/// The same with another time for a node's answer.
+async fn patient_for(timeout: Duration, servers: &[RedisServer]) -> Redlock {
     let urls: Vec<String> = servers.iter().map(RedisServer::url).collect();
-    let builder = Redlock::builder().node_timeout(ms(300)).nodes_persist_every_write();
+    let builder = Redlock::builder().node_timeout(timeout).nodes_persist_every_write();
     builder.connect(urls.iter().map(String::as_str)).await.unwrap()
+}
+
+/// Puts a stranger in the place of the holder, in one step.
+fn take_over(server: &RedisServer) {
+    let script = "redis.call('del', 'job') redis.call('hset', 'job', 'stranger:1', '1') \
+                  return redis.call('pexpire', 'job', 60000)";
+    assert_eq!(server.cli(&["EVAL", script, "0"]), "1");
 }
 
 fn free_on(servers: &[RedisServer]) -> usize {
@@ -53,7 +65,7 @@ async fn two_clients_exclude_each_other() {
     assert!(other.lock("job").try_lock().await.unwrap().is_none());
     let started = Instant::now();
     assert!(other.lock("job").try_lock_for(ms(300)).await.unwrap().is_none());
-    assert!(started.elapsed() >= ms(300) && started.elapsed() < ms(2_000));
+    assert!(started.elapsed() >= ms(300));
     guard.release().await.unwrap();
     soon("its turn", other.lock("job").lock()).await.unwrap().release().await.unwrap();
 }
@@ -120,17 +132,15 @@ async fn a_majority_that_is_down_is_an_error_that_lists_the_nodes() {
 #[tokio::test]
 async fn a_node_that_stands_still_costs_at_most_its_timeout() {
     let servers = servers(3);
-    let redlock = redlock(&servers).await;
+    let (redlock, patient) = (redlock(&servers).await, patient_for(2 * SOON, &servers).await);
     redlock.lock("job").lock().await.unwrap().release().await.unwrap();
     servers[1].freeze();
-    let started = Instant::now();
-    let guard = redlock.lock("job").lock().await.unwrap();
-    assert!(started.elapsed() < ms(250), "a majority is enough: {:?}", started.elapsed());
-    guard.release().await.ok();
+    // Long before the node's time is over: a majority is enough.
+    let guard = soon("the other two", patient.lock("job").lock()).await.unwrap();
+    drop(guard);
+    eventually("their release", || is_free(&servers[0], "job") && is_free(&servers[2], "job")).await;
     servers[2].freeze();
-    let started = Instant::now();
-    redlock.lock("job").try_lock().await.unwrap_err();
-    assert!(started.elapsed() < ms(1_500), "{:?}", started.elapsed());
+    soon("the nodes' time to be over", redlock.lock("job").try_lock()).await.unwrap_err();
     servers[1].thaw();
     servers[2].thaw();
     eventually("stragglers to be given back", || free_on(&servers) == 3).await;
@@ -167,13 +177,15 @@ async fn a_hold_that_is_lost_gives_its_other_nodes_back() {
     let (one, other) = (redlock(&servers).await, redlock(&servers).await);
     let guard = one.lock("job").watchdog(ms(900)).lock().await.unwrap();
     eventually("every node to hold it", || guard.votes() == 3).await;
+    // Not only deleted: the first of them could then be taken again before the second is missed.
+    servers[..2].iter().for_each(take_over);
+    assert_eq!(soon("the loss", guard.lost()).await, LostReason::TakenOver);
+    eventually("the third to be given back, though the guard lives", || is_free(&servers[2], "job")).await;
+    assert_eq!(guard.votes(), 0);
     for server in &servers[..2] {
         assert_eq!(server.cli(&["DEL", "job"]), "1");
     }
-    assert_eq!(soon("the loss", guard.lost()).await, LostReason::Deleted);
-    let next =
-        soon("the next holder, though the first keeps its guard", other.lock("job").lock()).await.unwrap();
-    assert_eq!(guard.votes(), 0);
+    let next = soon("the next holder", other.lock("job").lock()).await.unwrap();
     assert_eq!(guard.release().await.unwrap(), Released::NotHeld);
     next.release().await.unwrap();
     eventually("every node to be free", || free_on(&servers) == 3).await;

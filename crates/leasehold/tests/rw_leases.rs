@@ -71,7 +71,7 @@ async fn a_reader_that_does_not_come_back_blocks_for_one_lease_at_most(server: P
     let started = Instant::now();
     soon("its end", other.rw_lock("job").write()).await.unwrap().release().await.unwrap();
     // It asks again when the lease that it was told of is over; the rest is a busy machine.
-    assert!(started.elapsed() < LEASE + ms(2_000), "{:?}", started.elapsed());
+    assert!(started.elapsed() < LEASE + ms(8_000), "{:?}", started.elapsed());
     // A server counts a key until it comes by.
     eventually("what has run out to go", || keys(&server) == 0).await;
 }

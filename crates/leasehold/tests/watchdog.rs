@@ -15,7 +15,7 @@ use support::{
 };
 
 /// Short enough to see many of them, long enough that a busy machine renews in time.
-const LEASE: Duration = ms(600);
+const LEASE: Duration = ms(300);
 
 on_both! {
     async {

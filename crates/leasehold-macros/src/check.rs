@@ -1,0 +1,134 @@
+//! Options that do not fit together, or not to the function.
+//!
+//! Invariant: what is left can be expanded, and does what each option says.
+//! Called by: the expansion.
+
+use std::fmt::Display;
+
+use leasehold_proto::{LEASE_MAX, LEASE_MIN};
+use quote::ToTokens;
+
+use crate::function::Function;
+use crate::options::{Given, Options, value};
+use crate::problems::Problems;
+use crate::value::{Kind, OnBusy, OnFinish, OnLost, Span};
+
+/// Finds them all.
+pub(crate) fn check(options: &Options, function: &Function, problems: &mut Problems) {
+    if options.name.is_none() {
+        let message = "a lock needs a name: `#[locked(name = \"order:{order_id}\")]`";
+        problems.add(syn::Error::new(proc_macro2::Span::call_site(), message));
+    }
+    leases(options, problems);
+    holds(options, problems);
+    outcomes(options, function, problems);
+    fence(options, function, problems);
+}
+
+/// The lease and its renewal.
+fn leases(options: &Options, problems: &mut Problems) {
+    if options.lease.is_some() {
+        let clash = |word: &dyn ToTokens, message: &str, problems: &mut Problems| problems.at(word, message);
+        if let Some(Given { word, .. }) = &options.watchdog {
+            let message = "`lease` is never renewed and `watchdog` always is; leave one of them out";
+            clash(word, message, problems);
+        }
+        if let Some(Given { word, .. }) = &options.max_renewals {
+            let message = "`lease` is never renewed, so there is nothing to bound; leave `max_renewals` out, or write \
+                           `watchdog` in place of `lease`";
+            clash(word, message, problems);
+        }
+        if let Some(Given { word, .. }) = &options.max_hold {
+            let message = "`lease` is never renewed and bounds the hold by itself; leave `max_hold` out, or write \
+                           `watchdog` in place of `lease`";
+            clash(word, message, problems);
+        }
+    }
+    for given in [&options.lease, &options.watchdog].into_iter().flatten() {
+        let Some(lease) = given.value.as_ref().and_then(Span::known) else {
+            continue;
+        };
+        if !(LEASE_MIN..=LEASE_MAX).contains(&lease) {
+            let message = format!("a lease is between 3ms and 365d, such as `{} = \"30s\"`", given.word);
+            at_value(given, message, problems);
+        }
+    }
+}
+
+/// The bounds on the hold.
+fn holds(options: &Options, problems: &mut Problems) {
+    let known = |given: &Option<Given<Span>>| value(given.as_ref()).and_then(Span::known);
+    let (min_hold, max_hold) = (known(&options.min_hold), known(&options.max_hold));
+    if let Some(given) = &options.max_hold
+        && max_hold.is_some_and(|most| most < LEASE_MIN)
+    {
+        at_value(given, "`max_hold` is at least 3ms, such as `max_hold = \"1h\"`", problems);
+    }
+    let Some(given) = &options.min_hold else {
+        return;
+    };
+    if min_hold.is_some_and(|least| least > LEASE_MAX) {
+        at_value(given, "`min_hold` is at most 365d, such as `min_hold = \"5m\"`", problems);
+    }
+    if let (Some(least), Some(most)) = (min_hold, max_hold)
+        && least > most
+    {
+        let message = "`min_hold` is longer than `max_hold`; make it shorter, or leave one of them out";
+        at_value(given, message, problems);
+    }
+    if matches!(value(options.on_finish.as_ref()), Some(OnFinish::Keep)) {
+        let message = "`on_finish = keep` leaves the lock to its lease, whatever `min_hold` says; leave one of them out";
+        problems.at(&given.word, message);
+    }
+}
+
+/// What happens when it is busy, and when it is lost.
+fn outcomes(options: &Options, function: &Function, problems: &mut Problems) {
+    if let Some(given) = &options.on_busy {
+        if options.wait.is_none() {
+            let message = "without `wait` the lock is waited for for ever and is never busy; add `wait = \"5s\"`, or \
+                           `wait = \"0s\"` to ask once";
+            problems.at(&given.word, message);
+        }
+        if let Some(OnBusy::Fallback(path)) = &given.value {
+            if !matches!(path, syn::Expr::Path(_)) {
+                let message = "`fallback` needs the path of a function, such as `on_busy = fallback(charge_later)`";
+                problems.at(path, message);
+            }
+            problems.ok(function.handed_on());
+        }
+    }
+    if let Some(given) = &options.on_lost
+        && !function.is_async()
+        && matches!(given.value, Some(OnLost::Cancel))
+    {
+        let message = "a function that is not async cannot be cancelled; without `on_lost` it ends, and its result is \
+                       replaced by the error";
+        problems.at(&given.word, message);
+    }
+}
+
+/// The fencing token.
+fn fence(options: &Options, function: &Function, problems: &mut Problems) {
+    let Some(given) = &options.fence else {
+        return;
+    };
+    // A kind that could not be read has its own problem.
+    let is_fenced = options.kind.as_ref().is_some_and(|kind| matches!(kind.value, Some(Kind::Fenced) | None));
+    if !is_fenced {
+        problems.at(&given.word, "only a fenced lock has tokens; add `kind = fenced`");
+    }
+    if let Some(token) = &given.value
+        && function.values().iter().any(|name| token == name)
+    {
+        problems.at(token, format!("`{token}` is an argument already; call the token otherwise"));
+    }
+}
+
+/// A problem with a known duration, at what was written.
+fn at_value(given: &Given<Span>, message: impl Display, problems: &mut Problems) {
+    match &given.value {
+        Some(Span::Known { written, .. }) => problems.at(written, message),
+        _ => problems.at(&given.word, message),
+    }
+}

@@ -1,0 +1,167 @@
+//! The function that the attribute stands on.
+//!
+//! Invariant: its body is kept as it was written and is never parsed.
+//! Called by: the expansion, first of all.
+
+use proc_macro2::{Delimiter, Group, Ident, TokenStream, TokenTree};
+use quote::ToTokens;
+use syn::parse::{Parse, ParseStream, Parser};
+use syn::visit::Visit;
+use syn::{
+    Attribute, Error, FnArg, Pat, PatIdent, ReturnType, Safety, Signature, Token, Type, TypeParamBound,
+    Visibility,
+};
+
+use crate::problems::Problems;
+
+/// A function or method with a body.
+pub(crate) struct Function {
+    pub(crate) attributes: Vec<Attribute>,
+    pub(crate) visibility: Visibility,
+    pub(crate) signature: Signature,
+    /// The braces and what is between them.
+    pub(crate) body: Group,
+}
+
+impl Parse for Function {
+    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        let mut attributes = input.call(Attribute::parse_outer)?;
+        let visibility = input.parse()?;
+        if !leads_to_a_function(&input.fork().parse::<TokenStream>()?) {
+            let problem = "`#[locked]` goes on a function or a method; put it on each function that is to run under \
+                           the lock";
+            return Err(input.error(problem));
+        }
+        let signature = input.parse()?;
+        if input.peek(Token![;]) {
+            let problem = "a function without a body cannot be locked; put `#[locked]` on the implementations";
+            return Err(Error::new_spanned(signature, problem));
+        }
+        let block: Group = input.parse()?;
+        let split = |inside: ParseStream<'_>| {
+            Ok((inside.call(Attribute::parse_inner)?, inside.parse::<TokenStream>()?))
+        };
+        let (inner, statements) = split.parse2(block.stream())?;
+        attributes.extend(inner);
+        let mut body = Group::new(Delimiter::Brace, statements);
+        body.set_span(block.span());
+        Ok(Self { attributes, visibility, signature, body })
+    }
+}
+
+/// Whether the keyword comes before anything that ends an item or opens a block.
+fn leads_to_a_function(tokens: &TokenStream) -> bool {
+    for token in tokens.clone() {
+        match token {
+            TokenTree::Ident(word) if word == "fn" => return true,
+            TokenTree::Group(_) => return false,
+            TokenTree::Punct(mark) if mark.as_char() == ';' => return false,
+            _ => {}
+        }
+    }
+    false
+}
+
+impl Function {
+    pub(crate) fn is_async(&self) -> bool {
+        self.signature.asyncness.is_some()
+    }
+
+    /// What a name may be made of: the arguments, however they are bound, `self`, and constant parameters.
+    pub(crate) fn values(&self) -> Vec<String> {
+        let mut names = Names(Vec::new());
+        for argument in &self.signature.inputs {
+            match argument {
+                FnArg::Receiver(_) => names.0.push("self".to_owned()),
+                FnArg::Typed(argument) => names.visit_pat(&argument.pat),
+            }
+        }
+        names.0.extend(self.signature.generics.const_params().map(|constant| constant.ident.to_string()));
+        names.0
+    }
+
+    /// The arguments as they are handed on to another function; an argument that has no name is an error.
+    pub(crate) fn handed_on(&self) -> syn::Result<Vec<Ident>> {
+        let named = self.signature.inputs.iter().map(|argument| match argument {
+            FnArg::Receiver(receiver) => Ok(Ident::new("self", receiver.self_token.span)),
+            FnArg::Typed(argument) => match &*argument.pat {
+                Pat::Ident(name) if name.subpat.is_none() && name.by_ref.is_none() => Ok(name.ident.clone()),
+                pattern => {
+                    let problem = "`fallback` hands every argument on, and this one has no name; write a name here \
+                                   and take it apart in the body";
+                    Err(Error::new_spanned(pattern, problem))
+                }
+            },
+        });
+        named.collect()
+    }
+
+    /// Finds what no lock can be put around.
+    pub(crate) fn check(&self, problems: &mut Problems) {
+        let signature = &self.signature;
+        if let Some(word) = &signature.constness {
+            problems.at(word, "a `const fn` cannot wait for a lock; leave `const` out");
+        }
+        if let Safety::Unsafe(word) = &signature.safety {
+            let message = "an `unsafe fn` cannot be locked: what its caller promised need not be true any more after a \
+                           wait; lock a safe function that calls it";
+            problems.at(word, message);
+        }
+        if let Some(abi) = &signature.abi {
+            let message = "an `extern` function cannot be locked: its callers know nothing of errors; lock a function \
+                           that it calls";
+            problems.at(abi, message);
+        }
+        if !self.is_async() {
+            self.check_blocking(problems);
+        }
+    }
+
+    fn check_blocking(&self, problems: &mut Problems) {
+        let word = &self.signature.fn_token;
+        if let ReturnType::Type(_, output) = &self.signature.output
+            && returns_a_future(output)
+        {
+            let message = "this returns a future, and only making it would be locked; lock an `async fn` and call that \
+                           here. (Attributes such as `#[async_trait]` make such a function of an `async fn` before \
+                           `#[locked]` sees it.)";
+            problems.at(output, message);
+        } else if !cfg!(feature = "blocking") {
+            let message = "a function that is not async needs the feature `blocking` of `leasehold`, or an `async` here. \
+                           (If it is an `async fn` of which another attribute has made this, put `#[locked]` above \
+                           that one.)";
+            problems.at(word, message);
+        }
+    }
+}
+
+/// `impl Future`, `Pin<Box<dyn Future>>`, and what the crate `futures` calls that.
+fn returns_a_future(output: &Type) -> bool {
+    match output {
+        Type::ImplTrait(output) => output.bounds.iter().any(|bound| match bound {
+            TypeParamBound::Trait(bound) => is_called(&bound.path, &["Future"]),
+            _ => false,
+        }),
+        Type::Path(output) if is_called(&output.path, &["BoxFuture", "LocalBoxFuture"]) => true,
+        Type::Path(output) if is_called(&output.path, &["Pin"]) => {
+            output.to_token_stream().to_string().contains("Future")
+        }
+        Type::Paren(output) => returns_a_future(&output.elem),
+        Type::Group(output) => returns_a_future(&output.elem),
+        _ => false,
+    }
+}
+
+fn is_called(path: &syn::Path, names: &[&str]) -> bool {
+    path.segments.last().is_some_and(|last| names.iter().any(|name| last.ident == name))
+}
+
+/// Collects what patterns bind.
+struct Names(Vec<String>);
+
+impl<'ast> Visit<'ast> for Names {
+    fn visit_pat_ident(&mut self, pattern: &'ast PatIdent) {
+        self.0.push(pattern.ident.to_string());
+        syn::visit::visit_pat_ident(self, pattern);
+    }
+}

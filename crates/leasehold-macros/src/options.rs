@@ -1,0 +1,175 @@
+//! The options of one use of the attribute.
+//!
+//! Invariant: each option stands once, with a value that makes sense by itself; what does not fit together is for
+//! [`check`](crate::check).
+//! Called by: the expansion.
+
+use proc_macro2::{Ident, TokenStream};
+use syn::ext::IdentExt;
+use syn::parse::{ParseStream, Parser};
+use syn::{Error, Expr, Lit, Token};
+
+use crate::nearest::nearest;
+use crate::problems::Problems;
+use crate::value::{Kind, OnBusy, OnFinish, OnLost, Span, binding, renewals};
+
+/// Every option, and how it is written.
+const KNOWN: [(&str, &str); 13] = [
+    ("name", "name = \"order:{order_id}\""),
+    ("kind", "kind = fair"),
+    ("wait", "wait = \"5s\""),
+    ("lease", "lease = \"10s\""),
+    ("watchdog", "watchdog = \"30s\""),
+    ("max_renewals", "max_renewals = 360"),
+    ("max_hold", "max_hold = \"1h\""),
+    ("min_hold", "min_hold = \"5m\""),
+    ("on_finish", "on_finish = keep"),
+    ("on_busy", "on_busy = skip"),
+    ("on_lost", "on_lost = finish"),
+    ("client", "client = self.client"),
+    ("fence", "fence = token"),
+];
+
+/// An option that was given: its word, and its value unless there was something wrong with it.
+pub(crate) struct Given<T> {
+    pub(crate) word: Ident,
+    pub(crate) value: Option<T>,
+}
+
+/// What was given.
+#[derive(Default)]
+pub(crate) struct Options {
+    pub(crate) name: Option<Given<Expr>>,
+    pub(crate) kind: Option<Given<Kind>>,
+    pub(crate) wait: Option<Given<Span>>,
+    pub(crate) lease: Option<Given<Span>>,
+    pub(crate) watchdog: Option<Given<Span>>,
+    pub(crate) max_renewals: Option<Given<Expr>>,
+    pub(crate) max_hold: Option<Given<Span>>,
+    pub(crate) min_hold: Option<Given<Span>>,
+    pub(crate) on_finish: Option<Given<OnFinish>>,
+    pub(crate) on_busy: Option<Given<OnBusy>>,
+    pub(crate) on_lost: Option<Given<OnLost>>,
+    pub(crate) client: Option<Given<Expr>>,
+    pub(crate) fence: Option<Given<Ident>>,
+}
+
+/// The value of an option that was given and is right.
+pub(crate) fn value<T>(given: Option<&Given<T>>) -> Option<&T> {
+    given.and_then(|given| given.value.as_ref())
+}
+
+impl Options {
+    /// Reads what stands between the parentheses; goes on after a problem as long as it can.
+    pub(crate) fn read(tokens: TokenStream, problems: &mut Problems) -> Self {
+        let mut options = Self::default();
+        let all = |input: ParseStream<'_>| {
+            while !input.is_empty() {
+                let (word, value) = one(input)?;
+                options.take(word, value, problems);
+                if !input.is_empty() {
+                    input.parse::<Token![,]>()?;
+                }
+            }
+            Ok(())
+        };
+        let read = all.parse2(tokens);
+        problems.ok(read);
+        options
+    }
+
+    fn take(&mut self, word: Ident, value: Expr, problems: &mut Problems) {
+        let called = word.to_string();
+        let span = |value| Span::read(&called, value);
+        match called.as_str() {
+            "name" => set(&mut self.name, word, Ok(value), problems),
+            "kind" => set(&mut self.kind, word, Kind::read(&value), problems),
+            "wait" => set(&mut self.wait, word, span(value), problems),
+            "lease" => set(&mut self.lease, word, span(value), problems),
+            "watchdog" => set(&mut self.watchdog, word, span(value), problems),
+            "max_renewals" => set(&mut self.max_renewals, word, renewals(value), problems),
+            "max_hold" => set(&mut self.max_hold, word, span(value), problems),
+            "min_hold" => set(&mut self.min_hold, word, span(value), problems),
+            "on_finish" => set(&mut self.on_finish, word, OnFinish::read(&value), problems),
+            "on_busy" => set(&mut self.on_busy, word, OnBusy::read(&value), problems),
+            "on_lost" => set(&mut self.on_lost, word, OnLost::read(&value), problems),
+            "client" => set(&mut self.client, word, Ok(value), problems),
+            "fence" => set(&mut self.fence, word, binding(&value), problems),
+            _ => problems.add(unknown(&word)),
+        }
+    }
+}
+
+/// `word = value`.
+fn one(input: ParseStream<'_>) -> syn::Result<(Ident, Expr)> {
+    if input.peek(Lit) {
+        return Err(input.error("options have names: write `name = \"order:{order_id}\"`"));
+    }
+    let word = input.call(Ident::parse_any)?;
+    if !input.peek(Token![=]) {
+        let called = word.to_string();
+        let problem = match KNOWN.iter().find(|(known, _)| *known == called) {
+            Some((_, example)) => format!("`{called}` needs a value: write `{example}`"),
+            None => return Err(unknown(&word)),
+        };
+        return Err(Error::new_spanned(word, problem));
+    }
+    input.parse::<Token![=]>()?;
+    Ok((word, input.parse()?))
+}
+
+fn set<T>(place: &mut Option<Given<T>>, word: Ident, value: syn::Result<T>, problems: &mut Problems) {
+    let value = problems.ok(value);
+    if place.is_some() {
+        problems.at(&word, format!("`{word}` is given twice; leave one of them out"));
+    } else {
+        *place = Some(Given { word, value });
+    }
+}
+
+fn unknown(word: &Ident) -> Error {
+    let written = word.to_string();
+    let meant = nearest(&written, KNOWN.iter().map(|(known, _)| *known));
+    let problem = match KNOWN.iter().find(|(known, _)| Some(*known) == meant) {
+        Some((_, example)) => format!("there is no option `{written}`; did you mean `{example}`?"),
+        None => {
+            let all = KNOWN.map(|(known, _)| known).join(", ");
+            format!("there is no option `{written}`; the options are {all}")
+        }
+    };
+    Error::new_spanned(word, problem)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problems(text: &str) -> Vec<String> {
+        let mut problems = Problems::default();
+        Options::read(text.parse().unwrap(), &mut problems);
+        problems.messages()
+    }
+
+    #[test]
+    fn every_option_is_understood_as_its_example_writes_it() {
+        for (option, example) in KNOWN {
+            assert_eq!(problems(example), Vec::<String>::new(), "{option}");
+        }
+        let all = KNOWN.map(|(_, example)| example).join(", ");
+        assert_eq!(problems(&format!("{all},")), Vec::<String>::new());
+    }
+
+    #[test]
+    fn all_problems_are_told_at_once() {
+        let found = problems("name = \"a\", name = \"b\", ttl = 5, wait = \"soon\", kind = fare");
+        assert_eq!(found.len(), 4, "{found:?}");
+    }
+
+    #[test]
+    fn a_word_alone_is_told_how_it_is_written() {
+        for (option, example) in KNOWN {
+            let found = problems(option);
+            assert!(found[0].contains(example), "{found:?}");
+        }
+    }
+}

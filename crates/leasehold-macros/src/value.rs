@@ -1,0 +1,274 @@
+//! The values of options: durations, counts and choices.
+//!
+//! Invariant: what can be judged by the compiler is judged here, with the rules of the library.
+//! Called by: the options.
+
+use std::time::Duration;
+
+use leasehold_proto::recipe::expirable::PERMITS_MAX;
+use proc_macro2::{Ident, TokenStream};
+use quote::{ToTokens, quote_spanned};
+use syn::spanned::Spanned;
+use syn::{Error, Expr, ExprCall, ExprLit, Lit};
+
+use crate::nearest::nearest;
+
+/// A duration: known now, or an expression of type `Duration`.
+pub(crate) enum Span {
+    Known { duration: Duration, written: Lit },
+    Computed(Expr),
+}
+
+/// What kind of lock.
+pub(crate) enum Kind {
+    Reentrant,
+    Fair,
+    Fenced,
+    Read,
+    Write,
+    Semaphore(Expr),
+}
+
+/// What happens when the wait ended with somebody else's hold.
+pub(crate) enum OnBusy {
+    Error,
+    Skip,
+    Fallback(Expr),
+}
+
+/// What happens to the lock when the body has ended.
+pub(crate) enum OnFinish {
+    Release,
+    Keep,
+}
+
+/// What happens to the body when the lock is lost.
+pub(crate) enum OnLost {
+    Cancel,
+    Finish,
+}
+
+const KINDS: [&str; 6] = ["reentrant", "fair", "fenced", "read", "write", "semaphore"];
+
+impl Span {
+    /// Texts are read, anything else is an expression.
+    pub(crate) fn read(option: &str, value: Expr) -> syn::Result<Self> {
+        let Expr::Lit(ExprLit { lit, .. }) = value else {
+            return Ok(Self::Computed(value));
+        };
+        let Lit::Str(text) = &lit else {
+            let problem =
+                format!("a duration is a text with a unit, such as `{option} = \"5s\"` or \"1h30m\", or an \
+                         expression of type `Duration`");
+            return Err(Error::new_spanned(lit, problem));
+        };
+        let text = text.value();
+        // In this notation a capital M is a month, which nobody means here.
+        let parsed = humantime::parse_duration(&text).ok().filter(|_| !text.contains('M'));
+        let Some(duration) = parsed else {
+            let problem = format!(
+                "\"{text}\" is no duration; write numbers with the units ms, s, m, h or d, such as \
+                 `{option} = \"5s\"` or \"1h30m\""
+            );
+            return Err(Error::new_spanned(lit, problem));
+        };
+        Ok(Self::Known { duration, written: lit })
+    }
+
+    pub(crate) fn known(&self) -> Option<Duration> {
+        match self {
+            Self::Known { duration, .. } => Some(*duration),
+            Self::Computed(_) => None,
+        }
+    }
+}
+
+impl ToTokens for Span {
+    fn to_tokens(&self, tokens: &mut TokenStream) {
+        match self {
+            Self::Known { duration, written } => {
+                let (seconds, nanos) = (duration.as_secs(), duration.subsec_nanos());
+                let code =
+                    quote_spanned!(written.span()=> ::core::time::Duration::new(#seconds, #nanos));
+                tokens.extend(code);
+            }
+            Self::Computed(expression) => expression.to_tokens(tokens),
+        }
+    }
+}
+
+impl Kind {
+    pub(crate) fn read(value: &Expr) -> syn::Result<Self> {
+        let Some((word, arguments)) = word_of(value) else {
+            return Err(no_choice(value, "kind", &KINDS));
+        };
+        match (word.to_string().as_str(), arguments) {
+            ("reentrant", None) => Ok(Self::Reentrant),
+            ("fair", None) => Ok(Self::Fair),
+            ("fenced", None) => Ok(Self::Fenced),
+            ("read", None) => Ok(Self::Read),
+            ("write", None) => Ok(Self::Write),
+            ("semaphore", Some(call)) if call.args.len() == 1 => permits(&call.args[0]).map(Self::Semaphore),
+            ("semaphore", _) => {
+                let problem = "a semaphore needs to know how many may run at once: `kind = semaphore(10)`";
+                Err(Error::new_spanned(value, problem))
+            }
+            (known, Some(call)) if KINDS.contains(&known) => {
+                let problem = format!("this kind has no number: write `kind = {known}`");
+                Err(Error::new_spanned(&call.args, problem))
+            }
+            _ => Err(no_choice(value, "kind", &KINDS)),
+        }
+    }
+}
+
+/// How many permits there are; a number is judged at once.
+fn permits(value: &Expr) -> syn::Result<Expr> {
+    if let Expr::Lit(ExprLit { lit: Lit::Int(number), .. }) = value {
+        let permits: u32 = number.base10_parse()?;
+        if permits == 0 || permits > PERMITS_MAX {
+            let problem = format!("a semaphore has 1 to {PERMITS_MAX} permits, such as `kind = semaphore(10)`");
+            return Err(Error::new_spanned(value, problem));
+        }
+    }
+    Ok(value.clone())
+}
+
+impl OnBusy {
+    pub(crate) fn read(value: &Expr) -> syn::Result<Self> {
+        match word_of(value) {
+            Some((word, None)) if word == "error" => Ok(Self::Error),
+            Some((word, None)) if word == "skip" => Ok(Self::Skip),
+            Some((word, Some(call))) if word == "fallback" && call.args.len() == 1 => {
+                Ok(Self::Fallback(call.args[0].clone()))
+            }
+            Some((word, _)) if word == "fallback" => {
+                let problem = "`fallback` needs the function that is called instead, with the same arguments: \
+                               `on_busy = fallback(charge_later)`";
+                Err(Error::new_spanned(value, problem))
+            }
+            _ => Err(no_choice(value, "on_busy", &["error", "skip", "fallback(path)"])),
+        }
+    }
+}
+
+impl OnFinish {
+    pub(crate) fn read(value: &Expr) -> syn::Result<Self> {
+        match word_of(value) {
+            Some((word, None)) if word == "release" => Ok(Self::Release),
+            Some((word, None)) if word == "keep" => Ok(Self::Keep),
+            _ => Err(no_choice(value, "on_finish", &["release", "keep"])),
+        }
+    }
+}
+
+impl OnLost {
+    pub(crate) fn read(value: &Expr) -> syn::Result<Self> {
+        match word_of(value) {
+            Some((word, None)) if word == "cancel" => Ok(Self::Cancel),
+            Some((word, None)) if word == "finish" => Ok(Self::Finish),
+            _ => Err(no_choice(value, "on_lost", &["cancel", "finish"])),
+        }
+    }
+}
+
+/// The bound on the number of renewals.
+pub(crate) fn renewals(value: Expr) -> syn::Result<Expr> {
+    match &value {
+        Expr::Lit(ExprLit { lit: Lit::Int(number), .. }) => number.base10_parse::<u32>().map(|_| ())?,
+        Expr::Lit(_) => {
+            let problem = "this is a count, such as `max_renewals = 360`; a time is `max_hold = \"1h\"`";
+            return Err(Error::new_spanned(value, problem));
+        }
+        _ => {}
+    }
+    Ok(value)
+}
+
+/// The name that the fencing token gets.
+pub(crate) fn binding(value: &Expr) -> syn::Result<Ident> {
+    match word_of(value) {
+        Some((word, None)) => Ok(word.clone()),
+        _ => {
+            let problem = "this is the name that the token has in the body, such as `fence = token`";
+            Err(Error::new_spanned(value, problem))
+        }
+    }
+}
+
+/// `word`, or `word(..)`.
+fn word_of(value: &Expr) -> Option<(&Ident, Option<&ExprCall>)> {
+    match value {
+        Expr::Path(path) => path.path.get_ident().map(|word| (word, None)),
+        Expr::Call(call) => match &*call.func {
+            Expr::Path(path) => path.path.get_ident().map(|word| (word, Some(call))),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn no_choice(value: &Expr, option: &str, choices: &[&str]) -> Error {
+    let listed = choices.iter().map(|choice| match *choice {
+        "semaphore" => "`semaphore(n)`".to_owned(),
+        choice => format!("`{choice}`"),
+    });
+    let listed = listed.collect::<Vec<_>>().join(", ");
+    let words = choices.iter().copied();
+    let meant = word_of(value).and_then(|(word, _)| nearest(&word.to_string(), words));
+    let guess = meant.map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default();
+    Error::new_spanned(value, format!("`{option}` is one of {listed}{guess}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn span(value: &str) -> Result<Option<Duration>, String> {
+        let value = syn::parse_str(value).unwrap();
+        Span::read("wait", value).map(|span| span.known()).map_err(|problem| problem.to_string())
+    }
+
+    #[test]
+    fn texts_are_durations_and_expressions_are_left_alone() {
+        for (text, ms) in [
+            ("500ms", 500),
+            ("30s", 30_000),
+            ("5m", 300_000),
+            ("1h30m", 5_400_000),
+            ("2d", 172_800_000),
+            ("0s", 0),
+            ("1h 30m", 5_400_000),
+        ] {
+            assert_eq!(span(&format!("{text:?}")), Ok(Some(Duration::from_millis(ms))), "{text}");
+        }
+        assert_eq!(span("WAIT"), Ok(None));
+        assert_eq!(span("Duration::from_secs(u64::from(seconds))"), Ok(None));
+    }
+
+    #[test]
+    fn what_is_no_duration_is_answered_with_one() {
+        for text in ["\"\"", "\"5\"", "\"five\"", "\"-5s\"", "\"5M\"", "\"5s later\"", "5", "true", "5.0"] {
+            assert!(span(text).unwrap_err().contains("wait = \"5s\""), "{text}");
+        }
+    }
+
+    #[test]
+    fn kinds_are_words_and_a_semaphore_has_a_number() {
+        let read = |text: &str| Kind::read(&syn::parse_str(text).unwrap()).map_err(|problem| problem.to_string());
+        for kind in ["reentrant", "fair", "fenced", "read", "write", "semaphore(3)", "semaphore(self.most)"] {
+            assert!(read(kind).is_ok(), "{kind}");
+        }
+        for (bad, says) in [
+            ("semaphore", "semaphore(10)"),
+            ("semaphore(0)", "1 to"),
+            ("semaphore(3, 4)", "semaphore(10)"),
+            ("fair(3)", "kind = fair"),
+            ("fare", "did you mean `fair`"),
+            ("\"fair\"", "is one of"),
+        ] {
+            let problem = read(bad).err().unwrap_or_default();
+            assert!(problem.contains(says), "{bad}: {problem}");
+        }
+    }
+}

@@ -92,7 +92,8 @@ fn outcomes(options: &Options, function: &Function, problems: &mut Problems) {
         }
         if let Some(OnBusy::Fallback(path)) = &given.value {
             if !matches!(path, syn::Expr::Path(_)) {
-                let message = "`fallback` needs the path of a function, such as `on_busy = fallback(charge_later)`";
+                let message =
+                    "`fallback` needs the path of a function, such as `on_busy = fallback(charge_later)`";
                 problems.at(path, message);
             }
             problems.ok(function.handed_on());

@@ -8,10 +8,10 @@
 //! closure, and not a closure that makes a future: so it may borrow the arguments, and is `Send` when the body is.
 
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream};
-use quote::{ToTokens, quote, quote_spanned};
+use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::visit_mut::{VisitMut, visit_type_mut};
-use syn::{ReturnType, Type};
+use syn::{Expr, ReturnType, Type};
 
 use crate::check::check;
 use crate::function::Function;
@@ -103,7 +103,7 @@ impl Expansion {
     fn section(&self) -> TokenStream {
         let [name, client, section] = ["name", "client", "section"].map(hidden);
         let (made, get_client, lock) = (&self.name, self.client(), self.lock());
-        let terms = self.terms();
+        let (terms, manners) = (self.terms(), self.manners());
         let section_of = match value(self.options.kind.as_ref()) {
             Some(Kind::Semaphore(most)) => quote_spanned!(Span::mixed_site()=> .section(#most)),
             _ => quote_spanned!(Span::mixed_site()=> .section()),
@@ -111,7 +111,7 @@ impl Expansion {
         quote_spanned! {Span::mixed_site()=>
             let #name = #made;
             #get_client
-            let #section = #client #lock #terms #section_of;
+            let #section = #client #lock #terms #section_of #manners;
             #section
         }
     }
@@ -157,13 +157,159 @@ impl Expansion {
             ("max_hold", &options.max_hold),
             ("min_hold", &options.min_hold),
         ];
-        let mut terms: TokenStream = spans.iter().filter_map(|(method, given)| {
-            let (method, span) = (hidden(method), value(given.as_ref())?);
-            Some(quote_spanned!(Span::mixed_site()=> .#method(#span)))
-        }).collect();
+        let mut terms: TokenStream = spans
+            .iter()
+            .filter_map(|(method, given)| {
+                let (method, span) = (hidden(method), value(given.as_ref())?);
+                Some(quote_spanned!(Span::mixed_site()=> .#method(#span)))
+            })
+            .collect();
         if let Some(most) = value(options.max_renewals.as_ref()) {
             terms.extend(quote_spanned!(Span::mixed_site()=> .max_renewals(#most)));
         }
         terms
+    }
+
+    /// `.wait(..)` and its like: what is said of the section.
+    fn manners(&self) -> TokenStream {
+        let (krate, options) = (&self.krate, &self.options);
+        let wait = value(options.wait.as_ref());
+        let wait = wait.map(|wait| quote_spanned!(Span::mixed_site()=> .wait(#wait)));
+        let on_finish = value(options.on_finish.as_ref()).map(|on_finish| {
+            let choice = hidden(match on_finish {
+                OnFinish::Release => "Release",
+                OnFinish::Keep => "Keep",
+            });
+            quote_spanned!(Span::mixed_site()=> .on_finish(#krate::OnFinish::#choice))
+        });
+        let on_lost = value(options.on_lost.as_ref()).map(|on_lost| {
+            let choice = hidden(match on_lost {
+                OnLost::Cancel => "Cancel",
+                OnLost::Finish => "Finish",
+            });
+            quote_spanned!(Span::mixed_site()=> .on_lost(#krate::OnLost::#choice))
+        });
+        quote!(#wait #on_finish #on_lost)
+    }
+
+    /// The body, run under the lock, as the function's last expression.
+    fn run(&self) -> TokenStream {
+        let [entered, body, value, error, never] = ["entered", "body", "value", "error", "never"].map(hidden);
+        let Function { body: written, .. } = &self.function;
+        let (output, awaited, refused) = (&self.output, self.awaited(), self.refused());
+        let statements = written.stream();
+        let made = if self.function.is_async() {
+            // Nothing runs here; it tells the compiler what the future returns.
+            let returns = quote_spanned! {Span::mixed_site()=>
+                if let ::core::option::Option::Some(#never) = ::core::option::Option::None::<#output> {
+                    return #never;
+                }
+            };
+            let block = braced(quote!(#returns #statements), written.span());
+            quote_spanned!(Span::mixed_site()=> async move #block)
+        } else {
+            let block = braced(statements, written.span());
+            quote_spanned!(Span::mixed_site()=> move || -> #output #block)
+        };
+        quote_spanned! {Span::mixed_site()=>
+            let #body = #made;
+            match #entered.run(#body) #awaited {
+                ::core::result::Result::Ok(#value) => #value,
+                ::core::result::Result::Err(#error) => #refused,
+            }
+        }
+    }
+
+    /// `.await`, in an async function.
+    fn awaited(&self) -> Option<TokenStream> {
+        self.function.is_async().then(|| quote_spanned!(Span::mixed_site()=> .await))
+    }
+
+    /// What the function returns when its body did not run to its end.
+    fn refused(&self) -> TokenStream {
+        let (krate, output, error) = (&self.krate, &self.output, hidden("error"));
+        quote_spanned!(output.span()=> <#output as #krate::__private::LockedOutput>::refused(#error))
+    }
+
+    /// What it returns instead of running, with `on_busy = skip`.
+    fn skipped(&self) -> TokenStream {
+        let (krate, output) = (&self.krate, &self.output);
+        quote_spanned!(output.span()=> <#output as #krate::__private::SkippedOutput>::skipped())
+    }
+
+    /// What is called instead, with `on_busy = fallback(path)`.
+    fn fallback(&self, path: &Expr) -> TokenStream {
+        // An argument without a name has been refused.
+        let arguments = self.function.handed_on().unwrap_or_default();
+        let awaited = self.awaited();
+        quote_spanned!(path.span()=> #path(#(#arguments),*) #awaited)
+    }
+}
+
+/// A name that the user's code cannot see, or that of a method.
+fn hidden(name: &str) -> Ident {
+    Ident::new(name, Span::mixed_site())
+}
+
+/// A block that the compiler takes for what stands at this place.
+fn braced(statements: TokenStream, at: Span) -> Group {
+    let mut block = Group::new(Delimiter::Brace, statements);
+    block.set_span(at);
+    block
+}
+
+/// Puts `_` for `impl Trait`, which no body can write.
+struct Opaque;
+
+impl VisitMut for Opaque {
+    fn visit_type_mut(&mut self, part: &mut Type) {
+        if let Type::ImplTrait(opaque) = part {
+            *part = syn::parse_quote_spanned!(opaque.span()=> _);
+        }
+        visit_type_mut(self, part);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn expanded(options: &str, item: &str) -> String {
+        locked(options.parse().unwrap(), item.parse().unwrap()).to_string()
+    }
+
+    #[test]
+    fn signature_attributes_and_visibility_stay() {
+        let written = "/// Doc.\n#[inline] pub(crate) async fn f<'a, T: Clone>(mut x: &'a T) -> Result<T, E> where T: Send";
+        let spaceless = |text: &str| text.replace(' ', "");
+        let kept = spaceless(&written.parse::<TokenStream>().unwrap().to_string());
+        let code = expanded("name = \"a\"", &format!("{written} {{ body(x) }}"));
+        assert_eq!(code.split_once(" { ").map(|(kept, _)| spaceless(kept)), Some(kept));
+    }
+
+    #[test]
+    fn what_is_wrong_leaves_the_function_as_it_is() {
+        let code = expanded("nmae = \"a\"", "async fn f() -> Result<(), E> { Ok(()) }");
+        assert!(
+            code.contains("compile_error")
+                && code.ends_with("async fn f () -> Result < () , E > { Ok (()) }")
+        );
+    }
+
+    #[test]
+    fn opaque_types_are_left_to_inference() {
+        let code = expanded("name = \"a\"", "async fn f() -> Result<Vec<impl Display>, E> { body() }");
+        assert!(code.contains("None :: < Result < Vec < _ > , E > >"), "{code}");
+    }
+
+    #[test]
+    fn only_what_was_given_is_written() {
+        let plain = expanded("name = \"a\", client = c", "async fn f() -> Result<(), E> { body() }");
+        for method in
+            ["lease", "watchdog", "max_hold", "min_hold", "max_renewals", "wait", "on_finish", "on_lost"]
+        {
+            assert!(!plain.contains(&format!(". {method} (")), "{method}: {plain}");
+        }
+        assert!(!plain.contains("Busy") && !plain.contains("installed"), "{plain}");
     }
 }

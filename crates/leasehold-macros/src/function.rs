@@ -34,7 +34,8 @@ impl Parse for Function {
         }
         let signature = input.parse()?;
         if input.peek(Token![;]) {
-            let problem = "a function without a body cannot be locked; put `#[locked]` on the implementations";
+            let problem =
+                "a function without a body cannot be locked; put `#[locked]` on the implementations";
             return Err(Error::new_spanned(signature, problem));
         }
         let block: Group = input.parse()?;

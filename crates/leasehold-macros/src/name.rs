@@ -155,8 +155,7 @@ mod tests {
     use super::*;
 
     fn made(name: &str) -> Result<String, String> {
-        let function =
-            "async fn charge<const N: usize>(&self, order_id: u64, Item { sku, .. }: Item, pair: (u8, u8)) {}";
+        let function = "async fn charge<const N: usize>(&self, order_id: u64, Item { sku, .. }: Item, pair: (u8, u8)) {}";
         let function: Function = syn::parse_str(function).unwrap();
         let mut problems = Problems::default();
         let value = syn::parse_str(name).unwrap();

@@ -41,7 +41,7 @@ pub(crate) fn nearest<'a>(written: &str, known: impl IntoIterator<Item = &'a str
     }
     let near = known.into_iter().map(|word| (distance(&plain, &word.replace('_', "")), word));
     let (letters, word) = near.min_by_key(|(letters, _)| *letters)?;
-    (letters * 3 <= plain.chars().count().max(3)).then_some(word)
+    (letters * 2 <= plain.chars().count()).then_some(word)
 }
 
 /// How many letters have to be put in, left out or changed to make one word of the other.
@@ -68,9 +68,13 @@ mod tests {
 
     #[test]
     fn a_slip_of_the_pen_is_understood() {
-        for (written, meant) in
-            [("nmae", "name"), ("leese", "lease"), ("maxhold", "max_hold"), ("waits", "wait"), ("Kind", "kind")]
-        {
+        for (written, meant) in [
+            ("nmae", "name"),
+            ("leese", "lease"),
+            ("maxhold", "max_hold"),
+            ("waits", "wait"),
+            ("Kind", "kind"),
+        ] {
             assert_eq!(nearest(written, KNOWN), Some(meant), "{written}");
         }
     }

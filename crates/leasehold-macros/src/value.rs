@@ -8,7 +8,6 @@ use std::time::Duration;
 use leasehold_proto::recipe::expirable::PERMITS_MAX;
 use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, quote_spanned};
-use syn::spanned::Spanned;
 use syn::{Error, Expr, ExprCall, ExprLit, Lit};
 
 use crate::nearest::nearest;
@@ -57,9 +56,10 @@ impl Span {
             return Ok(Self::Computed(value));
         };
         let Lit::Str(text) = &lit else {
-            let problem =
-                format!("a duration is a text with a unit, such as `{option} = \"5s\"` or \"1h30m\", or an \
-                         expression of type `Duration`");
+            let problem = format!(
+                "a duration is a text with a unit, such as `{option} = \"5s\"` or \"1h30m\", or an \
+                         expression of type `Duration`"
+            );
             return Err(Error::new_spanned(lit, problem));
         };
         let text = text.value();
@@ -88,8 +88,7 @@ impl ToTokens for Span {
         match self {
             Self::Known { duration, written } => {
                 let (seconds, nanos) = (duration.as_secs(), duration.subsec_nanos());
-                let code =
-                    quote_spanned!(written.span()=> ::core::time::Duration::new(#seconds, #nanos));
+                let code = quote_spanned!(written.span()=> ::core::time::Duration::new(#seconds, #nanos));
                 tokens.extend(code);
             }
             Self::Computed(expression) => expression.to_tokens(tokens),
@@ -127,7 +126,8 @@ fn permits(value: &Expr) -> syn::Result<Expr> {
     if let Expr::Lit(ExprLit { lit: Lit::Int(number), .. }) = value {
         let permits: u32 = number.base10_parse()?;
         if permits == 0 || permits > PERMITS_MAX {
-            let problem = format!("a semaphore has 1 to {PERMITS_MAX} permits, such as `kind = semaphore(10)`");
+            let problem =
+                format!("a semaphore has 1 to {PERMITS_MAX} permits, such as `kind = semaphore(10)`");
             return Err(Error::new_spanned(value, problem));
         }
     }
@@ -255,7 +255,8 @@ mod tests {
 
     #[test]
     fn kinds_are_words_and_a_semaphore_has_a_number() {
-        let read = |text: &str| Kind::read(&syn::parse_str(text).unwrap()).map_err(|problem| problem.to_string());
+        let read =
+            |text: &str| Kind::read(&syn::parse_str(text).unwrap()).map_err(|problem| problem.to_string());
         for kind in ["reentrant", "fair", "fenced", "read", "write", "semaphore(3)", "semaphore(self.most)"] {
             assert!(read(kind).is_ok(), "{kind}");
         }

@@ -59,11 +59,19 @@
 
 #[cfg(feature = "blocking")]
 pub mod blocking;
+// So that the attribute can be used in this crate too: what it writes says `::leasehold`.
+#[cfg(feature = "macros")]
+extern crate self as leasehold;
+
 pub mod error;
 pub mod owner;
 #[cfg(feature = "embedded")]
 pub mod testing;
 
+#[cfg(feature = "macros")]
+#[doc(hidden)]
+#[path = "private.rs"]
+pub mod __private;
 mod client;
 mod connect;
 mod driver;
@@ -92,6 +100,8 @@ pub use fenced::{FencedScript, FencedWrites};
 pub use guard::{Guard, Released};
 pub use installed::{install, installed};
 pub use latch::CountDownLatch;
+#[cfg(feature = "macros")]
+pub use leasehold_macros::locked;
 pub use leasehold_proto::engine::{CloseReport, LostReason};
 pub use leasehold_proto::recipe::Remaining;
 pub use leasehold_proto::recipe::expirable::PERMITS_MAX;

@@ -8,8 +8,8 @@ use quote::ToTokens;
 use syn::parse::{Parse, ParseStream, Parser};
 use syn::visit::Visit;
 use syn::{
-    Attribute, Error, FnArg, Pat, PatIdent, ReturnType, Safety, Signature, Token, Type, TypeParamBound,
-    Visibility,
+    AttrStyle, Attribute, Error, FnArg, Pat, PatIdent, ReturnType, Safety, Signature, Token, Type,
+    TypeParamBound, Visibility,
 };
 
 use crate::problems::Problems;
@@ -43,7 +43,7 @@ impl Parse for Function {
             Ok((inside.call(Attribute::parse_inner)?, inside.parse::<TokenStream>()?))
         };
         let (inner, statements) = split.parse2(block.stream())?;
-        attributes.extend(inner);
+        attributes.extend(inner.into_iter().map(|inner| Attribute { style: AttrStyle::Outer, ..inner }));
         let mut body = Group::new(Delimiter::Brace, statements);
         body.set_span(block.span());
         Ok(Self { attributes, visibility, signature, body })

@@ -1,0 +1,31 @@
+#[leasehold::locked(name = "job", kind = fare)]
+async fn kind() -> Result<(), leasehold::Error> {
+    Ok(())
+}
+
+#[leasehold::locked(name = "job", kind = "fair")]
+async fn kind_in_quotes() -> Result<(), leasehold::Error> {
+    Ok(())
+}
+
+#[leasehold::locked(name = "job", kind = fair(3))]
+async fn kind_with_number() -> Result<(), leasehold::Error> {
+    Ok(())
+}
+
+#[leasehold::locked(name = "job", kind = semaphore)]
+async fn semaphore() -> Result<(), leasehold::Error> {
+    Ok(())
+}
+
+#[leasehold::locked(name = "job", kind = semaphore(0))]
+async fn semaphore_of_none() -> Result<(), leasehold::Error> {
+    Ok(())
+}
+
+#[leasehold::locked(name = "job", wait = "5s", on_busy = skp, on_lost = ignore, on_finish = free)]
+async fn others() -> Result<(), leasehold::Error> {
+    Ok(())
+}
+
+fn main() {}

@@ -1,0 +1,16 @@
+#[leasehold::locked(name = "job", min_hold = "2h", max_hold = "1h")]
+async fn crossed() -> Result<(), leasehold::Error> {
+    Ok(())
+}
+
+#[leasehold::locked(name = "job", min_hold = "5m", on_finish = keep)]
+async fn kept() -> Result<(), leasehold::Error> {
+    Ok(())
+}
+
+#[leasehold::locked(name = "job", max_hold = "1ms", min_hold = "400d")]
+async fn bounds() -> Result<(), leasehold::Error> {
+    Ok(())
+}
+
+fn main() {}

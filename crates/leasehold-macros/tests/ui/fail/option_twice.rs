@@ -1,0 +1,6 @@
+#[leasehold::locked(name = "job", wait = "5s", wait = "6s")]
+async fn twice() -> Result<(), leasehold::Error> {
+    Ok(())
+}
+
+fn main() {}

@@ -1,0 +1,23 @@
+//! The attribute: every option by what the server has or what happens, and every shape of function.
+
+#![cfg(feature = "macros")]
+#![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
+#![allow(clippy::disallowed_methods, reason = "test code: tasks, threads and real time")]
+// What the attribute writes is to pass whatever its user asks of the compiler.
+#![warn(clippy::pedantic, clippy::nursery)]
+#![warn(unused, future_incompatible, let_underscore, unreachable_pub, unused_qualifications)]
+#![allow(clippy::missing_errors_doc, clippy::missing_panics_doc, reason = "tests have no documentation")]
+#![allow(clippy::future_not_send, reason = "of tests, which hold whatever they like")]
+
+#[cfg(feature = "blocking")]
+mod blocking;
+mod clients;
+mod ends;
+mod kinds;
+mod names;
+mod signatures;
+#[allow(clippy::pedantic, clippy::nursery, reason = "shared with tests that are not so strict")]
+#[path = "../support/mod.rs"]
+mod support;
+mod terms;
+mod waits;

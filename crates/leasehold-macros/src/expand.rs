@@ -27,7 +27,7 @@ pub(crate) fn locked(options: TokenStream, item: TokenStream) -> TokenStream {
     let function = problems.ok(syn::parse2::<Function>(item.clone()));
     let expansion = function.and_then(|function| {
         let options = Options::read(options, &mut problems);
-        function.check(&mut problems);
+        function.check(cfg!(feature = "blocking"), &mut problems);
         check(&options, &function, &mut problems);
         let name = value(options.name.as_ref()).and_then(|value| name(value, &function, &mut problems))?;
         Some(Expansion::new(function, options, name))
@@ -136,7 +136,11 @@ impl Expansion {
 
     /// `.fair_lock(name)`
     fn lock(&self) -> TokenStream {
-        let name = hidden("name");
+        // Text that is no name is the user's affair.
+        let mut name = hidden("name");
+        if let Some(given) = value(self.options.name.as_ref()) {
+            name.set_span(ours_at(given));
+        }
         let kind = value(self.options.kind.as_ref()).unwrap_or(&Kind::Reentrant);
         match kind {
             Kind::Reentrant => quote_spanned!(Span::mixed_site()=> .lock(#name)),
@@ -241,9 +245,14 @@ impl Expansion {
     fn fallback(&self, path: &Expr) -> TokenStream {
         // An argument without a name has been refused.
         let arguments = self.function.handed_on().unwrap_or_default();
-        let awaited = self.awaited();
+        let awaited = self.function.is_async().then(|| quote_spanned!(ours_at(path)=> .await));
         quote_spanned!(path.span()=> #path(#(#arguments),*) #awaited)
     }
+}
+
+/// Where the compiler finds fault with what is ours because of what the user wrote.
+pub(crate) fn ours_at(written: &impl Spanned) -> Span {
+    Span::mixed_site().located_at(written.span())
 }
 
 /// A name that the user's code cannot see, or that of a method.

@@ -97,8 +97,8 @@ impl Function {
         named.collect()
     }
 
-    /// Finds what no lock can be put around.
-    pub(crate) fn check(&self, problems: &mut Problems) {
+    /// Finds what no lock can be put around; whether functions may block is a feature.
+    pub(crate) fn check(&self, may_block: bool, problems: &mut Problems) {
         let signature = &self.signature;
         if let Some(word) = &signature.constness {
             problems.at(word, "a `const fn` cannot wait for a lock; leave `const` out");
@@ -113,12 +113,13 @@ impl Function {
                            that it calls";
             problems.at(abi, message);
         }
-        if !self.is_async() {
-            self.check_blocking(problems);
+        let is_plain = signature.constness.is_none() && signature.abi.is_none();
+        if is_plain && !self.is_async() {
+            self.check_blocking(may_block, problems);
         }
     }
 
-    fn check_blocking(&self, problems: &mut Problems) {
+    fn check_blocking(&self, may_block: bool, problems: &mut Problems) {
         let word = &self.signature.fn_token;
         if let ReturnType::Type(_, output) = &self.signature.output
             && returns_a_future(output)
@@ -127,7 +128,7 @@ impl Function {
                            here. (Attributes such as `#[async_trait]` make such a function of an `async fn` before \
                            `#[locked]` sees it.)";
             problems.at(output, message);
-        } else if !cfg!(feature = "blocking") {
+        } else if !may_block {
             let message = "a function that is not async needs the feature `blocking` of `leasehold`, or an `async` here. \
                            (If it is an `async fn` of which another attribute has made this, put `#[locked]` above \
                            that one.)";
@@ -164,5 +165,51 @@ impl<'ast> Visit<'ast> for Names {
     fn visit_pat_ident(&mut self, pattern: &'ast PatIdent) {
         self.0.push(pattern.ident.to_string());
         syn::visit::visit_pat_ident(self, pattern);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problems(item: &str, may_block: bool) -> Vec<String> {
+        let function: Function = syn::parse_str(item).unwrap();
+        let mut problems = Problems::default();
+        function.check(may_block, &mut problems);
+        problems.messages()
+    }
+
+    #[test]
+    fn a_function_that_blocks_needs_the_feature() {
+        let item = "pub(crate) fn charge(&self) -> Result<(), E> { Ok(()) }";
+        assert_eq!(problems(item, true), Vec::<String>::new());
+        let found = problems(item, false);
+        assert!(found.len() == 1 && found[0].contains("the feature `blocking` of `leasehold`"), "{found:?}");
+        assert_eq!(problems(&item.replace("fn", "async fn"), false), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_function_that_returns_a_future_does_not_block() {
+        for output in [
+            "impl Future<Output = Result<(), E>> + Send",
+            "impl std::future::Future<Output = Result<(), E>>",
+            "Pin<Box<dyn Future<Output = Result<(), E>> + Send + 'async_trait>>",
+            "::core::pin::Pin<Box<dyn ::core::future::Future<Output = ()>>>",
+            "BoxFuture<'static, ()>",
+            "(futures::future::LocalBoxFuture<'_, ()>)",
+        ] {
+            let found = problems(&format!("fn charge() -> {output} {{}}"), true);
+            assert!(found.len() == 1 && found[0].contains("this returns a future"), "{output}: {found:?}");
+        }
+        for output in ["Result<(), E>", "Result<impl Future, E>", "impl Iterator", "Pin<Box<u8>>"] {
+            assert_eq!(problems(&format!("fn charge() -> {output} {{}}"), true), Vec::<String>::new());
+        }
+    }
+
+    #[test]
+    fn what_a_name_can_be_made_of_is_found_in_every_pattern() {
+        let item = "async fn f<const N: usize, T>(&self, a: u8, mut b: u8, (c, [d, ..]): X, E { e, f: g }: E, h @ _: u8) {}";
+        let function: Function = syn::parse_str(item).unwrap();
+        assert_eq!(function.values(), ["self", "a", "b", "c", "d", "e", "g", "h", "N"]);
     }
 }

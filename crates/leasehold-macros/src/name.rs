@@ -8,6 +8,7 @@ use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::{ToTokens, quote_spanned};
 use syn::{Error, Expr, ExprLit, Lit, LitStr};
 
+use crate::expand::ours_at;
 use crate::function::Function;
 use crate::problems::Problems;
 
@@ -40,7 +41,7 @@ pub(crate) fn name(value: &Expr, function: &Function, problems: &mut Problems) -
         }
         // The body may want it too.
         Expr::Path(_) | Expr::Field(_) | Expr::Index(_) => {
-            Some(quote_spanned!(Span::mixed_site()=> ::core::clone::Clone::clone(&#value)))
+            Some(quote_spanned!(ours_at(value)=> ::core::clone::Clone::clone(&#value)))
         }
         made => Some(made.to_token_stream()),
     }

@@ -11,7 +11,7 @@ use syn::{Error, Expr, Lit, Token};
 
 use crate::nearest::nearest;
 use crate::problems::Problems;
-use crate::value::{Kind, OnBusy, OnFinish, OnLost, Span, binding, renewals};
+use crate::value::{KINDS, Kind, OnBusy, OnFinish, OnLost, Span, binding, renewals};
 
 /// Every option, and how it is written.
 const KNOWN: [(&str, &str); 13] = [
@@ -106,15 +106,10 @@ fn one(input: ParseStream<'_>) -> syn::Result<(Ident, Expr)> {
         return Err(input.error("options have names: write `name = \"order:{order_id}\"`"));
     }
     let word = input.call(Ident::parse_any)?;
-    if !input.peek(Token![=]) {
-        let called = word.to_string();
-        let problem = match KNOWN.iter().find(|(known, _)| *known == called) {
-            Some((_, example)) => format!("`{called}` needs a value: write `{example}`"),
-            None => return Err(unknown(&word)),
-        };
-        return Err(Error::new_spanned(word, problem));
+    let sign: Option<Token![=]> = input.parse()?;
+    if sign.is_none() || input.is_empty() || input.peek(Token![,]) {
+        return Err(without_value(&word));
     }
-    input.parse::<Token![=]>()?;
     Ok((word, input.parse()?))
 }
 
@@ -125,6 +120,16 @@ fn set<T>(place: &mut Option<Given<T>>, word: Ident, value: syn::Result<T>, prob
     } else {
         *place = Some(Given { word, value });
     }
+}
+
+fn without_value(word: &Ident) -> Error {
+    let written = word.to_string();
+    let problem = match KNOWN.iter().find(|(known, _)| *known == written) {
+        Some((_, example)) => format!("`{written}` needs a value: write `{example}`"),
+        None if KINDS.contains(&written.as_str()) => format!("options have names: write `kind = {written}`"),
+        None => return unknown(word),
+    };
+    Error::new_spanned(word, problem)
 }
 
 fn unknown(word: &Ident) -> Error {

@@ -5,7 +5,6 @@
 
 use std::time::Duration;
 
-use leasehold_proto::recipe::expirable::PERMITS_MAX;
 use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, quote_spanned};
 use syn::{Error, Expr, ExprCall, ExprLit, Lit};
@@ -47,7 +46,7 @@ pub(crate) enum OnLost {
     Finish,
 }
 
-const KINDS: [&str; 6] = ["reentrant", "fair", "fenced", "read", "write", "semaphore"];
+pub(crate) const KINDS: [&str; 6] = ["reentrant", "fair", "fenced", "read", "write", "semaphore"];
 
 impl Span {
     /// Texts are read, anything else is an expression.
@@ -125,9 +124,9 @@ impl Kind {
 fn permits(value: &Expr) -> syn::Result<Expr> {
     if let Expr::Lit(ExprLit { lit: Lit::Int(number), .. }) = value {
         let permits: u32 = number.base10_parse()?;
-        if permits == 0 || permits > PERMITS_MAX {
+        if permits == 0 {
             let problem =
-                format!("a semaphore has 1 to {PERMITS_MAX} permits, such as `kind = semaphore(10)`");
+                "with no permits nothing ever runs; write how many may run at once: `kind = semaphore(10)`";
             return Err(Error::new_spanned(value, problem));
         }
     }
@@ -215,8 +214,12 @@ fn no_choice(value: &Expr, option: &str, choices: &[&str]) -> Error {
     });
     let listed = listed.collect::<Vec<_>>().join(", ");
     let words = choices.iter().copied();
-    let meant = word_of(value).and_then(|(word, _)| nearest(&word.to_string(), words));
-    let guess = meant.map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default();
+    let (written, quotes) = match value {
+        Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => (Some(text.value()), ", without quotes"),
+        value => (word_of(value).map(|(word, _)| word.to_string()), ""),
+    };
+    let meant = written.and_then(|written| nearest(&written, words));
+    let guess = meant.map(|meant| format!("; did you mean `{meant}`{quotes}?")).unwrap_or_default();
     Error::new_spanned(value, format!("`{option}` is one of {listed}{guess}"))
 }
 
@@ -262,11 +265,11 @@ mod tests {
         }
         for (bad, says) in [
             ("semaphore", "semaphore(10)"),
-            ("semaphore(0)", "1 to"),
+            ("semaphore(0)", "semaphore(10)"),
             ("semaphore(3, 4)", "semaphore(10)"),
             ("fair(3)", "kind = fair"),
             ("fare", "did you mean `fair`"),
-            ("\"fair\"", "is one of"),
+            ("\"fair\"", "did you mean `fair`, without quotes?"),
         ] {
             let problem = read(bad).err().unwrap_or_default();
             assert!(problem.contains(says), "{bad}: {problem}");

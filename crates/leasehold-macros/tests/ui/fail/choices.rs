@@ -1,3 +1,5 @@
+#![allow(unused)]
+
 #[leasehold::locked(name = "job", kind = fare)]
 async fn kind() -> Result<(), leasehold::Error> {
     Ok(())

@@ -1,19 +1,7 @@
-use std::time::Duration;
-
-const WAIT: u64 = 5;
+#![allow(unused)]
 
 #[leasehold::locked(name = "job", wait = "soon", min_hold = 5, max_hold = "5", watchdog = "5M")]
 async fn texts() -> Result<(), leasehold::Error> {
-    Ok(())
-}
-
-#[leasehold::locked(name = "job", wait = WAIT)]
-async fn no_duration() -> Result<(), leasehold::Error> {
-    Ok(())
-}
-
-#[leasehold::locked(name = "job", wait = Duration::from_secs("5"))]
-async fn in_an_expression() -> Result<(), leasehold::Error> {
     Ok(())
 }
 

@@ -1,3 +1,5 @@
+#![allow(unused)]
+
 #[leasehold::locked(name = "job", fence = token)]
 async fn no_tokens() -> Result<u64, leasehold::Error> {
     Ok(1)

@@ -1,3 +1,5 @@
+#![allow(unused)]
+
 use std::future::Future;
 use std::pin::Pin;
 
@@ -24,11 +26,6 @@ fn boxed() -> Pin<Box<dyn Future<Output = Result<(), leasehold::Error>> + Send>>
 #[leasehold::locked(name = "job")]
 fn opaque() -> impl Future<Output = Result<(), leasehold::Error>> {
     async { Ok(()) }
-}
-
-#[leasehold::locked(name = "job", on_lost = cancel)]
-fn blocking() -> Result<(), leasehold::Error> {
-    Ok(())
 }
 
 trait Job {

@@ -1,3 +1,5 @@
+#![allow(unused)]
+
 #[leasehold::locked(name = "job", min_hold = "2h", max_hold = "1h")]
 async fn crossed() -> Result<(), leasehold::Error> {
     Ok(())

@@ -1,3 +1,5 @@
+#![allow(unused)]
+
 #[leasehold::locked(name = "job")]
 struct Structure;
 

@@ -1,3 +1,5 @@
+#![allow(unused)]
+
 #[leasehold::locked(name = "job", lease = "10s", watchdog = "30s")]
 async fn both() -> Result<(), leasehold::Error> {
     Ok(())

@@ -1,3 +1,5 @@
+#![allow(unused)]
+
 #[leasehold::locked(wait = "5s")]
 async fn pay(order_id: u64) -> Result<u64, leasehold::Error> {
     Ok(order_id)

@@ -1,3 +1,5 @@
+#![allow(unused)]
+
 #[leasehold::locked(name = "")]
 async fn empty() -> Result<(), leasehold::Error> {
     Ok(())

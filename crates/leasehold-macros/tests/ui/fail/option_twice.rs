@@ -1,3 +1,5 @@
+#![allow(unused)]
+
 #[leasehold::locked(name = "job", wait = "5s", wait = "6s")]
 async fn twice() -> Result<(), leasehold::Error> {
     Ok(())

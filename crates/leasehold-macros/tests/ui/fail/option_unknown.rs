@@ -1,3 +1,5 @@
+#![allow(unused)]
+
 #[leasehold::locked(name = "job", waitTime = 5, ttl = "10s", leese = "10s", colour = red)]
 async fn unknown() -> Result<(), leasehold::Error> {
     Ok(())

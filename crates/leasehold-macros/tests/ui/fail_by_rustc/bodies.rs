@@ -1,3 +1,5 @@
+#![allow(unused)]
+
 fn parsed(text: &str) -> Result<u64, std::num::ParseIntError> {
     text.parse()
 }

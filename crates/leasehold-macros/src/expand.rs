@@ -122,7 +122,9 @@ impl Expansion {
         let [client, installed, error] = ["client", "installed", "error"].map(hidden);
         let face = if self.function.is_async() { quote!(#krate) } else { quote!(#krate::blocking) };
         if let Some(given) = value(self.options.client.as_ref()) {
-            return quote_spanned!(given.span()=> let #client: &#face::Client = &#given;);
+            // A reference to a reference is one too many for lints.
+            let borrow = (!matches!(given, Expr::Reference(_))).then(|| quote_spanned!(given.span()=> &));
+            return quote_spanned!(given.span()=> let #client: &#face::Client = #borrow #given;);
         }
         let refused = self.refused();
         quote_spanned! {Span::mixed_site()=>

@@ -106,8 +106,8 @@ impl Drop for Dropped {
 }
 
 #[locked(name = "job", watchdog = "300ms", on_lost = cancel, client = client)]
-async fn cancelled(client: Client, begun: Sender<()>, _inside: Dropped) -> Result<u32, RunError> {
-    let _inside = _inside;
+async fn cancelled(client: Client, begun: Sender<()>, inside: Dropped) -> Result<u32, RunError> {
+    let _inside = inside;
     begun.send(()).unwrap();
     std::future::pending().await
 }

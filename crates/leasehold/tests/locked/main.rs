@@ -8,6 +8,7 @@
 #![warn(unused, future_incompatible, let_underscore, unreachable_pub, unused_qualifications)]
 #![allow(clippy::missing_errors_doc, clippy::missing_panics_doc, reason = "tests have no documentation")]
 #![allow(clippy::future_not_send, reason = "of tests, which hold whatever they like")]
+#![allow(clippy::large_futures, clippy::unused_async, clippy::items_after_statements, reason = "of tests")]
 
 #[cfg(feature = "blocking")]
 mod blocking;

@@ -30,6 +30,7 @@ struct Pair<A, B> {
 }
 
 #[locked(name = "job:{a}:{only}", client = client)]
+#[allow(clippy::too_many_arguments, reason = "one of every shape")]
 async fn shapes<'x, T, const N: usize>(
     client: &Client,
     Pair { a, b }: Pair<u8, &'x str>,
@@ -38,7 +39,7 @@ async fn shapes<'x, T, const N: usize>(
     &copied: &u16,
     more: impl IntoIterator<Item = T>,
     array: [u8; N],
-    _: (),
+    (): (),
 ) -> Answer<(Vec<T>, &'x str, usize)>
 where
     T: Send + Clone + 'x,
@@ -192,7 +193,7 @@ async fn boxed_values_are_returned(server: Place) {
 
 /// Documented.
 #[locked(name = "job", client = client)]
-#[must_use]
+#[must_use = "to see that attributes stay"]
 #[allow(clippy::unused_async, reason = "to see that attributes stay")]
 #[cfg(not(any()))]
 #[inline]

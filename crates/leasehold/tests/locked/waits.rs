@@ -95,16 +95,16 @@ async fn a_busy_function_may_be_skipped(server: Place) {
     assert_eq!(skipped(&client).await, Ok(vec![]));
 }
 
-#[locked(name = "order:{order}", wait = "0s", on_busy = fallback(later::<&str>), client = client)]
-async fn charge<'a, T: ToString + Send>(client: &'a Client, mut order: u64, by: T) -> Result<String, RunError>
+#[locked(name = "order:{order}", wait = "0s", on_busy = fallback(super::waits::later::<T>), client = client)]
+async fn charge<T>(client: &Client, mut order: u64, by: T) -> Result<String, RunError>
 where
-    T: AsRef<str>,
+    T: AsRef<str> + ToString,
 {
     order += 1;
     Ok(format!("charged {order} by {}", by.as_ref()))
 }
 
-async fn later<M>(_client: &Client, order: u64, by: impl ToString) -> Result<String, RunError> {
+async fn later<T: ToString>(_client: &Client, order: u64, by: T) -> Result<String, RunError> {
     Ok(format!("later {order} by {}", by.to_string()))
 }
 

@@ -1,6 +1,6 @@
 #![allow(unused)]
 
-#[leasehold::locked(name = "job", waitTime = 5, ttl = "10s", leese = "10s", colour = red)]
+#[leasehold::locked(name = "job", waitTime = 5, expire = "10s", leese = "10s", colour = red)]
 async fn unknown() -> Result<(), leasehold::Error> {
     Ok(())
 }

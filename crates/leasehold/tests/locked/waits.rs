@@ -95,7 +95,7 @@ async fn a_busy_function_may_be_skipped(server: Place) {
     assert_eq!(skipped(&client).await, Ok(vec![]));
 }
 
-#[locked(name = "order:{order}", wait = "0s", on_busy = fallback(super::waits::later::<T>), client = client)]
+#[locked(name = "order:{order}", wait = "0s", on_busy = fallback(later::<T>), client = client)]
 async fn charge<T>(client: &Client, mut order: u64, by: T) -> Result<String, RunError>
 where
     T: AsRef<str> + ToString,

@@ -32,7 +32,7 @@ use proc_macro::TokenStream;
 /// | `min_hold = "5m"` | for how long at least, even if the body ends before that | not at all |
 /// | `on_finish = keep` | leave the lock to its lease when the body ends | `release` |
 /// | `on_busy = skip` | what follows a wait in vain: `error`, `skip`, `fallback(path)` | `error` |
-/// | `on_lost = finish` | let the body end when the lock is lost; its result is the error all the same | `cancel` |
+/// | `on_lost = finish` | let the body go on when the lock is lost, and return its value | `cancel` |
 /// | `client = self.locks` | the client | the installed one |
 /// | `fence = token` | the fencing token as a `u64` of the body, with `kind = fenced` | |
 ///

@@ -27,6 +27,7 @@
 //! | at most n at a time | [`Client::expirable_semaphore`], or Redisson's plain [`Client::semaphore`] |
 //! | to wait until n things are done | [`Client::count_down_latch`] |
 //! | work that stops when the lock is lost | [`Lock::run`] |
+//! | a function that runs under a lock | [`locked`](macro@locked) |
 //! | to take a lock again in code that already holds it | [`owner::scope`], or [`Lock::owned_by`] |
 //! | locks in code that is not async | [`blocking`] |
 //! | to test code that takes locks | [`testing`], and `memory://` in place of a server's URL |
@@ -37,6 +38,7 @@
 //! |---|---|
 //! | `redis` (on unless switched off) | `redis://` and `unix://` |
 //! | `blocking` | [`blocking`]: the same for threads that block; nothing else changes |
+//! | `macros` (on unless switched off) | the attribute [`locked`](macro@locked) |
 //! | `embedded` | a server in the process: `memory://` and [`testing`]; its Lua interpreter needs a C compiler |
 //!
 //! # What a distributed lock cannot promise
@@ -123,3 +125,8 @@ pub use semaphore::{ExpirableSemaphore, Permits, Semaphore};
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+/// The examples of the page on the attribute, compiled.
+#[cfg(all(doctest, feature = "macros"))]
+#[doc = include_str!("../../../docs/attribute.md")]
+struct Attribute;

@@ -132,12 +132,10 @@ fn humps(name: &str) -> impl Iterator<Item = &str> {
     starts.into_iter().zip(ends).map(|(from, to)| &name[from..to])
 }
 
-/// A module of these crates says first what it is, what always holds, and who calls it.
+/// A module of a library says first what it is, what always holds, and who calls it.
 fn headers(source: &Source) -> Vec<String> {
     const LINES: [&str; 3] = ["//! ", "//! Invariant: ", "//! Called by: "];
-    const CRATES: [&str; 3] = ["leasehold-proto", "leasehold-store", "leasehold"];
-    let is_module = CRATES.iter().any(|name| source.path.starts_with(&format!("crates/{name}/src/")));
-    if !is_module || source.path.ends_with("/tests.rs") {
+    if !source.is_library() || source.path.ends_with("/tests.rs") {
         return Vec::new();
     }
     let lacks = |start: &&str| !source.header().any(|line| line.starts_with(*start));

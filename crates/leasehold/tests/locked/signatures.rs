@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use leasehold::{Client, RunError, locked};
 
-use super::support::{Place, connect, count, is_free, on_both, soon};
+use super::support::{Place, connect, count, eventually, is_free, on_both, soon};
 
 on_both! {
     async {
@@ -17,6 +17,7 @@ on_both! {
         borrowed_values_are_returned,
         boxed_values_are_returned,
         attributes_stay,
+        several_locks_are_taken_from_the_lowest_up,
         calls_can_be_spawned,
         functions_inside_functions_and_macros_are_locked,
     }
@@ -206,6 +207,28 @@ async fn attributed(client: &Client, server: &Place) -> Result<u32, RunError> {
 async fn attributes_stay(server: Place) {
     let client = connect(&server).await;
     assert_eq!(attributed(&client, &server).await, Ok(1));
+}
+
+#[locked(name = "inner", kind = fenced, fence = inner, client = client)]
+#[locked(name = "outer", kind = fenced, fence = outer, client = client)]
+async fn twice_locked(client: &Client, server: &Place) -> Result<(u64, u64, u32, u32), RunError> {
+    Ok((inner, outer, count(server, "inner"), count(server, "outer")))
+}
+
+async fn several_locks_are_taken_from_the_lowest_up(server: Place) {
+    let client = connect(&server).await;
+    assert_eq!(twice_locked(&client, &server).await, Ok((1, 1, 1, 1)));
+    let guard = client.lock("inner").lock().await.unwrap();
+    let waiting = tokio::spawn({
+        let client = client.clone();
+        async move { client.lock("outer").section().run(async |_| ()).await }
+    });
+    tokio::select! {
+        _ = twice_locked(&client, &server) => unreachable!("the inner lock is held"),
+        () = eventually("the outer lock to be taken", || waiting.is_finished() && !is_free(&server, "outer")) => {}
+    }
+    drop(guard);
+    assert!(soon("both locks", twice_locked(&client, &server)).await.is_ok());
 }
 
 async fn calls_can_be_spawned(server: Place) {

@@ -127,7 +127,8 @@ impl Function {
             let message = "this returns a future, and only making it would be locked; lock an `async fn` and call that \
                            here. (Attributes such as `#[async_trait]` make such a function of an `async fn` before \
                            `#[locked]` sees it.)";
-            problems.at(output, message);
+            // Of the type, another attribute may have made every token.
+            problems.at(&self.signature.ident, message);
         } else if !may_block {
             let message = "a function that is not async needs the feature `blocking` of `leasehold`, or an `async` here. \
                            (If it is an `async fn` of which another attribute has made this, put `#[locked]` above \

@@ -64,7 +64,7 @@ impl Expansion {
         let (enter, run) = (self.enter(), self.run());
         let token = value(self.options.fence.as_ref()).map(|token| {
             let entered = hidden("entered");
-            quote_spanned!(token.span()=> let #token: u64 = #entered.guard().token();)
+            quote_spanned!(ours_at(token)=> let #token: ::core::primitive::u64 = #entered.guard().token();)
         });
         let block = braced(quote!(#enter #token #run), body.span());
         quote! {
@@ -204,7 +204,7 @@ impl Expansion {
         let Function { body: written, .. } = &self.function;
         let (output, awaited, refused) = (&self.output, self.awaited(), self.refused());
         let statements = written.stream();
-        let made = if self.function.is_async() {
+        let (before, made) = if self.function.is_async() {
             // Nothing runs here; it tells the compiler what the future returns.
             let returns = quote_spanned! {Span::mixed_site()=>
                 if let ::core::option::Option::Some(#never) = ::core::option::Option::None::<#output> {
@@ -212,14 +212,15 @@ impl Expansion {
                 }
             };
             let block = braced(quote!(#returns #statements), written.span());
-            quote_spanned!(Span::mixed_site()=> async move #block)
+            (Some(quote_spanned!(Span::mixed_site()=> let #body = async move #block;)), quote!(#body))
         } else {
+            // As an argument the compiler knows that it is called once, and lets it return what it has captured.
             let block = braced(statements, written.span());
-            quote_spanned!(Span::mixed_site()=> move || -> #output #block)
+            (None, quote_spanned!(Span::mixed_site()=> move || -> #output #block))
         };
         quote_spanned! {Span::mixed_site()=>
-            let #body = #made;
-            match #entered.run(#body) #awaited {
+            #before
+            match #entered.run(#made) #awaited {
                 ::core::result::Result::Ok(#value) => #value,
                 ::core::result::Result::Err(#error) => #refused,
             }

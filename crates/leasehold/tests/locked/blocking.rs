@@ -244,7 +244,7 @@ impl Service {
         Ok(&mut self.calls)
     }
 
-    fn by_mutable_reference_later(&mut self) -> Result<&mut u32, RunError> {
+    const fn by_mutable_reference_later(&mut self) -> Result<&mut u32, RunError> {
         Ok(&mut self.calls)
     }
 
@@ -284,8 +284,8 @@ async fn in_async_code(client: leasehold::Client) -> Result<(), RunError> {
 fn runs_async_code(client: &Client, server: &Place) -> Result<(), RunError> {
     assert_eq!(fields(server, "job").len(), 1);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let other = leasehold::Client::connect(&server.url());
-    runtime.block_on(async { in_async_code(other.await.unwrap()).await })
+    let url = server.url();
+    runtime.block_on(async { in_async_code(leasehold::Client::connect(&url).await.unwrap()).await })
 }
 
 fn both_faces_exclude_each_other(server: Place) {

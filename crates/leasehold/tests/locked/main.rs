@@ -9,6 +9,7 @@
 #![allow(clippy::missing_errors_doc, clippy::missing_panics_doc, reason = "tests have no documentation")]
 #![allow(clippy::future_not_send, reason = "of tests, which hold whatever they like")]
 #![allow(clippy::large_futures, clippy::unused_async, clippy::items_after_statements, reason = "of tests")]
+#![allow(clippy::needless_pass_by_value, clippy::unnecessary_wraps, reason = "of tests")]
 
 #[cfg(feature = "blocking")]
 mod blocking;

@@ -11,6 +11,7 @@ use super::support::{Place, connect, count, eventually, is_free, ms, on_both, so
 on_both! {
     async {
         a_question_mark_ends_the_body_and_not_the_lock,
+        errors_of_every_kind_can_say_that_the_body_did_not_run,
         a_return_ends_the_body_and_not_the_lock,
         a_panic_releases,
         dropping_the_call_releases,
@@ -60,6 +61,35 @@ async fn a_question_mark_ends_the_body_and_not_the_lock(server: Place) {
     assert!(is_free(&server, "job"));
     client.close().await;
     assert!(matches!(pay(&client, "42").await, Err(PayError::NotLocked(RunError::Acquire(_)))));
+}
+
+#[locked(name = "job", client = client)]
+async fn anyhow(client: &Client, amount: &str) -> anyhow::Result<u64> {
+    anyhow::ensure!(!amount.is_empty(), "nothing");
+    Ok(amount.parse()?)
+}
+
+#[locked(name = "job", client = client)]
+async fn boxed(client: &Client) -> Result<(), Box<dyn std::error::Error>> {
+    Err("nothing")?
+}
+
+#[locked(name = "job", client = client)]
+async fn ours(client: &Client) -> Result<bool, leasehold::Error> {
+    Ok(client.lock("other").is_locked().await?)
+}
+
+async fn errors_of_every_kind_can_say_that_the_body_did_not_run(server: Place) {
+    let client = connect(&server).await;
+    assert_eq!(anyhow(&client, "42").await.unwrap(), 42);
+    assert_eq!(anyhow(&client, "").await.unwrap_err().to_string(), "nothing");
+    assert!(anyhow(&client, "a lot").await.unwrap_err().is::<std::num::ParseIntError>());
+    assert_eq!(boxed(&client).await.unwrap_err().to_string(), "nothing");
+    assert!(!ours(&client).await.unwrap());
+    client.close().await;
+    assert!(anyhow(&client, "42").await.unwrap_err().is::<RunError>());
+    assert!(boxed(&client).await.unwrap_err().is::<RunError>());
+    assert!(matches!(ours(&client).await, Err(leasehold::Error::Run(RunError::Acquire(_)))));
 }
 
 async fn a_return_ends_the_body_and_not_the_lock(server: Place) {

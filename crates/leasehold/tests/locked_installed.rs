@@ -15,6 +15,12 @@ async fn job(number: u32, look: impl Fn(&str) -> u32) -> Result<u32, RunError> {
     Ok(look(&format!("job:{number}")))
 }
 
+#[cfg(feature = "blocking")]
+#[locked(name = "job:{number}")]
+fn blocking_job(number: u32, look: impl Fn(&str) -> u32) -> Result<u32, RunError> {
+    Ok(look(&format!("job:{number}")))
+}
+
 #[tokio::test]
 async fn the_installed_client_is_used_and_its_lack_is_an_error() {
     let server = RedisServer::start();
@@ -29,4 +35,9 @@ async fn the_installed_client_is_used_and_its_lack_is_an_error() {
     assert_eq!(install(connect(&server).await).unwrap_err(), AlreadyInstalled);
     let task = tokio::spawn(async { job(3, |_| 7).await });
     assert_eq!(task.await.unwrap(), Ok(7), "it is the same one everywhere");
+    #[cfg(feature = "blocking")]
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| blocking_job(4, look));
+        assert_eq!(thread.join().unwrap(), Ok(1), "in threads that block too");
+    });
 }

@@ -133,6 +133,18 @@ impl Name {
         Ok(Self(name.into()))
     }
 
+    /// The same name with a prefix in front, as Redisson's `NameMapper` writes it: every key and channel follows from the
+    /// whole.
+    ///
+    /// # Errors
+    /// [`NameError::Brace`] for a brace in the prefix; else says which rule the whole breaks.
+    pub fn behind(&self, prefix: &str) -> Result<Self, NameError> {
+        if let Some(at) = prefix.find(['{', '}']) {
+            return Err(NameError::Brace { at });
+        }
+        Self::raw_redisson(&format!("{prefix}{self}"))
+    }
+
     /// The name as the user wrote it, which is also the key.
     #[must_use]
     pub fn as_str(&self) -> &str {
@@ -301,6 +313,18 @@ mod tests {
         for good in ["job", "a{b}c", "{b}c", "a{b}"] {
             assert_eq!(Name::raw_redisson(good).unwrap().as_str(), good);
         }
+    }
+
+    #[test]
+    fn a_prefix_is_part_of_the_name_and_of_all_that_follows_from_it() {
+        let behind = |name: Name, prefix| name.behind(prefix).map(|name| name.as_str().to_owned());
+        assert_eq!(behind(Name::new("order").unwrap(), "app:"), Ok("app:order".to_owned()));
+        assert_eq!(behind(Name::with_hash_tag("a", "b").unwrap(), "app:"), Ok("app:{a}b".to_owned()));
+        assert_eq!(behind(Name::new("order").unwrap(), "a{b}"), Err(NameError::Brace { at: 1 }));
+        let long = Name::new(&"x".repeat(510)).unwrap();
+        assert_eq!(behind(long, "app:"), Err(NameError::TooLong { bytes: 514 }));
+        let reserved = NameError::ReservedPrefix { prefix: "redisson_sc" };
+        assert_eq!(behind(Name::new("c:x").unwrap(), "redisson_s"), Err(reserved));
     }
 
     #[test]

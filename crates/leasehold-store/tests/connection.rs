@@ -16,9 +16,9 @@ use common::{
 };
 use futures_util::future::join_all;
 use leasehold_proto::Applied::{No, Unknown};
-use leasehold_proto::{Reply, StoreError, StoreErrorKind as Kind};
+use leasehold_proto::{Channel, Reply, StoreError, StoreErrorKind as Kind};
 use leasehold_store::Store;
-use leasehold_store::redis::Redis;
+use leasehold_store::redis::{ConnectOptions, Redis};
 use leasehold_testkit::proxy::Proxy;
 use leasehold_testkit::servers::RedisServer;
 use leasehold_testkit::wait::eventually;
@@ -243,7 +243,7 @@ async fn a_dropped_store_closes_its_connections_and_refuses_what_was_not_started
     let server = RedisServer::start();
     let store = connect(&server).await;
     let (heard, mut news) = tokio::sync::mpsc::unbounded_channel();
-    let subscription = store.subscribe(leasehold_proto::Channel::new("c"), heard);
+    let subscription = store.subscribe(Channel::new("c"), heard);
     news.recv().await.expect("the server confirms");
     assert_eq!(clients(&server), 2);
     let late = store.run(call(&SET, "k", 1), LIMIT);
@@ -284,4 +284,30 @@ async fn a_unix_socket_a_user_and_a_database_are_as_good() {
         run(&store, call(&PUSH, "k", url)).await.unwrap();
     }
     assert_eq!(server.cli(&["-n", "3", "LLEN", "k"]), "2");
+}
+
+#[tokio::test]
+async fn the_server_knows_both_connections_by_the_name_they_were_given() {
+    let server = RedisServer::start();
+    let options = ConnectOptions::default().timeout(LIMIT).client_name(Some("orders-7".into()));
+    let store = Redis::connect(&server.url().parse().unwrap(), options).await.unwrap();
+    let (hear, _heard) = tokio::sync::mpsc::unbounded_channel();
+    let _listening = store.subscribe(Channel::new("news"), hear);
+    let named = || server.cli(&["CLIENT", "LIST"]).matches(" name=orders-7 ").count();
+    eventually(SOON, "two connections of that name", || named() == 2);
+
+    // A connection that replaces another one has it too.
+    let _ = server.cli(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);
+    run_on_a_new_connection(&store, call(&SET, "k", 1)).await.unwrap();
+    eventually(SOON, "two connections of that name again", || named() == 2);
+}
+
+#[tokio::test]
+async fn a_server_that_refuses_the_name_is_used_all_the_same() {
+    let server = RedisServer::start();
+    let _ = server.cli(&["ACL", "SETUSER", "app", "on", ">word", "~*", "&*", "+@all", "-client"]);
+    let url = format!("redis://app:word@127.0.0.1:{}", server.port());
+    let options = ConnectOptions::default().timeout(LIMIT).client_name(Some("orders-7".into()));
+    let store = Redis::connect(&url.parse().unwrap(), options).await.unwrap();
+    run(&store, call(&SET, "k", "v")).await.unwrap();
 }

@@ -7,19 +7,24 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use leasehold_proto::backoff::Backoff;
 use leasehold_proto::engine::{CloseReport, Event, Settlement};
 use leasehold_proto::{Owner, StoreError};
 use leasehold_store::{Runtime, ShardedPubsub, Store};
 
 use crate::connect::{How, connect, start};
+use crate::defaults::{HoldTerms, Primitive};
 use crate::error::ConnectError;
 use crate::fenced::FencedWrites;
 use crate::latch::CountDownLatch;
-use crate::lock::{Fair, Fenced, Lock, Read, Reentrant, RwLock, Spin, Write};
+use crate::lock::{Fair, Fenced, Kind, Lock, Read, Reentrant, RwLock, Spin, Write};
 use crate::name::IntoName;
 use crate::semaphore::{ExpirableSemaphore, Semaphore};
 use crate::shared::{Forked, Handle};
 use crate::ticket::Ticket;
+
+/// The longest name of a client, in bytes.
+const CLIENT_NAME_MAX: usize = 128;
 
 /// A client of one server: two connections and one thread for all its locks. Cheap to clone.
 ///
@@ -55,6 +60,11 @@ impl Client {
 
     pub(crate) const fn handle(&self) -> &Arc<Handle> {
         &self.handle
+    }
+
+    /// A lock on the terms of its primitive.
+    fn make<K: Kind>(&self, name: impl IntoName, kind: K, primitive: Primitive) -> Lock<K> {
+        Lock::new(&self.handle, self.handle.name(name), self.handle.defaults().terms(primitive), kind)
     }
 
     /// Connects to `redis://[user:password@]host[:port][/db]` or `unix:///path/to.sock`, or to a server in this process:
@@ -118,7 +128,7 @@ impl Client {
     /// ```
     #[must_use]
     pub fn lock(&self, name: impl IntoName) -> Lock {
-        Lock::new(&self.handle, name.into_name(), Reentrant)
+        self.make(name, Reentrant, Primitive::Lock)
     }
 
     /// The fair lock of this name: waiters are served in the order in which they came, over all processes.
@@ -134,7 +144,7 @@ impl Client {
     /// ```
     #[must_use]
     pub fn fair_lock(&self, name: impl IntoName) -> Lock<Fair> {
-        Lock::new(&self.handle, name.into_name(), Fair)
+        self.make(name, Fair, Primitive::FairLock)
     }
 
     /// The fenced lock of this name: each grant has a token, higher than all before it.
@@ -151,7 +161,7 @@ impl Client {
     /// ```
     #[must_use]
     pub fn fenced_lock(&self, name: impl IntoName) -> Lock<Fenced> {
-        Lock::new(&self.handle, name.into_name(), Fenced::default())
+        self.make(name, Fenced::default(), Primitive::FencedLock)
     }
 
     /// Writes on behalf of the holder of this fencing token, which may have come from another process.
@@ -185,7 +195,7 @@ impl Client {
     /// ```
     #[must_use]
     pub fn spin_lock(&self, name: impl IntoName) -> Lock<Spin> {
-        Lock::new(&self.handle, name.into_name(), Spin::DEFAULT)
+        self.make(name, Spin::new(self.handle.defaults().backoff), Primitive::SpinLock)
     }
 
     /// The read-write lock of this name, Redisson's `RReadWriteLock`: many read together, or one writes alone.
@@ -202,9 +212,9 @@ impl Client {
     /// ```
     #[must_use]
     pub fn rw_lock(&self, name: impl IntoName) -> RwLock {
-        let name = name.into_name();
-        let read = Lock::new(&self.handle, name.clone(), Read::default());
-        RwLock::new(read, Lock::new(&self.handle, name, Write::default()))
+        let (name, terms) = (self.handle.name(name), self.handle.defaults().terms(Primitive::RwLock));
+        let read = Lock::new(&self.handle, name.clone(), terms, Read::default());
+        RwLock::new(read, Lock::new(&self.handle, name, terms, Write::default()))
     }
 
     /// The semaphore of this name, Redisson's `RSemaphore`: so many permits, which stay taken when a process dies. Where
@@ -223,7 +233,7 @@ impl Client {
     /// ```
     #[must_use]
     pub fn semaphore(&self, name: impl IntoName) -> Semaphore {
-        Semaphore::new(&self.handle, name.into_name())
+        Semaphore::new(&self.handle, self.handle.name(name))
     }
 
     /// The semaphore of this name whose permits have a lease, Redisson's `RPermitExpirableSemaphore`: those of a process
@@ -242,7 +252,8 @@ impl Client {
     /// ```
     #[must_use]
     pub fn expirable_semaphore(&self, name: impl IntoName) -> ExpirableSemaphore {
-        ExpirableSemaphore::new(&self.handle, name.into_name())
+        let terms = self.handle.defaults().terms(Primitive::ExpirableSemaphore);
+        ExpirableSemaphore::new(&self.handle, self.handle.name(name), terms)
     }
 
     /// The count-down latch of this name, Redisson's `RCountDownLatch`: whoever waits goes on when others have counted it
@@ -262,7 +273,7 @@ impl Client {
     /// ```
     #[must_use]
     pub fn count_down_latch(&self, name: impl IntoName) -> CountDownLatch {
-        CountDownLatch::new(&self.handle, name.into_name())
+        CountDownLatch::new(&self.handle, self.handle.name(name))
     }
 
     /// An owner that nobody else has, for [`Lock::owned_by`].
@@ -333,10 +344,67 @@ impl ClientBuilder {
         self
     }
 
+    /// The lease that the watchdog of all locks and permits renews, every third of it (default 30 s), from 3 ms to 365
+    /// days: how long others wait when this process dies.
+    pub const fn watchdog(mut self, lease: Duration) -> Self {
+        self.how.defaults.watchdog = lease;
+        self
+    }
+
+    /// Terms for all that one primitive makes (default: the client's watchdog and no bounds). A lock may still be given
+    /// others.
+    ///
+    /// # Examples
+    /// See [`HoldTerms`].
+    pub fn defaults(mut self, of: Primitive, terms: HoldTerms) -> Self {
+        self.how.defaults.terms.insert(of, terms);
+        self
+    }
+
+    /// The pauses of all spin locks: [`Lock::backoff`] (default 1 ms to 128 ms).
+    pub fn spin_backoff(mut self, first: Duration, longest: Duration) -> Self {
+        let first = first.max(Duration::from_millis(1));
+        self.how.defaults.backoff = Backoff { first, longest: longest.max(first) };
+        self
+    }
+
+    /// A prefix for every name (default: none), Redisson's `NameMapper`: all keys and channels of a name follow from the
+    /// whole, and clients with other prefixes share no lock. Prefix and name together are a name's 512 bytes at most; a
+    /// prefix has no control characters and no braces.
+    ///
+    /// Keys that are written with a fencing token have it too.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// use leasehold::Client;
+    ///
+    /// let shop = Client::builder().key_prefix("shop:").connect("memory://all").await?;
+    /// let plain = Client::connect("memory://all").await?;
+    /// let guard = shop.lock("order:42").lock().await?;
+    /// assert_eq!(guard.name(), "order:42");
+    /// assert!(plain.lock("shop:order:42").is_locked().await?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn key_prefix(mut self, prefix: &str) -> Self {
+        self.how.defaults.key_prefix = prefix.into();
+        self
+    }
+
+    /// What the server calls both connections in `CLIENT LIST` (default: nothing): 1 to 128 bytes of printable ASCII
+    /// without spaces. A server that does not take it is used all the same.
+    pub fn client_name(mut self, name: &str) -> Self {
+        self.how.client_name = Some(name.into());
+        self
+    }
+
     /// Connects with these settings.
     ///
     /// # Errors
-    /// As [`Client::connect`], and [`ConnectError::TooShort`] for a setting below 1 ms.
+    /// As [`Client::connect`]; [`ConnectError::TooShort`] for a setting below 1 ms, and what else of [`ConnectError`] says
+    /// which setting cannot be used.
     ///
     /// # Cancel safety
     /// Dropping the future ends the attempt; nothing is left behind.
@@ -366,7 +434,7 @@ impl ClientBuilder {
         O: AsyncFnOnce() -> Result<S, StoreError> + Send + 'static,
     {
         self.check()?;
-        Ok(Client::new(start(runtime, self.how.settings, server.to_owned(), open).await?))
+        Ok(Client::new(start(runtime, self.how, server.to_owned(), open).await?))
     }
 
     fn check(&self) -> Result<(), ConnectError> {
@@ -377,8 +445,18 @@ impl ClientBuilder {
                 return Err(ConnectError::TooShort { setting, given });
             }
         }
+        self.how.defaults.check_leases()?;
+        self.how.defaults.check_prefix().map_err(ConnectError::KeyPrefix)?;
+        if self.how.client_name.as_ref().is_some_and(|name| !is_client_name(name)) {
+            return Err(ConnectError::ClientName);
+        }
         Ok(())
     }
+}
+
+/// Whether servers take it: they refuse spaces and line ends.
+pub(crate) fn is_client_name(name: &str) -> bool {
+    (1..=CLIENT_NAME_MAX).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 impl fmt::Debug for Client {

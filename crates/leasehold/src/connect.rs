@@ -20,17 +20,21 @@ pub use leasehold_store::url::UrlError;
 use leasehold_store::{Runtime, ShardedPubsub, Store};
 use tokio::sync::oneshot;
 
+use crate::defaults::Defaults;
 use crate::driver::drive;
 use crate::error::ConnectError;
 use crate::shared::{Handle, Shared};
 
 /// How to connect.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct How {
     pub(crate) settings: Settings,
     pub(crate) sharded_pubsub: ShardedPubsub,
     /// With the first call instead of at once.
     pub(crate) lazy: bool,
+    /// What the server calls the connections.
+    pub(crate) client_name: Option<Arc<str>>,
+    pub(crate) defaults: Defaults,
 }
 
 /// Connects, and starts the driver.
@@ -43,7 +47,7 @@ pub(crate) async fn connect(url: &str, how: How) -> Result<Arc<Handle>, ConnectE
         #[cfg(feature = "redis")]
         (Scheme::Redis | Scheme::Unix, _) => to_redis(url, how).await,
         #[cfg(feature = "embedded")]
-        (Scheme::Memory, rest) => to_memory(rest, how.settings).await,
+        (Scheme::Memory, rest) => to_memory(rest, how).await,
         #[cfg(not(all(feature = "redis", feature = "embedded")))]
         (scheme, _) => Err(ConnectError::Url(scheme.not_built_in())),
     }
@@ -51,23 +55,26 @@ pub(crate) async fn connect(url: &str, how: How) -> Result<Arc<Handle>, ConnectE
 
 #[cfg(feature = "redis")]
 async fn to_redis(url: &str, how: How) -> Result<Arc<Handle>, ConnectError> {
-    let How { settings, sharded_pubsub, lazy } = how;
+    let lazy = how.lazy;
     let url = ServerUrl::parse(url).map_err(ConnectError::Url)?;
     let server = url.to_string();
-    let options = ConnectOptions::default().timeout(settings.timeout).sharded_pubsub(sharded_pubsub);
+    let options = ConnectOptions::default()
+        .timeout(how.settings.timeout)
+        .sharded_pubsub(how.sharded_pubsub)
+        .client_name(how.client_name.clone());
     let open = async move || match lazy {
         true => Ok(Redis::lazy(&url, options)),
         false => Redis::connect(&url, options).await,
     };
-    start(&TokioRuntime, settings, server, open).await
+    start(&TokioRuntime, how, server, open).await
 }
 
 /// A store of this client's own, or the one of that name.
 #[cfg(feature = "embedded")]
-async fn to_memory(rest: &str, settings: Settings) -> Result<Arc<Handle>, ConnectError> {
+async fn to_memory(rest: &str, how: How) -> Result<Arc<Handle>, ConnectError> {
     let name = leasehold_store::url::store_name(rest).map_err(ConnectError::Url)?;
     let store = name.map_or_else(|| Embedded::new(uptime_ms), |name| Embedded::named(name, uptime_ms));
-    start(&TokioRuntime, settings, format!("memory://{rest}"), async move || Ok(store)).await
+    start(&TokioRuntime, how, format!("memory://{rest}"), async move || Ok(store)).await
 }
 
 /// The time of servers in memory: the clock by which clients trust their holds, so that a wall clock that is set takes
@@ -80,7 +87,7 @@ fn uptime_ms() -> u64 {
 /// Starts a driver where the runtime puts it, which opens the store there, and waits until it is open.
 pub(crate) async fn start<R, S, O>(
     runtime: &R,
-    settings: Settings,
+    how: How,
     server: String,
     open: O,
 ) -> Result<Arc<Handle>, ConnectError>
@@ -90,8 +97,10 @@ where
     O: AsyncFnOnce() -> Result<S, leasehold_proto::StoreError> + Send + 'static,
 {
     let clock = runtime.clone();
-    let engine = Engine::new(ClientId::from_random(runtime.random()), settings);
-    let shared = Arc::new(Shared::new(engine, std::process::id(), move || clock.now()).of_server(&server));
+    let timeout = how.settings.timeout;
+    let engine = Engine::new(ClientId::from_random(runtime.random()), how.settings);
+    let shared = Shared::new(engine, std::process::id(), move || clock.now());
+    let shared = Arc::new(shared.of_server(&server).with(how.defaults));
     let (mut tell, told) = oneshot::channel();
     let (driven, alarms) = (shared, runtime.clone());
     let driver = move || async move {
@@ -111,7 +120,7 @@ where
             Ok((store, alarm)) => {
                 // The handle travels in the answer: when nobody takes it, it is dropped, and that ends the client.
                 drop(tell.send(Ok(Handle::new(Arc::clone(&driven)))));
-                let driving = drive(Arc::clone(&driven), store, alarm, settings.timeout);
+                let driving = drive(Arc::clone(&driven), store, alarm, timeout);
                 // A panic was reported by its hook; what matters here is that nobody waits for a driver that is gone.
                 drop(AssertUnwindSafe(driving).catch_unwind().await);
                 driven.end();
@@ -167,7 +176,7 @@ mod tests {
     #[tokio::test]
     #[expect(clippy::disallowed_methods, reason = "a test that fails instead of hanging")]
     async fn a_driver_that_panics_closes_the_client_and_leaves_nobody_waiting() {
-        let started = start(&TokioRuntime, Settings::default(), String::new(), async || Ok(Panicking)).await;
+        let started = start(&TokioRuntime, How::default(), String::new(), async || Ok(Panicking)).await;
         let client = Client::new(started.unwrap());
         let guard = client.lock("held").lock().await.unwrap();
         let asking = client.lock("silent");

@@ -30,6 +30,15 @@ pub enum ConnectError {
         /// What it was.
         given: Duration,
     },
+    /// The watchdog, or a default of some primitive, is not a lease.
+    #[error("a default lease cannot be used")]
+    Lease(#[from] LeaseError),
+    /// With the key prefix no name is one.
+    #[error("the key prefix cannot be used")]
+    KeyPrefix(#[source] NameError),
+    /// The client's name is not 1 to 128 bytes of printable ASCII without spaces.
+    #[error("the client's name is not 1 to 128 printable ASCII characters without spaces")]
+    ClientName,
     /// The server did not let us in.
     #[error("no connection to {server}")]
     Store {

@@ -112,7 +112,7 @@ impl FencedWrites {
     /// # }
     /// ```
     pub async fn set(&self, key: impl IntoName, value: impl AsRef<[u8]>) -> Result<(), FencedWriteError> {
-        let key = key.into_name().map_err(OperationError::from)?;
+        let key = self.handle.name(key).map_err(OperationError::from)?;
         let call = fence::set(self.token, &key, value.as_ref());
         written(perform(&self.handle, |_| call, fence::read).await?).map(drop)
     }
@@ -141,7 +141,7 @@ impl FencedWrites {
         field: impl AsRef<[u8]>,
         value: impl AsRef<[u8]>,
     ) -> Result<(), FencedWriteError> {
-        let key = key.into_name().map_err(OperationError::from)?;
+        let key = self.handle.name(key).map_err(OperationError::from)?;
         let call = fence::hset(self.token, &key, field.as_ref(), value.as_ref());
         written(perform(&self.handle, |_| call, fence::read).await?).map(drop)
     }
@@ -164,7 +164,7 @@ impl FencedWrites {
         keys: impl IntoIterator<Item = N>,
         args: impl IntoIterator<Item = A>,
     ) -> Result<Reply, FencedWriteError> {
-        let keys = keys.into_iter().map(IntoName::into_name).collect::<Result<Vec<_>, _>>();
+        let keys = keys.into_iter().map(|key| self.handle.name(key)).collect::<Result<Vec<_>, _>>();
         let keys = keys.map_err(OperationError::from)?;
         let (key, others) = keys.split_first().expect("a fenced script is about its first key");
         let args = args.into_iter().map(|arg| arg.as_ref().to_vec()).collect();

@@ -205,10 +205,10 @@ impl Guard {
         let _ = self.handle.step(Event::AtLeast(self.hold, least));
     }
 
-    /// The name of the lock.
+    /// The name of the lock, without the client's key prefix.
     #[must_use]
     pub fn name(&self) -> &str {
-        self.name.as_str()
+        self.handle.defaults().as_written(&self.name)
     }
 
     /// What stands on the server for this hold: the field of the lock's hash.

@@ -76,6 +76,7 @@ pub mod testing;
 pub mod __private;
 mod client;
 mod connect;
+mod defaults;
 mod driver;
 mod fenced;
 mod guard;
@@ -94,6 +95,7 @@ mod terms;
 mod ticket;
 
 pub use client::{Client, ClientBuilder};
+pub use defaults::{HoldTerms, Primitive};
 pub use error::{
     AcquireError, AlreadyInstalled, ConnectError, EnsureError, Error, FencedWriteError, InspectError,
     NodeAnswer, NotInstalled, OperationError, QuorumError, ReleaseError, RunError, UrlError, WaitError,

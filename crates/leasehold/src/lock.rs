@@ -74,9 +74,14 @@ pub struct Lock<K: Kind = Reentrant> {
 }
 
 impl<K: Kind> Lock<K> {
-    pub(crate) fn new(handle: &Arc<Handle>, name: Result<Name, NameError>, kind: K) -> Self {
+    pub(crate) fn new(
+        handle: &Arc<Handle>,
+        name: Result<Name, NameError>,
+        terms: Terms,
+        kind: K,
+    ) -> Self {
         let handle = Arc::clone(handle);
-        Self { handle, name, owner: None, terms: Terms::default(), reenters: true, kind }
+        Self { handle, name, owner: None, terms, reenters: true, kind }
     }
 
     /// The same lock with a fixed lease, from 3 ms to 365 days, and no watchdog: the hold ends by itself after it.

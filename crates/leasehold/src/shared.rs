@@ -23,10 +23,14 @@ use std::task::{Poll, Waker};
 
 use futures_util::future::BoxFuture;
 use leasehold_proto::engine::{Action, CallId, Event, Id, Settlement};
-use leasehold_proto::{Applied, Call, ClientId, Engine, Moment, Reply, StoreError, StoreErrorKind};
+use leasehold_proto::{
+    Applied, Call, ClientId, Engine, Moment, Name, NameError, Reply, StoreError, StoreErrorKind,
+};
 use tokio::sync::{Notify, oneshot};
 
+use crate::defaults::Defaults;
 use crate::error::InspectError;
+use crate::name::IntoName;
 use crate::sync::{AtomicU64, Mutex, MutexGuard, gap};
 
 /// Something for the driver to carry out.
@@ -51,6 +55,7 @@ pub(crate) struct Shared {
     client: ClientId,
     /// The server's URL, with its password masked.
     server: String,
+    defaults: Defaults,
 }
 
 struct State {
@@ -97,7 +102,13 @@ impl Shared {
             process,
             client,
             server: String::new(),
+            defaults: Defaults::default(),
         }
+    }
+
+    /// The same, with other defaults for what is made of it.
+    pub(crate) fn with(self, defaults: Defaults) -> Self {
+        Self { defaults, ..self }
     }
 
     /// The same, with a name for its server.
@@ -108,6 +119,16 @@ impl Shared {
     /// The server's URL, with its password masked.
     pub(crate) fn server(&self) -> &str {
         &self.server
+    }
+
+    /// What locks are like unless they are told otherwise.
+    pub(crate) const fn defaults(&self) -> &Defaults {
+        &self.defaults
+    }
+
+    /// What the server calls an object that users call so.
+    pub(crate) fn name(&self, name: impl IntoName) -> Result<Name, NameError> {
+        self.defaults.on_server(name.into_name()?)
     }
 
     /// Refuses a forked child: its copy of the engine believes in holds that are the parent's, and the parent's lock

@@ -15,7 +15,7 @@ use crate::shared::Handle;
 use crate::ticket::Ticket;
 
 /// The lease that the watchdog renews, unless another is given; Redisson's default.
-const WATCHDOG_LEASE: Duration = Duration::from_secs(30);
+pub(crate) const WATCHDOG_LEASE: Duration = Duration::from_secs(30);
 
 /// What a hold is to be like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +42,16 @@ impl Terms {
     /// A lease that the watchdog renews.
     pub(crate) const fn watch(&mut self, lease: Duration) {
         (self.lease, self.watchdog) = (lease, true);
+    }
+
+    /// Whether the watchdog renews it.
+    pub(crate) const fn is_watched(&self) -> bool {
+        self.watchdog
+    }
+
+    /// The same without bounds on the hold.
+    pub(crate) const fn unbounded(&self) -> Self {
+        Self { max_renewals: None, max_hold: None, ..*self }
     }
 
     /// How long the server keeps it without renewal.

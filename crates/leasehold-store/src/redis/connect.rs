@@ -27,18 +27,20 @@ use crate::sharding::ShardedPubsub;
 use crate::tokio_runtime::within;
 
 /// How to connect to a server.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ConnectOptions {
     /// How long one attempt to connect may take: name lookup, dialling and login together. Five seconds by default.
     pub timeout: Duration,
     /// How wake-ups travel in a cluster.
     pub sharded_pubsub: ShardedPubsub,
+    /// What the server calls the connections in `CLIENT LIST`: printable ASCII without spaces. None by default.
+    pub client_name: Option<Arc<str>>,
 }
 
 impl Default for ConnectOptions {
     fn default() -> Self {
-        Self { timeout: Duration::from_secs(5), sharded_pubsub: ShardedPubsub::Auto }
+        Self { timeout: Duration::from_secs(5), sharded_pubsub: ShardedPubsub::Auto, client_name: None }
     }
 }
 
@@ -54,6 +56,13 @@ impl ConnectOptions {
     #[must_use]
     pub const fn sharded_pubsub(mut self, sharded_pubsub: ShardedPubsub) -> Self {
         self.sharded_pubsub = sharded_pubsub;
+        self
+    }
+
+    /// These options with a name for the connections. A server that does not take it is used all the same.
+    #[must_use]
+    pub fn client_name(mut self, name: Option<Arc<str>>) -> Self {
+        self.client_name = name;
         self
     }
 }
@@ -117,6 +126,9 @@ async fn greet(mut socket: Socket, server: &Server) -> Result<Opened, Failure> {
         asked.extend(redis::cmd("SELECT").arg(url.db).get_packed_command());
     }
     asked.extend(redis::cmd("PING").get_packed_command());
+    if let Some(name) = &server.options.client_name {
+        asked.extend(redis::cmd("CLIENT").arg("SETNAME").arg(&**name).get_packed_command());
+    }
     if is_first {
         asked.extend(question().get_packed_command());
     }
@@ -137,6 +149,10 @@ async fn greet(mut socket: Socket, server: &Server) -> Result<Opened, Failure> {
         Value::ServerError(error) => read_excuse(refusal(&error).of_connect())?,
         _ => return Err(malformed()),
     };
+    if server.options.client_name.is_some() {
+        // Behind PING, which says whether we are let in. A name is for those who look; locks need none.
+        reader.next(&mut socket).await?;
+    }
     if is_first {
         let hello = reader.next(&mut socket).await?;
         let channels = Channels::decide(&hello, &mut socket, &mut reader).await?;

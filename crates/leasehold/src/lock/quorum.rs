@@ -72,8 +72,9 @@ enum Until {
 }
 
 impl QuorumLock {
-    pub(super) const fn new(nodes: Vec<Lock<Node>>) -> Self {
-        Self { nodes, watched: true }
+    pub(super) fn new(nodes: Vec<Lock<Node>>) -> Self {
+        let watched = nodes.iter().all(|node| node.terms.is_watched());
+        Self { nodes, watched }
     }
 
     fn each(self, watched: bool, change: impl Fn(Lock<Node>) -> Lock<Node>) -> Self {

@@ -14,6 +14,7 @@ use super::Lock;
 use super::kind::{Kind, Sealed};
 use super::quorum::QuorumLock;
 use crate::client::{Client, ClientBuilder};
+use crate::defaults::Primitive;
 use crate::error::ConnectError;
 use crate::guard::Guard;
 use crate::name::IntoName;
@@ -116,9 +117,15 @@ impl Redlock {
     /// See [`Redlock`].
     #[must_use]
     pub fn lock(&self, name: impl IntoName) -> QuorumLock {
-        let (name, kind) = (name.into_name(), Node(self.uptime));
-        let nodes = self.nodes.iter().map(|client| Lock::new(client.handle(), name.clone(), kind)).collect();
-        QuorumLock::new(nodes)
+        let name = name.into_name();
+        let node = |client: &Client| {
+            let handle = client.handle();
+            // A bound would end one node's part, which the others' would then take again.
+            let terms = handle.defaults().terms(Primitive::Lock).unbounded();
+            let name = name.clone().and_then(|name| handle.name(name));
+            Lock::new(handle, name, terms, Node(self.uptime).with_lease(terms.lease()))
+        };
+        QuorumLock::new(self.nodes.iter().map(node).collect())
     }
 
     /// Closes all clients: [`Client::close`] of each, at the same time.
@@ -153,13 +160,13 @@ impl Node {
 impl RedlockBuilder {
     /// How long a node may take for one answer, connecting included (default 500 ms): what a node that is down or stuck
     /// can cost an acquire.
-    pub const fn node_timeout(mut self, timeout: Duration) -> Self {
+    pub fn node_timeout(mut self, timeout: Duration) -> Self {
         self.client = self.client.timeout(timeout);
         self
     }
 
     /// How long a waiter sleeps at most before it asks again (default 1 s).
-    pub const fn poll_interval(mut self, interval: Duration) -> Self {
+    pub fn poll_interval(mut self, interval: Duration) -> Self {
         self.client = self.client.poll_interval(interval);
         self
     }

@@ -20,8 +20,9 @@ use crate::guard::Guard;
 pub struct Spin(Backoff);
 
 impl Spin {
-    pub(crate) const DEFAULT: Self =
-        Self(Backoff { first: Duration::from_millis(1), longest: Duration::from_millis(128) });
+    pub(crate) const fn new(pauses: Backoff) -> Self {
+        Self(pauses)
+    }
 }
 
 impl Sealed for Spin {

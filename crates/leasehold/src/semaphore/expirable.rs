@@ -49,8 +49,8 @@ pub struct ExpirableSemaphore {
 }
 
 impl ExpirableSemaphore {
-    pub(crate) fn new(handle: &Arc<Handle>, name: Result<Name, NameError>) -> Self {
-        Self { handle: Arc::clone(handle), name, terms: Terms::default() }
+    pub(crate) fn new(handle: &Arc<Handle>, name: Result<Name, NameError>, terms: Terms) -> Self {
+        Self { handle: Arc::clone(handle), name, terms }
     }
 
     /// The same semaphore with a fixed lease, from 3 ms to 365 days, and no watchdog: permits end by themselves after it.

@@ -1,0 +1,150 @@
+//! What the locks of a client are like unless they are told otherwise.
+//!
+//! Invariant: fixed when the client connects; a lock takes its terms from here once, when it is made.
+//! Called by: the client's builder, which fills it; the client, for every lock and semaphore that it makes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_proto::backoff::Backoff;
+use leasehold_proto::{Lease, LeaseError, Name, NameError};
+
+use crate::terms::{Terms, WATCHDOG_LEASE};
+
+/// A primitive whose holds have terms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Primitive {
+    /// [`Client::lock`](crate::Client::lock), and what a [`Redlock`](crate::Redlock) makes.
+    Lock,
+    /// [`Client::fair_lock`](crate::Client::fair_lock).
+    FairLock,
+    /// [`Client::fenced_lock`](crate::Client::fenced_lock).
+    FencedLock,
+    /// [`Client::spin_lock`](crate::Client::spin_lock).
+    SpinLock,
+    /// [`Client::rw_lock`](crate::Client::rw_lock), both sides.
+    RwLock,
+    /// [`Client::expirable_semaphore`](crate::Client::expirable_semaphore).
+    ExpirableSemaphore,
+}
+
+/// Terms of holds: what [`Lock`](crate::Lock)'s methods of the same names set for one lock.
+///
+/// # Examples
+/// ```
+/// # use std::time::Duration;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), leasehold::Error> {
+/// use leasehold::{Client, HoldTerms, Primitive};
+///
+/// let short = HoldTerms::new().watchdog(Duration::from_secs(5)).max_hold(Duration::from_secs(60));
+/// let client = Client::builder().defaults(Primitive::Lock, short).connect("memory://").await?;
+/// let guard = client.lock("order:42").lock().await?; // renewed every third of 5 s, for a minute
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[must_use = "terms do nothing until a builder has them"]
+pub struct HoldTerms {
+    lease: Option<(Duration, Renewed)>,
+    max_hold: Option<Duration>,
+    max_renewals: Option<u32>,
+}
+
+/// Whether a watchdog keeps a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Renewed {
+    Always,
+    Never,
+}
+
+impl HoldTerms {
+    /// The terms of the client: its watchdog, and no bounds.
+    pub const fn new() -> Self {
+        Self { lease: None, max_hold: None, max_renewals: None }
+    }
+
+    /// A lease that the watchdog renews, from 3 ms to 365 days (default: the client's, 30 s).
+    pub const fn watchdog(mut self, lease: Duration) -> Self {
+        self.lease = Some((lease, Renewed::Always));
+        self
+    }
+
+    /// A fixed lease, from 3 ms to 365 days, that nothing renews (default: none).
+    pub const fn lease(mut self, lease: Duration) -> Self {
+        self.lease = Some((lease, Renewed::Never));
+        self
+    }
+
+    /// A bound on each hold, at least 3 ms (default: none).
+    pub const fn max_hold(mut self, most: Duration) -> Self {
+        self.max_hold = Some(most);
+        self
+    }
+
+    /// A bound on the number of renewals of a hold (default: none).
+    pub const fn max_renewals(mut self, most: u32) -> Self {
+        self.max_renewals = Some(most);
+        self
+    }
+
+    /// With the client's watchdog where it has no lease of its own.
+    fn over(&self, watchdog: Duration) -> Terms {
+        let mut terms = Terms::default();
+        match self.lease {
+            None => terms.watch(watchdog),
+            Some((lease, Renewed::Always)) => terms.watch(lease),
+            Some((lease, Renewed::Never)) => terms.fix(lease),
+        }
+        (terms.max_hold, terms.max_renewals) = (self.max_hold, self.max_renewals);
+        terms
+    }
+}
+
+/// All of it, of one client.
+#[derive(Clone, Debug)]
+pub(crate) struct Defaults {
+    pub(crate) watchdog: Duration,
+    pub(crate) terms: BTreeMap<Primitive, HoldTerms>,
+    /// The pauses of spin locks.
+    pub(crate) backoff: Backoff,
+    /// In front of every name.
+    pub(crate) key_prefix: Arc<str>,
+}
+
+impl Default for Defaults {
+    fn default() -> Self {
+        let backoff = Backoff { first: Duration::from_millis(1), longest: Duration::from_millis(128) };
+        Self { watchdog: WATCHDOG_LEASE, terms: BTreeMap::new(), backoff, key_prefix: "".into() }
+    }
+}
+
+impl Defaults {
+    /// What holds of this primitive are like.
+    pub(crate) fn terms(&self, of: Primitive) -> Terms {
+        self.terms.get(&of).copied().unwrap_or_default().over(self.watchdog)
+    }
+
+    /// The name on the server.
+    pub(crate) fn on_server(&self, name: Name) -> Result<Name, NameError> {
+        if self.key_prefix.is_empty() { Ok(name) } else { name.behind(&self.key_prefix) }
+    }
+
+    /// The name as the user wrote it.
+    pub(crate) fn as_written<'a>(&self, name: &'a Name) -> &'a str {
+        name.as_str().strip_prefix(&*self.key_prefix).unwrap_or(name.as_str())
+    }
+
+    /// Refuses leases that are none.
+    pub(crate) fn check_leases(&self) -> Result<(), LeaseError> {
+        let own = self.terms.values().filter_map(|terms| terms.lease.map(|(lease, _)| lease));
+        own.chain([self.watchdog]).try_for_each(|lease| Lease::new(lease).map(drop))
+    }
+
+    /// Refuses a prefix with which no name is one.
+    pub(crate) fn check_prefix(&self) -> Result<(), NameError> {
+        self.on_server(Name::new("x")?).map(drop)
+    }
+}

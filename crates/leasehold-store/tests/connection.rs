@@ -286,7 +286,7 @@ async fn a_unix_socket_a_user_and_a_database_are_as_good() {
     assert_eq!(server.cli(&["-n", "3", "LLEN", "k"]), "2");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn the_server_knows_both_connections_by_the_name_they_were_given() {
     let server = RedisServer::start();
     let options = ConnectOptions::default().timeout(LIMIT).client_name(Some("orders-7".into()));
@@ -294,12 +294,12 @@ async fn the_server_knows_both_connections_by_the_name_they_were_given() {
     let (hear, _heard) = tokio::sync::mpsc::unbounded_channel();
     let _listening = store.subscribe(Channel::new("news"), hear);
     let named = || server.cli(&["CLIENT", "LIST"]).matches(" name=orders-7 ").count();
-    eventually(SOON, "two connections of that name", || named() == 2);
+    eventually(LIMIT, "two connections of that name", || named() == 2);
 
     // A connection that replaces another one has it too.
     let _ = server.cli(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);
     run_on_a_new_connection(&store, call(&SET, "k", 1)).await.unwrap();
-    eventually(SOON, "two connections of that name again", || named() == 2);
+    eventually(LIMIT, "two connections of that name again", || named() == 2);
 }
 
 #[tokio::test]

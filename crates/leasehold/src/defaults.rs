@@ -51,6 +51,7 @@ pub struct HoldTerms {
     lease: Option<(Duration, Renewed)>,
     max_hold: Option<Duration>,
     max_renewals: Option<u32>,
+    min_hold: Option<Duration>,
 }
 
 /// Whether a watchdog keeps a lease.
@@ -63,7 +64,7 @@ enum Renewed {
 impl HoldTerms {
     /// The terms of the client: its watchdog, and no bounds.
     pub const fn new() -> Self {
-        Self { lease: None, max_hold: None, max_renewals: None }
+        Self { lease: None, max_hold: None, max_renewals: None, min_hold: None }
     }
 
     /// A lease that the watchdog renews, from 3 ms to 365 days (default: the client's, 30 s).
@@ -90,6 +91,12 @@ impl HoldTerms {
         self
     }
 
+    /// A least time of each hold (default: none): [`Lock::min_hold`](crate::Lock::min_hold).
+    pub const fn min_hold(mut self, least: Duration) -> Self {
+        self.min_hold = Some(least);
+        self
+    }
+
     /// With the client's watchdog where it has no lease of its own.
     fn over(&self, watchdog: Duration) -> Terms {
         let mut terms = Terms::default();
@@ -99,6 +106,7 @@ impl HoldTerms {
             Some((lease, Renewed::Never)) => terms.fix(lease),
         }
         (terms.max_hold, terms.max_renewals) = (self.max_hold, self.max_renewals);
+        terms.min_hold = self.min_hold;
         terms
     }
 }

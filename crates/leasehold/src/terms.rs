@@ -51,7 +51,7 @@ impl Terms {
 
     /// The same without bounds on the hold.
     pub(crate) const fn unbounded(&self) -> Self {
-        Self { max_renewals: None, max_hold: None, ..*self }
+        Self { max_renewals: None, max_hold: None, min_hold: None, ..*self }
     }
 
     /// How long the server keeps it without renewal.

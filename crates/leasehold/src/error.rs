@@ -387,6 +387,10 @@ pub enum Error {
     /// Of connecting.
     #[error(transparent)]
     Connect(#[from] ConnectError),
+    /// Of reading a configuration, or connecting with one.
+    #[cfg(feature = "config")]
+    #[error(transparent)]
+    Config(#[from] crate::config::ConfigError),
     /// Of acquiring.
     #[error(transparent)]
     Acquire(#[from] AcquireError),

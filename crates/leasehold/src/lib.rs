@@ -39,6 +39,7 @@
 //! | `redis` (on unless switched off) | `redis://` and `unix://` |
 //! | `blocking` | [`blocking`]: the same for threads that block; nothing else changes |
 //! | `macros` (on unless switched off) | the attribute [`locked`](macro@locked) |
+//! | `config` | settings from files and the environment: [`config`] |
 //! | `embedded` | a server in the process: `memory://` and [`testing`]; its Lua interpreter needs a C compiler |
 //!
 //! # What a distributed lock cannot promise
@@ -59,12 +60,14 @@
 //! time to time in case the message is lost. All of a client's locks share two connections and one thread of their own,
 //! so a busy async runtime cannot delay a renewal; futures of this crate run on any executor.
 
-#[cfg(feature = "blocking")]
-pub mod blocking;
 // So that the attribute can be used in this crate too: what it writes says `::leasehold`.
 #[cfg(feature = "macros")]
 extern crate self as leasehold;
 
+#[cfg(feature = "blocking")]
+pub mod blocking;
+#[cfg(feature = "config")]
+pub mod config;
 pub mod error;
 pub mod owner;
 #[cfg(feature = "embedded")]

@@ -74,12 +74,7 @@ pub struct Lock<K: Kind = Reentrant> {
 }
 
 impl<K: Kind> Lock<K> {
-    pub(crate) fn new(
-        handle: &Arc<Handle>,
-        name: Result<Name, NameError>,
-        terms: Terms,
-        kind: K,
-    ) -> Self {
+    pub(crate) fn new(handle: &Arc<Handle>, name: Result<Name, NameError>, terms: Terms, kind: K) -> Self {
         let handle = Arc::clone(handle);
         Self { handle, name, owner: None, terms, reenters: true, kind }
     }

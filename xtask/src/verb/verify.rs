@@ -16,7 +16,8 @@ const OLDEST: &str = env!("CARGO_PKG_RUST_VERSION");
 /// How long each fuzz target runs for every change.
 const FUZZ_SHARE: [&str; 2] = ["--seconds", "10"];
 /// The features that a user may choose.
-const CHOICES: [&str; 6] = ["", "redis", "embedded", "redis,embedded", "blocking", "macros"];
+const CHOICES: [&str; 8] =
+    ["", "redis", "embedded", "redis,embedded", "blocking", "macros", "config", "config,redis"];
 
 /// Runs all checks, the quick ones first, and goes on after a failure so that one run shows everything.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {

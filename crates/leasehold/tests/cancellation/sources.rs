@@ -19,6 +19,8 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ("Server::advance", "it is a test's own time, and acquires nothing"),
     ("Server::settle", "it is a test's own time, and acquires nothing"),
     ("Server::sleep", "it is a test's own time, and acquires nothing"),
+    ("Config::connect", "it is `ClientBuilder::connect`"),
+    ("Config::connect_quorum", "it is `ClientBuilder::connect`, of each server"),
     ("Server::client", "it is `ClientBuilder::connect_over`"),
     ("Server::client_with", "it is `ClientBuilder::connect_over`"),
 ];

@@ -1,0 +1,40 @@
+//! A configuration from a file, with a variable and the program on top of it.
+//!
+//! `cargo run -p leasehold --all-features --example config`
+
+use std::time::Duration;
+
+use leasehold::config::Config;
+
+const FILE: &str = r#"
+url = "memory://"
+key_prefix = "shop:"
+watchdog = "10s"
+
+[fair_lock]
+max_hold = "5m"
+"#;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let path = std::env::temp_dir().join(format!("leasehold-example-{}.toml", std::process::id()));
+    std::fs::write(&path, FILE)?;
+    let config = Config::builder()
+        .file(&path)
+        .variables([("LEASEHOLD_FAIR_LOCK__MAX_HOLD", "1h30m")]) // `.environment()` in a program
+        .timeout(Duration::from_secs(2))
+        .build();
+    std::fs::remove_file(&path)?;
+    let config = config?;
+    println!("{config}");
+
+    let client = config.connect().await?;
+    let guard = client.fair_lock("till").lock().await?;
+    println!("{} is held for another {:?}", guard.name(), guard.remaining());
+    guard.release().await?;
+
+    // What does not fit together is refused, and the error says what to change.
+    let error = Config::builder().url("memory://").watchdog(Duration::from_secs(1)).build().unwrap_err();
+    println!("refused: {error}");
+    Ok(())
+}

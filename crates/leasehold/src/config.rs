@@ -1,0 +1,245 @@
+//! Settings from files, the environment and the program, checked before anything is connected.
+//!
+//! Invariant: a [`Config`] is valid: every key is known, every value is within its bounds, and no two disagree. No secret
+//! is in any `Debug`, `Display` or error.
+//! Called by: users, in place of a client's builder; the command.
+//!
+//! ```toml
+//! url = "redis://redis.example.org:6379"
+//! key_prefix = "shop:"
+//! watchdog = "10s"
+//!
+//! [fair_lock]
+//! max_hold = "5m"
+//! ```
+//!
+//! `docs/configuration.md` has all fields with unit, default and bounds.
+//!
+//! # How it works
+//! Each source becomes a `layer`: keys that the table of `fields` knows, values of their kinds. The `reader` puts the
+//! layers on top of each other, `raw` is what serde makes of that, and `checks` and `server` look whether it fits together.
+
+mod checks;
+mod error;
+mod fields;
+mod layer;
+mod print;
+mod raw;
+mod reader;
+mod secret;
+mod server;
+mod span;
+
+use std::fmt;
+use std::path::Path;
+
+use futures_util::future::try_join_all;
+use leasehold_store::ShardedPubsub;
+
+use self::checks::Checked;
+use self::layer::Layer;
+use self::raw::{Raw, Sharding};
+use self::server::Servers;
+use self::span::Span;
+use crate::client::{Client, ClientBuilder};
+use crate::lock::Redlock;
+
+pub use self::error::{ConfigError, Disagreement, Origin, Said};
+pub use self::reader::{ConfigBuilder, ConfigValue};
+
+/// A valid configuration of a client, or of a quorum of them.
+///
+/// `Display` writes it as TOML with secrets masked, each value with where it was set. Two configurations are equal when
+/// their values are, wherever they were set.
+///
+/// # Examples
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), leasehold::Error> {
+/// use leasehold::config::Config;
+/// use std::time::Duration;
+///
+/// let config = Config::builder()
+///     // .file("/etc/orders/leasehold.toml")
+///     .variables([("LEASEHOLD_LOCK__MAX_HOLD", "1h30m")]) // or .environment()
+///     .url("memory://")
+///     .key_prefix("orders:")
+///     .watchdog(Duration::from_secs(10))
+///     .build()?;
+/// let client = config.connect().await?;
+/// let guard = client.lock("42").lock().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Config {
+    layer: Layer,
+    raw: Raw,
+    servers: Servers,
+}
+
+impl Config {
+    /// A configuration from several sources.
+    pub fn builder() -> ConfigBuilder {
+        ConfigBuilder::default()
+    }
+
+    /// The configuration in a file: TOML, YAML or JSON, by the end of its name.
+    ///
+    /// # Errors
+    /// [`ConfigError`] says which key cannot be used, or which two values disagree.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # fn main() -> Result<(), leasehold::Error> {
+    /// let config = leasehold::config::Config::from_file("/etc/orders/leasehold.toml")?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn from_file(path: impl AsRef<Path>) -> Result<Self, ConfigError> {
+        Self::builder().file(path).build()
+    }
+
+    /// The configuration in the process's environment: see [`ConfigBuilder::environment`].
+    ///
+    /// # Errors
+    /// As [`from_file`](Self::from_file).
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # fn main() -> Result<(), leasehold::Error> {
+    /// let config = leasehold::config::Config::from_env()?; // LEASEHOLD_URL and others
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn from_env() -> Result<Self, ConfigError> {
+        Self::builder().environment().build()
+    }
+
+    /// What a reader has put together, if it is right.
+    fn checked(layer: Layer) -> Result<Self, ConfigError> {
+        let mut builder = ::config::Config::builder();
+        for (key, (leaf, _)) in &layer {
+            builder = builder.set_override(key, leaf.clone()).expect("a known key is a path");
+        }
+        let values = builder.build().expect("there is nothing but values to put together");
+        let raw: Raw = values.try_deserialize().expect("every value is of its field's kind");
+        let checked = Checked { raw: &raw, layer: &layer };
+        let servers = checked.servers()?;
+        checked.settings()?;
+        Ok(Self { layer, raw, servers })
+    }
+
+    /// Whether it is of a quorum, for [`connect_quorum`](Self::connect_quorum).
+    #[must_use]
+    pub const fn is_quorum(&self) -> bool {
+        matches!(self.servers, Servers::Quorum(_))
+    }
+
+    /// Connects to the server.
+    ///
+    /// # Errors
+    /// [`ConfigError::IsQuorum`], and [`ConfigError::Connect`] as [`Client::connect`]. What no version can connect to yet,
+    /// TLS, sentinels and clusters, is [`UrlError::NotBuiltIn`](crate::UrlError::NotBuiltIn).
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends the attempt; nothing is left behind.
+    ///
+    /// # Examples
+    /// See [`Config`].
+    pub async fn connect(&self) -> Result<Client, ConfigError> {
+        let Servers::One(url) = &self.servers else { return Err(ConfigError::IsQuorum) };
+        Ok(self.client().connect(url.expose()).await?)
+    }
+
+    /// Connects to the servers of a quorum. One that is down is no error; it is connected to as soon as it is there.
+    ///
+    /// # Errors
+    /// [`ConfigError::IsNotQuorum`], and [`ConfigError::Connect`] as [`Redlock::connect`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends the attempt; nothing is left behind.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let config = leasehold::config::Config::builder()
+    ///     .set("quorum.urls", ["memory://one", "memory://two", "memory://three"])
+    ///     .set("quorum.persist_every_write", true)
+    ///     .build()?;
+    /// let guard = config.connect_quorum().await?.lock("order:42").lock().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn connect_quorum(&self) -> Result<Redlock, ConfigError> {
+        let (Servers::Quorum(urls), Some(quorum)) = (&self.servers, &self.raw.quorum) else {
+            return Err(ConfigError::IsNotQuorum);
+        };
+        let mut client = self.client().lazy();
+        if let Some(Span(timeout)) = quorum.node_timeout {
+            client = client.timeout(timeout);
+        }
+        let clients = try_join_all(urls.iter().map(|url| client.clone().connect(url.expose()))).await?;
+        let builder = Redlock::builder();
+        let builder = match quorum.longest_lease {
+            Some(Span(lease)) => builder.longest_lease(lease),
+            None => builder.nodes_persist_every_write(),
+        };
+        Ok(builder.over(clients))
+    }
+
+    /// The settings of each client.
+    fn client(&self) -> ClientBuilder {
+        let raw = &self.raw;
+        let mut builder = Client::builder().key_prefix(raw.key_prefix.as_deref().unwrap_or_default());
+        if let Some(Span(timeout)) = raw.timeout {
+            builder = builder.timeout(timeout);
+        }
+        if let Some(Span(interval)) = raw.poll_interval {
+            builder = builder.poll_interval(interval);
+        }
+        if let Some(sharding) = raw.sharded_pubsub {
+            builder = builder.sharded_pubsub(match sharding {
+                Sharding::Auto => ShardedPubsub::Auto,
+                Sharding::On => ShardedPubsub::On,
+                Sharding::Off => ShardedPubsub::Off,
+            });
+        }
+        if raw.lazy == Some(true) {
+            builder = builder.lazy();
+        }
+        if let Some(name) = &raw.client_name {
+            builder = builder.client_name(name);
+        }
+        if let Some(Span(lease)) = raw.watchdog {
+            builder = builder.watchdog(lease);
+        }
+        if let Some((Span(first), Span(longest))) = raw.pauses() {
+            builder = builder.spin_backoff(first, longest);
+        }
+        let holds = raw.holds().into_iter();
+        holds.fold(builder, |builder, (_, primitive, hold)| builder.defaults(primitive, hold.terms()))
+    }
+}
+
+impl PartialEq for Config {
+    fn eq(&self, other: &Self) -> bool {
+        let mine = self.layer.iter().map(|(key, (leaf, _))| (key, leaf));
+        mine.eq(other.layer.iter().map(|(key, (leaf, _))| (key, leaf))) && self.servers == other.servers
+    }
+}
+
+impl Eq for Config {}
+
+impl fmt::Display for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        print::write(&self.layer, f)
+    }
+}
+
+impl fmt::Debug for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Config({:?})", self.to_string())
+    }
+}

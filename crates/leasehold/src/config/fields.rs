@@ -1,0 +1,225 @@
+//! The table of all fields: what kind of value each has, in which bounds, and what it is when nobody says.
+//!
+//! Invariant: a key that is not here is a mistake. `docs/configuration.md` has the same table, which a test compares.
+//! Called by: the layers, for every key and value; the page's test.
+
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use leasehold_proto::{LEASE_MAX, LEASE_MIN};
+
+/// One field.
+#[derive(Debug)]
+pub(super) struct Field {
+    /// With the names of its sections, `standalone.tls.ca_file`.
+    pub(super) key: String,
+    pub(super) kind: Kind,
+    /// As in a file; empty for none.
+    pub(super) default: &'static str,
+}
+
+/// What a value is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A duration from the first to the second.
+    Span(Duration, Duration),
+    /// A whole number from nothing to this.
+    Number(u32),
+    Flag,
+    Text,
+    /// One of these words.
+    Word(&'static [&'static str]),
+    /// A text that is not shown.
+    Secret,
+    /// A URL, of which the password is not shown.
+    Url,
+    /// A file.
+    Path,
+    /// Texts.
+    List,
+    /// URLs.
+    Urls,
+}
+
+/// The sections of the primitives.
+pub(super) const PRIMITIVES: [&str; 6] =
+    ["lock", "fair_lock", "fenced_lock", "spin_lock", "rw_lock", "expirable_semaphore"];
+/// The ways to say where the servers are.
+pub(super) const SERVERS: [&str; 5] = ["url", "standalone", "sentinel", "cluster", "quorum"];
+
+const LEASE: Kind = Kind::Span(LEASE_MIN, LEASE_MAX);
+const TIME: Kind = Kind::Span(Duration::from_millis(1), LEASE_MAX);
+const ANY: Kind = Kind::Number(u32::MAX);
+
+const TOP: &[(&str, Kind, &str)] = &[
+    ("url", Kind::Url, ""),
+    ("timeout", TIME, "3s"),
+    ("poll_interval", TIME, "1s"),
+    ("sharded_pubsub", Kind::Word(&["auto", "on", "off"]), "auto"),
+    ("lazy", Kind::Flag, "false"),
+    ("client_name", Kind::Text, ""),
+    ("key_prefix", Kind::Text, ""),
+    ("watchdog", LEASE, "30s"),
+];
+const STANDALONE: &[(&str, Kind, &str)] = &[("address", Kind::Text, ""), ("database", ANY, "0")];
+const SENTINEL: &[(&str, Kind, &str)] = &[
+    ("addresses", Kind::List, ""),
+    ("master", Kind::Text, ""),
+    ("database", ANY, "0"),
+    ("sentinel_user", Kind::Text, ""),
+    ("sentinel_password", Kind::Secret, ""),
+    ("sentinel_password_file", Kind::Path, ""),
+];
+const CLUSTER: &[(&str, Kind, &str)] = &[("addresses", Kind::List, ""), ("database", Kind::Number(0), "0")];
+const QUORUM: &[(&str, Kind, &str)] = &[
+    ("addresses", Kind::List, ""),
+    ("urls", Kind::Urls, ""),
+    ("database", ANY, "0"),
+    ("node_timeout", TIME, "500ms"),
+    ("longest_lease", LEASE, "30s"),
+    ("persist_every_write", Kind::Flag, "false"),
+];
+const LOGIN: &[(&str, Kind, &str)] =
+    &[("user", Kind::Text, ""), ("password", Kind::Secret, ""), ("password_file", Kind::Path, "")];
+const TLS: &[(&str, Kind, &str)] = &[
+    ("enabled", Kind::Flag, ""),
+    ("ca_file", Kind::Path, ""),
+    ("cert_file", Kind::Path, ""),
+    ("key_file", Kind::Path, ""),
+];
+const HOLD: &[(&str, Kind, &str)] = &[
+    ("watchdog", LEASE, ""),
+    ("lease", LEASE, ""),
+    ("max_hold", LEASE, ""),
+    ("min_hold", TIME, ""),
+    ("max_renewals", ANY, ""),
+];
+const SPIN: &[(&str, Kind, &str)] = &[("backoff_first", TIME, "1ms"), ("backoff_longest", TIME, "128ms")];
+
+/// All fields, each section in one piece.
+pub(super) static FIELDS: LazyLock<Vec<Field>> = LazyLock::new(|| {
+    let mut fields = Vec::new();
+    let mut section = |name: &str, rows: &[(&str, Kind, &'static str)]| {
+        for (key, kind, default) in rows {
+            let key = if name.is_empty() { (*key).to_owned() } else { format!("{name}.{key}") };
+            fields.push(Field { key, kind: *kind, default });
+        }
+    };
+    section("", TOP);
+    let servers =
+        [("standalone", STANDALONE), ("sentinel", SENTINEL), ("cluster", CLUSTER), ("quorum", QUORUM)];
+    for (name, rows) in servers {
+        section(name, rows);
+        section(name, LOGIN);
+        section(&format!("{name}.tls"), TLS);
+    }
+    for name in PRIMITIVES {
+        section(name, HOLD);
+        if name == "spin_lock" {
+            section(name, SPIN);
+        }
+    }
+    fields
+});
+
+/// The field of this key.
+pub(super) fn field(key: &str) -> Option<&'static Field> {
+    FIELDS.iter().find(|field| field.key == key)
+}
+
+/// Whether there are fields behind this key.
+pub(super) fn is_section(key: &str) -> bool {
+    FIELDS.iter().any(|field| is_within(&field.key, key) && field.key != key)
+}
+
+/// Whether a key is this one or one of its section.
+pub(super) fn is_within(key: &str, section: &str) -> bool {
+    key.strip_prefix(section).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
+/// The key that somebody may have meant who wrote another one.
+pub(super) fn meant(written: &str) -> Option<&'static str> {
+    let sections = FIELDS.iter().filter_map(|field| field.key.rsplit_once('.').map(|(section, _)| section));
+    let known = FIELDS.iter().map(|field| field.key.as_str()).chain(sections);
+    let nearest = known.map(|key| (distance(&written.to_lowercase(), key), key)).min()?;
+    (nearest.0 <= 1 + written.len() / 6).then_some(nearest.1)
+}
+
+/// How many letters have to be written, left out or changed (Levenshtein).
+fn distance(one: &str, other: &str) -> usize {
+    let mut row: Vec<usize> = (0..=other.chars().count()).collect();
+    for (line, letter) in one.chars().enumerate() {
+        let mut corner = std::mem::replace(&mut row[0], line + 1);
+        for (column, wanted) in other.chars().enumerate() {
+            let changed = corner + usize::from(letter != wanted);
+            corner = row[column + 1];
+            row[column + 1] = changed.min(corner + 1).min(row[column] + 1);
+        }
+    }
+    row[other.chars().count()]
+}
+
+impl Kind {
+    /// The unit, for the page.
+    #[cfg(test)]
+    fn unit(self) -> &'static str {
+        match self {
+            Self::Span(..) => "duration",
+            Self::Number(_) => "number",
+            Self::Flag => "`true` or `false`",
+            Self::Text => "text",
+            Self::Word(_) => "word",
+            Self::Secret => "secret text",
+            Self::Url => "URL",
+            Self::Path => "file",
+            Self::List => "list of texts",
+            Self::Urls => "list of URLs",
+        }
+    }
+
+    /// The bounds, for the page.
+    #[cfg(test)]
+    fn bounds(self) -> String {
+        use super::span::shown;
+        match self {
+            Self::Span(least, most) => format!("{} to {}", shown(least), shown(most)),
+            Self::Number(most) => format!("0 to {most}"),
+            Self::Word(words) => words.join(", "),
+            _ => String::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_lists_exactly_the_fields_that_exist() {
+        let page = include_str!("../../../../docs/configuration.md");
+        let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| `")).collect();
+        assert_eq!(rows.len(), FIELDS.len(), "one row for each field");
+        for (row, field) in rows.iter().zip(FIELDS.iter()) {
+            let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
+            let default =
+                if field.default.is_empty() { String::new() } else { format!("`{}`", field.default) };
+            let expected =
+                [format!("`{}`", field.key), field.kind.unit().into(), default, field.kind.bounds()];
+            assert_eq!(cells[..4], expected, "{row}");
+            assert!(cells.len() == 5 && !cells[4].is_empty(), "every field is explained: {row}");
+        }
+    }
+
+    #[test]
+    fn a_key_that_is_almost_one_is_recognised() {
+        for (written, key) in [
+            ("timout", Some("timeout")),
+            ("lock.maxhold", Some("lock.max_hold")),
+            ("Timeout", Some("timeout")),
+            ("standalon", Some("standalone")),
+            ("colour", None),
+        ] {
+            assert_eq!(meant(written), key, "{written}");
+        }
+    }
+}

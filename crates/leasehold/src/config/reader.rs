@@ -1,0 +1,278 @@
+//! From sources to one configuration.
+//!
+//! Invariant: what comes later in defaults, files, environment, program wins; whoever names one of several alternatives
+//! sets aside those that an earlier source named.
+//! Called by: users, through [`Config::builder`](super::Config::builder).
+
+use std::env;
+use std::ffi::OsString;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use ::config::ValueKind;
+
+use super::Config;
+use super::error::{ConfigError, Origin};
+use super::fields::{FIELDS, Kind, PRIMITIVES, SERVERS, is_within};
+use super::layer::{self, Layer, Leaf};
+use super::span::shown;
+use crate::defaults::Primitive;
+
+/// Where a configuration comes from: files, the environment, the program. Made by
+/// [`Config::builder`](super::Config::builder).
+///
+/// Later ones win: defaults, then files in the order in which they were named, then the environment, then what the program
+/// sets, in whatever order these are called.
+#[derive(Clone, Default)]
+#[must_use = "a builder reads nothing until `build`"]
+pub struct ConfigBuilder {
+    files: Vec<PathBuf>,
+    variables: Option<Variables>,
+    code: Vec<(String, ValueKind)>,
+}
+
+/// Which variables.
+#[derive(Clone)]
+enum Variables {
+    OfProcess,
+    These(Vec<(OsString, OsString)>),
+}
+
+/// A value that a program sets by its key.
+#[derive(Clone)]
+pub struct ConfigValue(ValueKind);
+
+impl ConfigBuilder {
+    /// Reads this file: TOML, YAML or JSON, by the end of its name.
+    pub fn file(mut self, path: impl AsRef<Path>) -> Self {
+        self.files.push(path.as_ref().to_owned());
+        self
+    }
+
+    /// Reads the process's environment: `LEASEHOLD_TIMEOUT` is `timeout`, `LEASEHOLD_LOCK__MAX_HOLD` is
+    /// `lock.max_hold`, lists are separated by commas. Every variable that begins with `LEASEHOLD_` has to be a key,
+    /// except `LEASEHOLD_NAME` and `LEASEHOLD_OWNER`, which the command `leasehold run` sets.
+    pub fn environment(mut self) -> Self {
+        self.variables = Some(Variables::OfProcess);
+        self
+    }
+
+    /// Reads these variables instead of the process's.
+    pub fn variables<N, V>(mut self, variables: impl IntoIterator<Item = (N, V)>) -> Self
+    where
+        N: Into<OsString>,
+        V: Into<OsString>,
+    {
+        let variables = variables.into_iter().map(|(name, value)| (name.into(), value.into()));
+        self.variables = Some(Variables::These(variables.collect()));
+        self
+    }
+
+    /// Sets any field by its key, `"standalone.tls.ca_file"`; a later value replaces an earlier one.
+    ///
+    /// # Examples
+    /// ```
+    /// # fn main() -> Result<(), leasehold::Error> {
+    /// use std::time::Duration;
+    ///
+    /// let config = leasehold::config::Config::builder()
+    ///     .set("standalone.address", "redis.example.org:6379")
+    ///     .set("fair_lock.watchdog", Duration::from_secs(10))
+    ///     .build()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn set(mut self, key: &str, value: impl Into<ConfigValue>) -> Self {
+        self.code.push((key.to_owned(), value.into().0));
+        self
+    }
+
+    /// The server's URL.
+    pub fn url(self, url: &str) -> Self {
+        self.set("url", url)
+    }
+
+    /// How long one call to the server may take, connecting included: 1 ms to 365 days (default 3 s).
+    pub fn timeout(self, timeout: Duration) -> Self {
+        self.set("timeout", timeout)
+    }
+
+    /// How long a waiter sleeps at most before it asks again: 1 ms to 365 days (default 1 s).
+    pub fn poll_interval(self, interval: Duration) -> Self {
+        self.set("poll_interval", interval)
+    }
+
+    /// Whether to connect with the first call instead of at once (default no).
+    pub fn lazy(self, lazy: bool) -> Self {
+        self.set("lazy", lazy)
+    }
+
+    /// What the server calls the connections: 1 to 128 bytes of printable ASCII without spaces (default nothing).
+    pub fn client_name(self, name: &str) -> Self {
+        self.set("client_name", name)
+    }
+
+    /// A prefix for every name: no control characters, no braces (default none).
+    pub fn key_prefix(self, prefix: &str) -> Self {
+        self.set("key_prefix", prefix)
+    }
+
+    /// The lease that the watchdog renews: 3 ms to 365 days (default 30 s).
+    pub fn watchdog(self, lease: Duration) -> Self {
+        self.set("watchdog", lease)
+    }
+
+    /// The same for one primitive (default: that of all).
+    pub fn watchdog_of(self, primitive: Primitive, lease: Duration) -> Self {
+        self.set(&format!("{}.watchdog", section(primitive)), lease)
+    }
+
+    /// Reads all sources and checks what comes of them.
+    ///
+    /// # Errors
+    /// [`ConfigError`] says which key of which source cannot be used, or which two values disagree.
+    pub fn build(self) -> Result<Config, ConfigError> {
+        let mut layers = self.files.iter().map(|path| layer::file(path)).collect::<Result<Vec<_>, _>>()?;
+        match self.variables {
+            None => {}
+            Some(Variables::OfProcess) => layers.push(layer::environment(env::vars_os())?),
+            Some(Variables::These(these)) => layers.push(layer::environment(these.into_iter())?),
+        }
+        let code = self.code.into_iter().map(|(key, value)| layer::code(&key, value));
+        layers.push(code.collect::<Result<_, _>>()?);
+        let mut merged = Layer::new();
+        for layer in layers {
+            set_aside(&mut merged, &layer);
+            merged.extend(layer);
+        }
+        add_defaults(&mut merged);
+        Config::checked(merged)
+    }
+}
+
+/// The section of a primitive.
+fn section(primitive: Primitive) -> &'static str {
+    PRIMITIVES[primitive as usize]
+}
+
+/// What can be said in one of several ways, each a key or a section.
+fn alternatives() -> Vec<Vec<String>> {
+    let mut groups = vec![SERVERS.map(str::to_owned).to_vec()];
+    let mut group = |section: &str, keys: &[&str]| {
+        groups.push(keys.iter().map(|key| format!("{section}.{key}")).collect());
+    };
+    for server in &SERVERS[1..] {
+        group(server, &["password", "password_file"]);
+    }
+    group("sentinel", &["sentinel_password", "sentinel_password_file"]);
+    group("quorum", &["addresses", "urls"]);
+    for primitive in PRIMITIVES {
+        group(primitive, &["watchdog", "lease"]);
+    }
+    groups
+}
+
+/// Takes out what a later layer says in another way.
+fn set_aside(merged: &mut Layer, later: &Layer) {
+    for group in alternatives() {
+        let (named, others): (Vec<_>, Vec<_>) =
+            group.iter().partition(|way| later.keys().any(|key| is_within(key, way)));
+        if !named.is_empty() {
+            merged.retain(|key, _| !others.iter().any(|way| is_within(key, way)));
+        }
+    }
+}
+
+/// What nobody has set and is something all the same.
+fn add_defaults(merged: &mut Layer) {
+    let has = |merged: &Layer, section: &str| merged.keys().any(|key| is_within(key, section));
+    let is_quorum = has(merged, "quorum");
+    for field in FIELDS.iter().filter(|field| !field.default.is_empty()) {
+        let section = field.key.split_once('.').map(|(section, _)| section);
+        let is_used = match section {
+            None => !(is_quorum && ["timeout", "lazy"].contains(&&*field.key)),
+            Some("spin_lock") => !is_quorum,
+            Some("quorum") if field.key == "quorum.database" => has(merged, "quorum.addresses"),
+            Some("quorum") if field.key == "quorum.longest_lease" => {
+                is_quorum && !matches!(merged.get("quorum.persist_every_write"), Some((Leaf::Flag(true), _)))
+            }
+            Some(server) => has(merged, server),
+        };
+        if is_used && !merged.contains_key(&field.key) {
+            let leaf = match field.kind {
+                Kind::Flag => Leaf::Flag(field.default == "true"),
+                Kind::Number(_) => Leaf::Number(0),
+                _ => Leaf::Text(field.default.to_owned()),
+            };
+            merged.insert(field.key.clone(), (leaf, Origin::Default));
+        }
+    }
+    let watchdog = merged["watchdog"].clone();
+    for primitive in PRIMITIVES.iter().filter(|primitive| !is_quorum || **primitive == "lock") {
+        let key = format!("{primitive}.watchdog");
+        if !merged.contains_key(&key) && !merged.contains_key(&format!("{primitive}.lease")) {
+            merged.insert(key, watchdog.clone());
+        }
+    }
+}
+
+impl fmt::Debug for ConfigBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let set: Vec<&str> = self.code.iter().map(|(key, _)| key.as_str()).collect();
+        f.debug_struct("ConfigBuilder")
+            .field("files", &self.files)
+            .field("environment", &self.variables.is_some())
+            .field("set", &set)
+            .finish()
+    }
+}
+
+/// It may be a secret.
+impl fmt::Debug for ConfigValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ConfigValue(***)")
+    }
+}
+
+impl From<&str> for ConfigValue {
+    fn from(text: &str) -> Self {
+        Self(text.into())
+    }
+}
+
+impl From<String> for ConfigValue {
+    fn from(text: String) -> Self {
+        Self(text.into())
+    }
+}
+
+impl From<Duration> for ConfigValue {
+    fn from(span: Duration) -> Self {
+        Self(shown(span).into())
+    }
+}
+
+impl From<bool> for ConfigValue {
+    fn from(flag: bool) -> Self {
+        Self(flag.into())
+    }
+}
+
+impl From<u32> for ConfigValue {
+    fn from(number: u32) -> Self {
+        Self(i64::from(number).into())
+    }
+}
+
+impl<T: Into<String>, const N: usize> From<[T; N]> for ConfigValue {
+    fn from(texts: [T; N]) -> Self {
+        texts.map(Into::into).to_vec().into()
+    }
+}
+
+impl From<Vec<String>> for ConfigValue {
+    fn from(texts: Vec<String>) -> Self {
+        Self(texts.into())
+    }
+}

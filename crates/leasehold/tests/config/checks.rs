@@ -1,0 +1,268 @@
+//! What does not fit together is refused, and the error names both sides and what to change.
+
+use std::time::Duration;
+
+use leasehold::UrlError;
+use leasehold::config::{Config, ConfigError, Disagreement};
+
+use super::{Folder, read, refused, story, toml};
+
+/// The two keys that disagree, and why.
+#[track_caller]
+fn disagreement(text: &str) -> (String, String, Disagreement) {
+    match refused(toml(text)) {
+        ConfigError::Disagree { one, other, why } => (one.key, other.key, why),
+        error => panic!("{text}: {error:?}"),
+    }
+}
+
+/// Quotes are singled out in the tests' tables.
+#[track_caller]
+fn missing(text: &str) -> String {
+    match refused(toml(text)) {
+        ConfigError::Missing { key, .. } => key,
+        error => panic!("{text}: {error:?}"),
+    }
+}
+
+#[test]
+fn a_renewal_has_to_be_answered_while_the_hold_lasts() {
+    let with = |watchdog: &str, timeout: &str| {
+        toml(&format!("url = 'memory://'\nwatchdog = '{watchdog}'\ntimeout = '{timeout}'"))
+    };
+    for (watchdog, timeout) in
+        [("30s", "3s"), ("1527ms", "3s"), ("1527ms", "10m"), ("1s", "600ms"), ("300ms", "190ms")]
+    {
+        assert!(with(watchdog, timeout).is_ok(), "{watchdog} and {timeout}");
+    }
+    for (watchdog, timeout) in
+        [("1520ms", "3s"), ("1s", "3s"), ("1s", "660ms"), ("300ms", "200ms"), ("3ms", "1ms")]
+    {
+        let ConfigError::Disagree { why, .. } = refused(with(watchdog, timeout)) else {
+            panic!("{watchdog}")
+        };
+        let Disagreement::RenewalTooLate { least_lease, most_timeout } = why else { panic!("{why:?}") };
+        // What it says to change is enough.
+        let shown = |span: Duration| format!("{}ms", span.as_millis());
+        assert!(with(&shown(least_lease), timeout).is_ok(), "{watchdog} and {timeout}: {least_lease:?}");
+        if let Some(most) = most_timeout {
+            assert!(with(watchdog, &shown(most)).is_ok(), "{watchdog} and {timeout}: {most:?}");
+        }
+    }
+    let error = refused(with("1s", "3s")).to_string();
+    let expected = "`watchdog` = \"1s\" (app.toml) and `timeout` = \"3s\" (app.toml) disagree: a renewal that takes all its \
+                    time is answered after the hold is over; raise the lease to 1s526ms or lower the timeout to 654ms";
+    assert_eq!(without_folders(&error), expected);
+}
+
+/// The text with only the last part of each path.
+fn without_folders(text: &str) -> String {
+    let words = text.split('(').map(|part| match part.split_once(')') {
+        Some((path, rest)) => format!("{}){rest}", path.rsplit('/').next().unwrap_or(path)),
+        None => part.to_owned(),
+    });
+    words.collect::<Vec<_>>().join("(")
+}
+
+#[test]
+fn the_watchdog_of_one_primitive_is_named_when_it_is_the_one_that_does_not_fit() {
+    let (one, other, _) = disagreement("url = 'memory://'\n[rw_lock]\nwatchdog = '1s'");
+    assert_eq!((one.as_str(), other.as_str()), ("rw_lock.watchdog", "timeout"));
+    // A fixed lease is not renewed, and so may be short.
+    assert!(toml("url = 'memory://'\n[rw_lock]\nlease = '1s'").is_ok());
+}
+
+#[test]
+fn terms_that_contradict_each_other_are_refused() {
+    for (text, one, other, why) in [
+        ("[lock]\nlease = '5s'\nwatchdog = '5s'", "lock.lease", "lock.watchdog", Disagreement::Either),
+        (
+            "[lock]\nlease = '5s'\nmax_renewals = 3",
+            "lock.lease",
+            "lock.max_renewals",
+            Disagreement::NeverRenewed,
+        ),
+        (
+            "[fair_lock]\nmin_hold = '6s'\nmax_hold = '5s'",
+            "fair_lock.min_hold",
+            "fair_lock.max_hold",
+            Disagreement::Order,
+        ),
+        (
+            "[spin_lock]\nbackoff_first = '1s'",
+            "spin_lock.backoff_first",
+            "spin_lock.backoff_longest",
+            Disagreement::Order,
+        ),
+    ] {
+        let found = disagreement(&format!("url = 'memory://'\n{text}"));
+        assert_eq!(found, (one.to_owned(), other.to_owned(), why), "{text}");
+    }
+    assert!(toml("url = 'memory://'\n[lock]\nmin_hold = '5s'\nmax_hold = '5s'").is_ok());
+}
+
+#[test]
+fn exactly_one_thing_says_where_the_server_is() {
+    assert_eq!(missing("timeout = '3s'"), "url");
+    assert_eq!(missing(""), "url");
+    let both = "url = 'memory://'\n[standalone]\naddress = 'a'";
+    assert_eq!(disagreement(both), ("url".into(), "standalone.address".into(), Disagreement::Either));
+    let both = "[sentinel]\nmaster = 'm'\n[quorum]\naddresses = ['a']";
+    assert_eq!(disagreement(both).2, Disagreement::Either);
+}
+
+#[test]
+fn a_section_that_lacks_something_says_what() {
+    for (text, key) in [
+        ("[standalone]\ndatabase = 1", "standalone.address"),
+        ("[standalone]\naddress = 'a'\nuser = 'u'", "standalone.password"),
+        ("[standalone]\naddress = 'a'\n[standalone.tls]\ncert_file = '/dev/null'", "standalone.tls.key_file"),
+        ("[standalone]\naddress = 'a'\n[standalone.tls]\nkey_file = '/dev/null'", "standalone.tls.cert_file"),
+        ("[sentinel]\naddresses = ['a']", "sentinel.master"),
+        ("[sentinel]\nmaster = 'm'", "sentinel.addresses"),
+        ("[sentinel]\nmaster = 'm'\naddresses = ['a']\nsentinel_user = 'u'", "sentinel.sentinel_password"),
+        ("[cluster]\nuser = 'u'\npassword = 'p'", "cluster.addresses"),
+        ("[quorum]\naddresses = []", "quorum.addresses"),
+    ] {
+        assert_eq!(missing(text), key, "{text}");
+    }
+}
+
+#[test]
+fn parts_of_a_server_that_do_not_fit_are_refused() {
+    for (text, one, other) in [
+        (
+            "[standalone]\naddress = 'a'\npassword = 'p'\npassword_file = '/p'",
+            "standalone.password",
+            "standalone.password_file",
+        ),
+        (
+            "[standalone]\naddress = 'a'\n[standalone.tls]\nenabled = false\nca_file = '/dev/null'",
+            "standalone.tls.enabled",
+            "standalone.tls.ca_file",
+        ),
+        (
+            "[standalone]\naddress = '/s'\n[standalone.tls]\nenabled = true",
+            "standalone.tls.enabled",
+            "standalone.address",
+        ),
+        ("[quorum]\naddresses = ['a']\nurls = ['redis://b']", "quorum.addresses", "quorum.urls"),
+        ("[quorum]\nurls = ['redis://b']\ndatabase = 3", "quorum.database", "quorum.urls"),
+        ("[quorum]\nurls = ['redis://b']\npassword = 'p'", "quorum.password", "quorum.urls"),
+    ] {
+        let (found, with, _) = disagreement(text);
+        assert_eq!((found.as_str(), with.as_str()), (one, other), "{text}");
+    }
+}
+
+#[test]
+fn a_quorum_refuses_what_it_does_not_have_and_what_is_not_safe() {
+    let with = |text: &str| disagreement(&format!("{text}\n[quorum]\naddresses = ['a', 'b', 'c']"));
+    for (text, one, other) in [
+        ("timeout = '3s'", "timeout", "quorum.addresses"),
+        ("lazy = false", "lazy", "quorum.addresses"),
+        ("[lock]\nmax_hold = '1h'", "lock.max_hold", "quorum.addresses"),
+        ("[rw_lock]\nlease = '9s'", "rw_lock.lease", "quorum.addresses"),
+        ("watchdog = '31s'", "watchdog", "quorum.longest_lease"),
+        ("[lock]\nlease = '31s'", "lock.lease", "quorum.longest_lease"),
+        ("[lock]\nlease = '500ms'", "lock.lease", "quorum.node_timeout"),
+        ("watchdog = '700ms'", "watchdog", "quorum.node_timeout"),
+    ] {
+        let (found, with, _) = with(text);
+        assert_eq!((found.as_str(), with.as_str()), (one, other), "{text}");
+    }
+    let quorum = "[quorum]\naddresses = ['a', 'b', 'c']\npersist_every_write = true";
+    assert!(toml(&format!("watchdog = '31s'\n{quorum}")).is_ok(), "they forget nothing");
+    let both = format!("{quorum}\nlongest_lease = '9s'");
+    assert_eq!(disagreement(&both).0, "quorum.longest_lease");
+    for addresses in ["['a', 'b', 'a']", "['a', 'b', 'A:6379']"] {
+        let error = refused(toml(&format!("[quorum]\naddresses = {addresses}")));
+        assert!(error.to_string().contains("named twice"), "{error}");
+    }
+    let error = refused(toml("[quorum]\nurls = ['redis://:p@a', 'redis://:q@a:6379/1']"));
+    assert!(error.to_string().contains("named twice"), "{error}");
+}
+
+#[test]
+fn what_no_name_can_begin_with_is_no_prefix() {
+    for prefix in ["a{b}", "a}", "a\\u000A", "redisson_lock_queue:", "leasehold_", &"x".repeat(512)] {
+        let error = refused(toml(&format!("url = 'memory://'\nkey_prefix = \"{prefix}\"")));
+        assert!(matches!(error, ConfigError::KeyPrefix { .. }), "{prefix}: {error}");
+    }
+}
+
+#[test]
+fn a_url_or_address_that_cannot_be_used_is_refused() {
+    for (text, key) in [
+        ("url = 'localhost'", "url"),
+        ("url = 'http://a'", "url"),
+        ("url = 'memory://a/b'", "url"),
+        ("[standalone]\naddress = 'a:port'", "standalone.address"),
+        ("[standalone]\naddress = 'redis://a'", "standalone.address"),
+        ("[sentinel]\nmaster = 'm'\naddresses = ['a', 'b c']", "sentinel.addresses"),
+        ("[cluster]\naddresses = ['a', '']", "cluster.addresses"),
+        ("[quorum]\nurls = ['redis://a', 'b']", "quorum.urls"),
+    ] {
+        match refused(toml(text)) {
+            ConfigError::Url { key: found, .. } | ConfigError::Value { key: found, .. } => {
+                assert_eq!(found, key)
+            }
+            error => panic!("{text}: {error:?}"),
+        }
+    }
+    let error = refused(toml("url = 'redis://h:99999'"));
+    assert!(matches!(&error, ConfigError::Url { source: UrlError::BadPort, .. }), "{error:?}");
+}
+
+#[test]
+fn what_no_version_can_connect_to_yet_is_read() {
+    for text in [
+        "url = 'rediss://a'",
+        "url = 'redis+sentinel://a,b/m'",
+        "url = 'redis+cluster://a'",
+        "[sentinel]\nmaster = 'm'\naddresses = ['a', 'b:26379', '[::1]:1']\nsentinel_user = 'u'\nsentinel_password = 'p'",
+        "[cluster]\naddresses = ['a', 'b']\nuser = 'u'\npassword = 'p'",
+        "[standalone]\naddress = 'a'\n[standalone.tls]\nca_file = '/dev/null'",
+    ] {
+        let config = toml(text).unwrap();
+        assert!(!config.is_quorum());
+        assert_eq!(toml(&config.to_string().replace("***", "p")).unwrap(), config, "{text}");
+    }
+}
+
+#[test]
+fn a_file_that_is_named_and_cannot_be_read_is_told_of() {
+    let folder = Folder::new();
+    let empty = folder.file("empty", "\n");
+    for text in [
+        "address = 'a'\npassword_file = '/nowhere/password'".to_owned(),
+        "address = 'a'\n[standalone.tls]\nca_file = '/nowhere/ca.pem'".to_owned(),
+    ] {
+        let error = refused(toml(&format!("[standalone]\n{text}")));
+        assert!(matches!(error, ConfigError::NamedFile { .. }), "{error}");
+        assert!(story(&error).contains("No such file"), "{}", story(&error));
+    }
+    let error = refused(toml(&format!("[standalone]\naddress = 'a'\npassword_file = '{}'", empty.display())));
+    assert!(error.to_string().contains("a password that is not empty"), "{error}");
+}
+
+#[test]
+fn what_a_file_says_is_never_a_reason_to_panic() {
+    for text in [
+        "",
+        "\0",
+        "[",
+        "{}",
+        "a: &a [*a]",
+        "url: [",
+        "url = {}",
+        "[[lock]]",
+        "lock = [{}]",
+        "\u{feff}url = 'x'",
+    ] {
+        for name in ["a.toml", "a.yaml", "a.json"] {
+            let _ = refused(read(name, text));
+        }
+    }
+    let _ = refused(Config::builder().variables([("LEASEHOLD_LOCK", "x")]).build());
+}

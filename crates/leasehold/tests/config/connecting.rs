@@ -1,0 +1,122 @@
+//! What is configured reaches the server, the locks and the waiters.
+
+use std::time::Duration;
+
+use leasehold::config::{Config, ConfigError};
+use leasehold::{Client, ConnectError, UrlError};
+use leasehold_testkit::servers::{Monitor, RedisServer};
+
+use super::{Folder, toml};
+
+#[tokio::test]
+async fn every_setting_reaches_the_locks() {
+    let config = toml(
+        "url = 'memory://'\nwatchdog = '20s'\n[lock]\nwatchdog = '5s'\n[fair_lock]\nlease = '6s'\n\
+         [fenced_lock]\nmax_hold = '7s'\n[rw_lock]\nlease = '8s'\n[expirable_semaphore]\nlease = '9s'",
+    );
+    let client = config.unwrap().connect().await.unwrap();
+    let seats = client.expirable_semaphore("f");
+    seats.try_set_permits(1).await.unwrap();
+    let left = [
+        client.lock("a").lock().await.unwrap().remaining(),
+        client.fair_lock("b").lock().await.unwrap().remaining(),
+        client.fenced_lock("c").lock().await.unwrap().remaining(),
+        client.spin_lock("d").lock().await.unwrap().remaining(),
+        client.rw_lock("e").write().await.unwrap().remaining(),
+        seats.acquire().await.unwrap().remaining(),
+    ];
+    assert_eq!(left.map(|left| left.as_secs() + 1), [5, 6, 7, 20, 8, 9]);
+}
+
+#[tokio::test]
+async fn a_server_with_login_database_name_and_prefix_is_connected_to() {
+    let server = RedisServer::with(&["--requirepass", "p:w/d@1 ?"]);
+    let folder = Folder::new();
+    let file = folder.file("password", "p:w/d@1 ?\r\n");
+    let config = Config::builder()
+        .set("standalone.address", format!("127.0.0.1:{}", server.port()))
+        .set("standalone.database", 3)
+        .set("standalone.user", "default")
+        .set("standalone.password_file", file.to_str().unwrap())
+        .client_name("orders-7")
+        .key_prefix("shop:")
+        .timeout(Duration::from_secs(20))
+        .build()
+        .unwrap();
+    let client = config.connect().await.unwrap();
+    let _guard = client.lock("order:42").lock().await.unwrap();
+    assert_eq!(server.cli(&["-n", "3", "EXISTS", "shop:order:42"]), "1");
+    assert!(server.cli(&["CLIENT", "LIST"]).contains(" name=orders-7 "));
+}
+
+#[tokio::test]
+async fn the_pauses_of_spin_locks_are_those_that_were_configured() {
+    let server = RedisServer::start();
+    let config = Config::builder()
+        .url(&server.url())
+        .set("spin_lock.backoff_first", "100s")
+        .set("spin_lock.backoff_longest", "100s")
+        .timeout(Duration::from_secs(20))
+        .build()
+        .unwrap();
+    let (one, other) = (config.connect().await.unwrap(), config.connect().await.unwrap());
+    let _held = one.spin_lock("a").lock().await.unwrap();
+    let monitor = Monitor::start(&server);
+    assert!(other.spin_lock("a").try_lock_for(Duration::from_millis(200)).await.unwrap().is_none());
+    let questions =
+        monitor.commands().iter().filter(|words| words[0].to_lowercase().starts_with("eval")).count();
+    // One at first, and one at the end of the wait.
+    assert!(questions <= 2, "{questions} questions");
+}
+
+#[tokio::test]
+async fn a_lazy_client_needs_no_server_to_be_made() {
+    let config = |lazy| Config::builder().url("redis://127.0.0.1:1").lazy(lazy).build().unwrap();
+    assert!(config(true).connect().await.is_ok());
+    assert!(matches!(config(false).connect().await, Err(ConfigError::Connect(ConnectError::Store { .. }))));
+}
+
+#[tokio::test]
+async fn a_quorum_is_connected_to_as_one_and_nothing_else_is() {
+    let quorum = toml(
+        "watchdog = '5s'\nkey_prefix = 'shop:'\n[quorum]\nurls = ['memory://q1', 'memory://q2', 'memory://q3']\n\
+         persist_every_write = true",
+    )
+    .unwrap();
+    assert!(matches!(quorum.connect().await, Err(ConfigError::IsQuorum)));
+    let node = Client::connect("memory://q1").await.unwrap();
+    let redlock = quorum.connect_quorum().await.unwrap();
+    let guard = redlock.lock("a").lock().await.unwrap();
+    assert_eq!(guard.remaining().as_secs() + 1, 5);
+    assert!(node.lock("shop:a").is_locked().await.unwrap());
+
+    let single = toml("url = 'memory://'").unwrap();
+    assert!(matches!(single.connect_quorum().await, Err(ConfigError::IsNotQuorum)));
+}
+
+#[tokio::test]
+async fn a_node_of_a_quorum_counts_only_after_the_longest_lease() {
+    let quorum =
+        toml("[quorum]\nurls = ['memory://', 'memory://', 'memory://']\nlongest_lease = '90s'").unwrap();
+    let refused = quorum.connect_quorum().await.unwrap().lock("a").try_lock().await.unwrap_err();
+    let Some(leasehold::AcquireError::Young { remaining }) = &refused.nodes[0].error else {
+        panic!("{refused}")
+    };
+    assert!(remaining.as_secs() > 60, "{remaining:?}");
+}
+
+#[tokio::test]
+async fn connecting_says_what_no_version_can_do_yet() {
+    for (text, scheme) in [
+        ("[standalone]\naddress = 'a'\n[standalone.tls]\nenabled = true", "rediss"),
+        ("[sentinel]\nmaster = 'm'\naddresses = ['a', 'b']", "redis+sentinel"),
+        ("[cluster]\naddresses = ['a', 'b']", "redis+cluster"),
+    ] {
+        let error = toml(text).unwrap().connect().await.unwrap_err();
+        let ConfigError::Connect(ConnectError::Url(UrlError::NotBuiltIn { scheme: found, .. })) = &error
+        else {
+            panic!("{text}: {error:?}")
+        };
+        assert_eq!(*found, scheme, "{text}");
+    }
+}

@@ -1,0 +1,116 @@
+//! Which source wins, and what the environment may say.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::time::Duration;
+
+use leasehold::config::{Config, ConfigBuilder, ConfigError, Origin};
+
+use super::{Folder, refused};
+
+/// The line of a key in what is printed.
+fn line(config: &Config, key: &str) -> String {
+    let printed = config.to_string();
+    let found = printed.lines().find(|line| line.starts_with(&format!("{key} = ")));
+    found.unwrap_or_else(|| panic!("no {key} in\n{printed}")).to_owned()
+}
+
+#[test]
+fn the_program_wins_over_the_environment_and_that_over_files_and_those_over_defaults() {
+    let folder = Folder::new();
+    let first =
+        folder.file("a.toml", "url = 'memory://'\ntimeout = '11s'\npoll_interval = '11s'\nwatchdog = '11s'");
+    let second = folder.file("b.yaml", "poll_interval: 12s\nwatchdog: 12s\nclient_name: b");
+    // Called in another order on purpose.
+    let config = Config::builder()
+        .client_name("code")
+        .variables([("LEASEHOLD_WATCHDOG", "13s"), ("LEASEHOLD_CLIENT_NAME", "env")])
+        .file(&first)
+        .file(&second)
+        .build()
+        .unwrap();
+    assert_eq!(line(&config, "timeout"), format!("timeout = \"11s\" # {}", first.display()));
+    assert_eq!(line(&config, "poll_interval"), format!("poll_interval = \"12s\" # {}", second.display()));
+    assert_eq!(line(&config, "watchdog"), "watchdog = \"13s\" # LEASEHOLD_WATCHDOG");
+    assert_eq!(line(&config, "client_name"), "client_name = \"code\" # set by the program");
+    assert_eq!(line(&config, "sharded_pubsub"), "sharded_pubsub = \"auto\" # default");
+}
+
+#[test]
+fn every_kind_of_value_can_be_a_variable() {
+    let config = Config::builder()
+        .variables([
+            ("LEASEHOLD_QUORUM__ADDRESSES", "a:1, b:1,c:1"),
+            ("LEASEHOLD_QUORUM__DATABASE", "3"),
+            ("LEASEHOLD_QUORUM__PERSIST_EVERY_WRITE", "true"),
+            ("LEASEHOLD_QUORUM__TLS__ENABLED", "false"),
+            ("LEASEHOLD_QUORUM__PASSWORD", "123"),
+            ("LEASEHOLD_LOCK__WATCHDOG", "1m30s"),
+            ("LEASEHOLD_KEY_PREFIX", "true"),
+            ("PATH", "/bin"),
+            ("LEASEHOLD_NAME", "of a program under `leasehold run`"),
+            ("LEASEHOLD_OWNER", "so is this"),
+        ])
+        .build()
+        .unwrap();
+    assert!(config.is_quorum());
+    assert!(line(&config, "addresses").starts_with("addresses = [\"a:1\", \"b:1\", \"c:1\"]"));
+    assert!(line(&config, "key_prefix").starts_with("key_prefix = \"true\""));
+}
+
+#[test]
+fn a_variable_that_is_none_is_refused_with_the_one_that_may_be_meant() {
+    for (name, meant) in [
+        ("LEASEHOLD_TIMOUT", Some("LEASEHOLD_TIMEOUT")),
+        ("LEASEHOLD_LOCK_MAX_HOLD", Some("LEASEHOLD_LOCK__MAX_HOLD")),
+        ("LEASEHOLD_", None),
+        ("LEASEHOLD_SERVER", None),
+    ] {
+        let error = refused(Config::builder().url("memory://").variables([(name, "3s")]).build());
+        let ConfigError::UnknownKey { origin, meant: found, .. } = &error else { panic!("{name}: {error}") };
+        assert_eq!(origin, &Origin::Variable(name.into()));
+        assert!(meant.is_none() || found.as_deref() == meant, "{name}: {error}");
+        assert!(error.to_string().contains(name), "{error}");
+    }
+    let value = OsString::from_vec(b"3\xff".to_vec());
+    let error = refused(Config::builder().variables([("LEASEHOLD_TIMEOUT", value)]).build());
+    assert!(
+        matches!(error, ConfigError::NotUnicode { .. }) && error.to_string().contains("LEASEHOLD_TIMEOUT")
+    );
+}
+
+#[test]
+fn the_last_source_that_names_a_server_decides() {
+    let folder = Folder::new();
+    let file = folder.file("a.toml", "[standalone]\naddress = 'a:1'\nuser = 'u'\npassword = 'p'");
+    let with_file = |builder: ConfigBuilder| builder.file(&file).build().unwrap().to_string();
+    let replaced = with_file(Config::builder().variables([("LEASEHOLD_URL", "memory://")]));
+    assert!(replaced.contains("url = \"memory://\" # LEASEHOLD_URL") && !replaced.contains("standalone"));
+    let replaced = with_file(Config::builder().set("quorum.addresses", ["a", "b", "c"]));
+    assert!(replaced.contains("[quorum]") && !replaced.contains("standalone"), "{replaced}");
+    // What is said of the same server comes together.
+    let secret = folder.file("secret", "q\n");
+    let variable = [("LEASEHOLD_STANDALONE__PASSWORD_FILE", secret.to_str().unwrap())];
+    let added = with_file(Config::builder().variables(variable));
+    assert!(added.contains("address = \"a:1\"") && added.contains("password_file"), "{added}");
+    assert!(!added.contains("password = "), "{added}");
+}
+
+#[test]
+fn a_lease_that_a_later_source_gives_takes_the_place_of_a_watchdog() {
+    let folder = Folder::new();
+    let file = folder.file("a.toml", "url = 'memory://'\n[lock]\nwatchdog = '9s'");
+    let config = Config::builder().file(file).set("lock.lease", Duration::from_secs(8)).build().unwrap();
+    let printed = config.to_string();
+    let (_, lock) = printed.split_once("[lock]\n").unwrap();
+    assert!(lock.starts_with("lease = \"8s\" # set by the program\n\n[fair_lock]"), "{printed}");
+}
+
+#[test]
+fn a_program_that_sets_what_does_not_exist_is_told() {
+    let error = refused(Config::builder().url("memory://").set("lock.maxhold", "3s").build());
+    assert_eq!(
+        error.to_string(),
+        "set by the program: there is no key `lock.maxhold`; is `lock.max_hold` meant?"
+    );
+}

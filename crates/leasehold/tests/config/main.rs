@@ -1,0 +1,61 @@
+//! Configurations from all sources: what is read, what is refused, what is told of it, and that it reaches the locks.
+
+#![cfg(all(feature = "config", feature = "embedded"))]
+
+mod checks;
+mod connecting;
+mod files;
+mod layers;
+mod secrets;
+
+use std::path::PathBuf;
+
+use leasehold::config::{Config, ConfigError};
+use tempfile::TempDir;
+
+/// A folder with files.
+struct Folder(TempDir);
+
+impl Folder {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    /// Writes a file.
+    fn file(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.0.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+}
+
+/// What is read from a text.
+fn read(name: &str, text: &str) -> Result<Config, ConfigError> {
+    let folder = Folder::new();
+    Config::from_file(folder.file(name, text))
+}
+
+/// What is read from TOML.
+fn toml(text: &str) -> Result<Config, ConfigError> {
+    read("app.toml", text)
+}
+
+/// An error with all that is below it, as a program prints it.
+fn story(error: &ConfigError) -> String {
+    let mut told = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        told += &format!(": {error}");
+        cause = error.source();
+    }
+    told
+}
+
+/// The error of what must not be read.
+#[track_caller]
+fn refused(outcome: Result<Config, ConfigError>) -> ConfigError {
+    match outcome {
+        Ok(config) => panic!("it was read as\n{config}"),
+        Err(error) => error,
+    }
+}

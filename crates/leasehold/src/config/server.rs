@@ -119,13 +119,9 @@ impl Checked<'_> {
 
     /// One server with two votes would be a majority by itself.
     fn no_server_twice(&self, urls: &[Secret]) -> Result<(), ConfigError> {
-        let place = |url: &Secret| {
-            let rest = url.expose().split('?').next().unwrap_or_default();
-            rest.rsplit_once('@').map_or(rest, |(_, place)| place).trim_end_matches(":6379").to_lowercase()
-        };
         let own = urls.iter().filter(|url| url.expose() != "memory://");
         let mut seen = BTreeSet::new();
-        if own.clone().all(|url| seen.insert(place(url))) {
+        if own.clone().all(|url| seen.insert(place(url.expose()))) {
             return Ok(());
         }
         let key = if self.list("quorum.urls").is_some() { "quorum.urls" } else { "quorum.addresses" };
@@ -164,7 +160,8 @@ impl Checked<'_> {
         let password = login.password.as_ref().map(|password| encoded(password.expose()));
         let url = if address.starts_with('/') {
             let login = password.map(|password| format!("&user={user}&pass={password}")).unwrap_or_default();
-            format!("unix://{}?db={database}{login}", encoded(address))
+            let path: Vec<String> = address.split('/').map(encoded).collect();
+            format!("unix://{}?db={database}{login}", path.join("/"))
         } else if address.is_empty() || address.contains(['/', '@', '?', '#', ',']) {
             return Err(
                 self.wrong(key, "an address, such as \"redis.example.org:6379\" or \"/run/redis.sock\"")
@@ -245,6 +242,18 @@ impl Checked<'_> {
 
 fn missing(key: &str, why: &'static str) -> ConfigError {
     ConfigError::Missing { key: key.to_owned(), why }
+}
+
+/// What of a URL says which server it is.
+fn place(url: &str) -> String {
+    let (scheme, rest) = url.split_once("://").unwrap_or_default();
+    let rest = rest.split('?').next().unwrap_or_default();
+    if !scheme.to_ascii_lowercase().starts_with("redis") {
+        return format!("{scheme}://{rest}");
+    }
+    let server = rest.rsplit_once('@').map_or(rest, |(_, server)| server);
+    let server = server.split('/').next().unwrap_or_default();
+    server.strip_suffix(":6379").unwrap_or(server).to_lowercase()
 }
 
 /// Text as it may stand in any part of a URL.

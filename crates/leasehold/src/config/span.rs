@@ -55,7 +55,7 @@ mod tests {
         for text in ["30s", "5m", "1h30m", "500ms", "365d", "0s", "1m1us"] {
             assert_eq!(shown(parse(text).unwrap()), text);
         }
-        for text in ["", "30", "-1s", "soon", "1.5s", "5 parsecs"] {
+        for text in ["", "30", "-1s", "soon", "5 parsecs"] {
             assert_eq!(parse(text), None, "{text}");
         }
     }

@@ -4,6 +4,7 @@
 //! Called by: `main`.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
@@ -25,6 +26,8 @@ pub(crate) enum Verb {
     /// Run a command while holding a lock
     #[command(after_help = ABOUT)]
     Run(Run),
+    /// Look at configuration files
+    Config(Config),
     #[command(name = exec::VERB, hide = true)]
     Exec(exec::Arguments),
     #[command(name = watcher::VERB, hide = true)]
@@ -67,6 +70,43 @@ Examples:
 
 No guarantee that two commands never overlap: a machine that stands still for longer than the lease loses the lock
 without noticing in time. What must never happen twice has to be refused by the resource itself.";
+
+const CHECKED: &str = "\
+Later files win over earlier ones, and LEASEHOLD_* variables over files: LEASEHOLD_TIMEOUT is `timeout`,
+LEASEHOLD_LOCK__MAX_HOLD is `lock.max_hold`. Every value is printed as TOML with where it was set, secrets as ***.
+Files that are named in it (passwords, TLS) are opened; no server is connected to.
+
+Exit codes:
+   0  the configuration is valid
+  64  wrong arguments, or the configuration is not valid: stderr says which key of which file, and what to change
+
+Examples:
+  leasehold config check /etc/orders/leasehold.toml
+  leasehold config check --no-env base.yaml production.yaml";
+
+#[derive(Debug, Args)]
+pub(crate) struct Config {
+    #[command(subcommand)]
+    pub(crate) verb: ConfigVerb,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigVerb {
+    /// Print what comes of files and the environment, or say what is wrong with them
+    #[command(after_help = CHECKED)]
+    Check(Check),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Check {
+    /// Leave LEASEHOLD_* variables out
+    #[arg(long)]
+    pub(crate) no_env: bool,
+
+    /// TOML, YAML or JSON, by the end of its name
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+}
 
 #[derive(Debug, Args)]
 pub(crate) struct Run {

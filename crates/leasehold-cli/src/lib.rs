@@ -42,6 +42,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     match parsed.verb {
         Verb::Run(run) => ExitCode::from(command::run::run(&run)),
+        Verb::Config(config) => ExitCode::from(command::config::run(&config)),
         Verb::Exec(exec) => ExitCode::from(exec::exec(&exec)),
         Verb::Watch => watcher::watch(),
     }

@@ -1,6 +1,11 @@
 //! What a client gives to everything that it makes: terms, a key prefix, a name on the server.
 
 #![cfg(all(feature = "redis", feature = "embedded"))]
+#![expect(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "the tests run in real time; a helper that fails fails the test"
+)]
 
 mod support;
 

@@ -70,14 +70,10 @@ pub enum ConfigError {
         expected: String,
     },
     /// A value is outside its bounds.
-    #[error("{origin}: `{key}` is {given}, it must be from {least} to {most}")]
+    #[error("{}: `{}` is {}, it must be from {least} to {most}", given.origin, given.key, given.value)]
     Bounds {
-        /// Where it stands.
-        origin: Origin,
-        /// The key with its sections.
-        key: String,
-        /// The value.
-        given: String,
+        /// What was set.
+        given: Box<Said>,
         /// The least that is allowed.
         least: String,
         /// The most that is allowed.

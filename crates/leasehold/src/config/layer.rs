@@ -11,7 +11,7 @@ use std::path::Path;
 
 use ::config::{Environment, File, FileFormat, Source, Value, ValueKind};
 
-use super::error::{ConfigError, Origin};
+use super::error::{ConfigError, Origin, Said};
 use super::fields::{Field, Kind, field, is_section, meant};
 use super::span;
 
@@ -197,7 +197,8 @@ fn not(origin: &Origin, key: &str, expected: &str) -> ConfigError {
 }
 
 fn outside(origin: &Origin, field: &Field, given: String, least: String, most: String) -> ConfigError {
-    ConfigError::Bounds { origin: origin.clone(), key: field.key.clone(), given, least, most }
+    let given = Said { key: field.key.clone(), value: given, origin: origin.clone() };
+    ConfigError::Bounds { given: Box::new(given), least, most }
 }
 
 impl From<Leaf> for ValueKind {

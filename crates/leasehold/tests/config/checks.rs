@@ -205,7 +205,7 @@ fn a_url_or_address_that_cannot_be_used_is_refused() {
     ] {
         match refused(toml(text)) {
             ConfigError::Url { key: found, .. } | ConfigError::Value { key: found, .. } => {
-                assert_eq!(found, key)
+                assert_eq!(found, key);
             }
             error => panic!("{text}: {error:?}"),
         }

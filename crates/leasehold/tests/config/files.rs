@@ -126,11 +126,14 @@ fn a_value_outside_its_bounds_is_refused_with_them() {
         ("[lock]\nmax_renewals = 4294967296", "lock.max_renewals"),
     ] {
         let error = refused(toml(&format!("url = 'memory://'\n{text}")));
-        assert!(matches!(&error, ConfigError::Bounds { key: found, .. } if found == key), "{text}: {error}");
+        assert!(matches!(&error, ConfigError::Bounds { given, .. } if given.key == key), "{text}: {error}");
         assert!(error.to_string().contains(" to "), "{error}");
     }
     let error = refused(toml("[cluster]\naddresses = ['a']\ndatabase = 3"));
-    assert!(matches!(&error, ConfigError::Bounds { key, .. } if key == "cluster.database"), "{error}");
+    assert!(
+        matches!(&error, ConfigError::Bounds { given, .. } if given.key == "cluster.database"),
+        "{error}"
+    );
 }
 
 #[test]

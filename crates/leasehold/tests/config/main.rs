@@ -1,6 +1,7 @@
 //! Configurations from all sources: what is read, what is refused, what is told of it, and that it reaches the locks.
 
 #![cfg(all(feature = "config", feature = "embedded"))]
+#![expect(clippy::unwrap_used, reason = "a helper that fails fails the test")]
 
 mod checks;
 mod connecting;

@@ -61,7 +61,12 @@ pub struct RedlockBuilder {
 
 /// One node's part of a lock.
 #[derive(Clone, Copy, Debug)]
-pub struct Node(Duration);
+pub struct Node {
+    /// The longest lease in the fleet; zero when nodes forget nothing.
+    fleet: Duration,
+    /// That of this lock.
+    lease: Duration,
+}
 
 impl Sealed for Node {
     fn recipe(&self) -> &'static dyn LockRecipe {
@@ -69,7 +74,7 @@ impl Sealed for Node {
     }
 
     fn uptime(&self) -> Duration {
-        self.0
+        if self.fleet.is_zero() { Duration::ZERO } else { self.fleet.max(self.lease) }
     }
 }
 
@@ -123,7 +128,7 @@ impl Redlock {
             // A bound would end one node's part, which the others' would then take again.
             let terms = handle.defaults().terms(Primitive::Lock).unbounded();
             let name = name.clone().and_then(|name| handle.name(name));
-            Lock::new(handle, name, terms, Node(self.uptime).with_lease(terms.lease()))
+            Lock::new(handle, name, terms, Node { fleet: self.uptime, lease: terms.lease() })
         };
         QuorumLock::new(self.nodes.iter().map(node).collect())
     }
@@ -152,8 +157,8 @@ impl Redlock {
 
 impl Node {
     /// The same for locks with this lease.
-    pub(super) fn with_lease(self, lease: Duration) -> Self {
-        if self.0.is_zero() { self } else { Self(self.0.max(lease)) }
+    pub(super) const fn with_lease(self, lease: Duration) -> Self {
+        Self { lease, ..self }
     }
 }
 

@@ -14,11 +14,21 @@ use syn::visit_mut::{self, VisitMut};
 use syn::{Attribute, Block, File, FnArg, ImplItem, Item, Pat, Signature, Type, UseTree, Visibility};
 
 /// What only the async face has.
-const LEFT_OUT: &[(&str, &str)] =
-    &[("scope", "a thread is its own scope"), ("ambient", "a thread always has an owner: `blocking::owner`")];
+const LEFT_OUT: &[(&str, &str)] = &[
+    ("scope", "a thread is its own scope"),
+    ("ambient", "a thread always has an owner: `blocking::owner`"),
+    ("Config::builder", "a configuration is the same value for both faces"),
+    ("Config::from_file", "a configuration is the same value for both faces"),
+    ("Config::from_env", "a configuration is the same value for both faces"),
+    ("Config::is_quorum", "a configuration is the same value for both faces"),
+    ("Config::connect", "it is `Client::from_config`"),
+    ("Config::connect_quorum", "it is `Redlock::from_config`"),
+];
 
 /// What only the blocking face has.
 const ADDED: &[(&str, &str)] = &[
+    ("Client::from_config", "`Config::connect`, of a value that both faces have"),
+    ("Redlock::from_config", "`Config::connect_quorum`, of a value that both faces have"),
     ("Client::as_async", "the way to the other face"),
     ("owner", "the calling thread's, which only this face has"),
 ];

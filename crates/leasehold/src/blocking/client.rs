@@ -11,6 +11,7 @@ use leasehold_store::{Runtime, ShardedPubsub, Store};
 
 use super::park::park;
 use super::{CountDownLatch, ExpirableSemaphore, FencedWrites, Lock, RwLock, Semaphore};
+use crate::defaults::{HoldTerms, Primitive};
 use crate::error::ConnectError;
 use crate::lock::{Fair, Fenced, Spin};
 use crate::name::IntoName;
@@ -139,6 +140,19 @@ impl Client {
         self.0.owner()
     }
 
+    /// Connects as a configuration says: [`Config::connect`](crate::config::Config::connect).
+    ///
+    /// # Errors
+    /// As [`Config::connect`](crate::config::Config::connect).
+    ///
+    /// # Panics
+    /// In [async code](crate::blocking#in-async-code).
+    #[cfg(feature = "config")]
+    #[track_caller]
+    pub fn from_config(config: &crate::config::Config) -> Result<Self, crate::config::ConfigError> {
+        park("Config::connect", config.connect()).map(Self)
+    }
+
     /// Releases everything that this client holds, and waits until the server has confirmed: [`Client::close`](crate::Client::close).
     ///
     /// # Panics
@@ -154,26 +168,56 @@ impl Client {
 
 impl ClientBuilder {
     /// How long one call to the server may take: [`ClientBuilder::timeout`](crate::ClientBuilder::timeout).
-    pub const fn timeout(mut self, timeout: Duration) -> Self {
+    pub fn timeout(mut self, timeout: Duration) -> Self {
         self.0 = self.0.timeout(timeout);
         self
     }
 
     /// How long a waiter sleeps at most before it asks again: [`ClientBuilder::poll_interval`](crate::ClientBuilder::poll_interval).
-    pub const fn poll_interval(mut self, interval: Duration) -> Self {
+    pub fn poll_interval(mut self, interval: Duration) -> Self {
         self.0 = self.0.poll_interval(interval);
         self
     }
 
     /// How wake-ups travel on a node of a cluster: [`ClientBuilder::sharded_pubsub`](crate::ClientBuilder::sharded_pubsub).
-    pub const fn sharded_pubsub(mut self, sharded_pubsub: ShardedPubsub) -> Self {
+    pub fn sharded_pubsub(mut self, sharded_pubsub: ShardedPubsub) -> Self {
         self.0 = self.0.sharded_pubsub(sharded_pubsub);
         self
     }
 
     /// Connects with the first call instead of at once: [`ClientBuilder::lazy`](crate::ClientBuilder::lazy).
-    pub const fn lazy(mut self) -> Self {
+    pub fn lazy(mut self) -> Self {
         self.0 = self.0.lazy();
+        self
+    }
+
+    /// The lease that the watchdog of all locks and permits renews: [`ClientBuilder::watchdog`](crate::ClientBuilder::watchdog).
+    pub fn watchdog(mut self, lease: Duration) -> Self {
+        self.0 = self.0.watchdog(lease);
+        self
+    }
+
+    /// Terms for all that one primitive makes: [`ClientBuilder::defaults`](crate::ClientBuilder::defaults).
+    pub fn defaults(mut self, of: Primitive, terms: HoldTerms) -> Self {
+        self.0 = self.0.defaults(of, terms);
+        self
+    }
+
+    /// The pauses of all spin locks: [`ClientBuilder::spin_backoff`](crate::ClientBuilder::spin_backoff).
+    pub fn spin_backoff(mut self, first: Duration, longest: Duration) -> Self {
+        self.0 = self.0.spin_backoff(first, longest);
+        self
+    }
+
+    /// A prefix for every name: [`ClientBuilder::key_prefix`](crate::ClientBuilder::key_prefix).
+    pub fn key_prefix(mut self, prefix: &str) -> Self {
+        self.0 = self.0.key_prefix(prefix);
+        self
+    }
+
+    /// What the server calls the connections: [`ClientBuilder::client_name`](crate::ClientBuilder::client_name).
+    pub fn client_name(mut self, name: &str) -> Self {
+        self.0 = self.0.client_name(name);
         self
     }
 

@@ -62,6 +62,19 @@ impl Redlock {
         park("Redlock::connect", crate::Redlock::connect(urls)).map(Self)
     }
 
+    /// Connects as a configuration says: [`Config::connect_quorum`](crate::config::Config::connect_quorum).
+    ///
+    /// # Errors
+    /// As [`Config::connect_quorum`](crate::config::Config::connect_quorum).
+    ///
+    /// # Panics
+    /// In [async code](crate::blocking#in-async-code).
+    #[cfg(feature = "config")]
+    #[track_caller]
+    pub fn from_config(config: &crate::config::Config) -> Result<Self, crate::config::ConfigError> {
+        park("Config::connect_quorum", config.connect_quorum()).map(Self)
+    }
+
     /// Settings other than the defaults.
     pub fn builder() -> RedlockBuilder {
         RedlockBuilder(crate::Redlock::builder())
@@ -85,25 +98,25 @@ impl Redlock {
 
 impl RedlockBuilder {
     /// How long a node may take for one answer: [`RedlockBuilder::node_timeout`](crate::RedlockBuilder::node_timeout).
-    pub const fn node_timeout(mut self, timeout: Duration) -> Self {
+    pub fn node_timeout(mut self, timeout: Duration) -> Self {
         self.0 = self.0.node_timeout(timeout);
         self
     }
 
     /// How long a waiter sleeps at most before it asks again: [`RedlockBuilder::poll_interval`](crate::RedlockBuilder::poll_interval).
-    pub const fn poll_interval(mut self, interval: Duration) -> Self {
+    pub fn poll_interval(mut self, interval: Duration) -> Self {
         self.0 = self.0.poll_interval(interval);
         self
     }
 
     /// The longest lease that anybody in the fleet uses: [`RedlockBuilder::longest_lease`](crate::RedlockBuilder::longest_lease).
-    pub const fn longest_lease(mut self, lease: Duration) -> Self {
+    pub fn longest_lease(mut self, lease: Duration) -> Self {
         self.0 = self.0.longest_lease(lease);
         self
     }
 
     /// The servers lose nothing when they restart, and count at once: [`RedlockBuilder::nodes_persist_every_write`](crate::RedlockBuilder::nodes_persist_every_write).
-    pub const fn nodes_persist_every_write(mut self) -> Self {
+    pub fn nodes_persist_every_write(mut self) -> Self {
         self.0 = self.0.nodes_persist_every_write();
         self
     }

@@ -36,6 +36,33 @@ fn a_client_connects_in_every_way() {
 }
 
 #[test]
+fn a_client_has_the_terms_and_names_that_it_was_given() {
+    let server = RedisServer::start();
+    let terms = leasehold::HoldTerms::new().lease(ms(7_000));
+    let settings = Client::builder().watchdog(ms(5_000)).defaults(leasehold::Primitive::FairLock, terms);
+    let settings = settings.spin_backoff(ms(1), ms(2)).key_prefix("app:").client_name("orders-7");
+    let client = settings.connect(&server.url()).unwrap();
+    let (guard, fair) = (client.lock("job").lock().unwrap(), client.fair_lock("fair").lock().unwrap());
+    assert!(guard.remaining() < ms(5_000) && fair.remaining() > ms(5_000));
+    assert!(!is_free(&server, "app:job") && server.cli(&["CLIENT", "LIST"]).contains(" name=orders-7 "));
+}
+
+#[cfg(feature = "config")]
+#[test]
+fn a_configuration_is_one_for_both_faces() {
+    use leasehold::config::{Config, ConfigError};
+
+    let one = Config::builder().url("memory://").build().unwrap();
+    assert!(Client::from_config(&one).unwrap().lock("job").lock().is_ok());
+    let servers = ["memory://q1", "memory://q2", "memory://q3"];
+    let persists = Config::builder().set("quorum.urls", servers).set("quorum.persist_every_write", true);
+    let quorum = persists.build().unwrap();
+    let redlock = Redlock::from_config(&quorum).unwrap();
+    assert!(redlock.lock("job").lock().is_ok());
+    assert!(matches!(Client::from_config(&quorum), Err(ConfigError::IsQuorum)));
+}
+
+#[test]
 fn a_client_that_is_closed_says_what_it_released() {
     let (server, client) = server_and_client();
     let guard = client.lock("job").lock().unwrap();

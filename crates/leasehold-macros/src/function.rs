@@ -38,7 +38,7 @@ impl Parse for Function {
                 "a function without a body cannot be locked; put `#[locked]` on the implementations";
             return Err(Error::new_spanned(signature, problem));
         }
-        let block: Group = input.parse()?;
+        let block = block(input.parse()?)?;
         let split = |inside: ParseStream<'_>| {
             Ok((inside.call(Attribute::parse_inner)?, inside.parse::<TokenStream>()?))
         };
@@ -47,6 +47,15 @@ impl Parse for Function {
         let mut body = Group::new(Delimiter::Brace, statements);
         body.set_span(block.span());
         Ok(Self { attributes, visibility, signature, body })
+    }
+}
+
+/// The braces. A `$body:block` of a macro has them in a group that nobody sees.
+fn block(tree: TokenTree) -> syn::Result<Group> {
+    match tree {
+        TokenTree::Group(group) if group.delimiter() == Delimiter::Brace => Ok(group),
+        TokenTree::Group(group) if group.delimiter() == Delimiter::None => block(syn::parse2(group.stream())?),
+        other => Err(Error::new_spanned(other, "this is where the body of the function goes, in braces")),
     }
 }
 

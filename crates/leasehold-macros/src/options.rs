@@ -110,7 +110,20 @@ fn one(input: ParseStream<'_>) -> syn::Result<(Ident, Expr)> {
     if sign.is_none() || input.is_empty() || input.peek(Token![,]) {
         return Err(without_value(&word));
     }
-    Ok((word, input.parse()?))
+    Ok((word, bare(input.parse()?)))
+}
+
+/// The same without the groups that nobody sees, in which a macro's `$name:literal` and its like are; unless they keep
+/// together what has operators in it.
+pub(crate) fn bare(value: Expr) -> Expr {
+    match value {
+        Expr::Group(group)
+            if matches!(*group.expr, Expr::Group(_) | Expr::Lit(_) | Expr::Path(_) | Expr::Call(_)) =>
+        {
+            bare(*group.expr)
+        }
+        value => value,
+    }
 }
 
 fn set<T>(place: &mut Option<Given<T>>, word: Ident, value: syn::Result<T>, problems: &mut Problems) {

@@ -10,6 +10,7 @@ use quote::{ToTokens, quote_spanned};
 use syn::{Error, Expr, ExprCall, ExprLit, Lit};
 
 use crate::nearest::nearest;
+use crate::options::bare;
 
 /// A duration: known now, or an expression of type `Duration`.
 pub(crate) enum Span {
@@ -106,7 +107,7 @@ impl Kind {
             ("fenced", None) => Ok(Self::Fenced),
             ("read", None) => Ok(Self::Read),
             ("write", None) => Ok(Self::Write),
-            ("semaphore", Some(call)) if call.args.len() == 1 => permits(&call.args[0]).map(Self::Semaphore),
+            ("semaphore", Some(call)) if call.args.len() == 1 => permits(&bare(call.args[0].clone())).map(Self::Semaphore),
             ("semaphore", _) => {
                 let problem = "a semaphore needs to know how many may run at once: `kind = semaphore(10)`";
                 Err(Error::new_spanned(value, problem))
@@ -139,7 +140,7 @@ impl OnBusy {
             Some((word, None)) if word == "error" => Ok(Self::Error),
             Some((word, None)) if word == "skip" => Ok(Self::Skip),
             Some((word, Some(call))) if word == "fallback" && call.args.len() == 1 => {
-                Ok(Self::Fallback(call.args[0].clone()))
+                Ok(Self::Fallback(bare(call.args[0].clone())))
             }
             Some((word, _)) if word == "fallback" => {
                 let problem = "`fallback` needs the function that is called instead, with the same arguments: \

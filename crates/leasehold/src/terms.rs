@@ -69,7 +69,8 @@ impl Terms {
         if let Some(given) = self.max_hold.filter(|most| *most < LEASE_MIN) {
             return Err(AcquireError::MaxHold { given });
         }
-        let most = self.max_hold.unwrap_or(LEASE_MAX);
+        // What rests has one lease, so a longer bound on the hold does not help.
+        let most = self.max_hold.unwrap_or(LEASE_MAX).min(LEASE_MAX);
         if let Some(given) = self.min_hold.filter(|least| *least > most) {
             return Err(AcquireError::MinHold { given, most });
         }

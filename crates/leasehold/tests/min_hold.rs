@@ -156,4 +156,6 @@ async fn a_least_time_that_cannot_be_is_refused(server: Place) {
     let endless = client.lock("job").min_hold(LEASE_MAX + ms(1));
     let refused = AcquireError::MinHold { given: LEASE_MAX + ms(1), most: LEASE_MAX };
     assert_eq!(endless.lock().await.unwrap_err(), refused);
+    let bounded = endless.max_hold(LEASE_MAX * 2);
+    assert_eq!(bounded.lock().await.unwrap_err(), refused, "no lease keeps it for so long");
 }

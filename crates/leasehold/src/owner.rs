@@ -99,28 +99,42 @@ impl Around {
     fn now() -> Self {
         AROUND.try_with(Self::clone).unwrap_or_default()
     }
+}
 
-    /// What is around a body that runs under this name, called from here.
-    pub(crate) fn body(client: ClientId, name: Name, owner: Owner) -> Self {
-        let now = Self::now();
-        let frame = Frame { client, name, owner, outer: now.frames };
-        Self { frames: Some(Arc::new(frame)), ..now }
+/// What a body runs under: a name, or nothing that re-enters. What else is around it is known where it runs, which may be
+/// another task or thread than the one that waited.
+#[derive(Clone, Debug)]
+pub(crate) struct Under(Option<(ClientId, Name, Owner)>);
+
+impl Under {
+    pub(crate) const fn name(client: ClientId, name: Name, owner: Owner) -> Self {
+        Self(Some((client, name, owner)))
     }
 
-    /// The same as here.
-    pub(crate) fn same() -> Self {
-        Self::now()
+    pub(crate) const fn nothing() -> Self {
+        Self(None)
     }
 
-    /// A future with this around it.
+    /// What is around the body if it begins here.
+    fn here(self) -> Around {
+        let now = Around::now();
+        match self.0 {
+            Some((client, name, owner)) => {
+                let frame = Frame { client, name, owner, outer: now.frames };
+                Around { frames: Some(Arc::new(frame)), ..now }
+            }
+            None => now,
+        }
+    }
+
+    /// A future with this around it; to be called where it is awaited.
     pub(crate) fn future<F: Future>(self, future: F) -> impl Future<Output = F::Output> {
-        AROUND.scope(self, future)
+        AROUND.scope(self.here(), future)
     }
 
-    /// A closure with these bodies around it; the scope, if any, is that of the thread that runs it.
+    /// A closure with this around it.
     #[cfg(feature = "blocking")]
     pub(crate) fn closure<T>(self, closure: impl FnOnce() -> T) -> T {
-        let scope = Self::now().scope;
-        AROUND.sync_scope(Self { scope, ..self }, closure)
+        AROUND.sync_scope(self.here(), closure)
     }
 }

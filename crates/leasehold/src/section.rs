@@ -15,7 +15,7 @@ use leasehold_proto::engine::LostReason;
 use crate::error::RunError;
 use crate::guard::{Guard, Released};
 use crate::lock::{Kind, Lock};
-use crate::owner::Around;
+use crate::owner::Under;
 use crate::semaphore::{ExpirableSemaphore, Permits};
 
 /// What becomes of the hold when the body has ended.
@@ -79,7 +79,7 @@ pub trait Sealed {
     /// Its guard.
     type Held;
 
-    /// Takes it within this time, if one is given, and says what is around a body that runs under it.
+    /// Takes it within this time, if one is given, and says what a body runs under then.
     #[doc(hidden)]
     fn take(
         &self,
@@ -87,12 +87,12 @@ pub trait Sealed {
     ) -> impl Future<Output = Result<Option<Taken<Self::Held>>, RunError>> + Send;
 }
 
-/// A guard, and what is around its body.
+/// A guard, and what its body runs under.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Taken<G> {
     guard: G,
-    around: Around,
+    under: Under,
 }
 
 /// How a body and its hold end.
@@ -139,8 +139,8 @@ impl<A: Acquirable> Section<A> {
     where
         F: AsyncFnOnce(&A::Guard) -> T,
     {
-        let Entered { taken: Taken { guard, around }, manners } = self.enter().await?;
-        let value = manners.during(guard.as_ref(), around.future(body(&guard))).await?;
+        let Entered { taken: Taken { guard, under }, manners } = self.enter().await?;
+        let value = manners.during(guard.as_ref(), under.future(body(&guard))).await?;
         manners.end(guard.into(), value).await
     }
 
@@ -202,15 +202,15 @@ impl<A: Acquirable> Entered<A> {
     /// # Examples
     /// See [`Section::enter`].
     pub async fn run<T>(self, body: impl Future<Output = T>) -> Result<T, RunError> {
-        let Self { taken: Taken { guard, around }, manners } = self;
-        let value = manners.during(guard.as_ref(), around.future(body)).await?;
+        let Self { taken: Taken { guard, under }, manners } = self;
+        let value = manners.during(guard.as_ref(), under.future(body)).await?;
         manners.end(guard.into(), value).await
     }
 
     /// What it consists of, for a body that is not async.
     #[cfg(feature = "blocking")]
-    pub(crate) fn into_parts(self) -> (A::Guard, Around, Manners) {
-        (self.taken.guard, self.taken.around, self.manners)
+    pub(crate) fn into_parts(self) -> (A::Guard, Under, Manners) {
+        (self.taken.guard, self.taken.under, self.manners)
     }
 }
 
@@ -281,12 +281,12 @@ impl<K: Kind> Sealed for Lock<K> {
     type Held = K::Guard;
 
     async fn take(&self, wait: Option<Duration>) -> Result<Option<Taken<K::Guard>>, RunError> {
-        let (lock, around) = self.for_a_body()?;
+        let (lock, under) = self.for_a_body()?;
         let guard = match wait {
             None => Some(lock.lock().await?),
             Some(wait) => lock.try_lock_for(wait).await?,
         };
-        Ok(guard.map(|guard| Taken { guard, around }))
+        Ok(guard.map(|guard| Taken { guard, under }))
     }
 }
 
@@ -317,7 +317,7 @@ impl Sealed for Seat {
             None => Some(self.semaphore.acquire().await?),
             Some(wait) => self.semaphore.try_acquire_for(wait).await?,
         };
-        Ok(guard.map(|guard| Taken { guard, around: Around::same() }))
+        Ok(guard.map(|guard| Taken { guard, under: Under::nothing() }))
     }
 }
 

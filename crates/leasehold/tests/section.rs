@@ -34,6 +34,7 @@ on_both! {
         at_most_so_many_bodies_run_with_permits,
         a_name_that_cannot_be_used_is_told,
         an_entered_section_can_be_spawned,
+        an_entered_section_leaves_the_bodies_and_the_scope_around_it_when_it_is_spawned,
     }
 }
 
@@ -264,4 +265,19 @@ async fn an_entered_section_can_be_spawned(server: Place) {
         entered.run(async move { (token, text.len()) }).await
     };
     assert_eq!(soon("the task", tokio::spawn(task)).await.unwrap(), Ok((1, 8)));
+}
+
+async fn an_entered_section_leaves_the_bodies_and_the_scope_around_it_when_it_is_spawned(server: Place) {
+    let client = connect(&server).await;
+    let batch = client.lock("batch");
+    let is_kept_out = async || {
+        let (entered, batch) = (client.lock("item").section().enter().await.unwrap(), batch.clone());
+        tokio::spawn(entered.run(async move { batch.try_lock().await.unwrap().is_none() })).await.unwrap()
+    };
+    assert_eq!(batch.run(async |_| is_kept_out().await).await, Ok(Ok(true)), "of the body that spawns it");
+    let outcome = owner::scope(async {
+        let _guard = batch.lock().await.unwrap();
+        is_kept_out().await
+    });
+    assert_eq!(outcome.await, Ok(true), "of the scope that spawns it");
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::park::park;
 use super::{Guard, Kind, Lock, Permits};
 use crate::error::RunError;
-use crate::owner::Around;
+use crate::owner::Under;
 use crate::section::{Manners, OnFinish, OnLost, Seat};
 
 /// What a body can run under: a [`Lock`] of any kind, or a [`Seat`] at a semaphore. The crate's own types implement it.
@@ -135,14 +135,14 @@ impl<A: Acquirable> Section<A> {
 #[must_use = "dropping it releases the lock at once"]
 pub struct Entered<A: Acquirable> {
     guard: A::Guard,
-    around: Around,
+    under: Under,
     manners: Manners,
 }
 
 impl<A: Acquirable> Entered<A> {
     fn of(entered: crate::Entered<A::Async>) -> Self {
-        let (guard, around, manners) = entered.into_parts();
-        Self { guard: A::Guard::from(guard), around, manners }
+        let (guard, under, manners) = entered.into_parts();
+        Self { guard: A::Guard::from(guard), under, manners }
     }
 
     /// The guard of the hold.
@@ -169,9 +169,9 @@ impl<A: Acquirable> Entered<A> {
     /// The run of this method.
     #[track_caller]
     pub(super) fn run_as<T>(self, method: &str, body: impl FnOnce(&A::Guard) -> T) -> Result<T, RunError> {
-        let Self { guard, around, manners } = self;
+        let Self { guard, under, manners } = self;
         manners.admit(&guard.as_ref().0)?;
-        let value = around.closure(|| body(&guard));
+        let value = under.closure(|| body(&guard));
         let Guard(guard) = guard.into();
         park(method, manners.end(guard, value))
     }

@@ -7,7 +7,7 @@ use leasehold_proto::NameError;
 
 use super::{Kind, Lock};
 use crate::error::RunError;
-use crate::owner::{Around, of_caller};
+use crate::owner::{Under, of_caller};
 use crate::section::Section;
 
 impl<K: Kind> Lock<K> {
@@ -59,10 +59,10 @@ impl<K: Kind> Lock<K> {
         Section::of(self.clone())
     }
 
-    /// The lock on behalf of whoever takes it here, and what is around a body that runs under it.
-    pub(crate) fn for_a_body(&self) -> Result<(Self, Around), NameError> {
+    /// The lock on behalf of whoever takes it here, and what a body runs under then.
+    pub(crate) fn for_a_body(&self) -> Result<(Self, Under), NameError> {
         let (name, client) = (self.name.clone()?, self.handle.client());
         let owner = self.owner.unwrap_or_else(|| of_caller(client, &name));
-        Ok((self.clone().owned_by(&owner), Around::body(client, name, owner)))
+        Ok((self.clone().owned_by(&owner), Under::name(client, name, owner)))
     }
 }

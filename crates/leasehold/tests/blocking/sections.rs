@@ -132,3 +132,14 @@ fn a_body_runs_with_a_permit() {
     assert_eq!(left, Ok(2));
     assert_eq!(seats.available(), Ok(3));
 }
+
+#[test]
+fn an_entered_section_leaves_the_bodies_around_it_on_their_thread() {
+    let (_server, client) = server_and_client();
+    let outcome = client.lock("batch").run(|_| {
+        let entered = client.lock("item").section().enter().unwrap();
+        let batch = client.lock("batch");
+        elsewhere(move || entered.run(|| batch.try_lock().unwrap().is_none()))
+    });
+    assert_eq!(outcome, Ok(Ok(true)), "what another thread runs waits for the body's lock");
+}

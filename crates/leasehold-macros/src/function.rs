@@ -54,7 +54,9 @@ impl Parse for Function {
 fn block(tree: TokenTree) -> syn::Result<Group> {
     match tree {
         TokenTree::Group(group) if group.delimiter() == Delimiter::Brace => Ok(group),
-        TokenTree::Group(group) if group.delimiter() == Delimiter::None => block(syn::parse2(group.stream())?),
+        TokenTree::Group(group) if group.delimiter() == Delimiter::None => {
+            block(syn::parse2(group.stream())?)
+        }
         other => Err(Error::new_spanned(other, "this is where the body of the function goes, in braces")),
     }
 }

@@ -107,7 +107,9 @@ impl Kind {
             ("fenced", None) => Ok(Self::Fenced),
             ("read", None) => Ok(Self::Read),
             ("write", None) => Ok(Self::Write),
-            ("semaphore", Some(call)) if call.args.len() == 1 => permits(&bare(call.args[0].clone())).map(Self::Semaphore),
+            ("semaphore", Some(call)) if call.args.len() == 1 => {
+                permits(&bare(call.args[0].clone())).map(Self::Semaphore)
+            }
             ("semaphore", _) => {
                 let problem = "a semaphore needs to know how many may run at once: `kind = semaphore(10)`";
                 Err(Error::new_spanned(value, problem))

@@ -267,7 +267,7 @@ pub enum RunError {
     #[error("the body did not run: the number of permits could not be set")]
     Permits(#[from] OperationError),
     /// No client was named and none is installed; the body did not run.
-    #[error("the body did not run")]
+    #[error("the body did not run: no client is installed")]
     NotInstalled(#[from] NotInstalled),
     /// The lock was lost while the body ran; the body was cancelled at its next await point, or its result dropped.
     #[error("the lock was lost while the body ran: {reason}")]

@@ -123,7 +123,7 @@ pub use lock::{
     QuorumLock, Read, Redlock, RedlockBuilder, Reentrant, RwLock, Spin, Write,
 };
 pub use name::IntoName;
-pub use section::{Acquirable, Entered, OnFinish, OnLost, Seat, Section};
+pub use section::{Acquirable, Entered, OnFinish, OnLost, OnePermit, Section};
 pub use semaphore::{ExpirableSemaphore, Permits, Semaphore};
 
 /// The examples of the README, compiled.

@@ -25,7 +25,8 @@ pub enum OnFinish {
     #[default]
     Release,
     /// It is [kept](Guard::keep): renewal stops, and others get it when the present lease has run out. With a fixed
-    /// lease that makes an interval: nobody else runs the body until it is over.
+    /// lease that makes an interval: nobody else runs the body until it is over. A
+    /// [least time](Lock::min_hold) is that of a release, and does not count here.
     Keep,
 }
 
@@ -68,7 +69,7 @@ pub struct Section<A: Acquirable> {
     manners: Manners,
 }
 
-/// What a body can run under: a [`Lock`] of any kind, or a [`Seat`] at a semaphore. The crate's own types implement it.
+/// What a body can run under: a [`Lock`] of any kind, or a [`OnePermit`] at a semaphore. The crate's own types implement it.
 pub trait Acquirable: Sealed<Held = Self::Guard> + Clone + fmt::Debug + Send + Sync + 'static {
     /// What the body is given.
     type Guard: AsRef<Guard> + Into<Guard> + Send + Sync + 'static;
@@ -108,17 +109,34 @@ impl<A: Acquirable> Section<A> {
     }
 
     /// The same, waiting for at most this long; without it, for ever. A wait of nothing asks exactly once.
+    ///
+    /// # Examples
+    /// See [`Section`].
     pub fn wait(self, wait: Duration) -> Self {
         Self { wait: Some(wait), ..self }
     }
 
     /// The same with another end of the hold (default: it is released).
+    ///
+    /// # Examples
+    /// See [`Section`].
     pub fn on_finish(mut self, on_finish: OnFinish) -> Self {
         self.manners.on_finish = on_finish;
         self
     }
 
     /// The same with another answer to a loss of the hold (default: the body is cancelled).
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// let section = client.lock("archive").section().on_lost(leasehold::OnLost::Finish);
+    /// section.run(async |guard| if !guard.is_held() { println!("nobody keeps others out any more") }).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn on_lost(mut self, on_lost: OnLost) -> Self {
         self.manners.on_lost = on_lost;
         self
@@ -134,7 +152,11 @@ impl<A: Acquirable> Section<A> {
     /// since the lease ends the hold.
     ///
     /// # Cancel safety
-    /// Dropping the future drops the body and releases.
+    /// Dropping the future while it waits loses the place in line, and nothing stays locked; later it drops the body and
+    /// releases.
+    ///
+    /// # Examples
+    /// See [`Section`].
     pub async fn run<T, F>(self, body: F) -> Result<T, RunError>
     where
         F: AsyncFnOnce(&A::Guard) -> T,
@@ -177,7 +199,7 @@ impl<A: Acquirable> Section<A> {
 /// A section whose lock is held and whose body has not begun. Dropping it releases.
 ///
 /// # Losing the lease
-/// As of its guard; a body that begins after a loss is cancelled before its first step.
+/// As of its guard; after a loss no body begins, also none that may [finish](OnLost::Finish) after one.
 #[must_use = "dropping it releases the lock at once"]
 pub struct Entered<A: Acquirable> {
     taken: Taken<A::Guard>,
@@ -223,19 +245,16 @@ impl<A: Acquirable> fmt::Debug for Entered<A> {
 impl Manners {
     /// The body, for as long as it may run.
     async fn during<T>(self, guard: &Guard, body: impl Future<Output = T>) -> Result<T, RunError> {
+        Self::admit(guard)?;
         match self.on_lost {
             OnLost::Cancel => guard.while_held(body).await.map_err(|reason| RunError::Lost { reason }),
             OnLost::Finish => Ok(body.await),
         }
     }
 
-    /// Whether a body that nothing can stop may begin.
-    #[cfg(feature = "blocking")]
-    pub(crate) fn admit(self, guard: &Guard) -> Result<(), RunError> {
-        match guard.lost().now_or_never() {
-            Some(reason) if self.on_lost == OnLost::Cancel => Err(RunError::Lost { reason }),
-            _ => Ok(()),
-        }
+    /// A body does not begin without the lock, also one that may finish without it.
+    pub(crate) fn admit(guard: &Guard) -> Result<(), RunError> {
+        guard.lost().now_or_never().map_or(Ok(()), |reason| Err(RunError::Lost { reason }))
     }
 
     /// The end of the hold, and what it means for the body's value.
@@ -297,18 +316,18 @@ impl<K: Kind> Acquirable for Lock<K> {
 /// A permit of an [`ExpirableSemaphore`] for a body to run under. Permits do not re-enter: a body that takes another one
 /// of the same semaphore takes a second one.
 #[derive(Clone, Debug)]
-pub struct Seat {
+pub struct OnePermit {
     semaphore: ExpirableSemaphore,
     most: u32,
 }
 
-impl Seat {
+impl OnePermit {
     pub(crate) const fn new(semaphore: ExpirableSemaphore, most: u32) -> Self {
         Self { semaphore, most }
     }
 }
 
-impl Sealed for Seat {
+impl Sealed for OnePermit {
     type Held = Permits;
 
     async fn take(&self, wait: Option<Duration>) -> Result<Option<Taken<Permits>>, RunError> {
@@ -321,6 +340,6 @@ impl Sealed for Seat {
     }
 }
 
-impl Acquirable for Seat {
+impl Acquirable for OnePermit {
     type Guard = Permits;
 }

@@ -13,7 +13,7 @@ use super::park::park;
 use super::{Guard, Section};
 use crate::error::{AcquireError, InspectError, OperationError, ReleaseError};
 use crate::guard::Released;
-use crate::section::Seat;
+use crate::section::OnePermit;
 
 /// A semaphore whose permits have a lease: [`leasehold::ExpirableSemaphore`](crate::ExpirableSemaphore). Cheap to clone.
 ///
@@ -284,7 +284,7 @@ impl ExpirableSemaphore {
     }
 
     /// A run of a body with a permit, at most so many at a time: [`ExpirableSemaphore::section`](crate::ExpirableSemaphore::section).
-    pub fn section(&self, most: u32) -> Section<Seat> {
+    pub fn section(&self, most: u32) -> Section<OnePermit> {
         Section::of(self.0.section(most))
     }
 }

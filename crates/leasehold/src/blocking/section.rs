@@ -10,10 +10,10 @@ use super::park::park;
 use super::{Guard, Kind, Lock, Permits};
 use crate::error::RunError;
 use crate::owner::Under;
-use crate::section::{Manners, OnFinish, OnLost, Seat};
+use crate::section::{Manners, OnFinish, OnLost, OnePermit};
 
-/// What a body can run under: a [`Lock`] of any kind, or a [`Seat`] at a semaphore. The crate's own types implement it.
-pub trait Acquirable {
+/// What a body can run under: a [`Lock`] of any kind, or a [`OnePermit`] at a semaphore. The crate's own types implement it.
+pub trait Acquirable: Sealed {
     /// What waits for it.
     #[doc(hidden)]
     type Async: crate::Acquirable;
@@ -27,12 +27,19 @@ pub trait Acquirable {
         + 'static;
 }
 
+/// Of this crate's own types.
+pub trait Sealed {}
+
+impl<K: Kind> Sealed for Lock<K> {}
+
+impl Sealed for OnePermit {}
+
 impl<K: Kind> Acquirable for Lock<K> {
     type Async = crate::Lock<K>;
     type Guard = K::BlockingGuard;
 }
 
-impl Acquirable for Seat {
+impl Acquirable for OnePermit {
     type Async = Self;
     type Guard = Permits;
 }
@@ -131,7 +138,7 @@ impl<A: Acquirable> Section<A> {
 /// releases.
 ///
 /// # Losing the lease
-/// As of its guard; a body does not begin after a loss, unless it [may finish](OnLost::Finish) after one.
+/// As of its guard; after a loss no body begins, also none that may [finish](OnLost::Finish) after one.
 #[must_use = "dropping it releases the lock at once"]
 pub struct Entered<A: Acquirable> {
     guard: A::Guard,
@@ -170,7 +177,7 @@ impl<A: Acquirable> Entered<A> {
     #[track_caller]
     pub(super) fn run_as<T>(self, method: &str, body: impl FnOnce(&A::Guard) -> T) -> Result<T, RunError> {
         let Self { guard, under, manners } = self;
-        manners.admit(&guard.as_ref().0)?;
+        Manners::admit(&guard.as_ref().0)?;
         let value = under.closure(|| body(&guard));
         let Guard(guard) = guard.into();
         park(method, manners.end(guard, value))

@@ -16,7 +16,7 @@ use leasehold_proto::{Lease, Name, NameError, Owner, PermitId};
 use super::Permits;
 use crate::error::{AcquireError, InspectError, OperationError};
 use crate::operation::perform;
-use crate::section::{Seat, Section};
+use crate::section::{OnePermit, Section};
 use crate::shared::Handle;
 use crate::terms::{Terms, acquire, wait_for};
 
@@ -373,8 +373,8 @@ impl ExpirableSemaphore {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn section(&self, most: u32) -> Section<Seat> {
-        Section::of(Seat::new(self.clone(), most))
+    pub fn section(&self, most: u32) -> Section<OnePermit> {
+        Section::of(OnePermit::new(self.clone(), most))
     }
 
     async fn ask(

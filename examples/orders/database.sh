@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# A PostgreSQL of the example's own, in a new folder: installed when it is missing and may be, started, its address
+# printed. It stops, and its folder goes, when this script is ended (Ctrl-C) or when the pipe that it reads from closes.
+#
+# Nothing listens on a port: the database is reached by a socket in its folder.
+set -euo pipefail
+
+fail() {
+    echo "database.sh: $*" >&2
+    exit 1
+}
+
+# Prints the folder of the newest installed server's programs.
+programs() {
+    local initdb
+    initdb=$(ls -d /usr/lib/postgresql/*/bin/initdb /usr/pgsql-*/bin/initdb 2>/dev/null | sort -V | tail -n 1 || true)
+    [[ -n $initdb ]] || initdb=$(command -v initdb || true)
+    [[ -n $initdb ]] && dirname "$(readlink -f "$initdb")"
+}
+
+# Installs the server. Debian would also start one of its own on port 5432, which is told not to.
+install_server() {
+    [[ $(id -u) == 0 ]] || fail "PostgreSQL is missing, and installing it needs root: install the package" \
+        "postgresql (postgresql-server on dnf), or use SQLite: --database sqlite:///tmp/orders.db?mode=rwc"
+    command -v apt-get >/dev/null || fail "PostgreSQL is missing: install it with the system's package manager"
+    echo "database.sh: PostgreSQL is missing: installing it" >&2
+    local no_cluster=/etc/postgresql-common/createcluster.d/orders-example.conf
+    mkdir -p "$(dirname "$no_cluster")"
+    echo "create_main_cluster = false" >"$no_cluster"
+    export DEBIAN_FRONTEND=noninteractive
+    # A list that is out of date may do; if it does not, the installation says so.
+    apt-get update >&2 || true
+    apt-get -o DPkg::Lock::Timeout=300 install -y --no-install-recommends postgresql >&2 \
+        || fail "apt-get could not install postgresql"
+    rm -f "$no_cluster"
+}
+
+bin=$(programs) || { install_server && bin=$(programs); } || fail "no initdb was found after the installation"
+
+# Not below TMPDIR: the path of a socket has at most 107 characters.
+folder=$(mktemp -d /tmp/orders-database.XXXXXX)
+as_owner=()
+if [[ $(id -u) == 0 ]]; then
+    # PostgreSQL refuses to run as root.
+    id postgres >/dev/null 2>&1 || fail "there is no user postgres, as whom to run the server"
+    chown postgres "$folder"
+    as_owner=(setpriv --reuid=postgres --regid=postgres --clear-groups)
+fi
+server=
+# shellcheck disable=SC2329 # called by the trap
+stop() {
+    trap - EXIT INT TERM
+    # SIGQUIT: at once, without writing down what nobody reads again.
+    [[ -z $server ]] || { kill -QUIT "$server" 2>/dev/null && wait "$server"; } || true
+    rm -rf -- "$folder"
+}
+trap stop EXIT
+trap 'exit 130' INT TERM
+
+cd "$folder"
+"${as_owner[@]}" "$bin/initdb" --pgdata=data --username=orders --auth=trust --encoding=UTF8 --no-sync >log 2>&1 \
+    || fail "initdb failed: $(cat log)"
+# Its process group is its own, so that Ctrl-C reaches this script alone. No fsync: the data live as long as the server.
+setsid "${as_owner[@]}" "$bin/postgres" -D data -k "$folder" -c listen_addresses= -c fsync=off \
+    -c max_connections=200 >>log 2>&1 </dev/null &
+server=$!
+for _ in $(seq 600); do
+    "$bin/pg_isready" --quiet --host="$folder" && break
+    kill -0 "$server" 2>/dev/null || fail "the server did not start: $(cat log)"
+    sleep 0.1
+done
+"$bin/pg_isready" --quiet --host="$folder" || fail "the server does not answer: $(cat log)"
+
+echo "postgres://orders@localhost/postgres?host=$folder"
+if [[ -p /dev/stdin ]]; then
+    # Until whoever started it is gone.
+    cat >/dev/null
+else
+    echo "database.sh: Ctrl-C stops it" >&2
+    wait "$server"
+fi

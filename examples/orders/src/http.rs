@@ -1,0 +1,81 @@
+//! The service's face.
+//!
+//! Invariant: says of each failure which one it was, by status and word: `stale`, `busy`, `lost` and `unavailable` are
+//! never the same answer.
+//! Called by: `main`.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use leasehold::RunError;
+use serde::{Deserialize, Serialize};
+
+use crate::Shop;
+use crate::error::ShopError;
+use crate::ledger::Order;
+use crate::payment::Payment;
+use crate::settlement::Settlement;
+
+type Shared = State<Arc<Shop>>;
+
+pub(crate) fn routes(shop: Arc<Shop>) -> Router {
+    Router::new()
+        .route("/health", get(async || "ok\n"))
+        .route("/orders/{id}", get(look).put(take_in))
+        .route("/orders/{id}/pay", post(pay))
+        .route("/jobs/settlement", post(settle))
+        .with_state(shop)
+}
+
+async fn look(State(shop): Shared, Path(id): Path<i64>) -> Result<Json<Order>, ShopError> {
+    shop.ledger.order(id).await.map(Json)
+}
+
+/// The body of a new order.
+#[derive(Deserialize)]
+struct NewOrder {
+    amount_cents: i64,
+}
+
+async fn take_in(
+    State(shop): Shared,
+    Path(id): Path<i64>,
+    Json(order): Json<NewOrder>,
+) -> Result<Json<Order>, ShopError> {
+    shop.ledger.take_in(id, order.amount_cents).await.map(Json)
+}
+
+async fn pay(State(shop): Shared, Path(id): Path<i64>) -> Result<Json<Payment>, ShopError> {
+    shop.pay(id).await.map(Json)
+}
+
+async fn settle(State(shop): Shared) -> Result<Json<Settlement>, ShopError> {
+    shop.settle().await.map(Json)
+}
+
+/// What a failure looks like from outside.
+#[derive(Serialize)]
+struct Failure {
+    error: &'static str,
+    message: String,
+}
+
+impl IntoResponse for ShopError {
+    fn into_response(self) -> Response {
+        let (status, error) = match &self {
+            Self::NoSuchOrder { .. } => (StatusCode::NOT_FOUND, "no_such_order"),
+            Self::Stale { .. } => (StatusCode::CONFLICT, "stale"),
+            Self::Lock(RunError::Busy { .. }) => (StatusCode::LOCKED, "busy"),
+            Self::Lock(RunError::Lost { .. }) => (StatusCode::SERVICE_UNAVAILABLE, "lost"),
+            Self::Lock(_) => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
+            Self::Database(_) => (StatusCode::INTERNAL_SERVER_ERROR, "database"),
+        };
+        // With the causes: this answer is all that there is to read.
+        let message = format!("{:#}", anyhow::Error::from(self));
+        (status, Json(Failure { error, message })).into_response()
+    }
+}

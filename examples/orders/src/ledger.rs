@@ -1,0 +1,149 @@
+//! The shop's tables, and the write that checks the fencing token.
+//!
+//! Invariant: `orders.fence` is the largest token that has written the order, and it never falls.
+//! Called by: `payment`, `settlement`, `http`.
+//!
+//! # How it works
+//! The SQL is the same for PostgreSQL and SQLite. Every accepted write also adds a row to `events`, in one transaction,
+//! numbered per order: the history of an order, by which one can see that no older token wrote after a newer one.
+
+use serde::Serialize;
+use sqlx::any::{AnyPoolOptions, AnyRow};
+use sqlx::{AnyPool, Row};
+
+use crate::error::ShopError;
+
+const SCHEMA: &str = include_str!("schema.sql");
+
+/// How far an order is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum State {
+    Open,
+    /// The provider is being asked, or was when the copy died: it may have charged.
+    Charging,
+    Paid,
+}
+
+impl State {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Charging => "charging",
+            Self::Paid => "paid",
+        }
+    }
+
+    fn read(text: &str) -> Self {
+        match text {
+            "paid" => Self::Paid,
+            "charging" => Self::Charging,
+            _ => Self::Open,
+        }
+    }
+}
+
+/// An order.
+#[derive(Debug, Serialize)]
+pub(crate) struct Order {
+    pub(crate) id: i64,
+    pub(crate) state: State,
+    pub(crate) amount_cents: i64,
+    /// The largest token that has written it; 0 before the first payment.
+    pub(crate) fence: i64,
+}
+
+/// Connects, and makes the tables unless they are there.
+pub(crate) async fn connect(url: &str) -> Result<AnyPool, sqlx::Error> {
+    sqlx::any::install_default_drivers();
+    let pool = AnyPoolOptions::new().max_connections(8).connect(url).await?;
+    if url.starts_with("postgres") {
+        // Two copies that make one table at the same time would be an error there.
+        sqlx::raw_sql(&format!("BEGIN; SELECT pg_advisory_xact_lock(1); {SCHEMA} COMMIT;"))
+            .execute(&pool)
+            .await?;
+    } else {
+        sqlx::raw_sql(SCHEMA).execute(&pool).await?;
+    }
+    Ok(pool)
+}
+
+pub(crate) struct Ledger {
+    tables: AnyPool,
+}
+
+impl Ledger {
+    pub(crate) fn new(tables: AnyPool) -> Self {
+        Self { tables }
+    }
+
+    /// Takes an order in; one that is there stays as it is.
+    pub(crate) async fn take_in(&self, id: i64, amount_cents: i64) -> Result<Order, ShopError> {
+        sqlx::query("INSERT INTO orders (id, state, amount_cents, fence) VALUES ($1, 'open', $2, 0) ON CONFLICT DO NOTHING")
+            .bind(id)
+            .bind(amount_cents)
+            .execute(&self.tables)
+            .await?;
+        self.order(id).await
+    }
+
+    pub(crate) async fn order(&self, id: i64) -> Result<Order, ShopError> {
+        let row = sqlx::query("SELECT state, amount_cents, fence FROM orders WHERE id = $1")
+            .bind(id)
+            .fetch_optional(&self.tables)
+            .await?
+            .ok_or(ShopError::NoSuchOrder { id })?;
+        let state = State::read(row.try_get("state")?);
+        Ok(Order { id, state, amount_cents: row.try_get("amount_cents")?, fence: row.try_get("fence")? })
+    }
+
+    /// Sets the state of an order that is not paid, unless somebody with a newer token has written it.
+    ///
+    /// `<=` and not `<`: one holder writes more than once with its token, and no two holders ever have the same one.
+    pub(crate) async fn write(&self, id: i64, token: u64, state: State) -> Result<(), ShopError> {
+        let token = i64::try_from(token).unwrap_or(i64::MAX);
+        let mut transaction = self.tables.begin().await?;
+        let written = sqlx::query(
+            "UPDATE orders SET state = $3, fence = $2 WHERE id = $1 AND fence <= $2 AND state <> 'paid'",
+        )
+        .bind(id)
+        .bind(token)
+        .bind(state.as_str())
+        .execute(&mut *transaction)
+        .await?;
+        if written.rows_affected() == 0 {
+            transaction.rollback().await?;
+            return Err(ShopError::Stale { id, token, newest: self.order(id).await?.fence });
+        }
+        // The order's row is locked until the commit, so the next number is nobody else's.
+        sqlx::query(
+            "INSERT INTO events (order_id, number, token, state) \
+             SELECT $1, COUNT(*) + 1, $2, $3 FROM events WHERE order_id = $1",
+        )
+        .bind(id)
+        .bind(token)
+        .bind(state.as_str())
+        .execute(&mut *transaction)
+        .await?;
+        transaction.commit().await?;
+        Ok(())
+    }
+
+    /// Adds up what is paid, and writes that down as one settlement: how many orders, and how much.
+    pub(crate) async fn settle(&self, by: &str) -> Result<(i64, i64), ShopError> {
+        let read = |row: AnyRow| Ok::<(i64, i64), sqlx::Error>((row.try_get(0)?, row.try_get(1)?));
+        let row = sqlx::query(
+            "SELECT COUNT(*), CAST(COALESCE(SUM(amount_cents), 0) AS BIGINT) FROM orders WHERE state = 'paid'",
+        )
+        .fetch_one(&self.tables)
+        .await?;
+        let (orders, amount_cents) = read(row)?;
+        sqlx::query("INSERT INTO settlements (settled_by, orders, amount_cents) VALUES ($1, $2, $3)")
+            .bind(by)
+            .bind(orders)
+            .bind(amount_cents)
+            .execute(&self.tables)
+            .await?;
+        Ok((orders, amount_cents))
+    }
+}

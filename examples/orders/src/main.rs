@@ -1,0 +1,67 @@
+//! A service that takes payments for orders; several copies of it run beside each other.
+//!
+//! Invariant: an order is charged once, whatever becomes of a copy; who guarantees which part of that is told in
+//! `examples/README.md`.
+//! Called by: people, and `tests/two_copies.rs`.
+
+mod error;
+mod http;
+mod ledger;
+mod options;
+mod payment;
+mod provider;
+mod settlement;
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use clap::Parser;
+use leasehold::Client;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+
+use ledger::Ledger;
+use options::Options;
+use provider::Provider;
+
+/// What every request needs.
+struct Shop {
+    options: Options,
+    locks: Client,
+    ledger: Ledger,
+    provider: Provider,
+}
+
+#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
+async fn main() -> Result<()> {
+    let options = Options::parse();
+    let locks = Client::connect(&options.redis).await?;
+    let database = ledger::connect(&options.database).await.context("no connection to the database")?;
+    let listener = TcpListener::bind(options.listen).await.context("cannot listen")?;
+    announce(&listener)?;
+    let ledger = Ledger::new(database.clone());
+    let provider = Provider::new(database, options.provider_delay);
+    let shop = Arc::new(Shop { options, locks: locks.clone(), ledger, provider });
+    axum::serve(listener, http::routes(shop)).with_graceful_shutdown(asked_to_stop()?).await?;
+    // Whatever is still held is released, so that nobody waits for its lease to end.
+    locks.close().await;
+    Ok(())
+}
+
+#[expect(clippy::print_stdout, reason = "the port may be one that the system chose")]
+fn announce(listener: &TcpListener) -> Result<()> {
+    println!("listening on http://{}", listener.local_addr()?);
+    Ok(())
+}
+
+/// Resolves with the first SIGTERM or Ctrl-C.
+fn asked_to_stop() -> Result<impl Future<Output = ()> + Send + 'static> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
+}

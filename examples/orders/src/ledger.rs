@@ -112,7 +112,7 @@ impl Ledger {
         .execute(&mut *transaction)
         .await?;
         if written.rows_affected() == 0 {
-            transaction.rollback().await?;
+            drop(transaction); // nothing of it is kept
             return Err(ShopError::Stale { id, token, newest: self.order(id).await?.fence });
         }
         // The order's row is locked until the commit, so the next number is nobody else's.

@@ -8,8 +8,9 @@ const IMPURE: [&str; 8] = ["tokio", "redis", "rand", "fastrand", "getrandom", "m
 
 /// Whether this is the manifest of a member of the workspace.
 pub(super) fn is_member(path: &str) -> bool {
-    let in_crates = path.strip_prefix("crates/").is_some_and(|rest| rest.matches('/').count() == 1);
-    path == "xtask/Cargo.toml" || (in_crates && path.ends_with("/Cargo.toml"))
+    let is_in = |folder| path.strip_prefix(folder).is_some_and(|rest| rest.matches('/').count() == 1);
+    let is_one_of_many = (is_in("crates/") || is_in("examples/")) && path.ends_with("/Cargo.toml");
+    path == "xtask/Cargo.toml" || is_one_of_many
 }
 
 /// Floors, absence 8, first half: the workspace forbids unsafe code.
@@ -105,6 +106,7 @@ mod tests {
     #[test]
     fn members_are_told_from_what_lies_deeper() {
         assert!(is_member("crates/leasehold/Cargo.toml") && is_member("xtask/Cargo.toml"));
+        assert!(is_member("examples/orders/Cargo.toml"));
         assert!(!is_member("crates/leasehold/tests/ui/Cargo.toml") && !is_member("fuzz/Cargo.toml"));
     }
 }

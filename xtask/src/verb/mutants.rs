@@ -90,7 +90,7 @@ fn copy_of_the_checkout() -> Result<PathBuf> {
     for file in ["Cargo.toml", "Cargo.lock", "README.md", "clippy.toml"] {
         copy_if_changed(&root.join(file), &tree.join(file))?;
     }
-    for folder in ["crates", "xtask"] {
+    for folder in ["crates", "examples", "xtask"] {
         copy_folder(&root.join(folder), &tree.join(folder))?;
     }
     Ok(tree)

@@ -30,9 +30,10 @@ install_server() {
     export DEBIAN_FRONTEND=noninteractive
     # A list that is out of date may do; if it does not, the installation says so.
     apt-get update >&2 || true
-    apt-get -o DPkg::Lock::Timeout=300 install -y --no-install-recommends postgresql >&2 \
-        || fail "apt-get could not install postgresql"
+    local status=0
+    apt-get -o DPkg::Lock::Timeout=300 install -y --no-install-recommends postgresql >&2 || status=$?
     rm -f "$no_cluster"
+    ((status == 0)) || fail "apt-get could not install postgresql"
 }
 
 bin=$(programs) || { install_server && bin=$(programs); } || fail "no initdb was found after the installation"
@@ -47,11 +48,13 @@ if [[ $(id -u) == 0 ]]; then
     as_owner=(setpriv --reuid=postgres --regid=postgres --clear-groups)
 fi
 server=
+reader=
 # shellcheck disable=SC2329 # called by the trap
 stop() {
     trap - EXIT INT TERM
     # SIGQUIT: at once, without writing down what nobody reads again.
     [[ -z $server ]] || { kill -QUIT "$server" 2>/dev/null && wait "$server"; } || true
+    [[ -z $reader ]] || kill "$reader" 2>/dev/null || true
     rm -rf -- "$folder"
 }
 trap stop EXIT
@@ -73,9 +76,12 @@ done
 
 echo "postgres://orders@localhost/postgres?host=$folder"
 if [[ -p /dev/stdin ]]; then
-    # Until whoever started it is gone.
-    cat >/dev/null
+    # Until whoever started it is gone. What runs in the background has no standard input unless it is given one.
+    exec 3<&0
+    cat <&3 >/dev/null &
+    reader=$!
 else
     echo "database.sh: Ctrl-C stops it" >&2
-    wait "$server"
 fi
+# Not in the foreground, where a signal would have to wait.
+wait -n

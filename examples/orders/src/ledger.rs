@@ -68,6 +68,7 @@ pub(crate) async fn connect(url: &str) -> Result<AnyPool, sqlx::Error> {
     Ok(pool)
 }
 
+#[derive(Debug)]
 pub(crate) struct Ledger {
     tables: AnyPool,
 }
@@ -97,10 +98,13 @@ impl Ledger {
         Ok(Order { id, state, amount_cents: row.try_get("amount_cents")?, fence: row.try_get("fence")? })
     }
 
-    /// Sets the state of an order that is not paid, unless somebody with a newer token has written it.
+    /// Sets the state of an order unless it is paid, and says whether it did. Refuses whoever has an older token.
+    ///
+    /// It may have been paid since it was looked at: by an earlier holder that lost the lock while it waited for the
+    /// provider, and whom nobody newer had overtaken yet.
     ///
     /// `<=` and not `<`: one holder writes more than once with its token, and no two holders ever have the same one.
-    pub(crate) async fn write(&self, id: i64, token: u64, state: State) -> Result<(), ShopError> {
+    pub(crate) async fn write(&self, id: i64, token: u64, state: State) -> Result<bool, ShopError> {
         let token = i64::try_from(token).unwrap_or(i64::MAX);
         let mut transaction = self.tables.begin().await?;
         let written = sqlx::query(
@@ -113,7 +117,8 @@ impl Ledger {
         .await?;
         if written.rows_affected() == 0 {
             drop(transaction); // nothing of it is kept
-            return Err(ShopError::Stale { id, token, newest: self.order(id).await?.fence });
+            let newest = self.order(id).await?.fence;
+            return if newest > token { Err(ShopError::Stale { id, token, newest }) } else { Ok(false) };
         }
         // The order's row is locked until the commit, so the next number is nobody else's.
         sqlx::query(
@@ -126,7 +131,7 @@ impl Ledger {
         .execute(&mut *transaction)
         .await?;
         transaction.commit().await?;
-        Ok(())
+        Ok(true)
     }
 
     /// Adds up what is paid, and writes that down as one settlement: how many orders, and how much.
@@ -145,5 +150,47 @@ impl Ledger {
             .execute(&self.tables)
             .await?;
         Ok((orders, amount_cents))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A ledger with order 42, in a file that goes with the folder.
+    async fn ledger() -> (Ledger, tempfile::TempDir) {
+        let folder = tempfile::tempdir().unwrap();
+        let url = format!("sqlite://{}?mode=rwc", folder.path().join("orders.db").display());
+        let ledger = Ledger::new(connect(&url).await.unwrap());
+        ledger.take_in(42, 100).await.unwrap();
+        (ledger, folder)
+    }
+
+    #[tokio::test]
+    async fn one_holder_writes_twice_with_its_token_and_an_older_one_is_refused() {
+        let (ledger, _folder) = ledger().await;
+        assert!(ledger.write(42, 7, State::Charging).await.unwrap());
+        let refused = ledger.write(42, 6, State::Paid).await.unwrap_err();
+        assert!(matches!(refused, ShopError::Stale { id: 42, token: 6, newest: 7 }), "{refused}");
+        assert_eq!(ledger.order(42).await.unwrap().state, State::Charging);
+        assert!(ledger.write(42, 7, State::Paid).await.unwrap());
+        assert_eq!(ledger.order(42).await.unwrap().state, State::Paid);
+    }
+
+    #[tokio::test]
+    async fn a_paid_order_stays_as_it_is_also_for_a_newer_token() {
+        let (ledger, _folder) = ledger().await;
+        assert!(ledger.write(42, 1, State::Paid).await.unwrap());
+        assert!(!ledger.write(42, 2, State::Charging).await.unwrap());
+        let order = ledger.order(42).await.unwrap();
+        assert_eq!((order.state, order.fence), (State::Paid, 1));
+    }
+
+    #[tokio::test]
+    async fn an_order_that_is_not_there_is_an_error() {
+        let (ledger, _folder) = ledger().await;
+        assert!(matches!(ledger.write(43, 1, State::Paid).await, Err(ShopError::NoSuchOrder { id: 43 })));
+        let again = ledger.take_in(42, 999).await.unwrap();
+        assert_eq!(again.amount_cents, 100, "an order that is there stays as it is");
     }
 }

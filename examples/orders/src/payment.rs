@@ -52,9 +52,11 @@ impl Shop {
             return Ok(answer(Outcome::PaidBefore));
         }
         // Written down first: whoever finds an order in this state knows that it may have been charged.
-        self.ledger.write(id, token, State::Charging).await?;
+        if !self.ledger.write(id, token, State::Charging).await? {
+            return Ok(answer(Outcome::PaidBefore));
+        }
         self.provider.charge(id, order.amount_cents, &self.options.name).await?;
-        self.ledger.write(id, token, State::Paid).await?;
-        Ok(answer(Outcome::PaidNow))
+        let written = self.ledger.write(id, token, State::Paid).await?;
+        Ok(answer(if written { Outcome::PaidNow } else { Outcome::PaidBefore }))
     }
 }

@@ -151,24 +151,26 @@ fn a_copy_killed_in_mid_payment(database: &Database) {
 
 fn a_copy_paused_in_mid_payment(database: &Database) {
     let redis = RedisServer::start();
-    let one = Copy::start("one", &redis, database, &["--provider-delay", "5s", "--lease", "2s"]);
-    let other = Copy::start("other", &redis, database, &QUICK);
+    let slow = ["--provider-delay", "5s", "--lease", "2s"];
+    let one = Copy::start("one", &redis, database, &slow);
+    let other = Copy::start("other", &redis, database, &slow);
     one.take_in(42);
-    let request = one.begin_to_pay(42);
+    let overtaken = one.begin_to_pay(42);
     eventually(SOON, "the charge", || database.count("charges", "1 = 1") == 1);
     one.freeze();
-    // Its lease ends, and the other one goes on.
-    let answer = other.pay(42);
-    assert!(answer.says("outcome", "\"paid_now\"") && answer.says("token", "2"), "{answer:?}");
-    let before = database.history(42);
-
+    // Its lease ends, and the other one begins. The order is not paid when the first one wakes up: only the token is newer.
+    let newer = other.begin_to_pay(42);
+    eventually(SOON, "the other's note", || database.history(42).len() == 2);
     one.thaw();
-    let answer = request.join().unwrap().unwrap();
+
+    let answer = overtaken.join().unwrap().unwrap();
     assert_eq!(answer.status, 409, "{answer:?}");
     assert!(answer.says("error", "\"stale\"") && answer.body.contains("with token 2"), "{answer:?}");
-    assert_eq!(database.history(42), before);
+    let answer = newer.join().unwrap().unwrap();
+    assert!(answer.says("outcome", "\"paid_now\"") && answer.says("token", "2"), "{answer:?}");
+    let states = ["charging", "charging", "paid"].map(str::to_owned);
+    assert_eq!(database.history(42), [1, 2, 2].into_iter().zip(states).collect::<Vec<_>>());
     assert_paid_once_each(database, 42..=42);
-    // It may not do what it knew, and finds it done.
     let again = one.pay(42);
     assert!(again.says("outcome", "\"paid_before\"") && again.says("token", "3"), "{again:?}");
 }

@@ -13,6 +13,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use leasehold_proto::{ClientId, Name};
+use tokio::task;
 
 pub use leasehold_proto::Owner;
 
@@ -23,6 +24,8 @@ tokio::task_local! {
 /// What is around the code that runs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Around {
+    /// Whose it is: a task that polls others, such as one that awaits a `LocalSet`, has nothing around those.
+    task: Option<task::Id>,
     scope: Option<Owner>,
     frames: Option<Arc<Frame>>,
 }
@@ -97,7 +100,9 @@ pub(crate) fn of_caller(client: ClientId, name: &Name) -> Owner {
 
 impl Around {
     fn now() -> Self {
-        AROUND.try_with(Self::clone).unwrap_or_default()
+        let task = task::try_id();
+        let around = AROUND.try_with(|around| (around.task == task).then(|| around.clone()));
+        around.ok().flatten().unwrap_or(Self { task, ..Self::default() })
     }
 }
 

@@ -28,6 +28,7 @@ on_both! {
         what_the_body_calls_re_enters_in_any_depth,
         branches_of_a_body_exclude_each_other,
         what_the_body_spawns_waits,
+        tasks_that_the_bodys_own_task_polls_wait,
         a_scope_around_and_a_scope_inside_change_nothing,
         another_client_is_another_owner,
         a_multi_lock_in_the_body_takes_the_bodys_lock_once_more,
@@ -197,6 +198,26 @@ async fn what_the_body_spawns_waits(server: Place) {
         tokio::spawn(async move { lock.try_lock().await.unwrap().is_none() }).await.unwrap()
     });
     assert_eq!(outcome.await, Ok(true));
+}
+
+/// A `LocalSet` polls what was spawned on it within whatever awaits it.
+async fn tasks_that_the_bodys_own_task_polls_wait(server: Place) {
+    let client = connect(&server).await;
+    let lock = client.lock("job");
+    let tasks = tokio::task::LocalSet::new();
+    let is_kept_out = || {
+        let lock = lock.clone();
+        tasks.spawn_local(async move { lock.try_lock().await.unwrap().is_none() })
+    };
+    let spawned = is_kept_out();
+    let outcome = lock.run(async |_| tasks.run_until(async { spawned.await.unwrap() }).await);
+    assert_eq!(outcome.await, Ok(true), "of a body");
+    let spawned = is_kept_out();
+    let outcome = owner::scope(async {
+        let _guard = lock.lock().await.unwrap();
+        tasks.run_until(async { spawned.await.unwrap() }).await
+    });
+    assert!(outcome.await, "of a scope");
 }
 
 async fn a_scope_around_and_a_scope_inside_change_nothing(server: Place) {

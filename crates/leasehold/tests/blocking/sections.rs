@@ -142,3 +142,21 @@ fn an_entered_section_leaves_the_bodies_around_it_on_their_thread() {
     });
     assert_eq!(outcome, Ok(Ok(true)), "what another thread runs waits for the body's lock");
 }
+
+#[test]
+fn a_body_that_drives_a_runtime_shares_its_lock_with_what_it_awaits_and_not_with_its_tasks() {
+    let (server, client) = server_and_client();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let lock = client.as_async().lock("job");
+    let spawned = {
+        let lock = lock.clone();
+        runtime.spawn(async move { lock.try_lock().await.unwrap().is_none() })
+    };
+    let outcome = client.lock("job").run(|_| {
+        runtime.block_on(async {
+            let inner = lock.lock().await.unwrap();
+            (count(&server, "job"), inner.release().await.is_ok(), spawned.await.unwrap())
+        })
+    });
+    assert_eq!(outcome, Ok((2, true, true)));
+}

@@ -89,6 +89,9 @@ impl Template {
         let (path, format) = inside.split_once(':').unwrap_or((inside, ""));
         let mut parts = path.trim().split('.');
         let argument = parts.next().unwrap_or_default();
+        // As `format!` has it: what is `r#type` in code is `type` in text.
+        let raw = format!("r#{argument}");
+        let argument = if known.contains(&raw) { raw.as_str() } else { argument };
         let listed = listed(known);
         if argument.is_empty() || argument.parse::<usize>().is_ok() {
             return Err(format!("`{{{inside}}}` names no argument; {listed}"));
@@ -99,7 +102,7 @@ impl Template {
                 None => only_fields(inside),
             });
         }
-        if format.contains('$') {
+        if format.contains('$') || format.contains(".*") {
             return Err(format!("`{{{inside}}}`: in a name, widths are numbers, such as `{{{path}:04}}`"));
         }
         let mut value = identifier(argument, span).ok_or_else(|| only_fields(inside))?.into_token_stream();
@@ -147,8 +150,10 @@ fn member(field: &str, span: Span) -> Option<TokenStream> {
         index.set_span(span);
         return Some(index.into_token_stream());
     }
-    syn::parse_str::<Ident>(field).ok()?;
-    identifier(field, span).map(ToTokens::into_token_stream)
+    if field == "self" {
+        return None;
+    }
+    identifier(field, span).or_else(|| identifier(&format!("r#{field}"), span)).map(ToTokens::into_token_stream)
 }
 
 #[cfg(test)]
@@ -156,7 +161,7 @@ mod tests {
     use super::*;
 
     fn made(name: &str) -> Result<String, String> {
-        let function = "async fn charge<const N: usize>(&self, order_id: u64, Item { sku, .. }: Item, pair: (u8, u8)) {}";
+        let function = "async fn charge<const N: usize>(&self, order_id: u64, Item { sku, .. }: Item, pair: (u8, u8), r#type: T) {}";
         let function: Function = syn::parse_str(function).unwrap();
         let mut problems = Problems::default();
         let value = syn::parse_str(name).unwrap();
@@ -172,6 +177,7 @@ mod tests {
             (r#""order:{order_id}""#, r#""order:{}" , order_id"#),
             (r#""{self.shop.id}/{sku}""#, r#""{}/{}" , self . shop . id , sku"#),
             (r#""n:{order_id:04}:{N}""#, r#""n:{:04}:{}" , order_id , N"#),
+            (r#""t:{type}{r#type}{type.match}""#, r#""t:{}{}{}" , r#type , r#type , r#type . r#match"#),
             (r#""p:{pair.0}{ pair.1 }""#, r#""p:{}{}" , pair . 0 , pair . 1"#),
         ] {
             assert_eq!(made(name), Ok(format!(":: std :: format ! ({values})")));
@@ -193,12 +199,14 @@ mod tests {
             (r#""a{{b}}""#, "no braces"),
             (r#""a}b""#, "no braces"),
             (r#""a{order_id""#, "no closing brace"),
-            (r#""a:{}""#, "what can be used: `{self}`, `{order_id}`, `{sku}`, `{pair}`, `{N}`"),
+            (r#""a:{}""#, "what can be used: `{self}`, `{order_id}`, `{sku}`, `{pair}`, `{r#type}`, `{N}`"),
             (r#""a:{0}""#, "names no argument"),
             (r#""a:{order}""#, "there is no argument `order`"),
             (r#""a:{order_id.id()}""#, "format!"),
             (r#""a:{order_id + 1}""#, "format!"),
             (r#""a:{order_id:w$}""#, "`{order_id:04}`"),
+            (r#""a:{order_id:.*}""#, "`{order_id:04}`"),
+            (r#""a:{order_id.self}""#, "format!"),
             (r#""redisson_lock_queue:{order_id}""#, "word of your own"),
             ("42", "a name is a text"),
         ] {

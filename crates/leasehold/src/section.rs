@@ -261,7 +261,7 @@ impl Manners {
     pub(crate) async fn end<T>(self, guard: Guard, value: T) -> Result<T, RunError> {
         let lost = guard.lost().now_or_never();
         let held = match self.on_finish {
-            OnFinish::Release => !matches!(guard.release().await, Ok(Released::NotHeld)),
+            OnFinish::Release => !matches!(guard.release().await, Ok(Released::NotHeld)) && lost.is_none(),
             OnFinish::Keep => {
                 guard.keep();
                 lost.is_none()

@@ -11,6 +11,7 @@ use super::{Handle, Shared};
 use crate::client::Client;
 use crate::error::{AcquireError, EnsureError, InspectError, ReleaseError, RunError};
 use crate::guard::Guard;
+use crate::section::Manners;
 
 const SOON: Duration = Duration::from_secs(20);
 
@@ -46,6 +47,9 @@ fn walk(handle: &Arc<Handle>) {
     assert_eq!(at_once(held.lost()), LostReason::Closed);
     assert_eq!(at_once(held.ensure(SOON)), Err(EnsureError::Forked));
     assert_eq!(at_once(held.release()), Err(ReleaseError::Forked));
+    // A body that was inside when the process forked.
+    let lost = Err(RunError::Lost { reason: LostReason::Closed });
+    assert_eq!(at_once(Manners::default().end(guard(), 5)), lost);
     guard().keep();
     drop(guard());
 }

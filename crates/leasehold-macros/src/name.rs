@@ -153,7 +153,9 @@ fn member(field: &str, span: Span) -> Option<TokenStream> {
     if field == "self" {
         return None;
     }
-    identifier(field, span).or_else(|| identifier(&format!("r#{field}"), span)).map(ToTokens::into_token_stream)
+    identifier(field, span)
+        .or_else(|| identifier(&format!("r#{field}"), span))
+        .map(ToTokens::into_token_stream)
 }
 
 #[cfg(test)]

@@ -252,7 +252,7 @@ async fn re_entering_a_hold_that_has_expired_is_lost_and_never_a_fresh_acquire(s
     }
     assert!(is_free(&server, "job"));
     drop(stale);
-    let fresh = lock.lock().await.unwrap();
+    let fresh = lock.lease(ms(60_000)).lock().await.unwrap();
     assert_eq!(count(&server, "job"), 1);
     assert!(fresh.is_held());
 }

@@ -200,7 +200,7 @@ async fn everybody_who_waits_for_a_loss_is_told() {
 async fn a_lost_lock_is_not_released_under_its_next_holder() {
     let server = RedisServer::start();
     let client = connect(&server).await;
-    let guard = client.lock("job").lease(ms(60)).lock().await.unwrap();
+    let guard = client.lock("job").lease(ms(300)).lock().await.unwrap();
     soon("the end", guard.lost()).await;
     eventually("the key to run out", || is_free(&server, "job")).await;
     hold_by_hand(&server, "job", Duration::from_secs(60));
@@ -230,7 +230,7 @@ async fn a_body_is_cancelled_when_the_lock_is_lost() {
 async fn a_value_that_comes_after_the_loss_is_not_returned() {
     let server = RedisServer::start();
     let client = connect(&server).await;
-    let lock = client.lock("job").lease(ms(60));
+    let lock = client.lock("job").lease(ms(300));
     let outcome = lock.run(async |guard| {
         // Work that does not yield, past the end of the lease.
         leasehold_testkit::wait::eventually(support::SOON, "the end", || !guard.is_held());

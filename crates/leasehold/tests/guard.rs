@@ -303,7 +303,7 @@ async fn ensuring_more_than_a_lease_is_refused(server: Place) {
 }
 
 async fn ensuring_a_lost_hold_says_why_it_is_lost(server: Place) {
-    let guard = connect(&server).await.lock("job").lease(ms(60)).lock().await.unwrap();
+    let guard = connect(&server).await.lock("job").lease(ms(300)).lock().await.unwrap();
     soon("the end", guard.lost()).await;
     let outcome = guard.ensure(ms(1)).await;
     assert_eq!(outcome, Err(EnsureError::Lost { reason: LostReason::Expired }));

@@ -61,7 +61,7 @@ async fn a_store_is_gone_with_its_last_client() {
 #[tokio::test]
 async fn a_lease_ends_by_the_real_clock() {
     let client = connect("memory://").await;
-    client.lock("job").lease(ms(50)).lock().await.unwrap().keep();
+    client.lock("job").lease(ms(300)).lock().await.unwrap().keep();
     assert!(soon("the lease to end", client.lock("job").lock()).await.unwrap().is_held());
 }
 

@@ -240,7 +240,7 @@ async fn a_watched_re_entry_of_a_fixed_lease_is_renewed_for_as_long_as_it_lasts(
 
 async fn re_entering_a_hold_that_has_expired_is_lost_and_never_a_fresh_acquire(server: Place) {
     let client = connect(&server).await;
-    let lock = client.lock("job").owned_by(&client.owner()).lease(ms(60));
+    let lock = client.lock("job").owned_by(&client.owner()).lease(ms(300));
     let stale = lock.lock().await.unwrap();
     soon("the end", stale.lost()).await;
     eventually("the key to run out", || is_free(&server, "job")).await;

@@ -267,7 +267,7 @@ async fn only_a_read_guard_of_this_lock_and_client_is_upgraded(server: Place) {
 async fn a_reader_that_is_lost_is_not_upgraded(server: Place) {
     let client = connect(&server).await;
     let lock = client.rw_lock("job");
-    let expired = lock.clone().lease(ms(50)).read().await.unwrap();
+    let expired = lock.clone().lease(ms(300)).read().await.unwrap();
     let reason = soon("the end", expired.lost()).await;
     assert_eq!(lock.upgrade(&expired).await.unwrap_err(), AcquireError::Lost { reason });
     drop(expired);

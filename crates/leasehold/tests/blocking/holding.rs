@@ -223,7 +223,7 @@ fn several_locks_are_taken_together() {
     assert!(!is_free(&server, "one") && !is_free(&server, "two"));
     client.close();
     let elsewhere =
-        MultiLock::of([Client::connect(&server.url()).unwrap().lock("three").lease(ms(40)).into()]);
+        MultiLock::of([Client::connect(&server.url()).unwrap().lock("three").lease(ms(300)).into()]);
     elsewhere.lock().unwrap().lost();
 }
 

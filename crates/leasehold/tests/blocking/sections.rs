@@ -62,7 +62,7 @@ fn a_body_that_panics_releases() {
 #[test]
 fn a_body_whose_hold_is_lost_runs_to_its_end_and_its_result_is_dropped() {
     let (_server, client) = server_and_client();
-    let lock = client.lock("job").lease(ms(40));
+    let lock = client.lock("job").lease(ms(300));
     let mut ended = false;
     let outcome = lock.run(|guard| {
         assert_eq!(guard.lost(), LostReason::Expired);
@@ -111,7 +111,7 @@ fn a_section_that_was_entered_runs_a_body_later_and_elsewhere() {
 #[test]
 fn no_body_begins_after_the_loss() {
     let (_server, client) = server_and_client();
-    let section = client.lock("job").lease(ms(40)).section();
+    let section = client.lock("job").lease(ms(300)).section();
     for on_lost in [OnLost::Cancel, OnLost::Finish] {
         let entered = section.clone().on_lost(on_lost).enter().unwrap();
         entered.guard().lost();

@@ -55,8 +55,10 @@
 //!   still re-enters. This matters on threads that are used again: the next job of such a thread would re-enter a hold
 //!   that the last one has passed on. Of `spawn_blocking` that is known, and each job is an owner of its own; of other
 //!   pools it is not.
-//! - In `block_in_place` the owner is that of one call. What a task holds across an `await` it does not re-enter, unless
-//!   it runs in an [`owner::scope`](crate::owner::scope).
+//! - In `block_in_place` the owner is the task on its present thread. Branches of one task (`join!`, `select!`) therefore
+//!   do not exclude each other with guards that they hold across an `await`, and what a task so holds it may or may not
+//!   re-enter later: await the async method there, give each branch an owner, or let the guard go within the call.
+//!   Inside an [`owner::scope`](crate::owner::scope) the owner is the scope's.
 //!
 //! # In async code
 //!

@@ -163,9 +163,9 @@ impl<K: Kind> Lock<K> {
     /// nobody gets it, its owner included. For jobs that are done too soon to be seen by others who start them at the
     /// same time.
     ///
-    /// If this process ends before the time is over, whatever lease is left ends the hold: a release that was awaited, or
-    /// confirmed by [`Client::close`](crate::Client::close), has seen to it that this is not too early. A hold that is
-    /// lost has no rest.
+    /// If this process ends before the time is over, or its client is closed or dropped, whatever lease is left ends the
+    /// hold: a release that was awaited, or confirmed by [`Client::close`](crate::Client::close), has seen to it that this
+    /// is not too early; it is later where the lease is longer than the least time. A hold that is lost has no rest.
     ///
     /// # Examples
     /// ```

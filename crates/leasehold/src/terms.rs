@@ -59,6 +59,19 @@ impl Terms {
         self.lease
     }
 
+    /// Refuses bounds that no hold can have.
+    pub(crate) fn check(&self) -> Result<(), AcquireError> {
+        if let Some(given) = self.max_hold.filter(|most| *most < LEASE_MIN) {
+            return Err(AcquireError::MaxHold { given });
+        }
+        // What rests has one lease, so a longer bound on the hold does not help.
+        let most = self.max_hold.unwrap_or(LEASE_MAX).min(LEASE_MAX);
+        match self.min_hold.filter(|least| *least > most) {
+            Some(given) => Err(AcquireError::MinHold { given, most }),
+            None => Ok(()),
+        }
+    }
+
     /// A request on these terms.
     pub(crate) fn request(
         &self,
@@ -66,14 +79,7 @@ impl Terms {
         owner: Owner,
         wait: Wait,
     ) -> Result<Request, AcquireError> {
-        if let Some(given) = self.max_hold.filter(|most| *most < LEASE_MIN) {
-            return Err(AcquireError::MaxHold { given });
-        }
-        // What rests has one lease, so a longer bound on the hold does not help.
-        let most = self.max_hold.unwrap_or(LEASE_MAX).min(LEASE_MAX);
-        if let Some(given) = self.min_hold.filter(|least| *least > most) {
-            return Err(AcquireError::MinHold { given, most });
-        }
+        self.check()?;
         Ok(Request {
             watchdog: self.watchdog,
             max_renewals: self.max_renewals,

@@ -158,4 +158,15 @@ async fn a_least_time_that_cannot_be_is_refused(server: Place) {
     assert_eq!(endless.lock().await.unwrap_err(), refused);
     let bounded = endless.max_hold(LEASE_MAX * 2);
     assert_eq!(bounded.lock().await.unwrap_err(), refused, "no lease keeps it for so long");
+    for (member, refused) in [
+        (client.lock("job").min_hold(LEASE_MAX + ms(1)), refused),
+        (
+            client.lock("job").max_hold(ms(50)).min_hold(ms(60)),
+            AcquireError::MinHold { given: ms(60), most: ms(50) },
+        ),
+    ] {
+        let both = MultiLock::of([client.lock("a").into(), member.into()]);
+        assert_eq!(both.lock().await.unwrap_err(), refused, "of a member");
+        assert!(is_free(&server, "a"), "nothing was taken");
+    }
 }

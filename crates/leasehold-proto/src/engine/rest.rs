@@ -13,7 +13,7 @@ use super::undo::{Cause, Leaving};
 use super::{CallId, Engine, Id, Purpose, Subject};
 use crate::backoff;
 use crate::call::Reply;
-use crate::lease::Lease;
+use crate::lease::{LEASE_MAX, Lease};
 use crate::moment::Moment;
 use crate::outcome::{StoreError, Verb};
 use crate::owner::WireOwner;
@@ -50,7 +50,9 @@ impl Rest {
 
 impl Engine {
     /// Puts a wire owner to rest, which is in no tenure any more.
-    pub(super) fn begin_rest(&mut self, now: Moment, wire: WireOwner, rest: Rest) {
+    pub(super) fn begin_rest(&mut self, now: Moment, wire: WireOwner, mut rest: Rest) {
+        // One lease is all there is: what is to rest for longer would never be certain, and be extended without end.
+        rest.until = rest.until.min(now + LEASE_MAX);
         let (until, subject) = (rest.until, rest.subject.clone());
         self.rests.insert(wire, rest);
         self.timers.set(Timer::Rest(wire), until);

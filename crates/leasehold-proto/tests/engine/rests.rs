@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold_proto::engine::{Event, Id, Request, Settlement, Wait};
-use leasehold_proto::{Reply, StoreErrorKind, Verb};
+use leasehold_proto::{LEASE_MAX, Reply, StoreErrorKind, Verb};
 
 use crate::desk::{Desk, ms, refused, request};
 
@@ -38,6 +38,18 @@ fn a_lease_that_is_shorter_is_extended_once_before_the_release_is_reported() {
     assert!(desk.sent.is_empty(), "no watchdog keeps it: {:?}", desk.sent);
     desk.step(60_000, Event::Tick);
     assert_eq!(desk.answer(60_001, Ok(Reply::Int(1))).verb(), Verb::Release);
+}
+
+#[test]
+fn a_rest_is_no_longer_than_the_longest_lease() {
+    let mut desk = Desk::new();
+    let longest = u64::try_from(LEASE_MAX.as_millis()).unwrap();
+    desk.hold(0, 1, resting(3_000, 2 * longest));
+    desk.release(900, 1, 9);
+    let extended = desk.answer(901, Ok(Reply::Int(1)));
+    assert_eq!(extended.argument("lease_ms"), Some(longest.to_string().as_str()));
+    assert_eq!(desk.claim(901, 9), Some(Settlement::Released(Ok(true))));
+    assert!(desk.sent.is_empty(), "it is not extended without end: {:?}", desk.sent);
 }
 
 #[test]

@@ -289,6 +289,8 @@ impl MultiLock {
         if self.would_wait_for_itself() {
             return Err(AcquireError::Deadlock);
         }
+        // Of the members none is asked for with its least time, which begins when all are held.
+        self.members.iter().try_for_each(|member| member.0.terms().check())?;
         let owner = ambient().unwrap_or_else(Owner::unique);
         let clock = self.members[0].0.handle();
         let since = clock.now();

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use leasehold::{LEASE_MAX, LEASE_MIN};
+use leasehold_proto::parse_span;
 
 /// What to write instead, said in every refusal.
 const EXPECTED: &str = "write seconds (`10`, `2.5`) or a duration (`30s`, `5m`, `1h30m`)";
@@ -17,7 +18,7 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
         let seconds = text.parse::<f64>().map_err(|_| EXPECTED.to_owned())?;
         Duration::try_from_secs_f64(seconds).map_err(|_| format!("too long; {EXPECTED}"))
     } else {
-        humantime::parse_duration(text).map_err(|error| format!("{error}; {EXPECTED}"))
+        parse_span(text).map_err(|error| format!("{error}; {EXPECTED}"))
     }
 }
 
@@ -67,10 +68,19 @@ mod tests {
     #[test]
     fn what_is_no_duration_is_refused_with_advice() {
         let long = "9".repeat(400);
-        for text in ["", ".", "1.2.3", "-1", "-5s", "soon", "5 parsecs", "inf", "NaN", "1e3", &long] {
+        for text in
+            ["", ".", "1.2.3", "-1", "-5s", "soon", "5 parsecs", "inf", "NaN", "1e3", "5M", "1y", &long]
+        {
             let refusal = parse(text).unwrap_err();
             assert!(refusal.contains(EXPECTED), "{text}: {refusal}");
         }
+    }
+
+    #[test]
+    fn a_capital_m_is_no_month() {
+        let refusal = parse("5M").unwrap_err();
+        assert!(refusal.contains("minutes are `m`: write `5m`"), "{refusal}");
+        assert!(parse_lease("1month").is_err());
     }
 
     #[test]

@@ -3,27 +3,42 @@
 //! Invariant: a guess is one of the words that may be written, or none.
 //! Called by: the options, for names of options and of choices.
 
-/// Words of other libraries, and of house style elsewhere, for what is called otherwise here.
-const ELSEWHERE: [(&str, &str); 24] = [
+use strsim::levenshtein;
+
+/// Words of other libraries, and of house style elsewhere, for what is called otherwise here; all those that
+/// `docs/attribute.md` has, as it translates them.
+const ELSEWHERE: [(&str, &str); 36] = [
     ("acquiretimeout", "wait"),
     ("atleast", "min_hold"),
-    ("atmost", "max_hold"),
+    ("atmost", "lease"),
+    ("autorelease", "on_finish"),
+    ("customlocktimeoutstrategy", "on_busy"),
+    ("customreleasetimeoutstrategy", "on_lost"),
+    ("executor", "client"),
     ("expire", "lease"),
     ("expiretime", "lease"),
     ("failstrategy", "on_busy"),
+    ("fallbackmethod", "on_busy"),
     ("fencing", "fence"),
     ("holdtime", "lease"),
     ("id", "name"),
+    ("ifexpirewhenfinish", "on_finish"),
     ("key", "name"),
+    ("keybuilderstrategy", "name"),
     ("keys", "name"),
     ("leasetime", "lease"),
     ("lockatleastfor", "min_hold"),
-    ("lockatmostfor", "max_hold"),
+    ("lockatmostfor", "lease"),
+    ("locktimeoutstrategy", "on_busy"),
     ("locktype", "kind"),
     ("lockwatchdogtimeout", "watchdog"),
+    ("maxrenewtimes", "max_renewals"),
     ("path", "name"),
     ("prefix", "name"),
+    ("releasetimeoutstrategy", "on_lost"),
+    ("throwexceptioniffailed", "on_busy"),
     ("timeout", "wait"),
+    ("timeunit", "wait"),
     ("token", "fence"),
     ("ttl", "lease"),
     ("type", "kind"),
@@ -39,25 +54,9 @@ pub(crate) fn nearest<'a>(written: &str, known: impl IntoIterator<Item = &'a str
     if let Some(ours) = elsewhere {
         return known.into_iter().find(|word| *word == ours);
     }
-    let near = known.into_iter().map(|word| (distance(&plain, &word.replace('_', "")), word));
+    let near = known.into_iter().map(|word| (levenshtein(&plain, &word.replace('_', "")), word));
     let (letters, word) = near.min_by_key(|(letters, _)| *letters)?;
     (letters * 2 <= plain.chars().count()).then_some(word)
-}
-
-/// How many letters have to be put in, left out or changed to make one word of the other.
-fn distance(one: &str, other: &str) -> usize {
-    let other: Vec<char> = other.chars().collect();
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (line, letter) in one.chars().enumerate() {
-        let mut corner = line;
-        row[0] = line + 1;
-        for (column, against) in other.iter().enumerate() {
-            let changed = corner + usize::from(letter != *against);
-            corner = row[column + 1];
-            row[column + 1] = changed.min(corner + 1).min(row[column] + 1);
-        }
-    }
-    row[other.len()]
 }
 
 #[cfg(test)]
@@ -85,7 +84,8 @@ mod tests {
             ("waitTime", "wait"),
             ("leaseTime", "lease"),
             ("lockAtLeastFor", "min_hold"),
-            ("lockAtMostFor", "max_hold"),
+            ("lockAtMostFor", "lease"),
+            ("at_most", "lease"),
             ("keys", "name"),
             ("ttl", "lease"),
         ] {

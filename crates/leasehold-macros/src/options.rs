@@ -160,6 +160,8 @@ fn unknown(word: &Ident) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
     use super::*;
 
     fn problems(text: &str) -> Vec<String> {
@@ -181,6 +183,34 @@ mod tests {
     fn all_problems_are_told_at_once() {
         let found = problems("name = \"a\", name = \"b\", ttl = 5, wait = \"soon\", kind = fare");
         assert_eq!(found.len(), 4, "{found:?}");
+    }
+
+    /// The words between backticks, without the values behind them.
+    fn words(cell: &str) -> impl Iterator<Item = &str> {
+        let quoted = cell.split('`').skip(1).step_by(2);
+        quoted.map(|text| text.split_once(" =").map_or(text, |(word, _)| word))
+    }
+
+    #[test]
+    fn every_word_that_the_page_translates_is_understood_so() {
+        let page = include_str!("../../../docs/attribute.md");
+        let (_, from_java) = page.split_once("## From Java").unwrap();
+        let known = KNOWN.map(|(known, _)| known);
+        let mut translated = BTreeMap::<&str, BTreeSet<&str>>::new();
+        for row in from_java.lines().filter_map(|line| line.strip_prefix("| ")) {
+            let (theirs, ours) = row.split_once(" | ").unwrap();
+            for word in words(theirs) {
+                let options = words(ours).filter(|word| known.contains(word));
+                translated.entry(word).or_default().extend(options);
+            }
+        }
+        assert!(translated.len() > 25, "{translated:?}");
+        for (theirs, ours) in translated.into_iter().filter(|(theirs, _)| !known.contains(theirs)) {
+            let meant = nearest(theirs, known);
+            // Some have no counterpart among the options.
+            let is_so = meant.map_or(ours.is_empty(), |meant| ours.contains(meant));
+            assert!(is_so, "`{theirs}` is {ours:?} on the page and {meant:?} here");
+        }
     }
 
     #[test]

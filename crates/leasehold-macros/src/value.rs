@@ -5,9 +5,10 @@
 
 use std::time::Duration;
 
+use leasehold_proto::{SpanError, parse_span};
 use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, quote_spanned};
-use syn::{Error, Expr, ExprCall, ExprLit, Lit};
+use syn::{Error, Expr, ExprCall, ExprLit, ExprUnary, Lit, UnOp};
 
 use crate::nearest::nearest;
 use crate::options::bare;
@@ -63,16 +64,21 @@ impl Span {
             return Err(Error::new_spanned(lit, problem));
         };
         let text = text.value();
-        // In this notation a capital M is a month, which nobody means here.
-        let parsed = humantime::parse_duration(&text).ok().filter(|_| !text.contains('M'));
-        let Some(duration) = parsed else {
-            let problem = format!(
-                "\"{text}\" is no duration; write numbers with the units ms, s, m, h or d, such as \
-                 `{option} = \"5s\"` or \"1h30m\""
-            );
-            return Err(Error::new_spanned(lit, problem));
-        };
-        Ok(Self::Known { duration, written: lit })
+        match parse_span(&text) {
+            Ok(duration) => Ok(Self::Known { duration, written: lit }),
+            Err(SpanError::CapitalM { minutes }) => {
+                let problem =
+                    format!("`M` would be months; minutes are `m`: write `{option} = \"{minutes}\"`");
+                Err(Error::new_spanned(lit, problem))
+            }
+            Err(_) => {
+                let problem = format!(
+                    "\"{text}\" is no duration; write numbers with the units ms, s, m, h or d, such as \
+                     `{option} = \"5s\"` or \"1h30m\""
+                );
+                Err(Error::new_spanned(lit, problem))
+            }
+        }
     }
 
     pub(crate) fn known(&self) -> Option<Duration> {
@@ -125,15 +131,38 @@ impl Kind {
 
 /// How many permits there are; a number is judged at once.
 fn permits(value: &Expr) -> syn::Result<Expr> {
-    if let Expr::Lit(ExprLit { lit: Lit::Int(number), .. }) = value {
-        let permits: u32 = number.base10_parse()?;
-        if permits == 0 {
-            let problem =
-                "with no permits nothing ever runs; write how many may run at once: `kind = semaphore(10)`";
-            return Err(Error::new_spanned(value, problem));
+    let problem = match count(value) {
+        Count::Known(0) => {
+            "with no permits nothing ever runs; write how many may run at once: `kind = semaphore(10)`"
         }
+        Count::Known(_) | Count::Computed => return Ok(value.clone()),
+        Count::Wrong => {
+            "this is how many may run at once, a whole number from 1 to 4294967295: `kind = semaphore(10)`"
+        }
+    };
+    Err(Error::new_spanned(value, problem))
+}
+
+/// What an option that wants a `u32` was given.
+enum Count {
+    Known(u32),
+    Computed,
+    /// A literal that is none: negative, too large, of another type.
+    Wrong,
+}
+
+fn count(value: &Expr) -> Count {
+    match value {
+        Expr::Lit(ExprLit { lit: Lit::Int(number), .. }) => match number.base10_parse() {
+            Ok(known) if matches!(number.suffix(), "" | "u32") => Count::Known(known),
+            _ => Count::Wrong,
+        },
+        Expr::Lit(_) => Count::Wrong,
+        Expr::Unary(ExprUnary { op: UnOp::Neg(_), expr, .. }) if matches!(**expr, Expr::Lit(_)) => {
+            Count::Wrong
+        }
+        _ => Count::Computed,
     }
-    Ok(value.clone())
 }
 
 impl OnBusy {
@@ -176,13 +205,10 @@ impl OnLost {
 
 /// The bound on the number of renewals.
 pub(crate) fn renewals(value: Expr) -> syn::Result<Expr> {
-    match &value {
-        Expr::Lit(ExprLit { lit: Lit::Int(number), .. }) => number.base10_parse::<u32>().map(|_| ())?,
-        Expr::Lit(_) => {
-            let problem = "this is a count, such as `max_renewals = 360`; a time is `max_hold = \"1h\"`";
-            return Err(Error::new_spanned(value, problem));
-        }
-        _ => {}
+    if matches!(count(&value), Count::Wrong) {
+        let problem = "this is a whole number from 0 to 4294967295, such as `max_renewals = 360`; for no bound leave \
+                       it out, and a time is `max_hold = \"1h\"`";
+        return Err(Error::new_spanned(value, problem));
     }
     Ok(value)
 }
@@ -254,8 +280,26 @@ mod tests {
 
     #[test]
     fn what_is_no_duration_is_answered_with_one() {
-        for text in ["\"\"", "\"5\"", "\"five\"", "\"-5s\"", "\"5M\"", "\"5s later\"", "5", "true", "5.0"] {
+        for text in ["\"\"", "\"5\"", "\"five\"", "\"-5s\"", "\"5s later\"", "\"1y\"", "5", "true", "5.0"] {
             assert!(span(text).unwrap_err().contains("wait = \"5s\""), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_capital_m_is_no_month() {
+        let problem = span("\"5M\"").unwrap_err();
+        assert!(problem.contains("minutes are `m`: write `wait = \"5m\"`"), "{problem}");
+    }
+
+    #[test]
+    fn counts_are_whole_numbers_that_fit() {
+        let read = |text: &str| renewals(syn::parse_str(text).unwrap()).map(|_| ());
+        for right in ["0", "360", "360u32", "4294967295", "1_000", "retries", "-offset", "2 * 3"] {
+            assert!(read(right).is_ok(), "{right}");
+        }
+        for wrong in ["-1", "4294967296", "99999999999999999999", "3u64", "3.0", "\"3\"", "true", "-1.5"] {
+            let problem = read(wrong).unwrap_err().to_string();
+            assert!(problem.contains("max_renewals = 360"), "{wrong}: {problem}");
         }
     }
 
@@ -268,7 +312,10 @@ mod tests {
         }
         for (bad, says) in [
             ("semaphore", "semaphore(10)"),
-            ("semaphore(0)", "semaphore(10)"),
+            ("semaphore(0)", "nothing ever runs"),
+            ("semaphore(-1)", "from 1 to 4294967295: `kind = semaphore(10)`"),
+            ("semaphore(99999999999)", "from 1 to 4294967295: `kind = semaphore(10)`"),
+            ("semaphore(\"3\")", "from 1 to 4294967295: `kind = semaphore(10)`"),
             ("semaphore(3, 4)", "semaphore(10)"),
             ("fair(3)", "kind = fair"),
             ("fare", "did you mean `fair`"),

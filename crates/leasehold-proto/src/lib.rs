@@ -17,6 +17,7 @@ pub mod owner;
 pub mod permit;
 pub mod recipe;
 pub mod script;
+pub mod span;
 
 pub use call::{Call, Reply};
 pub use engine::Engine;
@@ -30,3 +31,4 @@ pub use recipe::{
     Answer, Ask, Holding, Inspection, Line, LockRecipe, Manner, Recipe, Remaining, Renewal, Standing,
 };
 pub use script::Script;
+pub use span::{SpanError, parse_span};

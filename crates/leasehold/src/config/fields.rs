@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use leasehold_proto::{LEASE_MAX, LEASE_MIN};
+use strsim::levenshtein;
 
 /// One field.
 #[derive(Debug)]
@@ -141,22 +142,8 @@ pub(super) fn is_within(key: &str, section: &str) -> bool {
 pub(super) fn meant(written: &str) -> Option<&'static str> {
     let sections = FIELDS.iter().filter_map(|field| field.key.rsplit_once('.').map(|(section, _)| section));
     let known = FIELDS.iter().map(|field| field.key.as_str()).chain(sections);
-    let nearest = known.map(|key| (distance(&written.to_lowercase(), key), key)).min()?;
+    let nearest = known.map(|key| (levenshtein(&written.to_lowercase(), key), key)).min()?;
     (nearest.0 <= 1 + written.len() / 6).then_some(nearest.1)
-}
-
-/// How many letters have to be written, left out or changed (Levenshtein).
-fn distance(one: &str, other: &str) -> usize {
-    let mut row: Vec<usize> = (0..=other.chars().count()).collect();
-    for (line, letter) in one.chars().enumerate() {
-        let mut corner = std::mem::replace(&mut row[0], line + 1);
-        for (column, wanted) in other.chars().enumerate() {
-            let changed = corner + usize::from(letter != wanted);
-            corner = row[column + 1];
-            row[column + 1] = changed.min(corner + 1).min(row[column] + 1);
-        }
-    }
-    row[other.chars().count()]
 }
 
 impl Kind {

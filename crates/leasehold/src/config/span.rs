@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use leasehold_proto::parse_span;
 use serde::{Deserialize, Deserializer, de};
 
 /// A duration in a configuration.
@@ -18,9 +19,9 @@ impl<'de> Deserialize<'de> for Span {
     }
 }
 
-/// Reads a duration; a number without a unit is none.
+/// Reads a duration; a number without a unit is none, and neither are months and years.
 pub(super) fn parse(text: &str) -> Option<Duration> {
-    humantime::parse_duration(text).ok()
+    parse_span(text).ok()
 }
 
 /// The duration in the largest units in which it has no fractions.
@@ -55,7 +56,7 @@ mod tests {
         for text in ["30s", "5m", "1h30m", "500ms", "365d", "0s", "1m1us"] {
             assert_eq!(shown(parse(text).unwrap()), text);
         }
-        for text in ["", "30", "-1s", "soon", "5 parsecs"] {
+        for text in ["", "30", "-1s", "soon", "5 parsecs", "5M", "1month", "1y"] {
             assert_eq!(parse(text), None, "{text}");
         }
     }

@@ -30,4 +30,34 @@ async fn others() -> Result<(), leasehold::Error> {
     Ok(())
 }
 
+#[leasehold::locked(name = "job", kind = semaphore("3"))]
+async fn semaphore_of_text() -> Result<(), leasehold::Error> {
+    Ok(())
+}
+
+#[leasehold::locked(name = "job", kind = semaphore(-1))]
+async fn semaphore_of_less() -> Result<(), leasehold::Error> {
+    Ok(())
+}
+
+#[leasehold::locked(name = "job", max_renewals = -1)]
+async fn renewals_for_ever() -> Result<(), leasehold::Error> {
+    Ok(())
+}
+
+#[leasehold::locked(name = "job", max_renewals = 99999999999)]
+async fn renewals_beyond_counting() -> Result<(), leasehold::Error> {
+    Ok(())
+}
+
+#[leasehold::locked(name = "job", max_renewals = 3u64)]
+async fn renewals_of_another_type() -> Result<(), leasehold::Error> {
+    Ok(())
+}
+
+#[leasehold::locked(name = "job", max_renewals = "1h")]
+async fn renewals_of_time() -> Result<(), leasehold::Error> {
+    Ok(())
+}
+
 fn main() {}

@@ -1,0 +1,8 @@
+#![allow(unused)]
+
+#[leasehold::locked(name = "job")]
+fn blocking() -> Result<(), leasehold::Error> {
+    Ok(())
+}
+
+fn main() {}

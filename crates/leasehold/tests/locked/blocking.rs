@@ -6,10 +6,12 @@ use std::thread;
 use std::time::Duration;
 
 use leasehold::blocking::Client;
-use leasehold::{LostReason, RunError, locked};
+use leasehold::{LostReason, RunError, Verb, locked};
 use leasehold_testkit::wait;
 
-use super::support::{Place, SOON, count, fields, hold_by_hand, is_free, ms, on_both, pttl, tell};
+use super::support::{
+    Monitor, Place, SOON, count, fields, hold_by_hand, is_free, ms, on_both, pttl, tell, times_sent,
+};
 
 on_both! {
     sync {
@@ -125,10 +127,10 @@ fn kept(client: &Client) -> Result<(), RunError> {
     Ok(())
 }
 
-#[locked(name = "other", watchdog = "300ms", max_hold = "1h", max_renewals = 1000, min_hold = "400ms", client = client)]
-fn watched(client: &Client, server: &Place) -> Result<(), RunError> {
-    let began = std::time::Instant::now();
-    eventually("three leases to pass", || began.elapsed() > ms(900));
+#[locked(name = "other", watchdog = "2s", max_hold = "1h", max_renewals = 1000, min_hold = "400ms", client = client)]
+fn watched(client: &Client, server: &Place, monitor: &Monitor) -> Result<(), RunError> {
+    // They are a third of the lease apart.
+    eventually("renewals for longer than a lease", || times_sent(monitor, Verb::Renew) >= 4);
     assert!(pttl(server, "other") > 0);
     Ok(())
 }
@@ -137,7 +139,8 @@ fn terms_hold_for_blocking_functions(server: Place) {
     let client = connect(&server);
     assert_eq!(kept(&client), Ok(()));
     assert!((590_000..=600_000).contains(&pttl(&server, "job")));
-    assert_eq!(watched(&client, &server), Ok(()));
+    let monitor = Monitor::start(&server);
+    assert_eq!(watched(&client, &server, &monitor), Ok(()));
     assert!(is_free(&server, "other"), "held for its least time, and released");
 }
 
@@ -203,14 +206,14 @@ fn a_panic_in_a_blocking_body_releases(server: Place) {
     eventually("the release", || is_free(&server, "job"));
 }
 
-#[locked(name = "job", watchdog = "300ms", client = client)]
+#[locked(name = "job", watchdog = "3s", client = client)]
 fn loses(client: &Client, server: &Place, ended: &AtomicBool) -> Result<u32, RunError> {
     tell(server, &["DEL", "job"]);
     ended.store(true, Ordering::SeqCst);
     Ok(1)
 }
 
-#[locked(name = "job", watchdog = "300ms", on_lost = finish, client = client)]
+#[locked(name = "job", watchdog = "3s", on_lost = finish, client = client)]
 fn loses_and_does_not_mind(client: &Client, server: &Place) -> Result<u32, RunError> {
     tell(server, &["DEL", "job"]);
     Ok(2)

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use leasehold::{Client, LostReason, RunError, locked};
+use leasehold::{Client, LostReason, RunError, Verb, locked};
 
-use super::support::{Place, connect, eventually, is_free, ms, on_both, pttl, soon, time_passes};
+use super::support::{Monitor, Place, connect, eventually, is_free, ms, on_both, pttl, soon, times_sent};
 
 on_both! {
     async {
@@ -44,18 +44,19 @@ async fn a_lease_is_what_the_server_counts_down_and_nobody_renews(server: Place)
     assert_eq!(outcome, Err(RunError::Lost { reason: LostReason::Expired }));
 }
 
-#[locked(name = "job", watchdog = "300ms", client = client)]
-async fn watched(client: &Client, server: &Place) -> Result<i64, RunError> {
+#[locked(name = "job", watchdog = "2s", client = client)]
+async fn watched(client: &Client, server: &Place, monitor: &Monitor) -> Result<i64, RunError> {
     let most = pttl(server, "job");
-    time_passes(ms(900)).await;
-    assert!(pttl(server, "job") > 0, "held for three leases");
+    // They are a third of the lease apart.
+    eventually("renewals for longer than a lease", || times_sent(monitor, Verb::Renew) >= 4).await;
+    assert!(pttl(server, "job") > 0, "still held");
     Ok(most)
 }
 
 async fn a_watchdog_keeps_the_lock_for_longer_than_its_lease(server: Place) {
-    let client = connect(&server).await;
-    let most = watched(&client, &server).await.unwrap();
-    assert!((1..=300).contains(&most), "{most} ms");
+    let (client, monitor) = (connect(&server).await, Monitor::start(&server));
+    let most = watched(&client, &server, &monitor).await.unwrap();
+    assert!((1..=2000).contains(&most), "{most} ms");
 }
 
 /// How long a body lived that never ends by itself.
@@ -65,49 +66,50 @@ async fn lifetime<T>(running: impl Future<Output = Result<T, RunError>>) -> (Opt
     (outcome.err(), began.elapsed())
 }
 
-#[locked(name = "job", watchdog = "300ms", max_renewals = 2, client = client)]
+#[locked(name = "job", watchdog = "1500ms", max_renewals = 2, client = client)]
 async fn renewed_twice(client: &Client) -> Result<(), RunError> {
     std::future::pending().await
 }
 
 async fn renewals_end_at_their_number(server: Place) {
-    let client = connect(&server).await;
+    let (client, monitor) = (connect(&server).await, Monitor::start(&server));
     let (error, lived) = lifetime(renewed_twice(&client)).await;
     assert!(matches!(error, Some(RunError::Lost { .. })), "{error:?}");
-    // Two renewals, a third of the lease apart, and then the lease.
-    assert!(lived > ms(400), "{lived:?}");
+    assert!(lived > ms(1500), "longer than a lease: {lived:?}");
     eventually("the end of the lease", || is_free(&server, "job")).await;
+    assert_eq!(times_sent(&monitor, Verb::Renew), 2);
 }
 
-#[locked(name = "job", watchdog = "300ms", max_hold = "500ms", client = client)]
-async fn held_for_half_a_second(client: &Client) -> Result<(), RunError> {
+#[locked(name = "job", watchdog = "1500ms", max_hold = "2500ms", client = client)]
+async fn held_for_so_long(client: &Client) -> Result<(), RunError> {
     std::future::pending().await
 }
 
 async fn a_hold_ends_at_its_most(server: Place) {
     let client = connect(&server).await;
-    let (error, lived) = lifetime(held_for_half_a_second(&client)).await;
+    let (error, lived) = lifetime(held_for_so_long(&client)).await;
     assert!(matches!(error, Some(RunError::Lost { .. })), "{error:?}");
-    assert!(lived > ms(400), "renewed before: {lived:?}");
+    assert!(lived > ms(1500), "renewed before: {lived:?}");
     eventually("the end of the lease", || is_free(&server, "job")).await;
 }
 
-#[locked(name = "job", min_hold = "2s", wait = "0s", client = client)]
-async fn at_least(client: &Client, body: impl FnOnce()) -> Result<(), RunError> {
+#[locked(name = "job:{job}", min_hold = least, wait = "0s", client = client)]
+async fn at_least(client: &Client, job: u8, least: Duration, body: impl FnOnce()) -> Result<(), RunError> {
     body();
     Ok(())
 }
 
 async fn others_are_kept_out_for_the_least_time(server: Place) {
     let (client, other) = (connect(&server).await, connect(&server).await);
-    let began = Instant::now();
-    assert_eq!(at_least(&client, || ()).await, Ok(()));
+    assert_eq!(at_least(&client, 1, 60 * MINUTE, || ()).await, Ok(()));
     for client in [&client, &other] {
-        let outcome = at_least(client, || unreachable!("it rests")).await;
+        let outcome = at_least(client, 1, MINUTE, || unreachable!("it rests")).await;
         assert_eq!(outcome, Err(RunError::Busy { wait: Duration::ZERO }));
     }
-    let guard = soon("the end of the rest", other.lock("job").lock()).await.unwrap();
-    assert!(began.elapsed() >= ms(2000));
+    let began = Instant::now();
+    assert_eq!(at_least(&client, 2, ms(600), || ()).await, Ok(()));
+    let guard = soon("the end of the rest", other.lock("job:2").lock()).await.unwrap();
+    assert!(began.elapsed() >= ms(600), "{:?}", began.elapsed());
     guard.release().await.unwrap();
     let unhindered = client.lock("another").lock().await;
     assert!(unhindered.is_ok(), "the process goes on as before");

@@ -5,8 +5,8 @@
 
 use std::thread;
 
-use leasehold::Error;
 use leasehold::blocking::Client;
+use leasehold::{Error, locked};
 
 fn main() -> Result<(), Error> {
     let url = std::env::args().nth(1).unwrap_or_else(|| "memory://".to_owned());
@@ -34,9 +34,8 @@ fn charge(client: &Client, till: u32) -> Result<(), Error> {
     Ok(())
 }
 
-/// Takes the same lock: its thread holds it, so this is granted at once.
+/// Takes the same lock, by the attribute: its thread holds it, so this is granted at once.
+#[locked(name = "order:42", client = client)]
 fn note(client: &Client, till: u32) -> Result<String, Error> {
-    let guard = client.lock("order:42").lock()?;
-    guard.release()?;
     Ok(format!("receipt of till {till}"))
 }

@@ -19,9 +19,18 @@ const fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// The lease of what is held under this name, rounded up to whole seconds.
-async fn lease(client: &Client, primitive: Primitive) -> u64 {
-    let remaining = match primitive {
+const fn minutes(minutes: u64) -> Duration {
+    seconds(60 * minutes)
+}
+
+/// Whether so much is left of such a lease, taken just now.
+fn is_of(left: Duration, lease: Duration) -> bool {
+    (lease * 9 / 10..=lease).contains(&left)
+}
+
+/// What is left of the lease of a hold of this primitive.
+async fn remaining(client: &Client, primitive: Primitive) -> Duration {
+    match primitive {
         Primitive::Lock => client.lock("a").lock().await.unwrap().remaining(),
         Primitive::FairLock => client.fair_lock("b").lock().await.unwrap().remaining(),
         Primitive::FencedLock => client.fenced_lock("c").lock().await.unwrap().remaining(),
@@ -33,8 +42,7 @@ async fn lease(client: &Client, primitive: Primitive) -> u64 {
             seats.acquire().await.unwrap().remaining()
         }
         _ => unreachable!("the test knows them all"),
-    };
-    remaining.as_secs() + 1
+    }
 }
 
 const ALL: [Primitive; 6] = [
@@ -48,21 +56,23 @@ const ALL: [Primitive; 6] = [
 
 #[tokio::test]
 async fn the_watchdog_of_a_client_is_that_of_all_it_makes() {
-    let client = Client::builder().watchdog(seconds(5)).connect("memory://").await.unwrap();
+    let client = Client::builder().watchdog(minutes(5)).connect("memory://").await.unwrap();
     for primitive in ALL {
-        assert_eq!(lease(&client, primitive).await, 5, "{primitive:?}");
+        let left = remaining(&client, primitive).await;
+        assert!(is_of(left, minutes(5)), "{primitive:?}: {left:?}");
     }
 }
 
 #[tokio::test]
 async fn each_primitive_has_the_terms_that_were_given_for_it_and_no_others() {
     for given in ALL {
-        let terms = HoldTerms::new().lease(seconds(7));
-        let builder = Client::builder().watchdog(seconds(5)).defaults(given, terms);
+        let terms = HoldTerms::new().lease(minutes(7));
+        let builder = Client::builder().watchdog(minutes(5)).defaults(given, terms);
         let client = builder.connect("memory://").await.unwrap();
         for primitive in ALL {
-            let expected = if primitive == given { 7 } else { 5 };
-            assert_eq!(lease(&client, primitive).await, expected, "{primitive:?} when {given:?} was given");
+            let lease = minutes(if primitive == given { 7 } else { 5 });
+            let left = remaining(&client, primitive).await;
+            assert!(is_of(left, lease), "{primitive:?} when {given:?} was given: {left:?}");
         }
     }
 }
@@ -82,14 +92,14 @@ async fn bounds_are_kept_and_a_lock_may_be_told_otherwise() {
 #[tokio::test]
 async fn a_quorum_has_the_watchdog_of_its_clients_and_no_bounds() {
     let terms = HoldTerms::new().max_hold(seconds(1));
-    let builder = Client::builder().watchdog(seconds(5)).defaults(Primitive::Lock, terms);
+    let builder = Client::builder().watchdog(minutes(5)).defaults(Primitive::Lock, terms);
     let mut clients = Vec::new();
     for url in ["memory://", "memory://", "memory://"] {
         clients.push(builder.clone().connect(url).await.unwrap());
     }
     let redlock = Redlock::builder().nodes_persist_every_write().over(clients);
     let guard = redlock.lock("a").lock().await.unwrap();
-    assert_eq!(guard.remaining().as_secs() + 1, 5);
+    assert!(is_of(guard.remaining(), minutes(5)), "{:?}", guard.remaining());
 }
 
 #[tokio::test]

@@ -277,6 +277,18 @@ impl Client {
     }
 
     /// An owner that nobody else has, for [`Lock::owned_by`].
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// let owner = client.owner();
+    /// let lock = client.lock("order:42").owned_by(&owner);
+    /// let (outer, inner) = (lock.lock().await?, lock.lock().await?); // the same owner re-enters
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn owner(&self) -> Owner {
         Owner::unique()
@@ -318,6 +330,17 @@ impl Client {
 impl ClientBuilder {
     /// How long one call to the server may take, connecting included (default 3 s). It is also for how long a failing
     /// server is asked again before a waiter is told, and the longest that [`Client::close`] takes.
+    ///
+    /// # Examples
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// let builder = leasehold::Client::builder().timeout(Duration::from_secs(1));
+    /// let client = builder.connect("memory://").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub const fn timeout(mut self, timeout: Duration) -> Self {
         self.how.settings.timeout = timeout;
         self
@@ -325,6 +348,17 @@ impl ClientBuilder {
 
     /// How long a waiter sleeps at most before it asks again without having been woken (default 1 s): what a lost
     /// wake-up can cost.
+    ///
+    /// # Examples
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// let builder = leasehold::Client::builder().poll_interval(Duration::from_millis(200));
+    /// let client = builder.connect("memory://").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub const fn poll_interval(mut self, interval: Duration) -> Self {
         self.how.settings.poll_interval = interval;
         self
@@ -332,6 +366,16 @@ impl ClientBuilder {
 
     /// How wake-ups travel when the server is a node of a cluster (default [`ShardedPubsub::Auto`], as Redisson's): all
     /// clients that wait for the same locks must use the same. Without a cluster it does not matter.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// let builder = leasehold::Client::builder().sharded_pubsub(leasehold::ShardedPubsub::Off);
+    /// let client = builder.connect("memory://").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub const fn sharded_pubsub(mut self, sharded_pubsub: ShardedPubsub) -> Self {
         self.how.sharded_pubsub = sharded_pubsub;
         self
@@ -339,6 +383,16 @@ impl ClientBuilder {
 
     /// Connects with the first call instead of at once: a server that is down now makes no error here, but calls fail
     /// until it is there.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// let builder = leasehold::Client::builder().lazy();
+    /// let client = builder.connect("memory://").await?; // a redis:// URL would not be connected to yet
+    /// # Ok(())
+    /// # }
+    /// ```
     pub const fn lazy(mut self) -> Self {
         self.how.lazy = true;
         self
@@ -346,6 +400,19 @@ impl ClientBuilder {
 
     /// The lease that the watchdog of all locks and permits renews, every third of it (default 30 s), from 3 ms to 365
     /// days: how long others wait when this process dies.
+    ///
+    /// # Examples
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// let builder = leasehold::Client::builder().watchdog(Duration::from_secs(10));
+    /// let client = builder.connect("memory://").await?;
+    /// let guard = client.lock("order:42").lock().await?;
+    /// assert!(guard.remaining() <= Duration::from_secs(10));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub const fn watchdog(mut self, lease: Duration) -> Self {
         self.how.defaults.watchdog = lease;
         self
@@ -362,6 +429,18 @@ impl ClientBuilder {
     }
 
     /// The pauses of all spin locks: [`Lock::backoff`] (default 1 ms to 128 ms).
+    ///
+    /// # Examples
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// let builder = leasehold::Client::builder().spin_backoff(Duration::from_millis(5), Duration::from_millis(50));
+    /// let client = builder.connect("memory://").await?;
+    /// let guard = client.spin_lock("tick").lock().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn spin_backoff(mut self, first: Duration, longest: Duration) -> Self {
         let first = first.max(Duration::from_millis(1));
         self.how.defaults.backoff = Backoff { first, longest: longest.max(first) };
@@ -395,6 +474,16 @@ impl ClientBuilder {
 
     /// What the server calls both connections in `CLIENT LIST` (default: nothing): 1 to 128 bytes of printable ASCII
     /// without spaces. A server that does not take it is used all the same.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// let builder = leasehold::Client::builder().client_name("orders-7");
+    /// let client = builder.connect("memory://").await?; // in memory nobody lists connections
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn client_name(mut self, name: &str) -> Self {
         self.how.client_name = Some(name.into());
         self
@@ -408,6 +497,16 @@ impl ClientBuilder {
     ///
     /// # Cancel safety
     /// Dropping the future ends the attempt; nothing is left behind.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// let builder = leasehold::Client::builder();
+    /// let client = builder.connect("memory://").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn connect(self, url: &str) -> Result<Client, ConnectError> {
         self.check()?;
         Ok(Client::new(connect(url, self.how).await?))

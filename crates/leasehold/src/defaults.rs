@@ -63,35 +63,116 @@ enum Renewed {
 
 impl HoldTerms {
     /// The terms of the client: its watchdog, and no bounds.
+    ///
+    /// # Examples
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # use leasehold::{Client, HoldTerms, Primitive};
+    /// let terms = HoldTerms::new();
+    /// let client = Client::builder().defaults(Primitive::Lock, terms).connect("memory://").await?;
+    /// let guard = client.lock("order:42").lock().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub const fn new() -> Self {
         Self { lease: None, max_hold: None, max_renewals: None, min_hold: None }
     }
 
     /// A lease that the watchdog renews, from 3 ms to 365 days (default: the client's, 30 s).
+    ///
+    /// # Examples
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # use leasehold::{Client, HoldTerms, Primitive};
+    /// let terms = HoldTerms::new().watchdog(Duration::from_secs(5));
+    /// let client = Client::builder().defaults(Primitive::Lock, terms).connect("memory://").await?;
+    /// let guard = client.lock("order:42").lock().await?; // renewed every third of 5 s
+    /// # Ok(())
+    /// # }
+    /// ```
     pub const fn watchdog(mut self, lease: Duration) -> Self {
         self.lease = Some((lease, Renewed::Always));
         self
     }
 
     /// A fixed lease, from 3 ms to 365 days, that nothing renews (default: none).
+    ///
+    /// # Examples
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # use leasehold::{Client, HoldTerms, Primitive};
+    /// let terms = HoldTerms::new().lease(Duration::from_secs(5));
+    /// let client = Client::builder().defaults(Primitive::Lock, terms).connect("memory://").await?;
+    /// let guard = client.lock("order:42").lock().await?;
+    /// assert!(guard.remaining() <= Duration::from_secs(5));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub const fn lease(mut self, lease: Duration) -> Self {
         self.lease = Some((lease, Renewed::Never));
         self
     }
 
     /// A bound on each hold, at least 3 ms (default: none).
+    ///
+    /// # Examples
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # use leasehold::{Client, HoldTerms, Primitive};
+    /// let terms = HoldTerms::new().max_hold(Duration::from_secs(60));
+    /// let client = Client::builder().defaults(Primitive::Lock, terms).connect("memory://").await?;
+    /// let guard = client.lock("order:42").lock().await?; // renewed for a minute
+    /// # Ok(())
+    /// # }
+    /// ```
     pub const fn max_hold(mut self, most: Duration) -> Self {
         self.max_hold = Some(most);
         self
     }
 
     /// A bound on the number of renewals of a hold (default: none).
+    ///
+    /// # Examples
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # use leasehold::{Client, HoldTerms, Primitive};
+    /// let terms = HoldTerms::new().max_renewals(3);
+    /// let client = Client::builder().defaults(Primitive::Lock, terms).connect("memory://").await?;
+    /// let guard = client.lock("order:42").lock().await?; // for 60 s, three renewals of 30 s each
+    /// # Ok(())
+    /// # }
+    /// ```
     pub const fn max_renewals(mut self, most: u32) -> Self {
         self.max_renewals = Some(most);
         self
     }
 
     /// A least time of each hold (default: none): [`Lock::min_hold`](crate::Lock::min_hold).
+    ///
+    /// # Examples
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # use leasehold::{Client, HoldTerms, Primitive};
+    /// let terms = HoldTerms::new().min_hold(Duration::from_secs(5));
+    /// let client = Client::builder().defaults(Primitive::Lock, terms).connect("memory://").await?;
+    /// let guard = client.lock("order:42").lock().await?;
+    /// guard.release().await?;
+    /// assert!(client.lock("order:42").try_lock().await?.is_none()); // for the rest of the 5 s
+    /// # Ok(())
+    /// # }
+    /// ```
     pub const fn min_hold(mut self, least: Duration) -> Self {
         self.min_hold = Some(least);
         self

@@ -42,9 +42,10 @@ use self::raw::{Raw, Sharding};
 use self::server::Servers;
 use self::span::Span;
 use crate::client::{Client, ClientBuilder};
+use crate::error::{ConnectError, UrlError};
 use crate::lock::Redlock;
 
-pub use self::error::{ConfigError, Disagreement, Origin, Said};
+pub use self::error::{ConfigConnectError, ConfigError, Disagreement, Origin, Said};
 pub use self::reader::{ConfigBuilder, ConfigValue};
 
 /// A valid configuration of a client, or of a quorum of them.
@@ -80,6 +81,14 @@ pub struct Config {
 
 impl Config {
     /// A configuration from several sources.
+    ///
+    /// # Examples
+    /// ```
+    /// # fn main() -> Result<(), leasehold::Error> {
+    /// let config = leasehold::config::Config::builder().url("memory://").set("lock.max_hold", "5m").build()?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn builder() -> ConfigBuilder {
         ConfigBuilder::default()
     }
@@ -118,12 +127,7 @@ impl Config {
 
     /// What a reader has put together, if it is right.
     fn checked(layer: Layer) -> Result<Self, ConfigError> {
-        let mut builder = ::config::Config::builder();
-        for (key, (leaf, _)) in &layer {
-            builder = builder.set_override(key, leaf.clone()).expect("a known key is a path");
-        }
-        let values = builder.build().expect("there is nothing but values to put together");
-        let raw: Raw = values.try_deserialize().expect("every value is of its field's kind");
+        let raw = Raw::of(&layer);
         let checked = Checked { raw: &raw, layer: &layer };
         let servers = checked.servers()?;
         checked.settings()?;
@@ -131,31 +135,44 @@ impl Config {
     }
 
     /// Whether it is of a quorum, for [`connect_quorum`](Self::connect_quorum).
+    ///
+    /// # Examples
+    /// ```
+    /// # fn main() -> Result<(), leasehold::Error> {
+    /// let config = leasehold::config::Config::builder().url("memory://").build()?;
+    /// assert!(!config.is_quorum());
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub const fn is_quorum(&self) -> bool {
-        matches!(self.servers, Servers::Quorum(_))
+        self.raw.quorum.is_some()
     }
 
     /// Connects to the server.
     ///
     /// # Errors
-    /// [`ConfigError::IsQuorum`], and [`ConfigError::Connect`] as [`Client::connect`]. What no version can connect to yet,
-    /// TLS, sentinels and clusters, is [`UrlError::NotBuiltIn`](crate::UrlError::NotBuiltIn).
+    /// [`ConfigConnectError::IsQuorum`], and [`ConfigConnectError::Connect`] as [`Client::connect`]. What no version can
+    /// connect to yet, TLS, sentinels and clusters, is [`UrlError::NotBuiltIn`].
     ///
     /// # Cancel safety
     /// Dropping the future ends the attempt; nothing is left behind.
     ///
     /// # Examples
     /// See [`Config`].
-    pub async fn connect(&self) -> Result<Client, ConfigError> {
-        let Servers::One(url) = &self.servers else { return Err(ConfigError::IsQuorum) };
-        Ok(self.client().connect(url.expose()).await?)
+    pub async fn connect(&self) -> Result<Client, ConfigConnectError> {
+        match &self.servers {
+            Servers::One(url) => Ok(self.client().connect(url.expose()).await?),
+            Servers::Later(scheme) if !self.is_quorum() => Err(not_yet(scheme).into()),
+            Servers::Quorum(_) | Servers::Later(_) => Err(ConfigConnectError::IsQuorum),
+        }
     }
 
     /// Connects to the servers of a quorum. One that is down is no error; it is connected to as soon as it is there.
     ///
     /// # Errors
-    /// [`ConfigError::IsNotQuorum`], and [`ConfigError::Connect`] as [`Redlock::connect`].
+    /// [`ConfigConnectError::IsNotQuorum`], and [`ConfigConnectError::Connect`] as [`Redlock::connect`] and, of TLS, as
+    /// [`connect`](Self::connect).
     ///
     /// # Cancel safety
     /// Dropping the future ends the attempt; nothing is left behind.
@@ -172,9 +189,12 @@ impl Config {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn connect_quorum(&self) -> Result<Redlock, ConfigError> {
-        let (Servers::Quorum(urls), Some(quorum)) = (&self.servers, &self.raw.quorum) else {
-            return Err(ConfigError::IsNotQuorum);
+    pub async fn connect_quorum(&self) -> Result<Redlock, ConfigConnectError> {
+        let Some(quorum) = &self.raw.quorum else { return Err(ConfigConnectError::IsNotQuorum) };
+        let urls = match &self.servers {
+            Servers::Quorum(urls) => urls,
+            Servers::Later(scheme) => return Err(not_yet(scheme).into()),
+            Servers::One(_) => return Err(ConfigConnectError::IsNotQuorum),
         };
         let mut client = self.client().lazy();
         if let Some(Span(timeout)) = quorum.node_timeout {
@@ -221,6 +241,11 @@ impl Config {
         let holds = raw.holds().into_iter();
         holds.fold(builder, |builder, (_, primitive, hold)| builder.defaults(primitive, hold.terms()))
     }
+}
+
+/// What no version can connect to.
+const fn not_yet(scheme: &'static str) -> ConnectError {
+    ConnectError::Url(UrlError::NotBuiltIn { scheme, feature: None })
 }
 
 impl PartialEq for Config {

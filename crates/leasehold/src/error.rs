@@ -387,10 +387,14 @@ pub enum Error {
     /// Of connecting.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// Of reading a configuration, or connecting with one.
+    /// Of reading a configuration.
     #[cfg(feature = "config")]
     #[error(transparent)]
     Config(#[from] crate::config::ConfigError),
+    /// Of connecting with one.
+    #[cfg(feature = "config")]
+    #[error(transparent)]
+    ConfigConnect(#[from] crate::config::ConfigConnectError),
     /// Of acquiring.
     #[error(transparent)]
     Acquire(#[from] AcquireError),

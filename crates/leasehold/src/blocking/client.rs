@@ -149,7 +149,7 @@ impl Client {
     /// In [async code](crate::blocking#in-async-code).
     #[cfg(feature = "config")]
     #[track_caller]
-    pub fn from_config(config: &crate::config::Config) -> Result<Self, crate::config::ConfigError> {
+    pub fn from_config(config: &crate::config::Config) -> Result<Self, crate::config::ConfigConnectError> {
         park("Config::connect", config.connect()).map(Self)
     }
 

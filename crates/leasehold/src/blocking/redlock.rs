@@ -71,7 +71,7 @@ impl Redlock {
     /// In [async code](crate::blocking#in-async-code).
     #[cfg(feature = "config")]
     #[track_caller]
-    pub fn from_config(config: &crate::config::Config) -> Result<Self, crate::config::ConfigError> {
+    pub fn from_config(config: &crate::config::Config) -> Result<Self, crate::config::ConfigConnectError> {
         park("Config::connect_quorum", config.connect_quorum()).map(Self)
     }
 

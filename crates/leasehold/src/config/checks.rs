@@ -14,6 +14,7 @@ use super::print;
 use super::raw::{Hold, Raw};
 use super::span::Span;
 use crate::client::is_client_name;
+use crate::defaults::Primitive;
 
 /// How long a renewal waits for its answer at least, whatever the lease; the engine's.
 const RENEWAL_WAITS: Duration = Duration::from_secs(1);
@@ -57,8 +58,12 @@ impl Checked<'_> {
         if hold.lease.is_some() && hold.watchdog.is_some() {
             return Err(self.disagree(&key("lease"), &key("watchdog"), Disagreement::Either));
         }
-        if hold.lease.is_some() && hold.max_renewals.is_some() {
-            return Err(self.disagree(&key("lease"), &key("max_renewals"), Disagreement::NeverRenewed));
+        for (bound, is_set) in
+            [("max_renewals", hold.max_renewals.is_some()), ("max_hold", hold.max_hold.is_some())]
+        {
+            if hold.lease.is_some() && is_set {
+                return Err(self.disagree(&key("lease"), &key(bound), Disagreement::NeverRenewed));
+            }
         }
         if hold.min_hold.zip(hold.max_hold).is_some_and(|(least, most)| least > most) {
             return Err(self.disagree(&key("min_hold"), &key("max_hold"), Disagreement::Order));
@@ -104,7 +109,7 @@ impl Checked<'_> {
         let Some(quorum) = &self.raw.quorum else { return Ok(()) };
         self.not_of_a_quorum()?;
         self.renewals("quorum.node_timeout", quorum.node_timeout)?;
-        let (_, _, lock) = self.raw.holds()[0];
+        let lock = self.raw.hold(Primitive::Lock);
         let lease_key = if lock.lease.is_some() { "lock.lease".into() } else { self.watchdog_key("lock") };
         let Some(lease) = lock.lease.or(lock.watchdog) else { return Ok(()) };
         if quorum.node_timeout.is_some_and(|Span(timeout)| timeout >= Lease::clamped(lease.0).validity()) {

@@ -1,4 +1,4 @@
-//! Why there is no configuration, or none that can be connected with.
+//! Why there is no configuration, and why one made no client.
 //!
 //! Invariant: every error names the key and where it was set; none repeats a secret, nor a value that might be one.
 //! Called by: everything that reads and checks a configuration.
@@ -13,7 +13,7 @@ use leasehold_proto::NameError;
 use super::span::shown;
 use crate::error::{ConnectError, UrlError};
 
-/// Why there is no configuration, or none that can be connected with.
+/// Why there is no configuration. Nothing was connected to.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
@@ -125,13 +125,19 @@ pub enum ConfigError {
         /// Why, and what to change.
         why: Disagreement,
     },
+}
+
+/// Why a configuration, which is right, made no client. Nothing is left behind.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigConnectError {
     /// `Config::connect` of a quorum's configuration.
     #[error("the configuration is that of a quorum: connect with `connect_quorum`")]
     IsQuorum,
     /// `Config::connect_quorum` of a single server's configuration.
     #[error("the configuration is not that of a quorum: connect with `connect`")]
     IsNotQuorum,
-    /// The configuration is right, and there is no connection.
+    /// There is no connection.
     #[error(transparent)]
     Connect(#[from] ConnectError),
 }
@@ -180,7 +186,7 @@ pub enum Disagreement {
     NodeTooYoung,
     /// The least is more than the most.
     Order,
-    /// A fixed lease is never renewed.
+    /// A fixed lease is never renewed, and so is a bound by itself.
     NeverRenewed,
     /// One is only for what the other says is not there.
     NotUsed {
@@ -207,7 +213,8 @@ impl fmt::Display for Disagreement {
             ),
             Self::Order => f.write_str("the first must not be more than the second"),
             Self::NeverRenewed => f.write_str(
-                "a fixed lease is never renewed; set `watchdog` instead of `lease`, or leave out the other",
+                "a fixed lease is never renewed and bounds the hold by itself; set `watchdog` instead of `lease`, or leave \
+                 out the other",
             ),
             Self::NotUsed { instead } => f.write_str(instead),
         }

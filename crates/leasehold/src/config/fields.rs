@@ -9,6 +9,8 @@ use std::time::Duration;
 use leasehold_proto::{LEASE_MAX, LEASE_MIN};
 use strsim::levenshtein;
 
+use crate::defaults::Primitive;
+
 /// One field.
 #[derive(Debug)]
 pub(super) struct Field {
@@ -42,9 +44,15 @@ pub(super) enum Kind {
     Urls,
 }
 
-/// The sections of the primitives.
-pub(super) const PRIMITIVES: [&str; 6] =
-    ["lock", "fair_lock", "fenced_lock", "spin_lock", "rw_lock", "expirable_semaphore"];
+/// The primitives that have a section, in the order of the page.
+pub(super) const PRIMITIVES: [Primitive; 6] = [
+    Primitive::Lock,
+    Primitive::FairLock,
+    Primitive::FencedLock,
+    Primitive::SpinLock,
+    Primitive::RwLock,
+    Primitive::ExpirableSemaphore,
+];
 /// The ways to say where the servers are.
 pub(super) const SERVERS: [&str; 5] = ["url", "standalone", "sentinel", "cluster", "quorum"];
 
@@ -100,28 +108,40 @@ const SPIN: &[(&str, Kind, &str)] = &[("backoff_first", TIME, "1ms"), ("backoff_
 /// All fields, each section in one piece.
 pub(super) static FIELDS: LazyLock<Vec<Field>> = LazyLock::new(|| {
     let mut fields = Vec::new();
-    let mut section = |name: &str, rows: &[(&str, Kind, &'static str)]| {
+    let mut add = |name: &str, rows: &[(&str, Kind, &'static str)]| {
         for (key, kind, default) in rows {
             let key = if name.is_empty() { (*key).to_owned() } else { format!("{name}.{key}") };
             fields.push(Field { key, kind: *kind, default });
         }
     };
-    section("", TOP);
+    add("", TOP);
     let servers =
         [("standalone", STANDALONE), ("sentinel", SENTINEL), ("cluster", CLUSTER), ("quorum", QUORUM)];
     for (name, rows) in servers {
-        section(name, rows);
-        section(name, LOGIN);
-        section(&format!("{name}.tls"), TLS);
+        add(name, rows);
+        add(name, LOGIN);
+        add(&format!("{name}.tls"), TLS);
     }
-    for name in PRIMITIVES {
-        section(name, HOLD);
-        if name == "spin_lock" {
-            section(name, SPIN);
+    for primitive in PRIMITIVES {
+        add(section(primitive), HOLD);
+        if primitive == Primitive::SpinLock {
+            add(section(primitive), SPIN);
         }
     }
     fields
 });
+
+/// The section of a primitive.
+pub(super) const fn section(of: Primitive) -> &'static str {
+    match of {
+        Primitive::Lock => "lock",
+        Primitive::FairLock => "fair_lock",
+        Primitive::FencedLock => "fenced_lock",
+        Primitive::SpinLock => "spin_lock",
+        Primitive::RwLock => "rw_lock",
+        Primitive::ExpirableSemaphore => "expirable_semaphore",
+    }
+}
 
 /// The field of this key.
 pub(super) fn field(key: &str) -> Option<&'static Field> {

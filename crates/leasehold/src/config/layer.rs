@@ -119,6 +119,13 @@ fn told_as_text(field: &Field, value: Value) -> Value {
     Value::new(None, kind)
 }
 
+/// What a field is when nobody says; none of a field that is nothing then.
+pub(super) fn default(field: &Field) -> Option<Leaf> {
+    let text = (!field.default.is_empty()).then(|| Value::new(None, field.default))?;
+    let value = told_as_text(field, text);
+    Some(leaf(field, value, &Origin::Default).expect("a test reads every default"))
+}
+
 /// One value that the program sets.
 pub(super) fn code(key: &str, value: ValueKind) -> Result<(String, (Leaf, Origin)), ConfigError> {
     let Some(field) = field(key) else {
@@ -208,6 +215,22 @@ impl From<Leaf> for ValueKind {
             Leaf::Number(number) => i64::from(number).into(),
             Leaf::Text(text) => text.into(),
             Leaf::List(texts) => texts.into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fields::FIELDS;
+    use super::super::print;
+    use super::*;
+
+    #[test]
+    fn every_default_is_a_value_of_its_field_and_is_what_the_table_says() {
+        for field in FIELDS.iter() {
+            let read = default(field).map(|leaf| print::shown(&field.key, &leaf));
+            let written = read.as_deref().unwrap_or_default().trim_matches('"');
+            assert_eq!(written, field.default, "{}", field.key);
         }
     }
 }

@@ -7,6 +7,8 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
+use super::fields::{PRIMITIVES, section};
+use super::layer::Layer;
 use super::secret::Secret;
 use super::span::Span;
 use crate::defaults::{HoldTerms, Primitive};
@@ -119,16 +121,32 @@ pub(super) struct Hold {
 }
 
 impl Raw {
-    /// The sections of the primitives.
-    pub(super) fn holds(&self) -> [(&'static str, Primitive, &Hold); 6] {
-        [
-            ("lock", Primitive::Lock, &self.lock),
-            ("fair_lock", Primitive::FairLock, &self.fair_lock),
-            ("fenced_lock", Primitive::FencedLock, &self.fenced_lock),
-            ("spin_lock", Primitive::SpinLock, &self.spin_lock),
-            ("rw_lock", Primitive::RwLock, &self.rw_lock),
-            ("expirable_semaphore", Primitive::ExpirableSemaphore, &self.expirable_semaphore),
-        ]
+    /// What is in a layer. It cannot fail: the layer has checked every key and value by the table, and a test that sets
+    /// all of the table's fields shows that there is a place for each here.
+    pub(super) fn of(layer: &Layer) -> Self {
+        let mut builder = ::config::Config::builder();
+        for (key, (leaf, _)) in layer {
+            builder = builder.set_override(key, leaf.clone()).expect("a known key is a path");
+        }
+        let values = builder.build().expect("there is nothing but values to put together");
+        values.try_deserialize().expect("every value is of its field's kind")
+    }
+
+    /// The terms of each primitive, with its section.
+    pub(super) fn holds(&self) -> [(&'static str, Primitive, &Hold); PRIMITIVES.len()] {
+        PRIMITIVES.map(|primitive| (section(primitive), primitive, self.hold(primitive)))
+    }
+
+    /// The terms of one primitive.
+    pub(super) const fn hold(&self, of: Primitive) -> &Hold {
+        match of {
+            Primitive::Lock => &self.lock,
+            Primitive::FairLock => &self.fair_lock,
+            Primitive::FencedLock => &self.fenced_lock,
+            Primitive::SpinLock => &self.spin_lock,
+            Primitive::RwLock => &self.rw_lock,
+            Primitive::ExpirableSemaphore => &self.expirable_semaphore,
+        }
     }
 
     /// The pauses of spin locks.
@@ -170,5 +188,55 @@ impl Tls {
         let named =
             [("ca_file", &self.ca_file), ("cert_file", &self.cert_file), ("key_file", &self.key_file)];
         named.into_iter().filter_map(|(key, path)| path.as_ref().map(|path| (key, path)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::error::Origin;
+    use super::super::fields::{FIELDS, Field, Kind};
+    use super::super::layer::Leaf;
+    use super::super::span::shown;
+    use super::*;
+
+    /// The least and the most that a field can be, or what else is legal.
+    fn legal(field: &Field) -> Vec<Leaf> {
+        let text = |text: &str| Leaf::Text(text.to_owned());
+        let span = |span: Duration| Leaf::Text(shown(span));
+        match field.kind {
+            Kind::Span(least, most) => vec![span(least), span(most)],
+            Kind::Number(most) => vec![Leaf::Number(0), Leaf::Number(most)],
+            Kind::Flag => vec![Leaf::Flag(false), Leaf::Flag(true)],
+            Kind::Word(words) => words.iter().map(|word| text(word)).collect(),
+            Kind::Text | Kind::Secret | Kind::Url | Kind::Path => vec![text("x")],
+            Kind::List | Kind::Urls => vec![Leaf::List(vec!["x".into(), "y".into()])],
+        }
+    }
+
+    #[test]
+    fn every_field_of_the_table_has_a_place_of_its_kind() {
+        let nothing = format!("{:?}", Raw::default());
+        for field in FIELDS.iter() {
+            for leaf in legal(field) {
+                let layer = Layer::from([(field.key.clone(), (leaf, Origin::Code))]);
+                assert_ne!(format!("{:?}", Raw::of(&layer)), nothing, "{} is read", field.key);
+            }
+        }
+        let all = FIELDS.iter().map(|field| (field.key.clone(), (legal(field).remove(0), Origin::Code)));
+        let raw = Raw::of(&all.collect());
+        assert!(raw.standalone.is_some() && raw.sentinel.is_some() && raw.cluster.is_some());
+    }
+
+    #[test]
+    fn the_section_of_each_primitive_is_its_own() {
+        for primitive in PRIMITIVES {
+            let key = format!("{}.max_renewals", section(primitive));
+            let raw = Raw::of(&Layer::from([(key, (Leaf::Number(7), Origin::Code))]));
+            for (_, other, hold) in raw.holds() {
+                assert_eq!(hold.max_renewals.is_some(), other == primitive, "{other:?} of {primitive:?}");
+            }
+        }
     }
 }

@@ -14,7 +14,7 @@ use ::config::ValueKind;
 
 use super::Config;
 use super::error::{ConfigError, Origin};
-use super::fields::{FIELDS, Kind, PRIMITIVES, SERVERS, is_within};
+use super::fields::{FIELDS, PRIMITIVES, SERVERS, is_within, section};
 use super::layer::{self, Layer, Leaf};
 use super::span::shown;
 use crate::defaults::Primitive;
@@ -45,6 +45,15 @@ pub struct ConfigValue(ValueKind);
 
 impl ConfigBuilder {
     /// Reads this file: TOML, YAML or JSON, by the end of its name.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # fn main() -> Result<(), leasehold::Error> {
+    /// let builder = leasehold::config::Config::builder();
+    /// let config = builder.file("/etc/leasehold.toml").file("/etc/orders/leasehold.yaml").build()?; // the latter wins
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn file(mut self, path: impl AsRef<Path>) -> Self {
         self.files.push(path.as_ref().to_owned());
         self
@@ -53,12 +62,30 @@ impl ConfigBuilder {
     /// Reads the process's environment: `LEASEHOLD_TIMEOUT` is `timeout`, `LEASEHOLD_LOCK__MAX_HOLD` is
     /// `lock.max_hold`, lists are separated by commas. Every variable that begins with `LEASEHOLD_` has to be a key,
     /// except `LEASEHOLD_NAME` and `LEASEHOLD_OWNER`, which the command `leasehold run` sets.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # fn main() -> Result<(), leasehold::Error> {
+    /// let config = leasehold::config::Config::builder().environment().url("memory://").build()?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn environment(mut self) -> Self {
         self.variables = Some(Variables::OfProcess);
         self
     }
 
     /// Reads these variables instead of the process's.
+    ///
+    /// # Examples
+    /// ```
+    /// # fn main() -> Result<(), leasehold::Error> {
+    /// let variables = [("LEASEHOLD_URL", "memory://"), ("LEASEHOLD_LOCK__MAX_HOLD", "1h30m")];
+    /// let config = leasehold::config::Config::builder().variables(variables).build()?;
+    /// assert!(config.to_string().contains("max_hold = \"1h30m\""));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn variables<N, V>(mut self, variables: impl IntoIterator<Item = (N, V)>) -> Self
     where
         N: Into<OsString>,
@@ -89,41 +116,126 @@ impl ConfigBuilder {
     }
 
     /// The server's URL.
+    ///
+    /// # Examples
+    /// ```
+    /// # fn main() -> Result<(), leasehold::Error> {
+    /// let config = leasehold::config::Config::builder().url("memory://").build()?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn url(self, url: &str) -> Self {
         self.set("url", url)
     }
 
     /// How long one call to the server may take, connecting included: 1 ms to 365 days (default 3 s).
+    ///
+    /// # Examples
+    /// ```
+    /// # fn main() -> Result<(), leasehold::Error> {
+    /// use std::time::Duration;
+    ///
+    /// let builder = leasehold::config::Config::builder().url("memory://");
+    /// let config = builder.timeout(Duration::from_secs(2)).build()?;
+    /// assert!(config.to_string().contains("timeout = \"2s\""));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn timeout(self, timeout: Duration) -> Self {
         self.set("timeout", timeout)
     }
 
     /// How long a waiter sleeps at most before it asks again: 1 ms to 365 days (default 1 s).
+    ///
+    /// # Examples
+    /// ```
+    /// # fn main() -> Result<(), leasehold::Error> {
+    /// use std::time::Duration;
+    ///
+    /// let builder = leasehold::config::Config::builder().url("memory://");
+    /// let config = builder.poll_interval(Duration::from_millis(500)).build()?;
+    /// assert!(config.to_string().contains("poll_interval = \"500ms\""));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn poll_interval(self, interval: Duration) -> Self {
         self.set("poll_interval", interval)
     }
 
     /// Whether to connect with the first call instead of at once (default no).
+    ///
+    /// # Examples
+    /// ```
+    /// # fn main() -> Result<(), leasehold::Error> {
+    /// let config = leasehold::config::Config::builder().url("memory://").lazy(true).build()?;
+    /// assert!(config.to_string().contains("lazy = true"));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn lazy(self, lazy: bool) -> Self {
         self.set("lazy", lazy)
     }
 
     /// What the server calls the connections: 1 to 128 bytes of printable ASCII without spaces (default nothing).
+    ///
+    /// # Examples
+    /// ```
+    /// # fn main() -> Result<(), leasehold::Error> {
+    /// let builder = leasehold::config::Config::builder().url("memory://");
+    /// let config = builder.client_name("orders-7").build()?;
+    /// assert!(config.to_string().contains("client_name = \"orders-7\""));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn client_name(self, name: &str) -> Self {
         self.set("client_name", name)
     }
 
     /// A prefix for every name: no control characters, no braces (default none).
+    ///
+    /// # Examples
+    /// ```
+    /// # fn main() -> Result<(), leasehold::Error> {
+    /// let config = leasehold::config::Config::builder().url("memory://").key_prefix("shop:").build()?;
+    /// assert!(config.to_string().contains("key_prefix = \"shop:\""));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn key_prefix(self, prefix: &str) -> Self {
         self.set("key_prefix", prefix)
     }
 
     /// The lease that the watchdog renews: 3 ms to 365 days (default 30 s).
+    ///
+    /// # Examples
+    /// ```
+    /// # fn main() -> Result<(), leasehold::Error> {
+    /// use std::time::Duration;
+    ///
+    /// let builder = leasehold::config::Config::builder().url("memory://");
+    /// let config = builder.watchdog(Duration::from_secs(10)).build()?;
+    /// assert!(config.to_string().contains("watchdog = \"10s\""));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn watchdog(self, lease: Duration) -> Self {
         self.set("watchdog", lease)
     }
 
     /// The same for one primitive (default: that of all).
+    ///
+    /// # Examples
+    /// ```
+    /// # fn main() -> Result<(), leasehold::Error> {
+    /// use leasehold::Primitive;
+    /// use std::time::Duration;
+    ///
+    /// let builder = leasehold::config::Config::builder().url("memory://");
+    /// let config = builder.watchdog_of(Primitive::FairLock, Duration::from_secs(10)).build()?;
+    /// assert!(config.to_string().contains("[fair_lock]\nwatchdog = \"10s\""));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn watchdog_of(self, primitive: Primitive, lease: Duration) -> Self {
         self.set(&format!("{}.watchdog", section(primitive)), lease)
     }
@@ -132,6 +244,17 @@ impl ConfigBuilder {
     ///
     /// # Errors
     /// [`ConfigError`] says which key of which source cannot be used, or which two values disagree.
+    ///
+    /// # Examples
+    /// ```
+    /// # fn main() -> Result<(), leasehold::Error> {
+    /// use leasehold::config::{Config, ConfigError};
+    ///
+    /// let refused = Config::builder().url("memory://").set("timout", "3s").build();
+    /// assert!(matches!(refused, Err(ConfigError::UnknownKey { .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn build(self) -> Result<Config, ConfigError> {
         let mut layers = self.files.iter().map(|path| layer::file(path)).collect::<Result<Vec<_>, _>>()?;
         match self.variables {
@@ -151,11 +274,6 @@ impl ConfigBuilder {
     }
 }
 
-/// The section of a primitive.
-fn section(primitive: Primitive) -> &'static str {
-    PRIMITIVES[primitive as usize]
-}
-
 /// What can be said in one of several ways, each a key or a section.
 fn alternatives() -> Vec<Vec<String>> {
     let mut groups = vec![SERVERS.map(str::to_owned).to_vec()];
@@ -168,7 +286,7 @@ fn alternatives() -> Vec<Vec<String>> {
     group("sentinel", &["sentinel_password", "sentinel_password_file"]);
     group("quorum", &["addresses", "urls"]);
     for primitive in PRIMITIVES {
-        group(primitive, &["watchdog", "lease"]);
+        group(section(primitive), &["watchdog", "lease"]);
     }
     groups
 }
@@ -188,9 +306,9 @@ fn set_aside(merged: &mut Layer, later: &Layer) {
 fn add_defaults(merged: &mut Layer) {
     let has = |merged: &Layer, section: &str| merged.keys().any(|key| is_within(key, section));
     let is_quorum = has(merged, "quorum");
-    for field in FIELDS.iter().filter(|field| !field.default.is_empty()) {
-        let section = field.key.split_once('.').map(|(section, _)| section);
-        let is_used = match section {
+    for field in FIELDS.iter() {
+        let Some(leaf) = layer::default(field) else { continue };
+        let is_used = match field.key.split_once('.').map(|(section, _)| section) {
             None => !(is_quorum && ["timeout", "lazy"].contains(&&*field.key)),
             Some("spin_lock") => !is_quorum,
             Some("quorum") if field.key == "quorum.database" => has(merged, "quorum.addresses"),
@@ -200,18 +318,14 @@ fn add_defaults(merged: &mut Layer) {
             Some(server) => has(merged, server),
         };
         if is_used && !merged.contains_key(&field.key) {
-            let leaf = match field.kind {
-                Kind::Flag => Leaf::Flag(field.default == "true"),
-                Kind::Number(_) => Leaf::Number(0),
-                _ => Leaf::Text(field.default.to_owned()),
-            };
             merged.insert(field.key.clone(), (leaf, Origin::Default));
         }
     }
     let watchdog = merged["watchdog"].clone();
-    for primitive in PRIMITIVES.iter().filter(|primitive| !is_quorum || **primitive == "lock") {
-        let key = format!("{primitive}.watchdog");
-        if !merged.contains_key(&key) && !merged.contains_key(&format!("{primitive}.lease")) {
+    for primitive in PRIMITIVES.into_iter().filter(|one| !is_quorum || *one == Primitive::Lock) {
+        let own = section(primitive);
+        let key = format!("{own}.watchdog");
+        if !merged.contains_key(&key) && !merged.contains_key(&format!("{own}.lease")) {
             merged.insert(key, watchdog.clone());
         }
     }

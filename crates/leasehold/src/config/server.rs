@@ -1,6 +1,7 @@
 //! Where the servers are, and how to log in.
 //!
-//! Invariant: one way of saying where the servers are, whose parts fit together; what comes out are URLs.
+//! Invariant: one way of saying where the servers are, whose parts fit together; what comes out are URLs, and only of what
+//! a URL can say all of, so that no back end of a later version connects without a login or a certificate that was set.
 //! Called by: the configuration, when it is made and when it connects.
 
 use std::collections::BTreeSet;
@@ -15,11 +16,16 @@ use super::raw::{Raw, Tls};
 use super::secret::Secret;
 use crate::connect::check_url;
 
-/// Where to connect to. Every URL may have a password.
+/// Where to connect to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Servers {
+    /// At this URL, which may have a password.
     One(Secret),
+    /// At these, of a quorum.
     Quorum(Vec<Secret>),
+    /// What no version can connect to yet, with the scheme that its URLs would have. There are none of it: they would
+    /// leave out what the sections say of logins and certificates. Whoever serves it reads the sections.
+    Later(&'static str),
 }
 
 /// Who logs in.
@@ -59,24 +65,24 @@ impl Checked<'_> {
             self.tls(way, &server.tls, &server.address)?;
             let url =
                 self.url_of("standalone.address", &server.address, &login, server.database, &server.tls)?;
-            return Ok(Servers::One(url));
+            return Ok(server.tls.served(Servers::One(url)));
         }
         if let Some(servers) = sentinel {
-            let master = servers.master.as_deref().filter(|master| !master.is_empty());
-            let master =
-                master.ok_or_else(|| missing("sentinel.master", "sentinels know servers by name"))?;
+            if servers.master.as_deref().unwrap_or_default().is_empty() {
+                return Err(missing("sentinel.master", "sentinels know servers by name"));
+            }
             self.login(way, &servers.user, &servers.password, &servers.password_file)?;
             let own = (&servers.sentinel_user, &servers.sentinel_password, &servers.sentinel_password_file);
             self.login("sentinel.sentinel", own.0, own.1, own.2)?;
-            let places = self.addresses(way, &servers.tls)?;
-            return Ok(Servers::One(Secret::new(format!("redis+sentinel://{places}/{}", encoded(master)))));
+            self.addresses(way, &servers.tls)?;
+            return Ok(Servers::Later("redis+sentinel"));
         }
         if let Some(servers) = cluster {
             self.login(way, &servers.user, &servers.password, &servers.password_file)?;
-            let places = self.addresses(way, &servers.tls)?;
-            return Ok(Servers::One(Secret::new(format!("redis+cluster://{places}"))));
+            self.addresses(way, &servers.tls)?;
+            return Ok(Servers::Later("redis+cluster"));
         }
-        let Some(quorum) = quorum else { return Ok(Servers::Quorum(Vec::new())) };
+        let quorum = quorum.as_ref().expect("a way that was found is one of these");
         let login = self.login(way, &quorum.user, &quorum.password, &quorum.password_file)?;
         let urls = match (quorum.addresses.is_empty(), quorum.urls.is_empty()) {
             (true, true) => return Err(missing("quorum.addresses", "a majority needs servers")),
@@ -97,7 +103,7 @@ impl Checked<'_> {
             }
         };
         self.no_server_twice(&urls)?;
-        Ok(Servers::Quorum(urls))
+        Ok(quorum.tls.served(Servers::Quorum(urls)))
     }
 
     /// URLs say these themselves.
@@ -128,8 +134,8 @@ impl Checked<'_> {
         Err(self.wrong(key, "servers that are different: one that is named twice would have two votes"))
     }
 
-    /// The addresses of a section, one after the other.
-    fn addresses(&self, way: &str, tls: &Tls) -> Result<String, ConfigError> {
+    /// Whether a section has addresses, and nothing but these.
+    fn addresses(&self, way: &str, tls: &Tls) -> Result<(), ConfigError> {
         let key = format!("{way}.addresses");
         let addresses = self.list(&key).unwrap_or_default();
         if addresses.is_empty() {
@@ -139,7 +145,7 @@ impl Checked<'_> {
             self.tls(way, tls, address)?;
             self.url_of(&key, address, &Login { user: None, password: None }, 0, tls)?;
         }
-        Ok(addresses.join(","))
+        Ok(())
     }
 
     fn check_url(&self, key: &str, url: &str) -> Result<(), ConfigError> {
@@ -240,6 +246,13 @@ impl Checked<'_> {
     }
 }
 
+impl Tls {
+    /// These servers, if they are not to be asked for TLS: a URL does not name certificates.
+    fn served(&self, servers: Servers) -> Servers {
+        if self.is_on() { Servers::Later("rediss") } else { servers }
+    }
+}
+
 fn missing(key: &str, why: &'static str) -> ConfigError {
     ConfigError::Missing { key: key.to_owned(), why }
 }
@@ -267,4 +280,57 @@ fn encoded(text: &str) -> String {
         }
         url
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Config, ConfigBuilder};
+    use super::*;
+
+    /// Of a section with a login, certificates and all.
+    fn servers(section: &str, more: impl FnOnce(ConfigBuilder) -> ConfigBuilder) -> Servers {
+        let key = |name: &str| format!("{section}.{name}");
+        let builder = Config::builder().set(&key("user"), "app").set(&key("password"), "hunter2");
+        more(builder).build().unwrap_or_else(|error| panic!("{section}: {error}")).servers
+    }
+
+    #[test]
+    fn there_is_no_url_of_what_a_url_cannot_say() {
+        for (section, scheme) in [("sentinel", "redis+sentinel"), ("cluster", "redis+cluster")] {
+            let more = |builder: ConfigBuilder| {
+                let builder = builder.set(&format!("{section}.addresses"), ["a", "b"]);
+                if section == "sentinel" { builder.set("sentinel.master", "m") } else { builder }
+            };
+            assert_eq!(servers(section, more), Servers::Later(scheme));
+        }
+        for tls in ["enabled", "ca_file"] {
+            for section in ["standalone", "quorum"] {
+                let more = |builder: ConfigBuilder| {
+                    let key = format!("{section}.tls.{tls}");
+                    let builder = match tls {
+                        "enabled" => builder.set(&key, true),
+                        _ => builder.set(&key, "/dev/null"),
+                    };
+                    match section {
+                        "standalone" => builder.set("standalone.address", "a"),
+                        _ => builder.set("quorum.addresses", ["a", "b", "c"]),
+                    }
+                };
+                assert_eq!(servers(section, more), Servers::Later("rediss"), "{section}, {tls}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_url_says_all_of_a_server_that_is_not_encrypted() {
+        let one = servers("standalone", |builder| {
+            builder.set("standalone.address", "a:1").set("standalone.database", 3)
+        });
+        assert_eq!(one, Servers::One(Secret::new("redis://app:hunter2@a:1/3".into())));
+        let many = servers("quorum", |builder| {
+            builder.set("quorum.addresses", ["a", "/s"]).set("quorum.database", 3)
+        });
+        let urls = ["redis://app:hunter2@a/3", "unix:///s?db=3&user=app&pass=hunter2"];
+        assert_eq!(many, Servers::Quorum(urls.map(|url| Secret::new(url.into())).to_vec()));
+    }
 }

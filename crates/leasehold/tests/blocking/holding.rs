@@ -50,7 +50,7 @@ fn a_client_has_the_terms_and_names_that_it_was_given() {
 #[cfg(feature = "config")]
 #[test]
 fn a_configuration_is_one_for_both_faces() {
-    use leasehold::config::{Config, ConfigError};
+    use leasehold::config::{Config, ConfigConnectError};
 
     let one = Config::builder().url("memory://").build().unwrap();
     assert!(Client::from_config(&one).unwrap().lock("job").lock().is_ok());
@@ -59,7 +59,7 @@ fn a_configuration_is_one_for_both_faces() {
     let quorum = persists.build().unwrap();
     let redlock = Redlock::from_config(&quorum).unwrap();
     assert!(redlock.lock("job").lock().is_ok());
-    assert!(matches!(Client::from_config(&quorum), Err(ConfigError::IsQuorum)));
+    assert!(matches!(Client::from_config(&quorum), Err(ConfigConnectError::IsQuorum)));
 }
 
 #[test]

@@ -83,6 +83,12 @@ fn terms_that_contradict_each_other_are_refused() {
             Disagreement::NeverRenewed,
         ),
         (
+            "[fair_lock]\nlease = '5s'\nmax_hold = '3s'",
+            "fair_lock.lease",
+            "fair_lock.max_hold",
+            Disagreement::NeverRenewed,
+        ),
+        (
             "[fair_lock]\nmin_hold = '6s'\nmax_hold = '5s'",
             "fair_lock.min_hold",
             "fair_lock.max_hold",

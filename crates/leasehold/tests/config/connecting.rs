@@ -2,17 +2,23 @@
 
 use std::time::Duration;
 
-use leasehold::config::{Config, ConfigError};
+use leasehold::config::{Config, ConfigConnectError};
 use leasehold::{Client, ConnectError, UrlError};
 use leasehold_testkit::servers::{Monitor, RedisServer};
 
 use super::{Folder, toml};
 
+/// Whether so much is left of a lease of so many minutes, taken just now.
+fn is_of(left: Duration, minutes: u64) -> bool {
+    let lease = Duration::from_secs(60 * minutes);
+    (lease * 9 / 10..=lease).contains(&left)
+}
+
 #[tokio::test]
 async fn every_setting_reaches_the_locks() {
     let config = toml(
-        "url = 'memory://'\nwatchdog = '20s'\n[lock]\nwatchdog = '5s'\n[fair_lock]\nlease = '6s'\n\
-         [fenced_lock]\nmax_hold = '7s'\n[rw_lock]\nlease = '8s'\n[expirable_semaphore]\nlease = '9s'",
+        "url = 'memory://'\nwatchdog = '40m'\n[lock]\nwatchdog = '10m'\n[fair_lock]\nlease = '15m'\n\
+         [fenced_lock]\nmax_hold = '20m'\n[rw_lock]\nlease = '25m'\n[expirable_semaphore]\nlease = '30m'",
     );
     let client = config.unwrap().connect().await.unwrap();
     let seats = client.expirable_semaphore("f");
@@ -25,7 +31,9 @@ async fn every_setting_reaches_the_locks() {
         client.rw_lock("e").write().await.unwrap().remaining(),
         seats.acquire().await.unwrap().remaining(),
     ];
-    assert_eq!(left.map(|left| left.as_secs() + 1), [5, 6, 7, 20, 8, 9]);
+    for (left, minutes) in left.into_iter().zip([10, 15, 20, 40, 25, 30]) {
+        assert!(is_of(left, minutes), "{left:?} of {minutes} minutes");
+    }
 }
 
 #[tokio::test]
@@ -73,25 +81,32 @@ async fn the_pauses_of_spin_locks_are_those_that_were_configured() {
 async fn a_lazy_client_needs_no_server_to_be_made() {
     let config = |lazy| Config::builder().url("redis://127.0.0.1:1").lazy(lazy).build().unwrap();
     assert!(config(true).connect().await.is_ok());
-    assert!(matches!(config(false).connect().await, Err(ConfigError::Connect(ConnectError::Store { .. }))));
+    assert!(matches!(
+        config(false).connect().await,
+        Err(ConfigConnectError::Connect(ConnectError::Store { .. }))
+    ));
 }
 
 #[tokio::test]
 async fn a_quorum_is_connected_to_as_one_and_nothing_else_is() {
     let quorum = toml(
-        "watchdog = '5s'\nkey_prefix = 'shop:'\n[quorum]\nurls = ['memory://q1', 'memory://q2', 'memory://q3']\n\
+        "watchdog = '10m'\nkey_prefix = 'shop:'\n[quorum]\nurls = ['memory://q1', 'memory://q2', 'memory://q3']\n\
          persist_every_write = true",
     )
     .unwrap();
-    assert!(matches!(quorum.connect().await, Err(ConfigError::IsQuorum)));
+    assert!(matches!(quorum.connect().await, Err(ConfigConnectError::IsQuorum)));
     let node = Client::connect("memory://q1").await.unwrap();
     let redlock = quorum.connect_quorum().await.unwrap();
     let guard = redlock.lock("a").lock().await.unwrap();
-    assert_eq!(guard.remaining().as_secs() + 1, 5);
+    assert!(is_of(guard.remaining(), 10), "{:?}", guard.remaining());
     assert!(node.lock("shop:a").is_locked().await.unwrap());
 
-    let single = toml("url = 'memory://'").unwrap();
-    assert!(matches!(single.connect_quorum().await, Err(ConfigError::IsNotQuorum)));
+    let encrypted = toml("[quorum]\naddresses = ['a', 'b', 'c']\n[quorum.tls]\nenabled = true").unwrap();
+    assert!(matches!(encrypted.connect().await, Err(ConfigConnectError::IsQuorum)));
+    for single in ["url = 'memory://'", "[cluster]\naddresses = ['a']"] {
+        let outcome = toml(single).unwrap().connect_quorum().await;
+        assert!(matches!(outcome, Err(ConfigConnectError::IsNotQuorum)), "{single}");
+    }
 }
 
 #[tokio::test]
@@ -108,12 +123,20 @@ async fn a_node_of_a_quorum_counts_only_after_the_longest_lease() {
 #[tokio::test]
 async fn connecting_says_what_no_version_can_do_yet() {
     for (text, scheme) in [
+        ("url = 'rediss://a'", "rediss"),
         ("[standalone]\naddress = 'a'\n[standalone.tls]\nenabled = true", "rediss"),
-        ("[sentinel]\nmaster = 'm'\naddresses = ['a', 'b']", "redis+sentinel"),
-        ("[cluster]\naddresses = ['a', 'b']", "redis+cluster"),
+        ("[sentinel]\nmaster = 'm'\naddresses = ['a', 'b']\nuser = 'u'\npassword = 'p'", "redis+sentinel"),
+        ("[cluster]\naddresses = ['a', 'b']\nuser = 'u'\npassword = 'p'", "redis+cluster"),
+        ("[quorum]\naddresses = ['a', 'b', 'c']\n[quorum.tls]\nenabled = true", "rediss"),
+        ("[quorum]\nurls = ['rediss://a', 'rediss://b', 'rediss://c']", "rediss"),
     ] {
-        let error = toml(text).unwrap().connect().await.unwrap_err();
-        let ConfigError::Connect(ConnectError::Url(UrlError::NotBuiltIn { scheme: found, .. })) = &error
+        let config = toml(text).unwrap();
+        let error = match config.is_quorum() {
+            true => config.connect_quorum().await.unwrap_err(),
+            false => config.connect().await.unwrap_err(),
+        };
+        let ConfigConnectError::Connect(ConnectError::Url(UrlError::NotBuiltIn { scheme: found, .. })) =
+            &error
         else {
             panic!("{text}: {error:?}")
         };

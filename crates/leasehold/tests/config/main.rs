@@ -1,13 +1,18 @@
 //! Configurations from all sources: what is read, what is refused, what is told of it, and that it reaches the locks.
 
 #![cfg(all(feature = "config", feature = "embedded"))]
-#![expect(clippy::unwrap_used, reason = "a helper that fails fails the test")]
+#![expect(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "a test that fails instead of hanging; a helper that fails fails the test"
+)]
 
 mod checks;
 mod connecting;
 mod files;
 mod layers;
 mod secrets;
+mod terms;
 
 use std::path::PathBuf;
 

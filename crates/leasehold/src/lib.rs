@@ -28,6 +28,8 @@
 //! | to wait until n things are done | [`Client::count_down_latch`] |
 //! | work that stops when the lock is lost | [`Lock::run`] |
 //! | a function that runs under a lock | [`locked`](macro@locked) |
+//! | one client for all functions that name none | [`install`], and [`installed`] to get at it |
+//! | settings from files and the environment | [`config`] |
 //! | to take a lock again in code that already holds it | [`owner::scope`], or [`Lock::owned_by`] |
 //! | locks in code that is not async | [`blocking`] |
 //! | to test code that takes locks | [`testing`], and `memory://` in place of a server's URL |
@@ -37,8 +39,8 @@
 //! | feature | brings |
 //! |---|---|
 //! | `redis` (on unless switched off) | `redis://` and `unix://` |
-//! | `blocking` | [`blocking`]: the same for threads that block; nothing else changes |
 //! | `macros` (on unless switched off) | the attribute [`locked`](macro@locked) |
+//! | `blocking` | [`blocking`]: the same for threads that block; nothing else changes |
 //! | `config` | settings from files and the environment: [`config`] |
 //! | `embedded` | a server in the process: `memory://` and [`testing`]; its Lua interpreter needs a C compiler |
 //!
@@ -127,11 +129,16 @@ pub use section::{Acquirable, Entered, OnFinish, OnLost, OnePermit, Section};
 pub use semaphore::{ExpirableSemaphore, Permits, Semaphore};
 
 /// The examples of the README, compiled.
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "macros", feature = "blocking", feature = "config", feature = "embedded"))]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
 
 /// The examples of the page on the attribute, compiled.
-#[cfg(all(doctest, feature = "macros"))]
+#[cfg(all(doctest, feature = "macros", feature = "blocking"))]
 #[doc = include_str!("../../../docs/attribute.md")]
 struct Attribute;
+
+/// The examples of the page on configuration, compiled.
+#[cfg(all(doctest, feature = "config"))]
+#[doc = include_str!("../../../docs/configuration.md")]
+struct Configuration;

@@ -49,6 +49,8 @@ pub(super) struct Asking {
     queued: bool,
     /// What the last answer was.
     last: Option<Last>,
+    /// Since when it has stood behind others of this client, or waited for this client's own hold.
+    behind_since: Option<Moment>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -138,6 +140,11 @@ impl Engine {
         let beside = self.holder_beside(subject, owner).is_some();
         let line = self.lines.entry(subject.clone()).or_default();
         line.push_back(id);
+        let behind = line.len() > 1;
+        if let Some(asking) = self.asking(id).filter(|_| behind) {
+            asking.behind_since = Some(now);
+        }
+        let line = self.lines.entry(subject.clone()).or_default();
         match subject.recipe.manner().line {
             Line::Head if line.len() == 1 => self.ask_unless_held_here(now, subject),
             Line::Head if !beside => {}
@@ -169,7 +176,12 @@ impl Engine {
         };
         let exclusive = subject.recipe.manner().exclusive;
         match self.held_here_for(subject, now).filter(|_| exclusive) {
-            Some(remaining) => self.sleep(now, head, remaining),
+            Some(remaining) => {
+                if let Some(asking) = self.asking(head) {
+                    asking.behind_since.get_or_insert(now);
+                }
+                self.sleep(now, head, remaining);
+            }
             None => self.ask(now, head),
         }
     }
@@ -358,6 +370,11 @@ impl Engine {
         };
         // A question on its way may be executed until its connection is closed, a timeout from now at the latest.
         let arrives_by = self.arrives_by(now, true);
+        // Its turn came too late for an answer, and the lock was another's of this client before that.
+        let answers = |since| self.heard_at > since && now.since(self.heard_at) < self.settings.timeout;
+        if asking.last.is_none() && asking.behind_since.is_some_and(answers) {
+            return AcquireFailure::Contended;
+        }
         // A grant that came too late has burnt the owner that it was asked for with.
         if asking.wire.is_some() || asking.last.is_some() {
             return asking.verdict(now, request, arrives_by);

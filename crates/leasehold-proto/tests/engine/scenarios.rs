@@ -354,3 +354,34 @@ fn whoever_joins_a_subscription_that_stands_asks_again() {
     let again = desk.sent.iter().filter(|(_, sent)| sent.argument("yields").is_some()).count();
     assert_eq!(again, 1, "the reader asks once more, {call:?} does anyway");
 }
+
+#[test]
+fn a_turn_that_comes_too_late_for_an_answer_was_another_waiters() {
+    let mut desk = Desk::new();
+    desk.hold(0, 1, request(1, 30_000));
+    for (id, until) in [(2, 40), (3, 39)] {
+        let wait = Wait::Until(ms(until));
+        desk.step(id, Event::Acquire(Id(id), Request { wait, ..request(id, 30_000) }));
+    }
+    desk.release(30, 1, 9);
+    desk.answer(31, Ok(Reply::Int(1)));
+    assert_eq!(desk.sent.len(), 1, "the first in line asks");
+    desk.step(40, Event::Tick);
+    for id in [2, 3] {
+        let told = desk.claim(40, id);
+        assert_eq!(told, Some(Settlement::Acquired(Err(AcquireFailure::Contended))), "{id}");
+    }
+    desk.answer(41, Ok(Reply::Nil));
+    assert_eq!(desk.answer(42, Ok(Reply::Int(1))).verb(), Verb::Release, "what came too late is given back");
+}
+
+#[test]
+fn a_turn_at_a_server_that_is_silent_is_not_another_waiters() {
+    let mut desk = Desk::new();
+    desk.step(0, Event::Acquire(Id(1), request(1, 30_000)));
+    let wait = Wait::Until(ms(40));
+    desk.step(2, Event::Acquire(Id(2), Request { wait, ..request(2, 30_000) }));
+    desk.step(40, Event::Tick);
+    let told = desk.claim(40, 2);
+    assert!(matches!(told, Some(Settlement::Acquired(Err(AcquireFailure::Failed(_))))), "{told:?}");
+}

@@ -1,62 +1,88 @@
-//! Literals that come through macros.
-#![allow(missing_docs, dead_code, clippy::unwrap_used, clippy::disallowed_methods)]
+//! Functions under a lock that macros make: what is given through a macro's argument is the same as what is written.
+
 #![cfg(feature = "macros")]
+#![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
+
+use std::time::Duration;
+
 use leasehold::{Client, RunError, locked};
-macro_rules! by_literal {
-    ($f:ident, $name:literal, $wait:literal, $order:ident) => {
+
+macro_rules! with_literals {
+    ($function:ident, $name:literal, $wait:literal, $order:ident) => {
         #[locked(name = $name, wait = $wait, client = client)]
-        async fn $f(client: &Client, $order: u32) -> Result<u32, RunError> {
+        async fn $function(client: &Client, $order: u32) -> Result<u32, RunError> {
             Ok($order)
         }
     };
 }
-macro_rules! by_expr {
-    ($f:ident, $name:expr, $order:ident) => {
-        #[locked(name = $name, client = client)]
-        async fn $f(client: &Client, $order: u32) -> Result<u32, RunError> {
+
+macro_rules! with_expressions {
+    ($function:ident, $name:expr, $wait:expr, $kind:expr, $order:ident) => {
+        #[locked(name = $name, wait = $wait, kind = $kind, client = client)]
+        async fn $function(client: &Client, $order: u32) -> Result<u32, RunError> {
             Ok($order)
         }
     };
 }
-by_literal!(l1, "order:{order}", "1s", order);
-by_expr!(e1, "order:{order}", order);
-macro_rules! by_body { ($c:ident; $(#[$m:meta])* $v:vis fn $f:ident ($($a:ident : $t:ty),*) -> $r:ty $b:block) => {
-    #[locked(name = "bb", client = $c)] $(#[$m])*
-    $v async fn $f($($a: $t),*) -> $r $b
-} }
-by_body!(client; /** doc */ pub(crate) fn bb1(client: &Client, x: u8) -> Result<u8, RunError> { let _ = client; Ok(x) });
-macro_rules! by_item {
-    ($c:ident; $i:item) => {
-        #[locked(name = "it", client = $c)]
-        $i
+
+macro_rules! with_a_body {
+    ($client:ident; $(#[$meta:meta])* $visibility:vis fn $function:ident ($($argument:ident : $kind:ty),*) -> $output:ty $body:block) => {
+        #[locked(name = "body", client = $client)]
+        $(#[$meta])*
+        $visibility async fn $function($($argument: $kind),*) -> $output $body
     };
 }
-by_item!(client; async fn item(client: &Client) -> Result<u8, RunError> { Ok(1) });
-macro_rules! choices {
-    ($f:ident, $k:expr, $n:literal, $p:path, $l:expr, $c:ident) => {
-        #[locked(name = "ch:{n}", kind = semaphore($n), wait = $l, on_busy = fallback($p), client = $c)]
-        async fn $f($c: &Client, n: u8) -> Result<u8, RunError> {
-            Ok(n)
-        }
-        #[locked(name = "cc:{n}", kind = $k, client = client)]
-        async fn fenced_by_macro(client: &Client, n: u8) -> Result<u8, RunError> {
+
+macro_rules! with_an_item {
+    ($client:ident; $item:item) => {
+        #[locked(name = "item", client = $client)]
+        $item
+    };
+}
+
+macro_rules! with_a_path {
+    ($function:ident, $most:literal, $instead:path, $client:ident) => {
+        #[locked(name = "{n}", kind = semaphore($most), wait = "0s", on_busy = fallback($instead), client = $client)]
+        async fn $function($client: &Client, n: u8) -> Result<u8, RunError> {
             Ok(n)
         }
     };
 }
-mod fb {
-    pub(crate) async fn fb(_: &super::Client, n: u8) -> Result<u8, super::RunError> {
-        Ok(n)
+
+mod elsewhere {
+    pub(crate) async fn instead(_: &super::Client, n: u8) -> Result<u8, super::RunError> {
+        Ok(n + 100)
     }
 }
-choices!(chosen, fenced, 3, fb::fb, std::time::Duration::from_secs(1) * 2, client);
-// What is given to the name, and to the function, by one macro.
-macro_rules! lits { ($f:ident, $($x:ident: $t:ty),*; $name:literal) => {
-    #[locked(name = $name, client = client)] async fn $f(client: &Client, $($x: $t),*) -> Result<(), RunError> { let _ = ($($x),*); Ok(()) } } }
-lits!(many, a: u8, b: u8; "{a}:{b}");
+
+with_literals!(literals, "order:{order}", "1s", order);
+with_expressions!(expressions, "order:{order}", Duration::from_millis(500) * 2, fenced, order);
+with_a_body!(client; /** Kept. */ pub(crate) fn body(client: &Client, x: u8) -> Result<bool, RunError> {
+    Ok(client.lock("body").is_locked().await.is_ok_and(|locked| locked) && x == 3)
+});
+with_an_item!(client; async fn item(client: &Client) -> Result<bool, RunError> {
+    Ok(client.lock("item").is_locked().await.is_ok_and(|locked| locked))
+});
+with_a_path!(path, 1, elsewhere::instead, client);
+
 #[tokio::test]
-async fn all() {
+async fn what_a_macro_passes_on_is_as_what_is_written() {
     let client = Client::connect("memory://").await.unwrap();
-    assert_eq!(l1(&client, 3).await, Ok(3));
-    assert_eq!(e1(&client, 3).await, Ok(3));
+    assert_eq!(literals(&client, 3).await, Ok(3));
+    assert_eq!(expressions(&client, 3).await, Ok(3));
+    assert_eq!(body(&client, 3).await, Ok(true));
+    assert_eq!(item(&client).await, Ok(true));
+    assert_eq!(path(&client, 3).await, Ok(3));
+    let permit = client.expirable_semaphore("3").acquire().await.unwrap();
+    assert_eq!(path(&client, 3).await, Ok(103), "what is called instead");
+    permit.release().await.unwrap();
+
+    let guard = client.lock("order:3").lock().await.unwrap();
+    let refused = literals(&client, 3).await;
+    assert_eq!(
+        refused,
+        Err(RunError::Busy { wait: Duration::from_secs(1) }),
+        "the name has the argument in it"
+    );
+    drop(guard);
 }

@@ -267,8 +267,6 @@ pub struct Engine {
     calls: BTreeMap<CallId, Purpose>,
     timers: Timers,
     closing: Option<undo::Closing>,
-    /// When the server has answered last.
-    heard_at: Moment,
     actions: Vec<Action>,
 }
 
@@ -293,7 +291,6 @@ impl Engine {
             calls: BTreeMap::new(),
             timers: Timers::default(),
             closing: None,
-            heard_at: Moment::from_millis(0),
             actions: Vec::new(),
         }
     }
@@ -409,9 +406,6 @@ impl Engine {
     }
 
     fn replied(&mut self, now: Moment, call: CallId, result: Result<Reply, StoreError>) {
-        if result.is_ok() {
-            self.heard_at = now;
-        }
         match self.calls.remove(&call) {
             Some(Purpose::Ask(question)) => self.answered(now, call, question, result),
             Some(Purpose::Count(wire)) => self.counted(now, call, wire, result),

@@ -49,8 +49,8 @@ pub(super) struct Asking {
     queued: bool,
     /// What the last answer was.
     last: Option<Last>,
-    /// Since when it has stood behind others of this client, or waited for this client's own hold.
-    behind_since: Option<Moment>,
+    /// It has waited for a hold of this very client.
+    behind: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -89,7 +89,8 @@ impl Asking {
                 return AcquireFailure::LeaseTooShort { lease: request.lease, took: *took };
             }
             Some(Last::Failed(error)) => error.clone(),
-            None if self.wire.is_none() => return AcquireFailure::Contended,
+            // Its turn may have come too late for an answer; before that the lock was somebody else's.
+            None if self.wire.is_none() || self.behind => return AcquireFailure::Contended,
             None => request.subject.timed_out(Verb::Acquire),
         };
         let asking_until = self.call.map(|_| request.subject.gone_by(request.first_lease(), arrives_by));
@@ -140,11 +141,6 @@ impl Engine {
         let beside = self.holder_beside(subject, owner).is_some();
         let line = self.lines.entry(subject.clone()).or_default();
         line.push_back(id);
-        let behind = line.len() > 1;
-        if let Some(asking) = self.asking(id).filter(|_| behind) {
-            asking.behind_since = Some(now);
-        }
-        let line = self.lines.entry(subject.clone()).or_default();
         match subject.recipe.manner().line {
             Line::Head if line.len() == 1 => self.ask_unless_held_here(now, subject),
             Line::Head if !beside => {}
@@ -178,7 +174,7 @@ impl Engine {
         match self.held_here_for(subject, now).filter(|_| exclusive) {
             Some(remaining) => {
                 if let Some(asking) = self.asking(head) {
-                    asking.behind_since.get_or_insert(now);
+                    asking.behind = true;
                 }
                 self.sleep(now, head, remaining);
             }
@@ -370,11 +366,6 @@ impl Engine {
         };
         // A question on its way may be executed until its connection is closed, a timeout from now at the latest.
         let arrives_by = self.arrives_by(now, true);
-        // Its turn came too late for an answer, and the lock was another's of this client before that.
-        let answers = |since| self.heard_at > since && now.since(self.heard_at) < self.settings.timeout;
-        if asking.last.is_none() && asking.behind_since.is_some_and(answers) {
-            return AcquireFailure::Contended;
-        }
         // A grant that came too late has burnt the owner that it was asked for with.
         if asking.wire.is_some() || asking.last.is_some() {
             return asking.verdict(now, request, arrives_by);

@@ -40,7 +40,7 @@ mutants! {
     "a renewal creates the hold anew":
         RENEW, "  return -redis.call('exists', lock)" => "  if redis.call('exists', lock) == 1 then return -1 end\n  redis.call('hset', lock, owner, '1')"
     "renewal goes on after the release":
-        TENURE, "if let Some(mut tenure) = self.forget(wire) {" => "if let Some(mut tenure) = self.tenures.get(&wire).cloned() {";
+        TENURE, "if let Some(tenure) = self.forget(wire) {" => "if let Some(tenure) = self.tenures.get(&wire).cloned() {";
         RENEWAL, "self.holds.values().any(Hold::is_watched)" => "(self.holds.is_empty() || self.holds.values().any(Hold::is_watched))"
     "renewal begins before the claim":
         TENURE, "self.claimed && self.watchdog" => "self.watchdog";

@@ -38,7 +38,7 @@ mutants! {
     "fair: who is granted stays in the queue":
         FAIR_ACQUIRE, "if head then leave(q, owner) end" => ""
     "least time: a release before it is sent at once":
-        TENURE, "if tenure.rests_until > now {" => "if tenure.rests_until == Moment::NEVER {"
+        TENURE, "(tenure.rests_until > now).then" => "(tenure.rests_until == Moment::NEVER).then"
     "least time: a lease that is too short is not extended":
         REST, "self.expires_at >= self.until" => "self.expires_at <= self.until || self.expires_at >= self.until"
     "fenced: a grant takes no new token":

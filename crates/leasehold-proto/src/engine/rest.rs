@@ -43,8 +43,8 @@ impl Rest {
         self.expires_at >= self.until
     }
 
-    fn gone_by(&self, now: Moment) -> Moment {
-        self.subject.gone_by(self.longest, now)
+    fn failure(&self, now: Moment, error: StoreError) -> ReleaseFailure {
+        ReleaseFailure { free_within: self.subject.gone_by(self.longest, now).since(now), error }
     }
 }
 
@@ -124,9 +124,9 @@ impl Engine {
         let pause = backoff::after_failures(rest.failures, wire.seed());
         rest.failures += 1;
         let again = (now + pause).min(rest.until);
-        let free_within = rest.gone_by(now).since(now);
+        let failure = rest.failure(now, error);
         self.timers.set(Timer::Rest(wire), again);
-        self.settle_rest(wire, &Err(ReleaseFailure { free_within, error }));
+        self.settle_rest(wire, &Err(failure));
     }
 
     /// The time is over: released like any other hold.
@@ -160,8 +160,7 @@ impl Engine {
             self.rests.iter().filter(|(_, rest)| rest.call.is_none()).map(|(wire, _)| *wire).collect();
         for wire in done {
             if let Some(rest) = self.forget_rest(wire) {
-                let error = rest.subject.timed_out(Verb::Renew);
-                let failure = ReleaseFailure { free_within: rest.gone_by(now).since(now), error };
+                let failure = rest.failure(now, rest.subject.timed_out(Verb::Renew));
                 for id in rest.reports {
                     self.settle_if_wanted(id, Settlement::Released(Err(failure.clone())));
                 }

@@ -140,26 +140,25 @@ impl Tenure {
         self.setting.is_some() || self.renewing.is_some()
     }
 
-    /// What becomes of it when it is given back before its time.
-    fn into_rest(self) -> Rest {
+    /// What becomes of it when it is given back before its time; nobody waits for that yet.
+    fn rest(&self, until: Moment) -> Rest {
         Rest {
-            subject: self.subject,
+            subject: self.subject.clone(),
             units: self.units,
             kept: self.kept > 0,
-            until: self.rests_until,
+            until,
             expires_at: self.expires_at,
             longest: self.longest,
-            reports: self.reports,
+            reports: Vec::new(),
             call: None,
             failures: 0,
         }
     }
 
-    /// The same while there are holds, which are about to be lost by a close.
-    fn rest_of_its_holds(&self) -> Rest {
+    /// Until when the server keeps it if every hold were given back now.
+    fn rests_until_at_least(&self) -> Moment {
         let claimed = self.holds.values().filter(|hold| hold.claimed).map(|hold| hold.rests_until);
-        let rests_until = claimed.max().unwrap_or(self.rests_until).max(self.rests_until);
-        Self { rests_until, reports: Vec::new(), ..self.clone() }.into_rest()
+        claimed.fold(self.rests_until, Moment::max)
     }
 
     fn is_unused(&self) -> bool {
@@ -298,14 +297,14 @@ impl Engine {
 
     /// The last hold is gone: renewal stops here, and only then the release is sent, or the rest begins.
     fn end_tenure(&mut self, now: Moment, wire: WireOwner, report: Option<Id>) {
-        if let Some(mut tenure) = self.forget(wire) {
-            if tenure.rests_until > now {
-                tenure.reports.extend(report);
-                return self.begin_rest(now, wire, tenure.into_rest());
-            }
+        if let Some(tenure) = self.forget(wire) {
+            let rest = (tenure.rests_until > now).then(|| tenure.rest(tenure.rests_until));
             let gone_by = tenure.gone_by(self.arrives_by(now, tenure.has_call_on_its_way()));
             let (lease, units) = (tenure.longest, tenure.units);
             let reports = tenure.reports.into_iter().chain(report).collect();
+            if let Some(rest) = rest {
+                return self.begin_rest(now, wire, Rest { reports, ..rest });
+            }
             let leaving = Leaving { lease, units, gone_by, cause: Cause::Release, reports };
             self.begin_parting(now, wire, &tenure.subject, leaving);
         }
@@ -356,8 +355,9 @@ impl Engine {
         let doubtful = tenure.uncertain || on_its_way;
         let (subject, lease, units) = (tenure.subject.clone(), tenure.longest, tenure.units);
         let owner = tenure.owner;
-        let rest =
-            Some(tenure.rest_of_its_holds()).filter(|rest| reason == LostReason::Closed && rest.until > now);
+        let rests_until = tenure.rests_until_at_least();
+        let rests = reason == LostReason::Closed && rests_until > now;
+        let rest = rests.then(|| tenure.rest(rests_until));
         let entering: Vec<Id> = tenure.entering.iter().copied().collect();
         let holds: Vec<Id> = tenure.holds.keys().copied().collect();
         let reports = std::mem::take(&mut tenure.reports);

@@ -245,10 +245,12 @@ impl<A: Acquirable> fmt::Debug for Entered<A> {
 impl Manners {
     /// The body, for as long as it may run.
     async fn during<T>(self, guard: &Guard, body: impl Future<Output = T>) -> Result<T, RunError> {
-        Self::admit(guard)?;
         match self.on_lost {
             OnLost::Cancel => guard.while_held(body).await.map_err(|reason| RunError::Lost { reason }),
-            OnLost::Finish => Ok(body.await),
+            OnLost::Finish => {
+                Self::admit(guard)?;
+                Ok(body.await)
+            }
         }
     }
 

@@ -13,6 +13,10 @@ pub const LEASE_MIN: Duration = Duration::from_millis(3);
 /// The longest lease: 365 days.
 pub const LEASE_MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
+/// The shortest time that a renewal waits for its answer: when it is over the connection that all locks share is closed,
+/// which a server that merely stutters should not cause.
+pub const RENEWAL_WAITS_MIN: Duration = Duration::from_secs(1);
+
 /// A validated lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Lease(u64);
@@ -78,6 +82,13 @@ impl Lease {
     #[must_use]
     pub const fn validity(self) -> Duration {
         self.duration().saturating_sub(self.drift())
+    }
+
+    /// How long one of its renewals waits for its answer, at most a call's `timeout`: a third of the lease, so that a lost
+    /// reply leaves time for another attempt, but at least [`RENEWAL_WAITS_MIN`].
+    #[must_use]
+    pub fn renewal_waits(self, timeout: Duration) -> Duration {
+        timeout.min((self.duration() / 3).max(RENEWAL_WAITS_MIN))
     }
 
     /// Until when a hold that was confirmed by a call sent at `sent_at` may be trusted.

@@ -21,7 +21,7 @@ pub mod span;
 
 pub use call::{Call, Reply};
 pub use engine::Engine;
-pub use lease::{LEASE_MAX, LEASE_MIN, Lease, LeaseError};
+pub use lease::{LEASE_MAX, LEASE_MIN, Lease, LeaseError, RENEWAL_WAITS_MIN};
 pub use moment::Moment;
 pub use name::{Channel, NAME_BYTES_MAX, Name, NameError};
 pub use outcome::{Applied, StoreError, StoreErrorKind, Verb};

@@ -13,7 +13,7 @@ use leasehold_proto::{Owner, StoreError};
 use leasehold_store::{Runtime, ShardedPubsub, Store};
 
 use crate::connect::{How, connect, start};
-use crate::defaults::{HoldTerms, Primitive};
+use crate::defaults::{HoldTerms, Primitive, check_prefix};
 use crate::error::ConnectError;
 use crate::fenced::FencedWrites;
 use crate::latch::CountDownLatch;
@@ -545,7 +545,7 @@ impl ClientBuilder {
             }
         }
         self.how.defaults.check_leases()?;
-        self.how.defaults.check_prefix().map_err(ConnectError::KeyPrefix)?;
+        check_prefix(&self.how.defaults.key_prefix).map_err(ConnectError::KeyPrefix)?;
         if self.how.client_name.as_ref().is_some_and(|name| !is_client_name(name)) {
             return Err(ConnectError::ClientName);
         }

@@ -231,9 +231,9 @@ impl Defaults {
         let own = self.terms.values().filter_map(|terms| terms.lease.map(|(lease, _)| lease));
         own.chain([self.watchdog]).try_for_each(|lease| Lease::new(lease).map(drop))
     }
+}
 
-    /// Refuses a prefix with which no name is one.
-    pub(crate) fn check_prefix(&self) -> Result<(), NameError> {
-        self.on_server(Name::new("x")?).map(drop)
-    }
+/// Refuses a prefix with which no name is one.
+pub(crate) fn check_prefix(prefix: &str) -> Result<(), NameError> {
+    Name::new("x")?.behind(prefix).map(drop)
 }

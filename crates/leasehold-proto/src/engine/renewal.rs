@@ -20,10 +20,6 @@ use crate::recipe::{Ask, Renewal};
 
 /// The longest pause between two attempts to renew.
 const RETRY_MAX: Duration = Duration::from_secs(1);
-/// The shortest time that a renewal waits for its answer: when it is over the connection that all locks share is closed,
-/// which a server that merely stutters should not cause. Longer leases give a renewal a third of theirs, so that a lost
-/// reply leaves time for another attempt.
-const RENEW_TIMEOUT_MIN: Duration = Duration::from_secs(1);
 
 impl Tenure {
     /// The lease to ask for now: no longer than the hold's own bound allows.
@@ -78,7 +74,7 @@ impl Engine {
         let lease = tenure.lease_now(now);
         let ask = Ask::new(&tenure.subject, wire, lease).count(0).units(tenure.units);
         let call = tenure.subject.recipe.renew(&ask);
-        let timeout = self.settings.timeout.min((tenure.lease().duration() / 3).max(RENEW_TIMEOUT_MIN));
+        let timeout = tenure.lease().renewal_waits(self.settings.timeout);
         let call = self.run_within(call, Purpose::Renew(wire), timeout);
         self.timers.clear(Timer::Renew(wire));
         if let Some(tenure) = self.tenures.get_mut(&wire) {

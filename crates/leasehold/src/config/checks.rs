@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use leasehold_proto::{Lease, Name};
+use leasehold_proto::{Lease, RENEWAL_WAITS_MIN};
 
 use super::error::{ConfigError, Disagreement, Origin, Said};
 use super::layer::{Layer, Leaf};
@@ -14,10 +14,7 @@ use super::print;
 use super::raw::{Hold, Raw};
 use super::span::Span;
 use crate::client::is_client_name;
-use crate::defaults::Primitive;
-
-/// How long a renewal waits for its answer at least, whatever the lease; the engine's.
-const RENEWAL_WAITS: Duration = Duration::from_secs(1);
+use crate::defaults::{Primitive, check_prefix};
 
 /// A configuration that is being checked.
 pub(super) struct Checked<'a> {
@@ -40,7 +37,7 @@ impl Checked<'_> {
 
     fn names(&self) -> Result<(), ConfigError> {
         if let Some(prefix) = &self.raw.key_prefix
-            && let Err(source) = Name::new("x").and_then(|name| name.behind(prefix))
+            && let Err(source) = check_prefix(prefix)
         {
             return Err(ConfigError::KeyPrefix { origin: self.origin("key_prefix"), source });
         }
@@ -80,13 +77,14 @@ impl Checked<'_> {
         let Some(Span(timeout)) = timeout else { return Ok(()) };
         for (section, _, hold) in self.raw.holds() {
             let Some(Span(watchdog)) = hold.watchdog else { continue };
-            let (third, validity) = (watchdog / 3, Lease::clamped(watchdog).validity());
-            let waits = timeout.min(third.max(RENEWAL_WAITS));
+            let lease = Lease::clamped(watchdog);
+            let (third, validity, waits) = (watchdog / 3, lease.validity(), lease.renewal_waits(timeout));
             if third + waits <= validity {
                 continue;
             }
             // The lease of which two thirds, less the drift of 1 % and 2 ms, are what a renewal may take.
-            let needed = (timeout.min(RENEWAL_WAITS) + Duration::from_millis(2)).as_millis() * 300 / 197 + 1;
+            let needed =
+                (timeout.min(RENEWAL_WAITS_MIN) + Duration::from_millis(2)).as_millis() * 300 / 197 + 1;
             let least_lease = Duration::from_millis(u64::try_from(needed).unwrap_or(u64::MAX));
             let most = Duration::from_millis(
                 u64::try_from(validity.saturating_sub(third).as_millis()).unwrap_or(u64::MAX),

@@ -50,6 +50,7 @@ const QUIET: Budget = Budget {
     repeats: 0,
     refusals: 0,
     keeps: 0,
+    owners: 1,
     varied: false,
     crashes: 0,
     pauses: 0,

@@ -1,10 +1,11 @@
 //! Random walks through the world of the engine: long, with every fault at once, and then without faults until
 //! everything has come to rest.
 
-use crate::world::{Budget, Move, TICK, Twin, User, World};
+use crate::world::{Budget, Client, Move, TICK, Twin, User, World};
 use leasehold_proto::Moment;
 use leasehold_proto::engine::Wait;
 use proptest::prelude::*;
+use proptest::test_runner::FileFailurePersistence;
 
 const STORM: Budget = Budget {
     ticks: 200,
@@ -14,12 +15,81 @@ const STORM: Budget = Budget {
     repeats: 6,
     refusals: 6,
     keeps: 2,
+    owners: 1,
     varied: true,
     crashes: 1,
     pauses: 3,
     deletions: 0,
     terse: false,
 };
+
+/// What a walk begins with; its choices decide the rest.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Start {
+    /// The users of each client.
+    users: usize,
+    /// The owners that these are.
+    owners: usize,
+    wait: Wait,
+    deletions: u8,
+}
+
+/// The wait of callers with a deadline.
+const SOON: Wait = Wait::Until(Moment::from_millis(3 * TICK.as_millis() as u64));
+
+impl Start {
+    const fn new(users: usize, wait: Wait) -> Self {
+        Self { users, owners: 1, wait, deletions: 0 }
+    }
+
+    /// Walks, comes to rest, and says which rule was broken.
+    fn walk(self, choices: &[u16]) -> Result<(), String> {
+        let budget = Budget { owners: self.owners, deletions: self.deletions, ..STORM };
+        let mut world = World::new(3, self.users, TICK * 4, self.wait, budget, Twin::Sound);
+        walk(&mut world, choices);
+        if world.broken.is_none() {
+            come_to_rest(&mut world);
+        }
+        let idle = |client: &Client| client.users.iter().all(|user| *user == User::Idle);
+        match world.broken {
+            Some(rule) => Err(rule.to_owned()),
+            None if !world.clients.iter().all(idle) => Err("a caller waits for ever".to_owned()),
+            None if !world.is_at_rest() => Err("a key or a call is left".to_owned()),
+            None => Ok(()),
+        }
+    }
+
+    /// The walk as a file of `walks`: its start in the first line, the choices below.
+    fn keep(self, choices: &[u16]) -> String {
+        let wait = match self.wait {
+            Wait::Once => "once",
+            Wait::Until(_) => "soon",
+            Wait::Forever => "forever",
+        };
+        let choices: Vec<String> = choices.iter().map(u16::to_string).collect();
+        let Self { users, owners, deletions, .. } = self;
+        format!("users {users} owners {owners} wait {wait} deletions {deletions}\n{}\n", choices.join(" "))
+    }
+
+    /// The reverse of [`Start::keep`].
+    fn read(kept: &str) -> Option<(Self, Vec<u16>)> {
+        let mut lines = kept.lines();
+        let first: Vec<&str> = lines.next()?.split(' ').collect();
+        let ["users", users, "owners", owners, "wait", wait, "deletions", deletions] = first[..] else {
+            return None;
+        };
+        let wait = match wait {
+            "once" => Wait::Once,
+            "soon" => SOON,
+            "forever" => Wait::Forever,
+            _ => return None,
+        };
+        let (users, owners) = (users.parse().ok()?, owners.parse().ok()?);
+        let start = Self { users, owners, wait, deletions: deletions.parse().ok()? };
+        let choices = lines.flat_map(str::split_whitespace).map(|choice| choice.parse().ok());
+        Some((start, choices.collect::<Option<_>>()?))
+    }
+}
 
 /// Takes one of the possible moves for each choice; every fourth choice lets time go on.
 fn walk(world: &mut World, choices: &[u16]) {
@@ -49,49 +119,81 @@ fn come_to_rest(world: &mut World) {
     }
 }
 
-fn check(users: usize, wait: Wait, budget: Budget, choices: &[u16]) -> Result<(), TestCaseError> {
-    let mut world = World::new(3, users, TICK * 4, wait, budget, Twin::Sound);
-    walk(&mut world, choices);
-    prop_assert_eq!(world.broken, None);
-    come_to_rest(&mut world);
-    prop_assert_eq!(world.broken, None);
-    for client in &world.clients {
-        prop_assert!(client.users.iter().all(|user| *user == User::Idle), "somebody waits for ever");
+fn check(start: Start, choices: &[u16]) -> Result<(), TestCaseError> {
+    start.walk(choices).map_err(|rule| {
+        let kept = start.keep(choices);
+        TestCaseError::fail(format!("{rule}; keep this walk as a file in {WALKS}:\n{kept}"))
+    })
+}
+
+/// The walks that once broke a rule.
+const WALKS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/engine/walks");
+/// The seeds of walks that fail, which proptest writes, and replays before all others. They belong into the repository.
+const SEEDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/engine/walks/seeds.proptest");
+
+fn config() -> ProptestConfig {
+    let persistence = FileFailurePersistence::Direct(SEEDS);
+    ProptestConfig {
+        cases: 2_000,
+        failure_persistence: Some(Box::new(persistence)),
+        ..ProptestConfig::default()
     }
-    prop_assert!(world.is_at_rest(), "a key or a call is left");
-    Ok(())
 }
 
 proptest! {
-    // What fails is printed, and belongs into `scenarios`, where it can be read.
-    #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(config())]
 
     #[test]
     fn waiters_for_ever_are_served_and_nothing_is_left(choices in prop::collection::vec(any::<u16>(), 0..600)) {
-        check(1, Wait::Forever, STORM, &choices)?;
+        check(Start::new(1, Wait::Forever), &choices)?;
     }
 
     #[test]
     fn waiters_with_a_deadline_are_answered_and_nothing_is_left(choices in prop::collection::vec(any::<u16>(), 0..600)) {
-        check(1, Wait::Until(Moment::default() + TICK * 3), STORM, &choices)?;
+        check(Start::new(1, SOON), &choices)?;
     }
 
     #[test]
     fn those_who_ask_once_are_answered_and_nothing_is_left(choices in prop::collection::vec(any::<u16>(), 0..600)) {
-        check(1, Wait::Once, STORM, &choices)?;
+        check(Start::new(1, Wait::Once), &choices)?;
     }
 
     #[test]
     fn owners_re_enter_and_nothing_is_left(choices in prop::collection::vec(any::<u16>(), 0..600)) {
-        check(3, Wait::Forever, STORM, &choices)?;
-        check(3, Wait::Until(Moment::default() + TICK * 3), STORM, &choices)?;
-        check(3, Wait::Once, STORM, &choices)?;
+        check(Start::new(3, Wait::Forever), &choices)?;
+        check(Start::new(3, SOON), &choices)?;
+        check(Start::new(3, Wait::Once), &choices)?;
+    }
+
+    #[test]
+    fn owners_wait_for_each_other_and_nothing_is_left(choices in prop::collection::vec(any::<u16>(), 0..600)) {
+        let owners = |wait| Start { owners: 2, ..Start::new(3, wait) };
+        check(owners(Wait::Forever), &choices)?;
+        check(owners(SOON), &choices)?;
+        check(owners(Wait::Once), &choices)?;
     }
 
     #[test]
     fn a_key_deleted_under_its_holder_leaves_nothing_behind(choices in prop::collection::vec(any::<u16>(), 0..600)) {
-        check(1, Wait::Forever, Budget { deletions: 3, ..STORM }, &choices)?;
+        check(Start { deletions: 3, ..Start::new(1, Wait::Forever) }, &choices)?;
+        check(Start { deletions: 3, owners: 2, ..Start::new(3, Wait::Forever) }, &choices)?;
     }
+}
+
+#[test]
+fn the_walks_that_broke_a_rule_break_none_now() {
+    let mut replayed = 0;
+    for file in std::fs::read_dir(WALKS).unwrap() {
+        let path = file.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "txt") {
+            let kept = std::fs::read_to_string(&path).unwrap();
+            let (start, choices) = Start::read(&kept).unwrap_or_else(|| panic!("{path:?} is no walk"));
+            assert_eq!(start.keep(&choices), kept, "{path:?} is written as a failing walk prints it");
+            assert_eq!(start.walk(&choices), Ok(()), "{path:?}");
+            replayed += 1;
+        }
+    }
+    assert!(replayed > 0, "{WALKS} has no walk");
 }
 
 // The third twin, the clock that stops in suspend, needs a rare order of events; the model check finds it.

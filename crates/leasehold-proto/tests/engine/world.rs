@@ -33,12 +33,16 @@ pub(crate) struct Budget {
     pub(crate) cancels: u8,
     /// Requests or replies lost; the client hears of a timeout.
     pub(crate) losses: u8,
-    /// Requests that are executed once more, at any later time: a lost one, or one that was answered long ago.
+    /// Requests that the server executes at any later time: a lost one that arrives after all, or one that it has
+    /// executed already. No byte stream repeats the latter; they stand for a proxy or a library that sends a request
+    /// twice, and show that every script may run twice.
     pub(crate) repeats: u8,
     /// Requests that the server refuses without running them.
     pub(crate) refusals: u8,
     /// Guards given up without a release.
     pub(crate) keeps: u8,
+    /// The owners among whom the users of one client divide themselves; users of one owner re-enter each other's holds.
+    pub(crate) owners: usize,
     /// Whether acquires differ in their terms: lease, bound on the hold, bound on the renewals, no watchdog.
     pub(crate) varied: bool,
     /// Processes killed.
@@ -86,7 +90,7 @@ pub(crate) enum Move {
     Delete,
 }
 
-/// What one of a client's users is about. The users of one client have one owner, so they re-enter each other's holds.
+/// The state of one of a client's users.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum User {
     Idle,
@@ -347,7 +351,8 @@ impl World {
             other => other,
         };
         let subject = Subject::new(&Name::new("x").unwrap(), &Reentrant);
-        let request = Request::new(subject, Owner::from_number(7), self.lease, wait);
+        let owner = Owner::from_number(7 + (user % self.budget.owners) as u64);
+        let request = Request::new(subject, owner, self.lease, wait);
         let request = if self.budget.varied { varied(request, id) } else { request };
         self.step(index, Event::Acquire(id, request));
     }
@@ -451,7 +456,7 @@ impl World {
         for action in self.clients[index].engine.step(now, event) {
             match action {
                 Action::Run(id, call, _) => {
-                    self.check_renewal(&call, claimed.as_deref(), &released);
+                    self.check_renewal(&call, &claimed, &released);
                     if call.argument("remaining") == Some("0") {
                         released.push(call.argument("owner").unwrap().to_owned());
                     }
@@ -481,22 +486,27 @@ impl World {
     }
 
     /// G5, D3: what is renewed is claimed, held, and not given back.
-    fn check_renewal(&mut self, call: &Call, claimed: Option<&str>, released: &[String]) {
+    fn check_renewal(&mut self, call: &Call, claimed: &[String], released: &[String]) {
         if call.argument("count") != Some("0") {
             return; // Not a renewal; a re-entry renews too, but sets a count.
         }
-        if released.iter().any(|owner| Some(owner.as_str()) == call.argument("owner")) {
+        let owner = call.argument("owner").unwrap().to_owned();
+        if released.contains(&owner) {
             self.broken.get_or_insert("D3: a renewal was sent after the release");
         }
-        if claimed != call.argument("owner") {
+        if !claimed.contains(&owner) {
             self.broken.get_or_insert("G5: a renewal was sent for a hold that nobody has claimed");
         }
     }
 
-    /// The wire owner of what a client's users hold.
-    fn claimed(&self, index: usize) -> Option<String> {
+    /// The wire owners of the holds that a client's users have, lost or not.
+    fn claimed(&self, index: usize) -> Vec<String> {
         let client = &self.clients[index];
-        client.holds().find_map(|hold| client.engine.wire_owner(hold)).map(|owner| owner.to_string())
+        client
+            .holds()
+            .filter_map(|hold| client.engine.wire_owner(hold))
+            .map(|owner| owner.to_string())
+            .collect()
     }
 
     fn check(&mut self) {
@@ -504,20 +514,21 @@ impl World {
             // Assumption A4 is broken: the holder whose key was deleted finds out at its next renewal (L6).
             return;
         }
-        let valid: Vec<usize> = (0..self.clients.len()).filter(|index| self.is_valid(*index)).collect();
+        let valid: BTreeSet<String> = (0..self.clients.len()).flat_map(|index| self.valid(index)).collect();
         if valid.len() > 1 {
-            self.broken.get_or_insert("L1: two holders are valid at one moment");
+            self.broken.get_or_insert("L1: two holds are valid at one moment");
         }
-        let kept = |index: &usize| self.server.is_held_by(self.claimed(*index).as_deref(), self.now);
-        if !valid.iter().all(kept) {
+        if !valid.iter().all(|owner| self.server.is_held_by(owner, self.now)) {
             self.broken.get_or_insert("M: a hold is valid that the server does not keep");
         }
     }
 
-    /// Whether a client's users may act on their hold; a suspended process acts when it resumes, so it counts.
-    pub(crate) fn is_valid(&self, index: usize) -> bool {
+    /// The wire owners under which a client's users may act; a suspended process acts when it resumes, so it counts.
+    fn valid(&self, index: usize) -> Vec<String> {
         let client = &self.clients[index];
-        client.alive && client.holds().any(|hold| client.engine.is_held(hold, self.clock(index)))
+        let valid =
+            client.holds().filter(|hold| client.alive && client.engine.is_held(*hold, self.clock(index)));
+        valid.filter_map(|hold| client.engine.wire_owner(hold)).map(|owner| owner.to_string()).collect()
     }
 }
 

@@ -29,8 +29,8 @@ impl Server {
         self.hold.as_ref().is_some_and(|hold| hold.expires_at > now)
     }
 
-    pub(crate) fn is_held_by(&self, owner: Option<&str>, now: Moment) -> bool {
-        self.hold.as_ref().is_some_and(|hold| hold.expires_at > now && Some(hold.owner.as_str()) == owner)
+    pub(crate) fn is_held_by(&self, owner: &str, now: Moment) -> bool {
+        self.hold.as_ref().is_some_and(|hold| hold.expires_at > now && hold.owner == owner)
     }
 
     pub(crate) fn delete(&mut self) {

@@ -30,7 +30,7 @@ mod timer;
 mod undo;
 mod wakeup;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -257,6 +257,8 @@ pub struct Engine {
     last_call: u64,
     tickets: BTreeMap<Id, Ticket>,
     lines: BTreeMap<Subject, VecDeque<Id>>,
+    /// The acquires that wait for a counted hold, by the subject and the owner of that hold.
+    waiters: BTreeSet<(Subject, Owner, Id)>,
     listeners: Listeners,
     operations: BTreeMap<Id, Operation>,
     tenures: BTreeMap<WireOwner, Tenure>,
@@ -281,6 +283,7 @@ impl Engine {
             last_call: 0,
             tickets: BTreeMap::new(),
             lines: BTreeMap::new(),
+            waiters: BTreeSet::new(),
             listeners: Listeners::default(),
             operations: BTreeMap::new(),
             tenures: BTreeMap::new(),

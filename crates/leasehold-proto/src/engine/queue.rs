@@ -116,7 +116,8 @@ impl Engine {
         if let Wait::Until(deadline) = request.wait {
             self.timers.set(Timer::Deadline(id), deadline);
         }
-        let holder = self.holder(&request.subject.as_held(), request.owner);
+        let held = request.subject.as_held();
+        let holder = self.holder(&held, request.owner);
         let deadlock = self.holds_what_blocks(&request.subject, request.owner);
         let Request { subject, owner, wait, reenters, .. } = &request;
         let (subject, owner, once, reenters) = (subject.clone(), *owner, *wait == Wait::Once, *reenters);
@@ -126,9 +127,18 @@ impl Engine {
             Some(_) if !reenters => self.fail(now, id, AcquireFailure::AlreadyHeld),
             Some(wire) => self.enter(now, id, wire),
             None if deadlock => self.fail(now, id, AcquireFailure::Deadlock),
-            None if once => self.ask(now, id),
-            None => self.stand_in_line(now, id, &subject, owner),
+            None => {
+                if held.recipe.manner().counted {
+                    self.waiters.insert((held, owner, id));
+                }
+                if once { self.ask(now, id) } else { self.stand_in_line(now, id, &subject, owner) }
+            }
         }
+    }
+
+    /// The waiter is granted, or leaves: it does not wait for a hold of its owner any more.
+    pub(super) fn stop_waiting(&mut self, id: Id, request: &Request) {
+        self.waiters.remove(&(request.subject.as_held(), request.owner, id));
     }
 
     /// Whether the same owner holds what keeps it from ever being granted, and stays when it goes.
@@ -405,6 +415,7 @@ impl Engine {
     /// Takes a waiter out of its line, undoes what it may have taken, and lets the next one ask.
     pub(super) fn leave_line(&mut self, now: Moment, id: Id, request: &Request, asking: &Asking) {
         self.timers.clear(Timer::Ask(id));
+        self.stop_waiting(id, request);
         self.undo_asked(now, request, asking);
         self.step_out(now, id, &request.subject);
     }

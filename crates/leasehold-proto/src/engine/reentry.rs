@@ -14,13 +14,13 @@ use std::collections::VecDeque;
 use super::tenure::{Hold, Tenure};
 use super::ticket::{AcquireFailure, Settlement, Stage, Ticket};
 use super::timer::Timer;
-use super::{CallId, Engine, Id, LostReason, Purpose, Request, Subject, Wait};
+use super::{CallId, Engine, Id, LostReason, Purpose, Subject, Wait};
 use crate::backoff;
 use crate::call::Reply;
 use crate::lease::Lease;
 use crate::moment::Moment;
 use crate::outcome::{Applied, StoreError, StoreErrorKind, Verb};
-use crate::owner::WireOwner;
+use crate::owner::{Owner, WireOwner};
 use crate::recipe::{Ask, Renewal};
 
 /// A count on its way to the server.
@@ -35,15 +35,20 @@ pub(super) struct Setting {
 }
 
 impl Engine {
-    /// Waiters of the owner that has just got the lock need not wait for themselves.
-    pub(super) fn enter_from_line(&mut self, now: Moment, granted: &Request, wire: WireOwner) {
-        let line: Vec<Id> = self.lines.get(&granted.subject).into_iter().flatten().copied().collect();
-        for id in line {
+    /// Waiters of the owner that has just got the lock do not wait for themselves: they re-enter, or learn that they may
+    /// not. A request of theirs that is on its way is undone when it is answered, so one owner has one hold.
+    pub(super) fn enter_waiters(&mut self, now: Moment, subject: &Subject, owner: Owner, wire: WireOwner) {
+        let first = (subject.clone(), owner, Id(0));
+        let same = self.waiters.range(first..).take_while(|(held, by, _)| (held, *by) == (subject, owner));
+        let same: Vec<Id> = same.map(|(_, _, id)| *id).collect();
+        for id in same {
             let Some((request, asking)) = self.waiting(id) else { continue };
-            if request.owner == granted.owner {
+            if request.reenters {
                 let (request, asking) = (request.clone(), asking.clone());
                 self.leave_line(now, id, &request, &asking);
                 self.enter(now, id, wire);
+            } else {
+                self.fail(now, id, AcquireFailure::AlreadyHeld);
             }
         }
     }

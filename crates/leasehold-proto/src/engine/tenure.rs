@@ -209,7 +209,8 @@ impl Engine {
         self.grant(now, id, wire);
         if manner.counted {
             self.holders.insert((subject.clone(), request.owner), wire);
-            self.enter_from_line(now, &request, wire);
+            self.stop_waiting(id, &request);
+            self.enter_waiters(now, &subject, request.owner, wire);
             self.ask_beside(now, &subject, request.owner);
         }
         self.step_out(now, id, &request.subject);

@@ -5,6 +5,7 @@
 mod counters;
 mod desk;
 mod model;
+mod owners;
 mod properties;
 mod rests;
 mod scenarios;

@@ -395,7 +395,7 @@ impl Engine {
     fn fire(&mut self, now: Moment, timer: Timer) {
         match timer {
             Timer::Deadline(id) => self.deadline(now, id),
-            Timer::Ask(id) => self.ask(now, id),
+            Timer::Ask(id) => self.ask_in_turn(now, id),
             Timer::Unclaimed(id) => self.forfeit(now, id),
             Timer::Expire(wire) => self.expire(now, wire),
             Timer::Renew(wire) => self.renew(now, wire),

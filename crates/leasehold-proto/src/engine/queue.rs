@@ -9,7 +9,8 @@
 //! # How it works
 //! Ask; when refused listen, and ask again once the subscription stands, since a wake-up from before is lost; then
 //! sleep until a wake-up, the end of the present hold, or the polling interval. An `Once` request asks beside the line.
-//! While this client itself holds the name, the head need not ask: the release comes by here.
+//! While this client itself holds the name, the head does not ask: the release comes by here. It listens all the same: a
+//! message then may mean that the hold was taken away by force, so the head asks once.
 
 use std::time::Duration;
 
@@ -175,20 +176,39 @@ impl Engine {
         }
     }
 
-    /// Lets the head of a line ask, unless this very client holds the name: then it sleeps until that ends.
+    /// Lets the head of a line ask, unless this very client holds the name and nothing speaks against it: then it sleeps
+    /// until that ends.
     pub(super) fn ask_unless_held_here(&mut self, now: Moment, subject: &Subject) {
         let Some(&head) = self.lines.get(subject).and_then(|line| line.front()) else {
             return;
         };
         let exclusive = subject.recipe.manner().exclusive;
-        match self.held_here_for(subject, now).filter(|_| exclusive) {
-            Some(remaining) => {
-                if let Some(asking) = self.asking(head) {
-                    asking.behind = true;
-                }
-                self.sleep(now, head, remaining);
-            }
-            None => self.ask(now, head),
+        let Some(tenure) = self.held_here(subject, now).filter(|_| exclusive) else {
+            return self.ask(now, head);
+        };
+        if now >= tenure.doubt_from {
+            tenure.doubt_from = Moment::NEVER;
+            return self.ask(now, head);
+        }
+        let nap = tenure.remaining(now).min(tenure.doubt_from.since(now));
+        if let Some(asking) = self.asking(head) {
+            asking.behind = true;
+        }
+        match subject.recipe.manner().seen_every {
+            None => self.sleep_for(now, head, nap),
+            Some(seen_every) => self.sleep_for(now, head, nap.min(seen_every)),
+        }
+    }
+
+    /// A waiter's sleep is over. One that has to show itself asks, whoever holds the name.
+    pub(super) fn ask_in_turn(&mut self, now: Moment, id: Id) {
+        let Some((Request { subject, .. }, _)) = self.waiting(id) else { return };
+        let (subject, manner) = (subject.clone(), subject.recipe.manner());
+        let is_head = self.lines.get(&subject).and_then(|line| line.front()) == Some(&id);
+        if is_head && manner.line == Line::Head && manner.seen_every.is_none() {
+            self.ask_unless_held_here(now, &subject);
+        } else {
+            self.ask(now, id);
         }
     }
 
@@ -400,6 +420,12 @@ impl Engine {
                 remaining.saturating_add(Duration::from_millis(1) + jitter).min(longest)
             }
         };
+        self.sleep_for(now, id, nap);
+    }
+
+    /// Sleeps for so long unless woken.
+    fn sleep_for(&mut self, now: Moment, id: Id, nap: Duration) {
+        let Some((request, asking)) = self.waiting(id) else { return };
         let subject = request.subject.clone();
         let (listener, wire) = match subject.recipe.manner().line {
             Line::Head => (Listener::Line(subject.clone()), asking.wire),

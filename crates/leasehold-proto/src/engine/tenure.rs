@@ -54,6 +54,10 @@ pub(super) struct Tenure {
     pub(super) ensuring: Vec<Ensuring>,
     /// Until when the server keeps it, by the holds that were given back.
     pub(super) rests_until: Moment,
+    /// Until when a message may still tell of the release before the grant.
+    pub(super) echoes_until: Moment,
+    /// From when a waiter asks although this client holds the name, since a message says that it was released.
+    pub(super) doubt_from: Moment,
     /// An unanswered call may still extend the key.
     pub(super) uncertain: bool,
     pub(super) lost: Option<LostReason>,
@@ -199,6 +203,8 @@ impl Engine {
             retry_at: None,
             ensuring: Vec::new(),
             rests_until: sent_at,
+            echoes_until: self.echoes_until(now, &subject, wire),
+            doubt_from: Moment::NEVER,
             uncertain: false,
             lost: None,
         };
@@ -209,6 +215,9 @@ impl Engine {
         self.grant(now, id, wire);
         if manner.counted {
             self.holders.insert((subject.clone(), request.owner), wire);
+            if manner.exclusive {
+                self.lose_displaced(now, &subject, wire);
+            }
             self.stop_waiting(id, &request);
             self.enter_waiters(now, &subject, request.owner, wire);
             self.ask_beside(now, &subject, request.owner);
@@ -407,13 +416,32 @@ impl Engine {
         }
     }
 
-    /// For how long this client itself still holds the subject, by whatever owner.
-    pub(super) fn held_here_for(&self, subject: &Subject, now: Moment) -> Option<Duration> {
+    /// The wire owners under which this client holds the subject.
+    fn held_under(&self, subject: &Subject) -> impl Iterator<Item = WireOwner> {
         let first = (subject.clone(), Owner::from_number(0));
-        let held = self.holders.range(first..).take_while(|((held, _), _)| held == subject);
-        held.filter_map(|(_, wire)| self.tenures.get(wire))
-            .map(|tenure| tenure.remaining(now))
-            .max()
-            .filter(|remaining| !remaining.is_zero())
+        self.holders.range(first..).take_while(move |((held, _), _)| held == subject).map(|(_, wire)| *wire)
+    }
+
+    /// The tenure in which this client itself still holds the subject, by whatever owner; the longest of several.
+    pub(super) fn held_here(&mut self, subject: &Subject, now: Moment) -> Option<&mut Tenure> {
+        let remaining = |wire: &WireOwner| self.tenures.get(wire).map(|tenure| tenure.remaining(now));
+        let longest = self.held_under(subject).max_by_key(remaining)?;
+        self.tenures.get_mut(&longest).filter(|tenure| !tenure.remaining(now).is_zero())
+    }
+
+    /// A message says that a hold of the subject was released. When this client holds it, that may be the release before
+    /// its grant; later than that somebody has taken the lock away.
+    pub(super) fn doubt(&mut self, now: Moment, subject: &Subject) {
+        if let Some(tenure) = self.held_here(subject, now) {
+            tenure.doubt_from = tenure.doubt_from.min(tenure.echoes_until.max(now));
+        }
+    }
+
+    /// The server has granted an exclusive hold, so those that this client still trusts are gone from it.
+    fn lose_displaced(&mut self, now: Moment, subject: &Subject, granted: WireOwner) {
+        let displaced: Vec<WireOwner> = self.held_under(subject).filter(|wire| *wire != granted).collect();
+        for wire in displaced {
+            self.lose(now, wire, LostReason::Deleted);
+        }
     }
 }

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Action, Engine, Id, Subject};
 use crate::moment::Moment;
 use crate::name::Channel;
+use crate::owner::WireOwner;
 
 /// Who listens.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -67,20 +68,31 @@ impl Engine {
         if self.listeners.by_channel.contains_key(channel) {
             self.listeners.confirmed.insert(channel.clone());
         }
-        self.hear(now, channel);
-    }
-
-    /// Somebody has released.
-    pub(super) fn message(&mut self, now: Moment, channel: &Channel) {
-        self.hear(now, channel);
-    }
-
-    fn hear(&mut self, now: Moment, channel: &Channel) {
-        let listening: Vec<_> =
-            self.listeners.by_channel.get(channel).into_iter().flatten().cloned().collect();
-        for listener in listening {
+        for listener in self.listening_to(channel) {
             self.wake_up(now, listener);
         }
+    }
+
+    /// Somebody has released, or has freed the lock by force.
+    pub(super) fn message(&mut self, now: Moment, channel: &Channel) {
+        for listener in self.listening_to(channel) {
+            if let Listener::Line(subject) = &listener {
+                self.doubt(now, subject);
+            }
+            self.wake_up(now, listener);
+        }
+    }
+
+    /// Until when a message on these channels may be older than a grant that arrives now. Only a subscription that was
+    /// there before can still bring one, and hardly later than the polling interval.
+    pub(super) fn echoes_until(&self, now: Moment, subject: &Subject, wire: WireOwner) -> Moment {
+        let channels = subject.recipe.channels(subject, wire);
+        let listens = channels.iter().any(|channel| self.listeners.by_channel.contains_key(channel));
+        if listens { now + self.settings.poll_interval } else { now }
+    }
+
+    fn listening_to(&self, channel: &Channel) -> Vec<Listener> {
+        self.listeners.by_channel.get(channel).into_iter().flatten().cloned().collect()
     }
 
     fn wake_up(&mut self, now: Moment, listener: Listener) {

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 #![expect(clippy::print_stdout, reason = "the size of the space that was explored is a result")]
 
+mod behind;
 mod counters;
 mod desk;
 mod model;

@@ -15,7 +15,6 @@ use syn::{Expr, ReturnType, Type};
 
 use crate::check::check;
 use crate::function::Function;
-use crate::krate::krate;
 use crate::name::name;
 use crate::options::{Options, value};
 use crate::problems::Problems;
@@ -44,6 +43,7 @@ struct Expansion {
     function: Function,
     options: Options,
     name: TokenStream,
+    /// The path of the library in the user's crate.
     krate: TokenStream,
     /// What it returns, with `_` for what cannot be written in a body.
     output: Type,
@@ -56,7 +56,11 @@ impl Expansion {
             ReturnType::Default => syn::parse_quote_spanned!(function.signature.ident.span()=> ()),
         };
         Opaque.visit_type_mut(&mut output);
-        Self { function, options, name, krate: krate(), output }
+        let krate = match value(options.library.as_ref()) {
+            Some(path) => quote!(#path),
+            None => quote!(::leasehold),
+        };
+        Self { function, options, name, krate, output }
     }
 
     fn function(&self) -> TokenStream {
@@ -312,6 +316,18 @@ mod tests {
     fn opaque_types_are_left_to_inference() {
         let code = expanded("name = \"a\"", "async fn f() -> Result<Vec<impl Display>, E> { body() }");
         assert!(code.contains("None :: < Result < Vec < _ > , E > >"), "{code}");
+    }
+
+    #[test]
+    fn every_path_of_the_library_begins_where_the_user_says() {
+        let options = "name = \"a\", wait = \"1s\", on_busy = skip, on_finish = keep, on_lost = finish";
+        for item in ["async fn f() -> Result<(), E> { body() }", "fn f() -> Result<(), E> { body() }"] {
+            let usual = expanded(options, item);
+            assert!(usual.matches(":: leasehold :: ").count() >= 5, "{usual}");
+            let renamed = expanded(&format!("{options}, crate = own::locks"), item);
+            assert!(!renamed.contains("leasehold"), "{renamed}");
+            assert_eq!(renamed.replace("own :: locks", ":: leasehold"), usual);
+        }
     }
 
     #[test]

@@ -3,10 +3,11 @@
 //! Invariant: nothing is decided here at run time; what is written is calls of `leasehold`'s public methods.
 //! Called by: the compiler; users take it from `leasehold::locked`.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod check;
 mod expand;
 mod function;
-mod krate;
 mod name;
 mod nearest;
 mod options;
@@ -35,6 +36,7 @@ use proc_macro::TokenStream;
 /// | `on_lost = finish` | let the body go on when the lock is lost, and return its value | `cancel` |
 /// | `client = self.locks` | the client | the installed one |
 /// | `fence = token` | the fencing token as a `u64` of the body, with `kind = fenced` | |
+/// | `crate = ::locks` | the path of this library in the user's crate | `::leasehold` |
 ///
 /// Durations are texts such as `"500ms"`, `"30s"`, `"1h30m"`, or expressions of type `Duration`. Values go into the name
 /// as they are: a separator inside of one can make two names equal. A name that cannot be used at run time is the error

@@ -7,14 +7,14 @@
 use proc_macro2::{Ident, TokenStream};
 use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
-use syn::{Error, Expr, Lit, Token};
+use syn::{Error, Expr, Lit, Path, Token};
 
 use crate::nearest::nearest;
 use crate::problems::Problems;
-use crate::value::{KINDS, Kind, OnBusy, OnFinish, OnLost, Span, binding, renewals};
+use crate::value::{KINDS, Kind, OnBusy, OnFinish, OnLost, Span, binding, library, renewals};
 
 /// Every option, and how it is written.
-const KNOWN: [(&str, &str); 13] = [
+const KNOWN: [(&str, &str); 14] = [
     ("name", "name = \"order:{order_id}\""),
     ("kind", "kind = fair"),
     ("wait", "wait = \"5s\""),
@@ -28,6 +28,7 @@ const KNOWN: [(&str, &str); 13] = [
     ("on_lost", "on_lost = finish"),
     ("client", "client = self.client"),
     ("fence", "fence = token"),
+    ("crate", "crate = ::locks"),
 ];
 
 /// An option that was given: its word, and its value unless there was something wrong with it.
@@ -52,6 +53,7 @@ pub(crate) struct Options {
     pub(crate) on_lost: Option<Given<OnLost>>,
     pub(crate) client: Option<Given<Expr>>,
     pub(crate) fence: Option<Given<Ident>>,
+    pub(crate) library: Option<Given<Path>>,
 }
 
 /// The value of an option that was given and is right.
@@ -95,6 +97,7 @@ impl Options {
             "on_lost" => set(&mut self.on_lost, word, OnLost::read(&value), problems),
             "client" => set(&mut self.client, word, Ok(value), problems),
             "fence" => set(&mut self.fence, word, binding(&value), problems),
+            "crate" => set(&mut self.library, word, library(&value), problems),
             _ => problems.add(unknown(&word)),
         }
     }
@@ -193,7 +196,8 @@ mod tests {
 
     #[test]
     fn every_word_that_the_page_translates_is_understood_so() {
-        let page = include_str!("../../../docs/attribute.md");
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/attribute.md");
+        let page = std::fs::read_to_string(page).unwrap();
         let (_, from_java) = page.split_once("## From Java").unwrap();
         let known = KNOWN.map(|(known, _)| known);
         let mut translated = BTreeMap::<&str, BTreeSet<&str>>::new();

@@ -8,7 +8,7 @@ use std::time::Duration;
 use leasehold_proto::{SpanError, parse_span};
 use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, quote_spanned};
-use syn::{Error, Expr, ExprCall, ExprLit, ExprUnary, Lit, UnOp};
+use syn::{Error, Expr, ExprCall, ExprLit, ExprPath, ExprUnary, Lit, Path, UnOp};
 
 use crate::nearest::nearest;
 use crate::options::bare;
@@ -224,6 +224,22 @@ pub(crate) fn binding(value: &Expr) -> syn::Result<Ident> {
     }
 }
 
+/// The path under which the user's crate knows the library.
+pub(crate) fn library(value: &Expr) -> syn::Result<Path> {
+    match value {
+        Expr::Path(ExprPath { qself: None, path, .. })
+            if path.segments.iter().all(|segment| segment.arguments.is_none()) =>
+        {
+            Ok(path.clone())
+        }
+        _ => {
+            let problem =
+                "this is the path of the library in this crate, without quotes, such as `crate = ::locks`";
+            Err(Error::new_spanned(value, problem))
+        }
+    }
+}
+
 /// `word`, or `word(..)`.
 fn word_of(value: &Expr) -> Option<(&Ident, Option<&ExprCall>)> {
     match value {
@@ -300,6 +316,21 @@ mod tests {
         for wrong in ["-1", "4294967296", "99999999999999999999", "3u64", "3.0", "\"3\"", "true", "-1.5"] {
             let problem = read(wrong).unwrap_err().to_string();
             assert!(problem.contains("max_renewals = 360"), "{wrong}: {problem}");
+        }
+    }
+
+    #[test]
+    fn the_library_is_a_plain_path() {
+        let read = |text: &str| match library(&syn::parse_str(text).unwrap()) {
+            Ok(_) => Ok(()),
+            Err(problem) => Err(problem.to_string()),
+        };
+        for right in ["locks", "::locks", "crate::vendor::leasehold", "self::locks"] {
+            assert!(read(right).is_ok(), "{right}");
+        }
+        for wrong in ["\"locks\"", "locks()", "locks::<u8>", "<locks as T>::x", "1"] {
+            let problem = read(wrong).unwrap_err();
+            assert!(problem.contains("crate = ::locks"), "{wrong}: {problem}");
         }
     }
 

@@ -11,6 +11,7 @@ on_both! {
         a_client_is_a_field_a_reference_or_a_pointer,
         a_client_may_come_from_a_function,
         a_client_may_come_out_of_a_mutex,
+        a_renamed_library_is_found_at_the_path_that_is_given,
     }
 }
 
@@ -68,4 +69,35 @@ async fn of_mutex(state: Arc<Mutex<State>>) -> Result<bool, RunError> {
 async fn a_client_may_come_out_of_a_mutex(server: Place) {
     let state = Arc::new(Mutex::new(State { locks: connect(&server).await }));
     assert_eq!(tokio::spawn(of_mutex(state)).await.unwrap(), Ok(true));
+}
+
+/// The library under another path, and unlike itself in one function, which tells the two apart.
+mod vendored {
+    pub(crate) use leasehold::{__private, Client, NotInstalled, OnFinish, OnLost, RunError};
+
+    thread_local! {
+        /// The client of the test that runs on this thread.
+        pub(crate) static CLIENT: std::cell::RefCell<Option<Client>> = const { std::cell::RefCell::new(None) };
+    }
+
+    pub(crate) fn installed() -> Result<Client, NotInstalled> {
+        CLIENT.with_borrow(Clone::clone).ok_or(NotInstalled)
+    }
+}
+
+#[locked(
+    name = "job",
+    wait = "0s",
+    on_busy = skip,
+    on_finish = release,
+    on_lost = finish,
+    crate = self::vendored,
+)]
+async fn of_vendored(look: impl Fn() -> u32) -> Result<u32, vendored::RunError> {
+    Ok(look())
+}
+
+async fn a_renamed_library_is_found_at_the_path_that_is_given(server: Place) {
+    vendored::CLIENT.set(Some(connect(&server).await));
+    assert_eq!(of_vendored(|| count(&server, "job")).await, Ok(1));
 }

@@ -10,6 +10,7 @@
 )]
 
 mod interop;
+mod metadata;
 mod mutants;
 mod server;
 mod shell;
@@ -27,7 +28,7 @@ struct Verb {
     run: fn(&[String]) -> Result<()>,
 }
 
-const VERBS: [Verb; 12] = [
+const VERBS: [Verb; 13] = [
     Verb {
         name: "demo",
         purpose: "show two clients that want one lock, without a server; takes --server, and then a program of yours",
@@ -68,6 +69,11 @@ const VERBS: [Verb; 12] = [
         name: "mutants",
         purpose: "break the protocol on purpose and see the simulator find it; takes parts of names",
         run: verb::mutants::run,
+    },
+    Verb {
+        name: "package",
+        purpose: "build every crate from the files that would be published",
+        run: verb::package::run,
     },
     Verb {
         name: "tidy",

@@ -50,9 +50,12 @@ pub(crate) struct Part {
 }
 
 /// What became of work that did not fail.
+#[derive(Debug)]
 pub(crate) enum Done {
     Fully,
-    /// Not at all, because of this.
+    /// Done, and this is what it cannot show on this machine.
+    Except(String),
+    /// Not at all, because of this. On CI that is a failure.
     Skipped(String),
 }
 
@@ -76,18 +79,33 @@ impl Part {
     }
 }
 
-/// Prints how all parts went; an error when one of them failed.
+/// Whether CI runs this: then a part that does not run is a failure.
+pub(crate) fn on_ci() -> bool {
+    env::var_os("CI").is_some()
+}
+
+/// Prints how all parts went and how long each took; an error when one of them failed, or did not run on CI.
 pub(crate) fn summary(parts: &[Part]) -> Result<()> {
+    judge(parts, on_ci())
+}
+
+fn judge(parts: &[Part], on_ci: bool) -> Result<()> {
     println!();
+    let mut failed = Vec::new();
     for Part { name, took, outcome } in parts {
         let (word, reason) = match outcome {
             Ok(Done::Fully) => ("ok", String::new()),
+            Ok(Done::Except(limit)) => ("ok", format!("; not shown here: {limit}")),
             Ok(Done::Skipped(reason)) => ("SKIPPED", format!(": {reason}")),
             Err(error) => ("FAILED", format!(": {error:#}")),
         };
         println!("{word:<8}{:>8.1} s  {name}{reason}", took.as_secs_f64());
+        if outcome.is_err() || (on_ci && matches!(outcome, Ok(Done::Skipped(_)))) {
+            failed.push(*name);
+        }
     }
-    let failed: Vec<_> = parts.iter().filter(|part| !part.passed()).map(|part| part.name).collect();
+    let total: Duration = parts.iter().map(|part| part.took).sum();
+    println!("{:<8}{:>8.1} s  altogether", "", total.as_secs_f64());
     ensure!(failed.is_empty(), "failed: {}", failed.join(", "));
     Ok(())
 }
@@ -112,9 +130,18 @@ mod tests {
     #[test]
     fn one_failed_part_fails_the_whole() {
         let parts = [Part::of("good", || Ok(())), Part::of("bad", || anyhow::bail!("broken"))];
-        assert_eq!(summary(&parts).unwrap_err().to_string(), "failed: bad");
-        assert!(summary(&parts[..1]).is_ok());
-        let skipped = Part::if_possible("skipped", || Ok(Done::Skipped("it needs a tool".to_owned())));
-        assert!(summary(&[skipped]).is_ok());
+        assert_eq!(judge(&parts, false).unwrap_err().to_string(), "failed: bad");
+        assert!(judge(&parts[..1], false).is_ok());
+    }
+
+    #[test]
+    fn a_part_that_does_not_run_fails_on_ci_and_one_with_a_limit_does_not() {
+        let parts = [
+            Part::if_possible("limited", || Ok(Done::Except("power loss".to_owned()))),
+            Part::if_possible("skipped", || Ok(Done::Skipped("it needs a tool".to_owned()))),
+        ];
+        assert!(judge(&parts, false).is_ok());
+        assert_eq!(judge(&parts, true).unwrap_err().to_string(), "failed: skipped");
+        assert!(judge(&parts[..1], true).is_ok());
     }
 }

@@ -5,6 +5,8 @@
 //! Invariant: nothing here does I/O, reads a clock or draws a random number: time and random bytes are passed in.
 //! Called by: `leasehold-store`, and `leasehold`, whose driver steps the engine.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 pub mod backoff;
 pub mod call;
 pub mod engine;

@@ -5,6 +5,8 @@
 //! Invariant: a call runs at most once, or is told to be unknown; whether to ask again is decided above.
 //! Called by: `leasehold`: its driver through the traits, its `connect.rs` by the back end's name.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 #[cfg(feature = "embedded")]
 pub mod embedded;
 #[cfg(feature = "redis")]

@@ -62,6 +62,8 @@
 //! time to time in case the message is lost. All of a client's locks share two connections and one thread of their own,
 //! so a busy async runtime cannot delay a renewal; futures of this crate run on any executor.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 // So that the attribute can be used in this crate too: what it writes says `::leasehold`.
 #[cfg(feature = "macros")]
 extern crate self as leasehold;
@@ -127,18 +129,3 @@ pub use lock::{
 pub use name::IntoName;
 pub use section::{Acquirable, Entered, OnFinish, OnLost, OnePermit, Section};
 pub use semaphore::{ExpirableSemaphore, Permits, Semaphore};
-
-/// The examples of the README, compiled.
-#[cfg(all(doctest, feature = "macros", feature = "blocking", feature = "config", feature = "embedded"))]
-#[doc = include_str!("../../../README.md")]
-struct Readme;
-
-/// The examples of the page on the attribute, compiled.
-#[cfg(all(doctest, feature = "macros", feature = "blocking"))]
-#[doc = include_str!("../../../docs/attribute.md")]
-struct Attribute;
-
-/// The examples of the page on configuration, compiled.
-#[cfg(all(doctest, feature = "config"))]
-#[doc = include_str!("../../../docs/configuration.md")]
-struct Configuration;

@@ -1,0 +1,134 @@
+//! What cargo knows of the workspace and of everything that it depends on.
+//!
+//! Invariant: the lock file is taken as it is, so two runs on one checkout see the same packages.
+//! Called by: the verbs `package` and `verify`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use crate::shell::{cargo, output};
+
+/// A package of the lock file.
+pub(crate) struct Package {
+    pub(crate) name: String,
+    pub(crate) version: String,
+    /// The oldest Rust that its manifest declares, if it declares one.
+    pub(crate) rust_version: Option<String>,
+    /// Whether it is a member of the workspace.
+    pub(crate) is_member: bool,
+    /// Whether it may be published.
+    pub(crate) is_public: bool,
+    /// The manifest as cargo reads it.
+    pub(crate) manifest: Value,
+}
+
+/// All packages and which of them need which.
+pub(crate) struct Metadata {
+    packages: BTreeMap<String, Package>,
+    /// By package id: the ids that are needed to build it, without those that only its tests need.
+    needs: BTreeMap<String, Vec<String>>,
+}
+
+impl Metadata {
+    /// Asks cargo.
+    pub(crate) fn load() -> Result<Self> {
+        let arguments = ["metadata", "--locked", "--format-version", "1", "--all-features"];
+        Self::parse(&output(&mut cargo(&arguments)?)?)
+    }
+
+    /// Reads what cargo printed.
+    pub(crate) fn parse(printed: &str) -> Result<Self> {
+        let all: Value = serde_json::from_str(printed).context("cargo metadata prints JSON")?;
+        let members: BTreeSet<&str> = list(&all["workspace_members"]).filter_map(Value::as_str).collect();
+        let packages = list(&all["packages"]).map(|package| {
+            let id = text(&package["id"])?;
+            let found = Package {
+                name: text(&package["name"])?,
+                version: text(&package["version"])?,
+                rust_version: package["rust_version"].as_str().map(str::to_owned),
+                is_member: members.contains(id.as_str()),
+                is_public: package["publish"].is_null(),
+                manifest: package.clone(),
+            };
+            Ok((id, found))
+        });
+        let needs = list(&all["resolve"]["nodes"]).map(|node| {
+            let builds = |dependency: &&Value| {
+                list(&dependency["dep_kinds"]).any(|kind| kind["kind"].as_str() != Some("dev"))
+            };
+            let needed = list(&node["deps"]).filter(builds).map(|dependency| text(&dependency["pkg"]));
+            Ok((text(&node["id"])?, needed.collect::<Result<_>>()?))
+        });
+        Ok(Self { packages: packages.collect::<Result<_>>()?, needs: needs.collect::<Result<_>>()? })
+    }
+
+    /// The members that are published.
+    pub(crate) fn public(&self) -> impl Iterator<Item = &Package> {
+        self.packages.values().filter(|package| package.is_member && package.is_public)
+    }
+
+    /// Everything that is needed to build the members, themselves included; what only tests need is not.
+    pub(crate) fn built(&self) -> Vec<&Package> {
+        let members = self.packages.iter().filter(|(_, package)| package.is_member);
+        let mut waiting: Vec<&String> = members.map(|(id, _)| id).collect();
+        let mut seen = BTreeSet::new();
+        while let Some(id) = waiting.pop() {
+            if seen.insert(id) {
+                waiting.extend(self.needs.get(id).into_iter().flatten());
+            }
+        }
+        seen.into_iter().filter_map(|id| self.packages.get(id)).collect()
+    }
+}
+
+/// The elements of an array; none of anything else.
+pub(crate) fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+fn text(value: &Value) -> Result<String> {
+    value.as_str().map(str::to_owned).context("cargo metadata has a string here")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PRINTED: &str = r#"{
+        "packages": [
+            {"id": "own", "name": "own", "version": "0.1.0", "rust_version": "1.88", "publish": null},
+            {"id": "tool", "name": "tool", "version": "0.1.0", "rust_version": null, "publish": []},
+            {"id": "dep", "name": "dep", "version": "1.0.0", "rust_version": "1.60", "publish": null},
+            {"id": "build", "name": "build", "version": "1.0.0", "rust_version": null, "publish": null},
+            {"id": "test", "name": "test", "version": "1.0.0", "rust_version": "1.99", "publish": null}
+        ],
+        "workspace_members": ["own", "tool"],
+        "resolve": {"nodes": [
+            {"id": "own", "deps": [
+                {"pkg": "dep", "dep_kinds": [{"kind": null}, {"kind": "dev"}]},
+                {"pkg": "test", "dep_kinds": [{"kind": "dev"}]}
+            ]},
+            {"id": "tool", "deps": []},
+            {"id": "dep", "deps": [{"pkg": "build", "dep_kinds": [{"kind": "build"}]}]},
+            {"id": "build", "deps": []},
+            {"id": "test", "deps": []}
+        ]}
+    }"#;
+
+    #[test]
+    fn what_only_tests_need_is_not_built() {
+        let metadata = Metadata::parse(PRINTED).unwrap();
+        let mut built: Vec<&str> = metadata.built().iter().map(|package| package.name.as_str()).collect();
+        built.sort_unstable();
+        assert_eq!(built, ["build", "dep", "own", "tool"]);
+    }
+
+    #[test]
+    fn public_is_a_member_that_may_be_published() {
+        let metadata = Metadata::parse(PRINTED).unwrap();
+        let public: Vec<&str> = metadata.public().map(|package| package.name.as_str()).collect();
+        assert_eq!(public, ["own"]);
+    }
+}

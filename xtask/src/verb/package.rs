@@ -1,0 +1,248 @@
+//! `cargo x package`: what would be published, made into packages and built from nothing but them.
+//!
+//! Invariant: nothing is uploaded, and the checkout is only read. (Changes that are not committed go into the packages
+//! too, so that the verb can be run while one works.)
+//! Called by: `main`; `verify`.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use super::take_none;
+use crate::metadata::{Metadata, Package, list};
+use crate::shell::{Done, cargo, output, root, run as run_command};
+
+/// What the index shows of a package.
+const SHOWN: [&str; 5] = ["description", "license", "repository", "homepage", "readme"];
+/// What every package has in it.
+const FILES: [&str; 4] = ["Cargo.toml", "README.md", "LICENSE-MIT", "LICENSE-APACHE"];
+/// What stays in the repository.
+const KEPT: [&str; 3] = ["tests/", "benches/", "examples/"];
+/// How many keywords and categories the index takes.
+const WORDS_MAX: usize = 5;
+
+/// A user's project.
+const PROJECT: &str = r#"[package]
+name = "user"
+edition = "2024"
+
+[workspace]
+
+[dependencies]
+leasehold-cli = "*"
+locks = { package = "leasehold", version = "*", features = ["blocking", "config", "embedded"] }
+"#;
+/// Its program.
+const PROGRAM: &str = r#"#![forbid(unsafe_code)]
+
+#[locks::locked(name = "order:{order_id}", wait = "5s", client = client, crate = ::locks)]
+async fn charge(client: &locks::Client, order_id: u64) -> Result<u64, locks::Error> {
+    Ok(order_id)
+}
+
+#[locks::locked(name = "report", crate = ::locks)]
+fn report() -> Result<(), locks::Error> {
+    Ok(())
+}
+
+fn main() {
+    let _ = (charge, report);
+    let _ = leasehold_cli::main(std::env::args_os());
+}
+"#;
+
+/// Makes and builds all packages.
+pub(crate) fn run(arguments: &[String]) -> Result<()> {
+    take_none(arguments)?;
+    if let Done::Except(limit) = check()? {
+        println!("not shown here: {limit}");
+    }
+    Ok(())
+}
+
+/// The same as a part of `verify`.
+pub(crate) fn check() -> Result<Done> {
+    let metadata = Metadata::load()?;
+    let mut findings = Vec::new();
+    for package in metadata.public() {
+        findings.extend(undescribed(package));
+        let list = ["package", "--locked", "--allow-dirty", "--list", "-p", &package.name];
+        findings.extend(misplaced(&package.name, &output(&mut cargo(&list)?)?));
+        findings.extend(outward(package)?);
+    }
+    findings.iter().for_each(|finding| println!("{finding}"));
+    ensure!(findings.is_empty(), "{} finding(s) about the packages", findings.len());
+    // Quiet, since cargo warns of every test that stays in the repository.
+    let publish =
+        ["publish", "--quiet", "--locked", "--workspace", "--dry-run", "--allow-dirty", "--no-verify"];
+    run_command(&mut cargo(&publish)?)?;
+    let packages: Vec<&Package> = metadata.public().collect();
+    user(&packages)?;
+    semver()
+}
+
+/// Compiles a user's project against the packages, under another name than their own. All at once and with what has been
+/// compiled already, where cargo's own verification would build every package and its dependencies by itself.
+fn user(packages: &[&Package]) -> Result<()> {
+    let root = root()?.canonicalize()?;
+    let folder = root.join("target/package");
+    let project = folder.join("user");
+    let _ = fs::remove_dir_all(&project);
+    fs::create_dir_all(project.join("src"))?;
+    let mut patches = String::new();
+    for Package { name, version, .. } in packages {
+        let archive = folder.join(format!("tmp-registry/{name}-{version}.crate"));
+        ensure!(archive.is_file(), "cargo made no {}", archive.display());
+        run_command(Command::new("tar").arg("-xzf").arg(archive).arg("-C").arg(&project))?;
+        patches += &format!("{name} = {{ path = \"{name}-{version}\" }}\n");
+    }
+    let workspace = fs::read_to_string(root.join("Cargo.toml"))?;
+    fs::write(project.join("Cargo.toml"), manifest(&workspace, &patches))?;
+    fs::write(project.join("src/main.rs"), PROGRAM)?;
+    fs::copy(root.join("Cargo.lock"), project.join("Cargo.lock"))?;
+    let mut check = cargo(&["check", "--quiet"])?;
+    run_command(check.current_dir(project).env("CARGO_TARGET_DIR", root.join("target")))
+}
+
+/// The manifest of that project: the same profiles as the workspace, so that what is compiled already fits.
+fn manifest(workspace: &str, patches: &str) -> String {
+    let profiles = workspace.find("[profile.").map_or("", |at| &workspace[at..]);
+    format!("{PROJECT}\n[patch.crates-io]\n{patches}\n{profiles}")
+}
+
+/// What the index, docs.rs or the dependency rules would miss in a manifest.
+fn undescribed(package: &Package) -> Vec<String> {
+    let manifest = &package.manifest;
+    let mut missing: Vec<String> =
+        SHOWN.iter().filter(|field| manifest[**field].is_null()).map(|field| format!("no {field}")).collect();
+    for words in ["keywords", "categories"] {
+        if !(1..=WORDS_MAX).contains(&list(&manifest[words]).count()) {
+            missing.push(format!("1 to {WORDS_MAX} {words} are needed"));
+        }
+    }
+    let has_library = list(&manifest["targets"])
+        .any(|target| list(&target["kind"]).any(|kind| kind == "lib" || kind == "proc-macro"));
+    let docs = &manifest["metadata"]["docs"]["rs"];
+    if has_library && !list(&docs["rustdoc-args"]).any(|argument| argument == "docsrs") {
+        missing.push("[package.metadata.docs.rs] does not pass --cfg docsrs".to_owned());
+    }
+    for dependency in list(&manifest["dependencies"]) {
+        let (name, is_dev) = (&dependency["name"], dependency["kind"] == "dev");
+        let has_version = dependency["req"] != "*";
+        if name == "leasehold-testkit" && (!is_dev || has_version) {
+            missing.push("leasehold-testkit is a dev-dependency by path alone".to_owned());
+        }
+    }
+    missing.into_iter().map(|what| format!("{}: {what}", package.name)).collect()
+}
+
+/// Files that a package lacks, or that do not belong into it, from cargo's list.
+fn misplaced(name: &str, listed: &str) -> Vec<String> {
+    let files: BTreeSet<&str> = listed.lines().collect();
+    let lacks = FILES.iter().filter(|file| !files.contains(**file)).map(|file| format!("{name}: no {file}"));
+    let extra = files
+        .iter()
+        .filter(|file| KEPT.iter().any(|folder| file.starts_with(folder)))
+        .map(|file| format!("{name}: {file} is for the repository alone"));
+    lacks.chain(extra).collect()
+}
+
+/// Includes that lead out of the package, which its users could not build.
+fn outward(package: &Package) -> Result<Vec<String>> {
+    let manifest = package.manifest["manifest_path"].as_str().context("a package has a manifest")?;
+    let source = Path::new(manifest).with_file_name("src");
+    let mut findings = Vec::new();
+    let mut folders = vec![source.clone()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).with_context(|| format!("cannot list {}", folder.display()))? {
+            let path = entry?.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let inside = path.strip_prefix(&source)?;
+                // From a file's own folder to that of the package.
+                let depth = inside.components().count();
+                let text = fs::read_to_string(&path)?;
+                findings.extend(leads_out(&text, depth).map(|line| {
+                    format!("{}: src/{}:{line} includes a file from outside", package.name, inside.display())
+                }));
+            }
+        }
+    }
+    Ok(findings)
+}
+
+/// The lines with an include that goes up further than this.
+fn leads_out(text: &str, depth: usize) -> impl Iterator<Item = usize> {
+    let up = "../".repeat(depth + 1);
+    let includes = ["include_str!(\"", "include_bytes!(\"", "include!(\""].map(|call| format!("{call}{up}"));
+    let lines = text.lines().enumerate();
+    lines.filter(move |(_, line)| includes.iter().any(|call| line.contains(call))).map(|(index, _)| index + 1)
+}
+
+/// That the interfaces are compatible with those of the last release.
+fn semver() -> Result<Done> {
+    let mut describe = Command::new("git");
+    describe.args(["describe", "--tags", "--abbrev=0", "--match", "v*"]).current_dir(root()?);
+    let Ok(tag) = output(&mut describe) else {
+        return Ok(Done::Except("compatibility with the last release: there is no tag yet".to_owned()));
+    };
+    let tag = tag.trim();
+    if output(&mut cargo(&["semver-checks", "--version"])?).is_err() {
+        bail!(
+            "{tag} is released, and cargo-semver-checks is not installed; `cargo install --locked cargo-semver-checks` brings it"
+        );
+    }
+    run_command(&mut cargo(&["semver-checks", "--workspace", "--baseline-rev", tag])?)?;
+    Ok(Done::Fully)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_manifest_does_not_say_is_found() {
+        let package = |manifest: &str| {
+            let printed = format!(
+                r#"{{"packages": [{{"id": "a", "name": "a", "version": "1.0.0", "publish": null, {manifest}}}],
+                    "workspace_members": ["a"], "resolve": {{"nodes": []}}}}"#
+            );
+            undescribed(Metadata::parse(&printed).unwrap().public().next().unwrap())
+        };
+        let whole = r#""description": "d", "license": "MIT", "repository": "r", "homepage": "h", "readme": "README.md",
+            "keywords": ["lock"], "categories": ["concurrency"], "targets": [{"kind": ["lib"]}],
+            "metadata": {"docs": {"rs": {"rustdoc-args": ["--cfg", "docsrs"]}}},
+            "dependencies": [{"name": "leasehold-testkit", "kind": "dev", "req": "*"}]"#;
+        assert_eq!(package(whole), Vec::<String>::new());
+        for (from, to) in [
+            (r#""description": "d""#, r#""description": null"#),
+            (r#""readme": "README.md""#, r#""readme": null"#),
+            (r#"["lock"]"#, "[]"),
+            (r#"["concurrency"]"#, r#"["1", "2", "3", "4", "5", "6"]"#),
+            (r#"["--cfg", "docsrs"]"#, "[]"),
+            (r#""kind": "dev""#, r#""kind": null"#),
+            (r#""req": "*""#, r#""req": "^0.1""#),
+        ] {
+            assert_eq!(package(&whole.replace(from, to)).len(), 1, "{to}");
+        }
+    }
+
+    #[test]
+    fn files_that_lack_and_files_too_many_are_found() {
+        let whole = "Cargo.toml\nREADME.md\nLICENSE-MIT\nLICENSE-APACHE\nsrc/lib.rs\nsrc/tests/mod.rs\n";
+        assert_eq!(misplaced("a", whole), Vec::<String>::new());
+        assert_eq!(misplaced("a", &whole.replace("LICENSE-MIT\n", "")), ["a: no LICENSE-MIT"]);
+        assert_eq!(misplaced("a", &format!("{whole}tests/a.rs\nbenches/b.rs\n")).len(), 2);
+    }
+
+    #[test]
+    fn an_include_that_leaves_the_package_is_found() {
+        let text = "a(include_str!(\"../scripts/a.lua\"));\nb(include_str!(\"../../README.md\"));\n";
+        assert_eq!(leads_out(text, 1).collect::<Vec<_>>(), [2]);
+        assert_eq!(leads_out(text, 2).count(), 0);
+    }
+}

@@ -24,12 +24,12 @@ macro_rules! on_each_server {
     ($($name:ident,)+) => {
         mod plain {
             $(#[tokio::test] async fn $name() {
-                super::$name($crate::bench::Bench::plain($crate::java::java_or_skip!())).await;
+                super::$name($crate::bench::Bench::plain($crate::java::Java::shared())).await;
             })+
         }
         mod cluster {
             $(#[tokio::test] async fn $name() {
-                super::$name($crate::bench::Bench::cluster($crate::java::java_or_skip!())).await;
+                super::$name($crate::bench::Bench::cluster($crate::java::Java::shared())).await;
             })+
         }
     };

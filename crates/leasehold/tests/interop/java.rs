@@ -19,20 +19,6 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(90);
 /// It is started often and for a short while.
 const ARGUMENTS: [&str; 4] = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m", "-jar"];
 
-/// The shared process; without a jar the test says so and ends.
-macro_rules! java_or_skip {
-    () => {
-        match $crate::java::Java::shared() {
-            Some(java) => java,
-            None => {
-                println!("skipped: LEASEHOLD_INTEROP_JAR is not set; `cargo x interop` sets it");
-                return;
-            }
-        }
-    };
-}
-pub(crate) use java_or_skip;
-
 /// What a command came to.
 pub(crate) type Reply = Result<String, Failure>;
 
@@ -61,16 +47,18 @@ pub(crate) struct Answer {
 }
 
 impl Java {
-    /// The process that tests share, started by the first that asks; nothing when there is no jar.
-    pub(crate) fn shared() -> Option<Arc<Self>> {
-        static SHARED: OnceLock<Option<Arc<Java>>> = OnceLock::new();
-        SHARED.get_or_init(|| env::var_os(JAR).map(|_| Self::start())).clone()
+    /// The process that tests share, started by the first that asks.
+    ///
+    /// # Panics
+    /// Without a jar: a test that cannot run does not pass.
+    pub(crate) fn shared() -> Arc<Self> {
+        static SHARED: OnceLock<Arc<Java>> = OnceLock::new();
+        Arc::clone(SHARED.get_or_init(Self::start))
     }
 
     /// A process of one's own, to be killed.
     pub(crate) fn start() -> Arc<Self> {
-        let jar =
-            env::var_os(JAR).expect("whoever wants a process of its own has asked whether there is Java");
+        let jar = env::var_os(JAR).expect("LEASEHOLD_INTEROP_JAR names the jar; `cargo x interop` sets it");
         let mut process = Command::new("java")
             .args(ARGUMENTS)
             .arg(jar)

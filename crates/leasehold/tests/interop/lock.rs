@@ -6,7 +6,7 @@ use leasehold::{LostReason, Name, Released, ShardedPubsub};
 
 use crate::bench::{Bench, PROMPTLY, on_each_server};
 use crate::crowd::counts_exactly;
-use crate::java::java_or_skip;
+use crate::java::Java;
 use crate::support::{channel, count, fields, is_free, ms, pttl, soon, time_passes};
 use crate::turns::{Turns, java_hands_over_to_rust, rust_hands_over_to_java};
 
@@ -37,7 +37,7 @@ on_each_server! {
 /// For fleets that have been told so; a message by the other sort of channel would reach nobody.
 #[tokio::test]
 async fn a_cluster_without_sharded_channels_is_handed_over_on_in_both_directions() {
-    let bench = Bench::cluster_with(java_or_skip!(), ShardedPubsub::Off);
+    let bench = Bench::cluster_with(Java::shared(), ShardedPubsub::Off);
     let (client, peer, name) = (bench.client().await, bench.peer("").await, bench.name("order"));
     let lock = client.lock(&*name);
     let acquire = async move { lock.lock().await.unwrap() };

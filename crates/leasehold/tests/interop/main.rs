@@ -1,12 +1,12 @@
 //! Interop: the real Redisson in a Java process, and the library, on the same names.
 //!
-//! `cargo x interop` builds the Java process and says where it is; without it these tests say that they are skipped. A
+//! `cargo x interop` builds the Java process, says where it is, and runs these tests; `cargo test` leaves them out. A
 //! primitive has a file of its own, which puts it through what `turns` and `crowd` have for all of them, and then through what is
 //! particular about it.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
 #![allow(clippy::disallowed_methods, reason = "test code: tasks and real time")]
-#![allow(clippy::print_stdout, reason = "a skipped test says why")]
+#![allow(clippy::print_stdout, reason = "a process of this program says when it is ready")]
 
 mod bench;
 mod cast;

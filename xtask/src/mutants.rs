@@ -1,4 +1,4 @@
-//! Protocol mutants: each breaks one rule of the protocol (reliability, 6.3), to show that the simulator would notice.
+//! Mutants: each breaks one rule on purpose, to show that something would notice.
 //!
 //! Invariant: a mutant compiles, and without it the code is right.
 //! Called by: `cargo x mutants`.
@@ -6,7 +6,17 @@
 /// One broken rule.
 pub(crate) struct Mutant {
     pub(crate) name: &'static str,
+    pub(crate) killer: Killer,
     pub(crate) edits: &'static [Edit],
+}
+
+/// What notices a mutant.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Killer {
+    /// Some seed of the simulator.
+    Simulator,
+    /// One quick test, by the whole path that `cargo test` prints. The target is the name of a file in `tests/`, or `lib`.
+    Test { package: &'static str, target: &'static str, test: &'static str },
 }
 
 /// A text and what stands in its place.
@@ -17,24 +27,34 @@ pub(crate) struct Edit {
 }
 
 impl Mutant {
-    /// The world in which it is hunted.
+    /// The world of the simulator in which it is hunted.
     pub(crate) fn mode(&self) -> &'static str {
         if self.name.starts_with("redlock: ") { "quorum" } else { "fast" }
     }
 }
 
+/// `"name": FILE, "from" => "to"; ..` is hunted by the simulator;
+/// `"name", "package" "target" "test": FILE, "from" => "to"; ..` by that test.
 macro_rules! mutants {
-    ($($name:literal: $($file:ident, $from:literal => $to:literal);+ $(;)?)*) => {
-        pub(super) const MUTANTS: &[super::Mutant] = &[
-            $(super::Mutant { name: $name, edits: &[$(super::Edit { file: $file, from: $from, to: $to }),+] }),*
-        ];
+    (@killer) => { super::Killer::Simulator };
+    (@killer $package:literal $target:literal $test:literal) => {
+        super::Killer::Test { package: $package, target: $target, test: $test }
+    };
+    ($($name:literal $(, $package:literal $target:literal $test:literal)?:
+       $($file:ident, $from:literal => $to:literal);+ $(;)?)*) => {
+        pub(super) const MUTANTS: &[super::Mutant] = &[$(super::Mutant {
+            name: $name,
+            killer: mutants!(@killer $($package $target $test)?),
+            edits: &[$(super::Edit { file: $file, from: $from, to: $to }),+],
+        }),*];
     };
 }
 
 mod engine;
 mod family;
+mod tested;
 
-/// All mutants.
+/// All mutants, those of the simulator first.
 pub(crate) fn all() -> impl Iterator<Item = &'static Mutant> {
-    engine::MUTANTS.iter().chain(family::MUTANTS)
+    engine::MUTANTS.iter().chain(family::MUTANTS).chain(tested::MUTANTS)
 }

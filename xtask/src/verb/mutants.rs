@@ -1,42 +1,50 @@
-//! `cargo x mutants`: breaks the protocol on purpose, one rule at a time, and sees whether the simulator notices.
+//! `cargo x mutants`: breaks the code on purpose, one rule at a time, and sees whether the simulator or a named test
+//! notices.
 //!
 //! Invariant: the checkout is not touched; each mutant is built from a copy. A mutant whose text is not found exactly
-//! once is an error, so that none goes stale in silence.
+//! once is an error, so that none goes stale in silence; so is a test that fails without the mutant.
 //! Called by: `main`; `verify` through its list.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::Instant;
+mod hunt;
+mod tree;
 
-use anyhow::{Context, Result, ensure};
+use std::collections::BTreeMap;
 
-use crate::mutants::{Mutant, all};
-use crate::shell::{cargo, root};
+use anyhow::{Context, Result, bail, ensure};
 
-/// What a mutant may take to be found.
-const SEEDS: &str = "10000";
-const SECONDS: &str = "60";
+use crate::mutants::{Killer, Mutant, all};
+use hunt::Found;
+use tree::Tree;
 
-/// Builds and runs each mutant, or those whose names contain an argument, and prints what each needed.
+/// Which mutants to try.
+#[derive(Debug, Default, PartialEq)]
+struct Wanted {
+    /// The `k`-th of `n` parts of those that the simulator finds; those that a test finds are all in each.
+    share: Option<(usize, usize)>,
+    /// Parts of names.
+    names: Vec<String>,
+}
+
+/// Builds and tries each mutant, or those whose names contain an argument, and prints what each needed.
+///
+/// `cargo x mutants --share 1/4` tries every fourth of those that the simulator finds, which take the longest.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
-    let wanted = |mutant: &&Mutant| {
-        arguments.is_empty() || arguments.iter().any(|part| mutant.name.contains(part.as_str()))
-    };
-    let chosen: Vec<_> = all().filter(wanted).collect();
+    let chosen = choose(all().collect(), &read(arguments)?);
     ensure!(!chosen.is_empty(), "no mutant has such a name");
-    let tree = copy_of_the_checkout()?;
+    let tree = Tree::copy()?;
+    passes_without(&tree, &chosen)?;
     let mut missed = Vec::new();
-    println!("{:<44}{:>8}  {:<14}{:>8}", "mutant", "seeds", "broken promise", "seconds");
+    println!("{:<52}{:>8}  {:<14}{:>8}", "mutant", "seeds", "noticed by", "seconds");
     for mutant in chosen {
-        let found = mutant.apply(&tree).and_then(|()| hunt(&tree, mutant.mode()));
-        mutant.undo(&tree)?;
+        let found = tree.apply(mutant).and_then(|()| hunt::hunt(&tree, mutant));
+        tree.undo(mutant)?;
         match found.with_context(|| format!("mutant {:?}", mutant.name))? {
-            Some(Found { seed, id, seconds }) => {
-                println!("{:<44}{seed:>8}  {id:<14}{seconds:>8.1}", mutant.name);
+            Some(Found { seed, by, seconds }) => {
+                let seed = seed.map(|seed| seed.to_string()).unwrap_or_default();
+                println!("{:<52}{seed:>8}  {by:<14}{seconds:>8.1}", mutant.name);
             }
             None => {
-                println!("{:<44}{:>8}", mutant.name, "MISSED");
+                println!("{:<52}{:>8}", mutant.name, "MISSED");
                 missed.push(mutant.name);
             }
         }
@@ -45,118 +53,73 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// What showed a mutant.
-struct Found {
-    /// How many seeds it took.
-    seed: u64,
-    /// The promises that were seen broken.
-    id: String,
-    /// Of hunting, without building.
-    seconds: f64,
-}
-
-/// Builds the simulator of a mutant and runs it until it finds something.
-fn hunt(tree: &Path, mode: &str) -> Result<Option<Found>> {
-    let target = tree.with_file_name("target");
-    let mut build = cargo(&[
-        "build",
-        "--release",
-        "--quiet",
-        "--locked",
-        "-p",
-        "leasehold-sim",
-        "--bin",
-        "leasehold-sim",
-    ])?;
-    build.current_dir(tree).env("CARGO_TARGET_DIR", &target).env("CARGO_INCREMENTAL", "1");
-    let built = build.env("RUSTFLAGS", "-Awarnings").status().context("cannot run cargo")?;
-    ensure!(built.success(), "it does not compile");
-    let begin = Instant::now();
-    let mut hunt = Command::new(target.join("release/leasehold-sim"));
-    let hunt = hunt.args(["--mode", mode, "--seeds", SEEDS, "--seconds", SECONDS, "--brief"]).output()?;
-    let said = String::from_utf8_lossy(&hunt.stdout);
-    let Some(line) = said.lines().find_map(|line| line.strip_prefix("broken ")) else {
-        ensure!(hunt.status.success(), "the simulator failed in another way: {said}");
-        return Ok(None);
-    };
-    let (seed, id) = line.split_once(' ').context("the simulator says the seed and the promise")?;
-    Ok(Some(Found { seed: seed.parse()?, id: id.to_owned(), seconds: begin.elapsed().as_secs_f64() }))
-}
-
-/// A copy of what the simulator is built from, below the target folder.
-fn copy_of_the_checkout() -> Result<PathBuf> {
-    let root = root()?;
-    let tree = root.join("target/mutants/tree");
-    for file in ["Cargo.toml", "Cargo.lock", "README.md", "clippy.toml"] {
-        copy_if_changed(&root.join(file), &tree.join(file))?;
-    }
-    for folder in ["crates", "examples", "xtask"] {
-        copy_folder(&root.join(folder), &tree.join(folder))?;
-    }
-    Ok(tree)
-}
-
-/// Makes a folder the same as another, and leaves alone what is the same already.
-fn copy_folder(from: &Path, to: &Path) -> Result<()> {
-    fs::create_dir_all(to)?;
-    for entry in fs::read_dir(to)? {
-        let entry = entry?.path();
-        let source = from.join(entry.file_name().context("an entry has a name")?);
-        match (entry.is_dir(), source.is_dir()) {
-            (true, false) => fs::remove_dir_all(&entry)?,
-            (false, _) if !source.is_file() => fs::remove_file(&entry)?,
-            _ => {}
+fn read(arguments: &[String]) -> Result<Wanted> {
+    let mut wanted = Wanted::default();
+    let mut rest = arguments.iter();
+    while let Some(argument) = rest.next() {
+        if argument == "--share" {
+            let share = rest.next().context("--share takes which part of how many, such as 1/4")?;
+            let (part, parts) = share.split_once('/').context("a share is such as 1/4")?;
+            let (part, parts): (usize, usize) = (part.parse()?, parts.parse()?);
+            ensure!((1..=parts).contains(&part), "there is no share {share}");
+            wanted.share = Some((part, parts));
+        } else if argument.starts_with('-') {
+            bail!("there is no option {argument}; there are --share, and parts of names");
+        } else {
+            wanted.names.push(argument.clone());
         }
     }
-    for entry in fs::read_dir(from)? {
-        let entry = entry?.path();
-        let to = to.join(entry.file_name().context("an entry has a name")?);
-        if entry.is_dir() { copy_folder(&entry, &to)? } else { copy_if_changed(&entry, &to)? }
+    Ok(wanted)
+}
+
+/// The mutants that are wanted, those of one test beside each other: what is built for one is of use to the next.
+fn choose(all: Vec<&'static Mutant>, wanted: &Wanted) -> Vec<&'static Mutant> {
+    let named = |mutant: &&Mutant| {
+        wanted.names.is_empty() || wanted.names.iter().any(|part| mutant.name.contains(part.as_str()))
+    };
+    let mut chosen: Vec<_> = all.into_iter().filter(named).collect();
+    if let Some((part, parts)) = wanted.share {
+        let mut place = 0;
+        chosen.retain(|mutant| {
+            if mutant.killer != Killer::Simulator {
+                return true;
+            }
+            place += 1;
+            place % parts == part % parts
+        });
+    }
+    chosen.sort_by_key(|mutant| mutant.killer);
+    chosen
+}
+
+/// That the tests which are to fail pass as long as nothing is broken.
+fn passes_without(tree: &Tree, chosen: &[&Mutant]) -> Result<()> {
+    let mut tests: BTreeMap<Killer, &str> = BTreeMap::new();
+    for mutant in chosen.iter().filter(|mutant| mutant.killer != Killer::Simulator) {
+        tests.entry(mutant.killer).or_insert(mutant.name);
+    }
+    for (killer, name) in tests {
+        let passes = hunt::test(tree, killer).with_context(|| format!("mutant {name:?}"))?;
+        ensure!(passes, "the test of mutant {name:?} fails without the mutant, so it shows nothing");
     }
     Ok(())
-}
-
-/// Leaves a file alone that is the same, so that cargo does not build it again.
-fn copy_if_changed(from: &Path, to: &Path) -> Result<()> {
-    let text = fs::read(from).with_context(|| format!("cannot read {}", from.display()))?;
-    if fs::read(to).is_ok_and(|present| present == text) {
-        return Ok(());
-    }
-    if let Some(folder) = to.parent() {
-        fs::create_dir_all(folder)?;
-    }
-    Ok(fs::write(to, text)?)
-}
-
-impl Mutant {
-    fn apply(&self, tree: &Path) -> Result<()> {
-        for edit in self.edits {
-            let file = tree.join(edit.file);
-            let text = fs::read_to_string(&file).with_context(|| format!("cannot read {}", edit.file))?;
-            let places = text.matches(edit.from).count();
-            ensure!(places == 1, "{} has its text {places} times, not once: {:?}", edit.file, edit.from);
-            fs::write(&file, text.replacen(edit.from, edit.to, 1))?;
-        }
-        Ok(())
-    }
-
-    /// Brings the copy back to what the checkout has.
-    fn undo(&self, tree: &Path) -> Result<()> {
-        let root = root()?;
-        self.edits.iter().try_for_each(|edit| copy_if_changed(&root.join(edit.file), &tree.join(edit.file)))
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shell::root;
+
+    fn words(line: &str) -> Vec<String> {
+        line.split_whitespace().map(str::to_owned).collect()
+    }
 
     #[test]
     fn every_mutant_still_has_its_text_exactly_once() {
         let root = root().unwrap();
         for mutant in all() {
             for edit in mutant.edits {
-                let text = fs::read_to_string(root.join(edit.file)).unwrap();
+                let text = std::fs::read_to_string(root.join(edit.file)).unwrap();
                 assert_eq!(
                     text.matches(edit.from).count(),
                     1,
@@ -167,5 +130,42 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn no_two_mutants_have_one_name() {
+        let mut names: Vec<_> = all().map(|mutant| mutant.name).collect();
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), count);
+    }
+
+    #[test]
+    fn a_share_and_names_are_told_apart() {
+        let wanted = read(&words("--share 2/4 fair redlock")).unwrap();
+        assert_eq!(wanted, Wanted { share: Some((2, 4)), names: words("fair redlock") });
+        assert_eq!(read(&[]).unwrap(), Wanted::default());
+        for wrong in ["--share", "--share 5/4", "--share 0/4", "--share half", "--all"] {
+            assert!(read(&words(wrong)).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_shares_together_are_all_and_each_has_every_test() {
+        let mut simulated = Vec::new();
+        for part in 1..=4 {
+            let chosen = choose(all().collect(), &Wanted { share: Some((part, 4)), names: Vec::new() });
+            let (by_seed, by_test): (Vec<_>, Vec<_>) =
+                chosen.into_iter().partition(|mutant| mutant.killer == Killer::Simulator);
+            let tested = all().filter(|mutant| mutant.killer != Killer::Simulator).count();
+            assert!(by_test.len() == tested && !by_seed.is_empty());
+            simulated.extend(by_seed.into_iter().map(|mutant| mutant.name));
+        }
+        let mut all: Vec<_> =
+            all().filter(|mutant| mutant.killer == Killer::Simulator).map(|mutant| mutant.name).collect();
+        all.sort_unstable();
+        simulated.sort_unstable();
+        assert_eq!(simulated, all);
     }
 }

@@ -1,0 +1,168 @@
+//! Building a mutant and trying to notice it.
+//!
+//! Invariant: a mutant that does not compile, and a test that is not there, are errors; only a broken promise or a failed
+//! test counts as noticed.
+//! Called by: the verb `mutants`.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+use super::tree::Tree;
+use crate::mutants::{Killer, Mutant};
+use crate::shell::cargo;
+
+/// What a mutant may take to be found by the simulator.
+const SEEDS: &str = "10000";
+const SECONDS: &str = "60";
+/// How long a test may take; a mutant that makes it hang is noticed by that.
+const TEST_WITHIN: Duration = Duration::from_secs(90);
+/// How often to look whether it has ended.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// What showed a mutant.
+pub(super) struct Found {
+    /// How many seeds it took, if it was the simulator.
+    pub(super) seed: Option<u64>,
+    /// The promises that were seen broken, or the test program.
+    pub(super) by: String,
+    /// Of hunting, without building.
+    pub(super) seconds: f64,
+}
+
+/// Builds a mutant that was applied, and tries its killer.
+pub(super) fn hunt(tree: &Tree, mutant: &Mutant) -> Result<Option<Found>> {
+    match mutant.killer {
+        Killer::Simulator => simulate(tree, mutant.mode()),
+        Killer::Test { package, target, test: name } => {
+            let program = build(tree, package, target)?;
+            let begin = Instant::now();
+            let passed = passes(tree, &program, name)?;
+            let seconds = begin.elapsed().as_secs_f64();
+            Ok((!passed).then(|| Found { seed: None, by: format!("{package} {target}"), seconds }))
+        }
+    }
+}
+
+/// Runs the simulator until it finds something.
+fn simulate(tree: &Tree, mode: &str) -> Result<Option<Found>> {
+    let build =
+        ["build", "--release", "--quiet", "--locked", "-p", "leasehold-sim", "--bin", "leasehold-sim"];
+    let built = at(tree, &build)?.env("RUSTFLAGS", "-Awarnings").status().context("cannot run cargo")?;
+    ensure!(built.success(), "it does not compile");
+    let begin = Instant::now();
+    let mut hunt = Command::new(tree.target().join("release/leasehold-sim"));
+    let hunt = hunt.args(["--mode", mode, "--seeds", SEEDS, "--seconds", SECONDS, "--brief"]).output()?;
+    let said = String::from_utf8_lossy(&hunt.stdout);
+    let Some(line) = said.lines().find_map(|line| line.strip_prefix("broken ")) else {
+        ensure!(hunt.status.success(), "the simulator failed in another way: {said}");
+        return Ok(None);
+    };
+    let (seed, id) = line.split_once(' ').context("the simulator says the seed and the promise")?;
+    let seconds = begin.elapsed().as_secs_f64();
+    Ok(Some(Found { seed: Some(seed.parse()?), by: id.to_owned(), seconds }))
+}
+
+/// Whether a killer's test passes on the tree as it is.
+pub(super) fn test(tree: &Tree, killer: Killer) -> Result<bool> {
+    let Killer::Test { package, target, test } = killer else { return Ok(true) };
+    passes(tree, &build(tree, package, target)?, test)
+}
+
+/// Builds a package's test program, and says where it is.
+fn build(tree: &Tree, package: &str, target: &str) -> Result<PathBuf> {
+    let mut build = at(tree, &["test", "--no-run", "--quiet", "--locked", "--all-features", "-p", package])?;
+    match target {
+        "lib" => build.arg("--lib"),
+        target => build.args(["--test", target]),
+    };
+    let built = build.args(["--message-format", "json"]).stderr(Stdio::inherit()).output()?;
+    ensure!(built.status.success(), "it does not compile");
+    let said = String::from_utf8_lossy(&built.stdout);
+    executable(&said).with_context(|| format!("{package} has no test program {target}"))
+}
+
+/// The program that cargo has built last, by its messages: those before it are what the tests start.
+fn executable(messages: &str) -> Option<PathBuf> {
+    let built = messages.lines().filter_map(|line| {
+        let message: Value = serde_json::from_str(line).ok()?;
+        let is_test = message["profile"]["test"] == true;
+        message["executable"].as_str().filter(|_| is_test).map(PathBuf::from)
+    });
+    built.last()
+}
+
+/// Runs one test of a program.
+fn passes(tree: &Tree, program: &Path, test: &str) -> Result<bool> {
+    let log = tree.target().join("test.log");
+    let mut run = Command::new(program);
+    run.args(["--exact", test]).current_dir(tree.path()).stdin(Stdio::null());
+    run.stdout(File::create(&log)?).stderr(Stdio::null());
+    let ended = within(run.spawn().context("cannot run the test")?, TEST_WITHIN)?;
+    ensure!(is_there(&fs::read_to_string(&log)?), "there is no test {test}");
+    Ok(ended.is_some_and(|status| status.success()))
+}
+
+/// Whether exactly one test was run, by what the test program says when it begins.
+fn is_there(said: &str) -> bool {
+    said.lines().any(|line| line.trim() == "running 1 test")
+}
+
+/// Cargo in the copy.
+fn at(tree: &Tree, arguments: &[&str]) -> Result<Command> {
+    let mut command = cargo(arguments)?;
+    command.current_dir(tree.path()).env("CARGO_TARGET_DIR", tree.target()).env("CARGO_INCREMENTAL", "1");
+    // What is built over and over need not be debugged.
+    command.env("CARGO_PROFILE_DEV_DEBUG", "0").env("RUSTFLAGS", "-Awarnings");
+    Ok(command)
+}
+
+/// How a program ended; nothing if it had to be ended.
+fn within(mut child: Child, limit: Duration) -> Result<Option<ExitStatus>> {
+    let begin = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        if begin.elapsed() > limit {
+            child.kill()?;
+            child.wait()?;
+            return Ok(None);
+        }
+        thread::sleep(LOOK_EVERY);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_test_that_is_not_there_is_told_from_one_that_ran() {
+        assert!(is_there("\nrunning 1 test\n.\ntest result: ok. 1 passed\n"));
+        assert!(!is_there("\nrunning 0 tests\n\ntest result: ok. 0 passed\n"));
+        assert!(!is_there(""));
+    }
+
+    #[test]
+    fn the_test_program_is_read_from_cargos_messages() {
+        let messages = "{\"executable\": \"/t/leasehold\", \"profile\": {\"test\": false}}\n\
+                        {\"executable\": \"/t/run-1\", \"profile\": {\"test\": true}}\n\
+                        {\"reason\": \"build-finished\"}\n";
+        assert_eq!(executable(messages), Some(PathBuf::from("/t/run-1")));
+        assert_eq!(executable("{\"executable\": null}\n"), None);
+    }
+
+    #[test]
+    fn a_program_that_does_not_end_is_ended() {
+        let endless = Command::new("sleep").arg("60").spawn().unwrap();
+        assert!(within(endless, Duration::from_millis(30)).unwrap().is_none());
+        let quick = Command::new("true").spawn().unwrap();
+        assert!(within(quick, Duration::from_secs(60)).unwrap().unwrap().success());
+    }
+}

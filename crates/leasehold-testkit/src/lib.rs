@@ -11,6 +11,7 @@
 )]
 
 pub mod contract;
+pub mod lateness;
 pub mod proxy;
 pub mod servers;
 pub mod wait;

@@ -459,3 +459,5 @@ impl Drop for Handle {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod waking;

@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 
 mod support;
 use support::{
-    Monitor, Place, Subscriber, Told, connect, connect_with, eventually, is_free, ms, on_both, pttl,
+    Monitor, Place, SOON, Subscriber, Told, connect, connect_with, eventually, is_free, ms, on_both, pttl,
     scripts_run, soon, tell, time_passes,
 };
 
@@ -74,7 +74,7 @@ async fn look_until<T, F: Future<Output = T>>(
 ) {
     let began = Instant::now();
     while !wanted(&look().await) {
-        assert!(began.elapsed() < support::SOON, "waited in vain for {what}");
+        assert!(began.elapsed() < SOON, "waited in vain for {what}");
         time_passes(ms(5)).await;
     }
 }
@@ -368,6 +368,8 @@ async fn of_nothing_there_is_always_enough(server: Place) {
     assert!(none.is_held());
     assert_eq!(none.release().await, Ok(Released::Released));
     assert!(seats.try_acquire_many(0).await.unwrap().is_some());
+    // A lease that outlasts any stall: the second permit has to arrive within it.
+    let seats = seats.watchdog(SOON);
     let _one = seats.set_permits(2).await.unwrap();
     let (nothing, one) = (seats.acquire_many(0).await.unwrap(), seats.acquire().await.unwrap());
     assert_ne!(nothing.wire_owner(), one.wire_owner());

@@ -172,6 +172,21 @@ async fn a_hold_is_lost_with_its_majority() {
 }
 
 #[tokio::test]
+async fn a_release_is_confirmed_by_a_majority_and_by_nothing_less() {
+    let servers = servers(3);
+    let redlock = redlock(&servers).await;
+    for frozen in [1, 2] {
+        let guard = redlock.lock("job").lock().await.unwrap();
+        eventually("every node to hold it", || free_on(&servers) == 0).await;
+        servers[..frozen].iter().for_each(RedisServer::freeze);
+        let outcome = soon("the report", guard.release()).await;
+        assert_eq!(outcome.is_ok(), frozen == 1, "{frozen} of 3 are frozen: {outcome:?}");
+        servers[..frozen].iter().for_each(RedisServer::thaw);
+        eventually("every node to be free", || free_on(&servers) == 3).await;
+    }
+}
+
+#[tokio::test]
 async fn a_hold_that_is_lost_gives_its_other_nodes_back() {
     let servers = servers(3);
     let (one, other) = (redlock(&servers).await, redlock(&servers).await);

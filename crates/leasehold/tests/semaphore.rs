@@ -13,8 +13,8 @@ use tokio::task::JoinHandle;
 
 mod support;
 use support::{
-    Monitor, Place, Subscriber, Told, connect, connect_with, eventually, is_free, ms, on_both, poll_times,
-    pttl, scripts_run, soon, tell,
+    Monitor, Place, SOON, Subscriber, Told, connect, connect_with, eventually, is_free, ms, on_both,
+    poll_times, pttl, scripts_run, soon, tell,
 };
 
 const NEVER: Duration = Duration::from_secs(3600);
@@ -202,7 +202,7 @@ async fn of_nothing_there_is_always_enough(server: Place) {
         assert!(none.is_held());
         assert_eq!(none.release().await, Ok(Released::Released));
         drop(soon("nothing", seats.acquire_many(0)).await.unwrap());
-        assert!(seats.try_acquire_many_for(0, ms(1)).await.unwrap().is_some());
+        assert!(seats.try_acquire_many_for(0, SOON).await.unwrap().is_some());
     }
     assert_eq!(client.semaphore("seats").available().await.unwrap(), 0);
     assert_eq!(client.semaphore("seats").release(0).await.unwrap(), 0);

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use leasehold::{AcquireError, Client, Verb};
+use leasehold_testkit::lateness::Lateness;
 use leasehold_testkit::servers::RedisServer;
 use tokio::task::JoinHandle;
 
@@ -17,6 +18,8 @@ use support::{
 };
 
 const NEVER: Duration = Duration::from_secs(3600);
+/// The default polling interval, and two round trips: the release's and the waiter's.
+const POLL: Duration = ms(1_000 + 10);
 
 /// A client whose waiters ask again only when they are woken.
 async fn connect_without_polling(server: &impl Told) -> Client {
@@ -106,9 +109,12 @@ async fn a_release_without_a_message_costs_no_more_than_the_polling_interval(ser
     hold_by_hand(&server, "job", NEVER);
     let waiting = wait_in_task(&client, "job");
     sleeps(&server, "job", 0).await;
-    // Deleting says nothing on the channel: this message is lost for certain.
+    let (machine, deleted) = (Lateness::start(), Instant::now());
+    // A deletion publishes nothing: this message is lost for certain.
     tell(&server, &["DEL", "job"]);
-    drop(soon("the next look", waiting).await.unwrap().unwrap());
+    let (_guard, granted) = soon("the next look", waiting).await.unwrap().unwrap();
+    let took = granted.saturating_duration_since(deleted);
+    machine.assert_within("the lock after a lost message", POLL, took);
 }
 
 #[tokio::test]
@@ -125,8 +131,10 @@ async fn a_waiter_whose_messages_are_all_dropped_is_within_its_deadline() {
             async move { lock.try_lock_for(Duration::from_secs(15)).await }
         });
         sleeps(&server, "job", asked).await;
+        let (machine, released) = (Lateness::start(), Instant::now());
         guard.release().await.unwrap();
         let guard = soon("the lock", waiting).await.unwrap().unwrap();
+        machine.assert_within("the lock after a dropped message", POLL, released.elapsed());
         guard.expect("it is got within the deadline").release().await.unwrap();
     }
 }
@@ -261,7 +269,9 @@ async fn a_frozen_server_does_not_stretch_a_deadline() {
     let builder = Client::builder().timeout(Duration::from_secs(60));
     let client = connect_with(builder, &server.url()).await;
     server.freeze();
+    let (machine, began) = (Lateness::start(), Instant::now());
     let outcome = soon("the deadline", client.lock("job").try_lock_for(ms(200))).await;
+    machine.assert_within("a wait of 200 ms", ms(200), began.elapsed());
     assert!(matches!(outcome, Err(AcquireError::Unknown { .. })), "{outcome:?}");
     server.thaw();
     eventually("the undo", || is_free(&server, "job") && scripts_run(&server) >= 2).await;
@@ -275,7 +285,9 @@ async fn a_deadline_behind_a_frozen_head_is_kept_as_well() {
     server.freeze();
     let head = wait_in_task(&client, "job");
     tokio::task::yield_now().await;
+    let (machine, began) = (Lateness::start(), Instant::now());
     let outcome = soon("the deadline", client.lock("job").try_lock_for(ms(200))).await;
+    machine.assert_within("a wait of 200 ms", ms(200), began.elapsed());
     assert!(matches!(outcome, Err(AcquireError::Store(_))), "it sent nothing itself: {outcome:?}");
     server.thaw();
     drop(soon("the head", head).await.unwrap().unwrap());
@@ -290,14 +302,14 @@ async fn waiting_for_ever_fails_when_the_server_is_gone_for_a_timeout_and_for_th
     hold_by_hand(&server, "job", NEVER);
     let waiters: Vec<_> = (0..20).map(|_| wait_in_task(&client, "job")).collect();
     sleeps(&server, "job", 0).await;
-    let killed = Instant::now();
+    let (machine, killed) = (Lateness::start(), Instant::now());
     server.kill();
     for waiter in waiters {
         let outcome = soon("its failure", waiter).await.unwrap().map(drop);
         assert!(matches!(outcome, Err(AcquireError::Store(_) | AcquireError::Unknown { .. })), "{outcome:?}");
     }
-    let took = killed.elapsed();
-    assert!(took < 10 * TIMEOUT, "one after the other would take 20 timeouts; it took {took:?}");
+    // The head notices at its next question, which takes a timeout; one after the other would take 20.
+    machine.assert_within("the failure of the whole line", POLL + 2 * TIMEOUT, killed.elapsed());
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use leasehold::blocking::{Guard, Permits};
 use leasehold::{Released, Remaining, WaitError};
 
-use crate::support::{is_free, ms};
+use crate::support::{SOON, is_free, ms};
 use crate::{eventually, joined, server_and_client};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -23,13 +23,13 @@ fn a_semaphore_counts() {
     assert_eq!((left(), seats.available()), ("2".into(), Ok(2)), "a thread takes permit after permit");
     assert!(seats.try_acquire_many(3).unwrap().is_none());
     assert!(seats.try_acquire_many_for(3, ms(20)).unwrap().is_none());
-    let more = [seats.try_acquire().unwrap().unwrap(), seats.try_acquire_for(ms(20)).unwrap().unwrap()];
+    let more = [seats.try_acquire().unwrap().unwrap(), seats.try_acquire_for(SOON).unwrap().unwrap()];
     assert_eq!(left(), "0");
     assert!(more.iter().all(Guard::is_held));
     drop(more);
     eventually("the drops", || left() == "2");
     assert_eq!(seats.try_acquire_many(2).unwrap().unwrap().release(), Ok(Released::Released));
-    assert_eq!(seats.try_acquire_many_for(2, ms(20)).unwrap().unwrap().release(), Ok(Released::Released));
+    assert_eq!(seats.try_acquire_many_for(2, SOON).unwrap().unwrap().release(), Ok(Released::Released));
     assert_eq!((one.release(), two.release()), (Ok(Released::Released), Ok(Released::Released)));
     assert_eq!(seats.add_permits(3), Ok(8));
     assert_eq!(seats.drain(), Ok(8));
@@ -67,7 +67,7 @@ fn a_semaphore_whose_permits_expire_counts() {
     assert_eq!((seats.available(), seats.acquired(), seats.permits()), (Ok(3), Ok(3), Ok(6)));
     assert!(seats.try_acquire_many(4).unwrap().is_none());
     assert!(seats.try_acquire_many_for(4, ms(20)).unwrap().is_none());
-    let more = [seats.try_acquire().unwrap().unwrap(), seats.try_acquire_for(ms(20)).unwrap().unwrap()];
+    let more = [seats.try_acquire().unwrap().unwrap(), seats.try_acquire_for(SOON).unwrap().unwrap()];
     assert_eq!(seats.acquired(), Ok(5));
     for permits in [one, two].into_iter().chain(more) {
         assert_eq!(Permits::from(leasehold::Permits::from(permits)).release(), Ok(Released::Released));
@@ -87,7 +87,7 @@ fn permits_are_handed_over_by_their_ids() {
     assert!(seats.release_ids(&ids).unwrap());
     assert!(!seats.release_ids(&ids).unwrap(), "they are returned");
     assert_eq!(seats.lease_of(ids[0]), Ok(None));
-    seats.min_hold(MINUTE).try_acquire_many_for(3, ms(20)).unwrap().unwrap().release().unwrap();
+    seats.min_hold(MINUTE).try_acquire_many_for(3, SOON).unwrap().unwrap().release().unwrap();
     assert_eq!(client.expirable_semaphore("seats").acquired(), Ok(3), "for a minute");
 }
 
@@ -104,7 +104,7 @@ fn a_latch_lets_threads_go_when_it_is_counted_down() {
     assert_eq!(latch.count(), Ok(1));
     assert_eq!(latch.count_down(), Ok(0));
     assert_eq!(joined(waiter), Ok(()));
-    assert!(latch.wait_for(ms(20)).unwrap() && is_free(&server, "latch"));
+    assert!(latch.wait_for(SOON).unwrap() && is_free(&server, "latch"));
 
     latch.try_set_count(1).unwrap();
     let waiting = latch.clone();

@@ -11,7 +11,7 @@ use leasehold_store::embedded::Embedded;
 use leasehold_store::{Runtime, TokioRuntime};
 use leasehold_testkit::servers::RedisServer;
 
-use crate::support::{fields, is_free, ms, pttl};
+use crate::support::{SOON, fields, is_free, ms, pttl};
 use crate::{elsewhere, eventually, server_and_client};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -170,13 +170,13 @@ fn both_sides_of_a_read_write_lock_do_what_they_do() {
     writer.release().unwrap();
     assert!(!sides.write_lock().is_locked().unwrap() && sides.read_lock().is_locked().unwrap());
     assert!(sides.try_upgrade(&reader).unwrap().is_some());
-    assert!(sides.try_upgrade_for(&reader, ms(20)).unwrap().is_some());
+    assert!(sides.try_upgrade_for(&reader, SOON).unwrap().is_some());
     reader.release().unwrap();
     eventually("the sides to be free", || is_free(&server, "sides"));
     sides.write().unwrap().release().unwrap();
     sides.try_write().unwrap().unwrap().release().unwrap();
-    sides.try_write_for(ms(20)).unwrap().unwrap().release().unwrap();
-    sides.try_read_for(ms(20)).unwrap().unwrap().release().unwrap();
+    sides.try_write_for(SOON).unwrap().unwrap().release().unwrap();
+    sides.try_read_for(SOON).unwrap().unwrap().release().unwrap();
     assert!(is_free(&server, "sides"));
 }
 
@@ -219,7 +219,7 @@ fn several_locks_are_taken_together() {
     });
     assert_eq!(guard.release(), Ok(Released::Released));
     assert!(is_free(&server, "one") && is_free(&server, "two"));
-    both.try_lock_for(ms(20)).unwrap().unwrap().keep();
+    both.try_lock_for(SOON).unwrap().unwrap().keep();
     assert!(!is_free(&server, "one") && !is_free(&server, "two"));
     client.close();
     let elsewhere =

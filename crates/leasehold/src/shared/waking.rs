@@ -1,0 +1,95 @@
+//! Which waker is woken: that of the task which polled last, and the caller's own for news of its own ticket.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use leasehold_proto::engine::{Action, Event, Id, Request, Settings, Settlement, Subject, Wait};
+use leasehold_proto::recipe::reentrant::Reentrant;
+use leasehold_proto::{ClientId, Engine, Lease, Moment, Name, Owner, Reply};
+
+use super::{Handle, News, Order, Shared};
+use crate::ticket::Ticket;
+
+/// A task, as far as its waker goes.
+#[derive(Default)]
+struct Task(AtomicU32);
+
+impl Wake for Task {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Task {
+    fn woken(&self) -> u32 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+fn client() -> Arc<Shared> {
+    let engine = Engine::new(ClientId::from_random([7; 16]), Settings::default());
+    Arc::new(Shared::new(engine, std::process::id(), Moment::default))
+}
+
+fn request() -> Request {
+    let name = Name::new("job").expect("it is a name");
+    let lease = Lease::new(Duration::from_secs(30)).expect("it is a lease");
+    Request::new(Subject::new(&name, &Reentrant), Owner::unique(), lease, Wait::Forever)
+}
+
+/// Brings the server's "granted" for the one call that is on its way.
+fn grant(shared: &Shared) {
+    let (orders, _) = shared.take_orders().expect("the client lives");
+    let calls = orders.iter().filter_map(|order| match order {
+        Order::Act(Action::Run(id, ..)) => Some(*id),
+        _ => None,
+    });
+    let [call] = calls.collect::<Vec<_>>()[..] else { panic!("one call is on its way") };
+    shared.step_awake(Event::Replied(call, Ok(Reply::Nil)));
+}
+
+#[test]
+fn a_ticket_that_moved_to_another_task_wakes_that_one() {
+    let shared = client();
+    let handle = Handle::new(Arc::clone(&shared));
+    let mut ticket = pin!(Ticket::new(&handle, |id| Event::Acquire(id, request())));
+    let tasks = [Arc::new(Task::default()), Arc::new(Task::default())];
+    for task in &tasks {
+        let waker = Waker::from(Arc::clone(task));
+        assert!(ticket.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    }
+    grant(&shared);
+    assert_eq!(tasks.each_ref().map(|task| task.woken()), [0, 1]);
+    let outcome = ticket.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    assert!(matches!(outcome, Poll::Ready(Ok(Settlement::Acquired(Ok(_))))));
+}
+
+#[test]
+fn every_listener_of_one_id_is_woken_and_no_other() {
+    let shared = client();
+    let tasks: Vec<_> = (0..4).map(|_| Arc::new(Task::default())).collect();
+    for (task, (id, listener)) in tasks.iter().zip([(1, 1), (1, 2), (1, 3), (2, 4)]) {
+        let waker = Waker::from(Arc::clone(task));
+        shared.read_as(Id(id), Id(listener), &waker, |_, _| ()).expect("it is this process");
+    }
+    let mut news = News::default();
+    let mut state = shared.lock();
+    state.take(Action::Wake(Id(1)), &mut news);
+    shared.leave(state, news);
+    let woken: Vec<_> = tasks.iter().map(|task| task.woken()).collect();
+    assert_eq!(woken, [1, 1, 1, 0]);
+}
+
+#[test]
+fn news_of_the_ticket_that_is_polled_make_it_look_again() {
+    let shared = client();
+    let mut news = News { asker: Some(Id(1)), ..News::default() };
+    let mut state = shared.lock();
+    state.take(Action::Wake(Id(2)), &mut news);
+    assert!(!news.look_again, "the news are another ticket's");
+    state.take(Action::Wake(Id(1)), &mut news);
+    assert!(news.look_again);
+}

@@ -42,7 +42,6 @@ use self::raw::{Raw, Sharding};
 use self::server::Servers;
 use self::span::Span;
 use crate::client::{Client, ClientBuilder};
-use crate::error::{ConnectError, UrlError};
 use crate::lock::Redlock;
 
 pub use self::error::{ConfigConnectError, ConfigError, Disagreement, Origin, Said};
@@ -149,11 +148,28 @@ impl Config {
         self.raw.quorum.is_some()
     }
 
+    /// Whether a server of it is `memory://`, in the memory of this process: locks on it exclude no other process.
+    ///
+    /// # Examples
+    /// ```
+    /// # fn main() -> Result<(), leasehold::Error> {
+    /// let config = leasehold::config::Config::builder().url("memory://").build()?;
+    /// assert!(config.is_in_process());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn is_in_process(&self) -> bool {
+        match &self.servers {
+            Servers::One(url) => is_in_memory(url.expose()),
+            Servers::Quorum(urls) => urls.iter().any(|url| is_in_memory(url.expose())),
+        }
+    }
+
     /// Connects to the server.
     ///
     /// # Errors
-    /// [`ConfigConnectError::IsQuorum`], and [`ConfigConnectError::Connect`] as [`Client::connect`]. What no version can
-    /// connect to yet, TLS, sentinels and clusters, is [`UrlError::NotBuiltIn`].
+    /// [`ConfigConnectError::IsQuorum`], and [`ConfigConnectError::Connect`] as [`Client::connect`].
     ///
     /// # Cancel safety
     /// Dropping the future ends the attempt; nothing is left behind.
@@ -163,16 +179,14 @@ impl Config {
     pub async fn connect(&self) -> Result<Client, ConfigConnectError> {
         match &self.servers {
             Servers::One(url) => Ok(self.client().connect(url.expose()).await?),
-            Servers::Later(scheme) if !self.is_quorum() => Err(not_yet(scheme).into()),
-            Servers::Quorum(_) | Servers::Later(_) => Err(ConfigConnectError::IsQuorum),
+            Servers::Quorum(_) => Err(ConfigConnectError::IsQuorum),
         }
     }
 
     /// Connects to the servers of a quorum. One that is down is no error; it is connected to as soon as it is there.
     ///
     /// # Errors
-    /// [`ConfigConnectError::IsNotQuorum`], and [`ConfigConnectError::Connect`] as [`Redlock::connect`] and, of TLS, as
-    /// [`connect`](Self::connect).
+    /// [`ConfigConnectError::IsNotQuorum`], and [`ConfigConnectError::Connect`] as [`Redlock::connect`].
     ///
     /// # Cancel safety
     /// Dropping the future ends the attempt; nothing is left behind.
@@ -193,7 +207,6 @@ impl Config {
         let Some(quorum) = &self.raw.quorum else { return Err(ConfigConnectError::IsNotQuorum) };
         let urls = match &self.servers {
             Servers::Quorum(urls) => urls,
-            Servers::Later(scheme) => return Err(not_yet(scheme).into()),
             Servers::One(_) => return Err(ConfigConnectError::IsNotQuorum),
         };
         let mut client = self.client().lazy();
@@ -243,9 +256,9 @@ impl Config {
     }
 }
 
-/// What no version can connect to.
-const fn not_yet(scheme: &'static str) -> ConnectError {
-    ConnectError::Url(UrlError::NotBuiltIn { scheme, feature: None })
+/// Whether a URL names a server in the memory of this process.
+fn is_in_memory(url: &str) -> bool {
+    url.split_once("://").is_some_and(|(scheme, _)| scheme.eq_ignore_ascii_case("memory"))
 }
 
 impl PartialEq for Config {

@@ -37,21 +37,15 @@ pub(crate) struct How {
     pub(crate) defaults: Defaults,
 }
 
-/// Refuses a URL that no build and no later version can use.
+/// Refuses a URL that no build of this version can use.
 #[cfg(feature = "config")]
 pub(crate) fn check_url(url: &str) -> Result<(), UrlError> {
     match Scheme::split(url) {
         Ok((Scheme::Memory, rest)) => leasehold_store::url::store_name(rest).map(drop),
         #[cfg(feature = "redis")]
         Ok((Scheme::Redis | Scheme::Unix, _)) => ServerUrl::parse(url).map(drop),
-        #[cfg(feature = "redis")]
-        Err(UrlError::NotBuiltIn { scheme: "rediss", .. }) => {
-            let rest = url.split_once("://").map_or("", |(_, rest)| rest);
-            ServerUrl::parse(&format!("redis://{rest}")).map(drop)
-        }
         #[cfg(not(feature = "redis"))]
         Ok(_) => Ok(()),
-        Err(UrlError::NotBuiltIn { .. }) => Ok(()),
         Err(error) => Err(error),
     }
 }

@@ -89,6 +89,16 @@ pub enum ConfigError {
         /// Which part is wrong.
         source: UrlError,
     },
+    /// No version can connect to such servers.
+    #[error("{origin}: `{key}` asks for {what}, which is not supported yet")]
+    NotSupported {
+        /// Where it stands.
+        origin: Origin,
+        /// The key with its sections.
+        key: String,
+        /// What the version lacks: `TLS`, `Sentinel` or `Redis Cluster`.
+        what: &'static str,
+    },
     /// The key prefix cannot begin a name.
     #[error("{origin}: `key_prefix` cannot begin a name")]
     KeyPrefix {
@@ -154,6 +164,8 @@ pub enum Origin {
     Variable(String),
     /// In the program.
     Code,
+    /// In this argument of the program's command line, which the program handed on by its name.
+    Argument(String),
 }
 
 /// A value, and where it was set.
@@ -234,6 +246,7 @@ impl fmt::Display for Origin {
             Self::File(path) => write!(f, "{}", path.display().to_string().escape_debug()),
             Self::Variable(name) => write!(f, "{}", name.escape_debug()),
             Self::Code => f.write_str("set by the program"),
+            Self::Argument(name) => write!(f, "{}", name.escape_debug()),
         }
     }
 }

@@ -18,7 +18,7 @@ use super::span;
 /// What the names of variables begin with.
 pub(super) const PREFIX: &str = "LEASEHOLD_";
 /// Variables that the command sets for the programs it runs; they configure nothing.
-const NOT_OURS: [&str; 2] = ["LEASEHOLD_NAME", "LEASEHOLD_OWNER"];
+const NOT_OURS: [&str; 3] = ["LEASEHOLD_NAME", "LEASEHOLD_OWNER", "LEASEHOLD_TOKEN"];
 
 /// A value as the table wants it. No `Debug`: it may be a secret.
 #[derive(Clone, PartialEq, Eq)]
@@ -126,13 +126,17 @@ pub(super) fn default(field: &Field) -> Option<Leaf> {
     Some(leaf(field, value, &Origin::Default).expect("a test reads every default"))
 }
 
-/// One value that the program sets.
-pub(super) fn code(key: &str, value: ValueKind) -> Result<(String, (Leaf, Origin)), ConfigError> {
+/// One value that the program sets, by itself or from its command line.
+pub(super) fn code(
+    key: &str,
+    value: ValueKind,
+    origin: Origin,
+) -> Result<(String, (Leaf, Origin)), ConfigError> {
     let Some(field) = field(key) else {
         let meant = meant(key).map(str::to_owned);
-        return Err(ConfigError::UnknownKey { origin: Origin::Code, key: key.to_owned(), meant });
+        return Err(ConfigError::UnknownKey { origin, key: key.to_owned(), meant });
     };
-    Ok((key.to_owned(), (leaf(field, Value::new(None, value), &Origin::Code)?, Origin::Code)))
+    Ok((key.to_owned(), (leaf(field, Value::new(None, value), &origin)?, origin)))
 }
 
 /// Everything under a section.

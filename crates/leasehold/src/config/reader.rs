@@ -29,7 +29,7 @@ use crate::defaults::Primitive;
 pub struct ConfigBuilder {
     files: Vec<PathBuf>,
     variables: Option<Variables>,
-    code: Vec<(String, ValueKind)>,
+    code: Vec<(String, ValueKind, Origin)>,
 }
 
 /// Which variables.
@@ -61,7 +61,7 @@ impl ConfigBuilder {
 
     /// Reads the process's environment: `LEASEHOLD_TIMEOUT` is `timeout`, `LEASEHOLD_LOCK__MAX_HOLD` is
     /// `lock.max_hold`, lists are separated by commas. Every variable that begins with `LEASEHOLD_` has to be a key,
-    /// except `LEASEHOLD_NAME` and `LEASEHOLD_OWNER`, which the command `leasehold run` sets.
+    /// except `LEASEHOLD_NAME`, `LEASEHOLD_OWNER` and `LEASEHOLD_TOKEN`, which the command `leasehold run` sets.
     ///
     /// # Examples
     /// ```no_run
@@ -111,7 +111,23 @@ impl ConfigBuilder {
     /// # }
     /// ```
     pub fn set(mut self, key: &str, value: impl Into<ConfigValue>) -> Self {
-        self.code.push((key.to_owned(), value.into().0));
+        self.code.push((key.to_owned(), value.into().0, Origin::Code));
+        self
+    }
+
+    /// Sets a field as [`set`](Self::set) does, on behalf of an argument of the command line: errors and the printed
+    /// configuration name the argument.
+    ///
+    /// # Examples
+    /// ```
+    /// # fn main() -> Result<(), leasehold::Error> {
+    /// let builder = leasehold::config::Config::builder().argument("--server", "url", "memory://");
+    /// assert!(builder.build()?.to_string().starts_with("url = \"memory://\" # --server\n"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn argument(mut self, argument: &str, key: &str, value: impl Into<ConfigValue>) -> Self {
+        self.code.push((key.to_owned(), value.into().0, Origin::Argument(argument.to_owned())));
         self
     }
 
@@ -262,7 +278,7 @@ impl ConfigBuilder {
             Some(Variables::OfProcess) => layers.push(layer::environment(env::vars_os())?),
             Some(Variables::These(these)) => layers.push(layer::environment(these.into_iter())?),
         }
-        let code = self.code.into_iter().map(|(key, value)| layer::code(&key, value));
+        let code = self.code.into_iter().map(|(key, value, origin)| layer::code(&key, value, origin));
         layers.push(code.collect::<Result<_, _>>()?);
         let mut merged = Layer::new();
         for layer in layers {
@@ -333,7 +349,7 @@ fn add_defaults(merged: &mut Layer) {
 
 impl fmt::Debug for ConfigBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let set: Vec<&str> = self.code.iter().map(|(key, _)| key.as_str()).collect();
+        let set: Vec<&str> = self.code.iter().map(|(key, ..)| key.as_str()).collect();
         f.debug_struct("ConfigBuilder")
             .field("files", &self.files)
             .field("environment", &self.variables.is_some())

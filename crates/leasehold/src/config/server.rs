@@ -14,7 +14,7 @@ use super::error::{ConfigError, Disagreement};
 use super::fields::{SERVERS, is_within};
 use super::raw::{Raw, Tls};
 use super::secret::Secret;
-use crate::connect::check_url;
+use crate::connect::{UrlError, check_url};
 
 /// Where to connect to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,9 +23,6 @@ pub(super) enum Servers {
     One(Secret),
     /// At these, of a quorum.
     Quorum(Vec<Secret>),
-    /// What no version can connect to yet, with the scheme that its URLs would have. There are none of it: they would
-    /// leave out what the sections say of logins and certificates. Whoever serves it reads the sections.
-    Later(&'static str),
 }
 
 /// Who logs in.
@@ -63,9 +60,9 @@ impl Checked<'_> {
             }
             let login = self.login(way, &server.user, &server.password, &server.password_file)?;
             self.tls(way, &server.tls, &server.address)?;
-            let url =
-                self.url_of("standalone.address", &server.address, &login, server.database, &server.tls)?;
-            return Ok(server.tls.served(Servers::One(url)));
+            let url = self.url_of("standalone.address", &server.address, &login, server.database)?;
+            self.not_encrypted(way, &server.tls)?;
+            return Ok(Servers::One(url));
         }
         if let Some(servers) = sentinel {
             if servers.master.as_deref().unwrap_or_default().is_empty() {
@@ -75,12 +72,12 @@ impl Checked<'_> {
             let own = (&servers.sentinel_user, &servers.sentinel_password, &servers.sentinel_password_file);
             self.login("sentinel.sentinel", own.0, own.1, own.2)?;
             self.addresses(way, &servers.tls)?;
-            return Ok(Servers::Later("redis+sentinel"));
+            return Err(self.not_supported("sentinel.addresses", "Sentinel"));
         }
         if let Some(servers) = cluster {
             self.login(way, &servers.user, &servers.password, &servers.password_file)?;
             self.addresses(way, &servers.tls)?;
-            return Ok(Servers::Later("redis+cluster"));
+            return Err(self.not_supported("cluster.addresses", "Redis Cluster"));
         }
         let quorum = quorum.as_ref().expect("a way that was found is one of these");
         let login = self.login(way, &quorum.user, &quorum.password, &quorum.password_file)?;
@@ -96,14 +93,29 @@ impl Checked<'_> {
             }
             (false, true) => {
                 self.addresses(way, &quorum.tls)?;
-                let url = |address: &String| {
-                    self.url_of("quorum.addresses", address, &login, quorum.database, &quorum.tls)
-                };
+                let url =
+                    |address: &String| self.url_of("quorum.addresses", address, &login, quorum.database);
                 quorum.addresses.iter().map(url).collect::<Result<_, _>>()?
             }
         };
         self.no_server_twice(&urls)?;
-        Ok(quorum.tls.served(Servers::Quorum(urls)))
+        self.not_encrypted(way, &quorum.tls)?;
+        Ok(Servers::Quorum(urls))
+    }
+
+    /// Refuses TLS: no back end has it, and a connection without it would send the password in the clear.
+    fn not_encrypted(&self, section: &str, tls: &Tls) -> Result<(), ConfigError> {
+        if !tls.is_on() {
+            return Ok(());
+        }
+        let keys =
+            ["enabled", "ca_file", "cert_file", "key_file"].map(|name| format!("{section}.tls.{name}"));
+        let set = keys.iter().find(|key| self.layer.contains_key(*key)).unwrap_or(&keys[0]);
+        Err(self.not_supported(set, "TLS"))
+    }
+
+    fn not_supported(&self, key: &str, what: &'static str) -> ConfigError {
+        ConfigError::NotSupported { origin: self.origin(key), key: key.to_owned(), what }
     }
 
     /// URLs say these themselves.
@@ -143,25 +155,22 @@ impl Checked<'_> {
         }
         for address in addresses {
             self.tls(way, tls, address)?;
-            self.url_of(&key, address, &Login { user: None, password: None }, 0, tls)?;
+            self.url_of(&key, address, &Login { user: None, password: None }, 0)?;
         }
         Ok(())
     }
 
     fn check_url(&self, key: &str, url: &str) -> Result<(), ConfigError> {
-        let origin = || self.origin(key);
-        check_url(url).map_err(|source| ConfigError::Url { origin: origin(), key: key.to_owned(), source })
+        check_url(url).map_err(|source| match source {
+            UrlError::NotBuiltIn { scheme: "rediss", .. } => self.not_supported(key, "TLS"),
+            UrlError::NotBuiltIn { scheme: "redis+sentinel", .. } => self.not_supported(key, "Sentinel"),
+            UrlError::NotBuiltIn { scheme: "redis+cluster", .. } => self.not_supported(key, "Redis Cluster"),
+            source => ConfigError::Url { origin: self.origin(key), key: key.to_owned(), source },
+        })
     }
 
     /// The URL of an address: `host`, `host:port` or the absolute path of a socket.
-    fn url_of(
-        &self,
-        key: &str,
-        address: &str,
-        login: &Login,
-        database: u32,
-        tls: &Tls,
-    ) -> Result<Secret, ConfigError> {
+    fn url_of(&self, key: &str, address: &str, login: &Login, database: u32) -> Result<Secret, ConfigError> {
         let user = encoded(login.user.as_deref().unwrap_or_default());
         let password = login.password.as_ref().map(|password| encoded(password.expose()));
         let url = if address.starts_with('/') {
@@ -173,9 +182,8 @@ impl Checked<'_> {
                 self.wrong(key, "an address, such as \"redis.example.org:6379\" or \"/run/redis.sock\"")
             );
         } else {
-            let scheme = if tls.is_on() { "rediss" } else { "redis" };
             let login = password.map(|password| format!("{user}:{password}@")).unwrap_or_default();
-            format!("{scheme}://{login}{address}/{database}")
+            format!("redis://{login}{address}/{database}")
         };
         self.check_url(key, &url)?;
         Ok(Secret::new(url))
@@ -246,13 +254,6 @@ impl Checked<'_> {
     }
 }
 
-impl Tls {
-    /// These servers, if they are not to be asked for TLS: a URL does not name certificates.
-    fn served(&self, servers: Servers) -> Servers {
-        if self.is_on() { Servers::Later("rediss") } else { servers }
-    }
-}
-
 fn missing(key: &str, why: &'static str) -> ConfigError {
     ConfigError::Missing { key: key.to_owned(), why }
 }
@@ -292,33 +293,6 @@ mod tests {
         let key = |name: &str| format!("{section}.{name}");
         let builder = Config::builder().set(&key("user"), "app").set(&key("password"), "hunter2");
         more(builder).build().unwrap_or_else(|error| panic!("{section}: {error}")).servers
-    }
-
-    #[test]
-    fn there_is_no_url_of_what_a_url_cannot_say() {
-        for (section, scheme) in [("sentinel", "redis+sentinel"), ("cluster", "redis+cluster")] {
-            let more = |builder: ConfigBuilder| {
-                let builder = builder.set(&format!("{section}.addresses"), ["a", "b"]);
-                if section == "sentinel" { builder.set("sentinel.master", "m") } else { builder }
-            };
-            assert_eq!(servers(section, more), Servers::Later(scheme));
-        }
-        for tls in ["enabled", "ca_file"] {
-            for section in ["standalone", "quorum"] {
-                let more = |builder: ConfigBuilder| {
-                    let key = format!("{section}.tls.{tls}");
-                    let builder = match tls {
-                        "enabled" => builder.set(&key, true),
-                        _ => builder.set(&key, "/dev/null"),
-                    };
-                    match section {
-                        "standalone" => builder.set("standalone.address", "a"),
-                        _ => builder.set("quorum.addresses", ["a", "b", "c"]),
-                    }
-                };
-                assert_eq!(servers(section, more), Servers::Later("rediss"), "{section}, {tls}");
-            }
-        }
     }
 
     #[test]

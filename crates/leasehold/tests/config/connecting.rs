@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold::config::{Config, ConfigConnectError};
-use leasehold::{Client, ConnectError, UrlError};
+use leasehold::{Client, ConnectError};
 use leasehold_testkit::servers::{Monitor, RedisServer};
 
 use super::{Folder, toml};
@@ -101,12 +101,8 @@ async fn a_quorum_is_connected_to_as_one_and_nothing_else_is() {
     assert!(is_of(guard.remaining(), 10), "{:?}", guard.remaining());
     assert!(node.lock("shop:a").is_locked().await.unwrap());
 
-    let encrypted = toml("[quorum]\naddresses = ['a', 'b', 'c']\n[quorum.tls]\nenabled = true").unwrap();
-    assert!(matches!(encrypted.connect().await, Err(ConfigConnectError::IsQuorum)));
-    for single in ["url = 'memory://'", "[cluster]\naddresses = ['a']"] {
-        let outcome = toml(single).unwrap().connect_quorum().await;
-        assert!(matches!(outcome, Err(ConfigConnectError::IsNotQuorum)), "{single}");
-    }
+    let single = toml("url = 'memory://'").unwrap();
+    assert!(matches!(single.connect_quorum().await, Err(ConfigConnectError::IsNotQuorum)));
 }
 
 #[tokio::test]
@@ -118,28 +114,4 @@ async fn a_node_of_a_quorum_counts_only_after_the_longest_lease() {
         panic!("{refused}")
     };
     assert!(remaining.as_secs() > 60, "{remaining:?}");
-}
-
-#[tokio::test]
-async fn connecting_says_what_no_version_can_do_yet() {
-    for (text, scheme) in [
-        ("url = 'rediss://a'", "rediss"),
-        ("[standalone]\naddress = 'a'\n[standalone.tls]\nenabled = true", "rediss"),
-        ("[sentinel]\nmaster = 'm'\naddresses = ['a', 'b']\nuser = 'u'\npassword = 'p'", "redis+sentinel"),
-        ("[cluster]\naddresses = ['a', 'b']\nuser = 'u'\npassword = 'p'", "redis+cluster"),
-        ("[quorum]\naddresses = ['a', 'b', 'c']\n[quorum.tls]\nenabled = true", "rediss"),
-        ("[quorum]\nurls = ['rediss://a', 'rediss://b', 'rediss://c']", "rediss"),
-    ] {
-        let config = toml(text).unwrap();
-        let error = match config.is_quorum() {
-            true => config.connect_quorum().await.unwrap_err(),
-            false => config.connect().await.unwrap_err(),
-        };
-        let ConfigConnectError::Connect(ConnectError::Url(UrlError::NotBuiltIn { scheme: found, .. })) =
-            &error
-        else {
-            panic!("{text}: {error:?}")
-        };
-        assert_eq!(*found, scheme, "{text}");
-    }
 }

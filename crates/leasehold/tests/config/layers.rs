@@ -114,3 +114,21 @@ fn a_program_that_sets_what_does_not_exist_is_told() {
         "set by the program: there is no key `lock.maxhold`; is `lock.max_hold` meant?"
     );
 }
+
+#[test]
+fn a_value_of_an_argument_is_on_top_and_is_named_after_the_argument() {
+    let builder =
+        || Config::builder().variables([("LEASEHOLD_URL", "memory://"), ("LEASEHOLD_LOCK__LEASE", "5m")]);
+    let config = builder().argument("--lease", "lock.watchdog", Duration::from_secs(40)).build().unwrap();
+    let printed = config.to_string();
+    assert!(printed.contains("[lock]\nwatchdog = \"40s\" # --lease\n"), "{printed}");
+    assert!(!printed.contains("5m"), "the argument sets the fixed lease aside: {printed}");
+    let error = refused(builder().argument("--max-hold", "lock.max_hold", "10s").build());
+    assert!(error.to_string().contains("`lock.max_hold` = \"10s\" (--max-hold)"), "{error}");
+}
+
+#[test]
+fn variables_that_the_command_sets_for_its_program_configure_nothing() {
+    let set = [("LEASEHOLD_NAME", "a"), ("LEASEHOLD_OWNER", "b:1"), ("LEASEHOLD_TOKEN", "7")];
+    assert!(Config::builder().url("memory://").variables(set).build().is_ok());
+}

@@ -35,26 +35,40 @@ pub(crate) enum Verb {
 }
 
 const ABOUT: &str = "\
-The lock is renewed while the command runs and released when it ends. Without -n and --wait it is waited for, for
-ever. No shell is involved: write `sh -c '...'` if you need one.
+The lock is renewed while the command runs and released when it ends. Without -n and --wait the wait has no end. No
+shell is involved: write `sh -c '...'` if you need one.
 
-When the lock is lost (the server is gone for longer than the lease, somebody deleted the lock, --max-hold is over),
-the command is stopped. During --grace it still runs, and somebody else may have the lock already; --on-lost kill
-allows no such time. When this program itself is killed, the command and its process group are killed too, and the
-lock is free again after one lease. What the command leaves running in the background when it ends is left alone.
+When the lock is lost (the server is gone for longer than the lease, the lock was deleted, --max-hold is over, this
+program is stopped or frozen for longer than the lease), the command is stopped. During --grace it still runs, and
+another holder may have the lock already; --on-lost kill allows no such time. When this program itself is killed, the
+command and its process group are killed too, and the lock is free again after one lease. Background processes that the
+command leaves behind when it ends are left alone.
+
+Kinds of lock; all commands and services that share a name must use the same kind, another kind is refused:
+  (none)        exclusive, no order among the waiters
+  --fair        exclusive, in the order of arrival
+  --fenced      exclusive, each grant has a number that only grows: LEASEHOLD_TOKEN
+  -s, -x        the two sides of a read-write lock: any number of -s at once, or one -x alone
+  --slots N     a semaphore: at most N commands at once
 
 DURATION is in seconds (10, 2.5) or has units (30s, 5m, 1h30m).
 
+Configuration, later sources win: defaults, --config files in their order, LEASEHOLD_* variables, the options here.
+It is that of services which use the library: `key_prefix`, `timeout`, the terms of each kind of lock and all else hold
+here too, and what they do not know is an error. `leasehold config check` prints the result.
+
 Environment:
-  LEASEHOLD_URL  the server, when there is no --url: redis://[[user]:password@]host[:port][/db] or unix:///path.
-                 The place for a password, which --url would show to every user of this machine.
-  The command finds the lock's name in LEASEHOLD_NAME, and its holder as the server knows it in LEASEHOLD_OWNER.
+  LEASEHOLD_URL  the server: redis://[[user]:password@]host[:port][/db] or unix:///path. The place for a password,
+                 which --url would show to every user of this machine.
+  LEASEHOLD_*    any other key of the configuration, such as LEASEHOLD_KEY_PREFIX or LEASEHOLD_LOCK__MAX_HOLD
+  The command finds the lock's name in LEASEHOLD_NAME, its own entry on the server in LEASEHOLD_OWNER (the permit's id
+  with --slots), and with --fenced its number in LEASEHOLD_TOKEN.
 
 Exit codes:
   that of the command, or 128+N when signal N ended it; and
     1  the lock was not obtained (-n, --wait); -E chooses another code
-   64  wrong arguments, name or address
-   69  the server cannot be reached or used; the command was not run
+   64  wrong arguments, name, address or configuration
+   69  the server cannot be reached or used, or the name belongs to another kind of lock; the command was not run
    71  the command could not be started or watched
    79  the lock was lost before the command ended (but see --on-lost ignore)
   126  the command cannot be executed
@@ -62,19 +76,22 @@ Exit codes:
   128+N  signal N came while waiting for the lock; the command was not run
 
 Examples:
-  leasehold run nightly-backup -- /usr/local/bin/backup --full   wait for ever
+  leasehold run nightly-backup -- /usr/local/bin/backup --full   wait without end
   leasehold run -n cron:report -- make report                    do nothing if another host is at it
+  leasehold run -n --min-hold 1m cron:report -- make report      the same, with clocks up to a minute apart
   leasehold run --wait 5m -E 75 deploy:web -- ./deploy.sh        give up after 5 minutes, with code 75
   leasehold run --max-hold 1h --grace 30s import -- ./import     at most an hour, and 30 s to clean up
-  LEASEHOLD_URL=redis://app:secret@redis.example.org leasehold run -v job -- ./job.sh
+  leasehold run --slots 3 thumbnails -- ./render                 three at once over all hosts
+  leasehold run --config /etc/orders/leasehold.toml -v job -- ./job.sh
 
 No guarantee that two commands never overlap: a machine that stands still for longer than the lease loses the lock
-without noticing in time. What must never happen twice has to be refused by the resource itself.";
+without noticing in time. An effect that must never happen twice has to be refused by the resource itself: see --fenced.";
 
 const CHECKED: &str = "\
 Later files win over earlier ones, and LEASEHOLD_* variables over files: LEASEHOLD_TIMEOUT is `timeout`,
 LEASEHOLD_LOCK__MAX_HOLD is `lock.max_hold`. Every value is printed as TOML with where it was set, secrets as ***.
-Files that are named in it (passwords, TLS) are opened; no server is connected to.
+Files that are named in it (passwords, TLS) are opened; no server is connected to. TLS, Sentinel and Redis Cluster are
+not supported yet, and a configuration that asks for them is not valid.
 
 Exit codes:
    0  the configuration is valid
@@ -110,11 +127,15 @@ pub(crate) struct Check {
 
 #[derive(Debug, Args)]
 pub(crate) struct Run {
-    /// The server [default: $LEASEHOLD_URL, else redis://127.0.0.1:6379]
+    /// The server [default: that of the configuration, else redis://127.0.0.1:6379]
     #[arg(long)]
     pub(crate) url: Option<Address>,
 
-    /// Do not wait: give up when somebody else has the lock
+    /// Read this configuration: TOML, YAML or JSON, by the end of its name; later files win
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Vec<PathBuf>,
+
+    /// Do not wait: give up when another holder has the lock
     #[arg(short = 'n', long = "nonblock", visible_alias = "nb", conflicts_with = "wait")]
     pub(crate) nonblock: bool,
 
@@ -122,13 +143,20 @@ pub(crate) struct Run {
     #[arg(short, long, visible_alias = "timeout", value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) wait: Option<Duration>,
 
-    /// How long the lock stays when this machine dies
-    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::parse_lease)]
-    pub(crate) lease: Duration,
+    #[command(flatten)]
+    pub(crate) kind: KindOptions,
+
+    /// How long the lock stays when this machine dies [default: that of the configuration, else 30s]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse_lease)]
+    pub(crate) lease: Option<Duration>,
 
     /// Hold the lock this long at most; it is lost then
     #[arg(long, value_name = "DURATION", value_parser = duration::parse_lease)]
     pub(crate) max_hold: Option<Duration>,
+
+    /// Hold the lock this long at least, also when the command ends before
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse_bound)]
+    pub(crate) min_hold: Option<Duration>,
 
     /// On loss: `term` (`kill` after --grace), `kill` at once, or `ignore`
     #[arg(long, value_name = "ACTION", value_enum, default_value = "term", hide_possible_values = true)]
@@ -152,4 +180,29 @@ pub(crate) struct Run {
     /// The command and its arguments, after `--`
     #[arg(last = true, required = true, value_name = "CMD")]
     pub(crate) command: Vec<OsString>,
+}
+
+/// The kind of lock: one of these or none.
+#[derive(Debug, Default, Args)]
+#[group(multiple = false)]
+pub(crate) struct KindOptions {
+    /// Take the read side of a read-write lock: any number of -s at once
+    #[arg(short, long)]
+    pub(crate) shared: bool,
+
+    /// Take the write side of a read-write lock: alone, without any -s
+    #[arg(short = 'x', long)]
+    pub(crate) exclusive: bool,
+
+    /// Serve waiters in the order of arrival
+    #[arg(long)]
+    pub(crate) fair: bool,
+
+    /// Give the command a number in LEASEHOLD_TOKEN that only grows from grant to grant
+    #[arg(long)]
+    pub(crate) fenced: bool,
+
+    /// Let at most N commands run at once; all should say the same N, a new one replaces it with a warning
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) slots: Option<u32>,
 }

@@ -22,13 +22,22 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// A duration that can be a lease, or the bound of one.
+/// A duration that can be a lease, or an upper bound of a hold.
 pub(crate) fn parse_lease(text: &str) -> Result<Duration, String> {
+    at_least(LEASE_MIN, text)
+}
+
+/// A duration that can be a lower bound of a hold.
+pub(crate) fn parse_bound(text: &str) -> Result<Duration, String> {
+    at_least(Duration::from_millis(1), text)
+}
+
+fn at_least(least: Duration, text: &str) -> Result<Duration, String> {
     let duration = parse(text)?;
-    if (LEASE_MIN..=LEASE_MAX).contains(&duration) {
+    if (least..=LEASE_MAX).contains(&duration) {
         Ok(duration)
     } else {
-        Err(format!("must be between {LEASE_MIN:?} and {} days", LEASE_MAX.as_secs() / (24 * 3600)))
+        Err(format!("must be between {least:?} and {} days", LEASE_MAX.as_secs() / (24 * 3600)))
     }
 }
 
@@ -90,6 +99,8 @@ mod tests {
         }
         assert_eq!(parse_lease("3ms"), Ok(LEASE_MIN));
         assert_eq!(parse_lease("365d"), Ok(LEASE_MAX));
+        assert!(parse_bound("0").is_err() && parse_bound("366d").is_err());
+        assert_eq!(parse_bound("1ms"), Ok(Duration::from_millis(1)));
     }
 
     #[test]

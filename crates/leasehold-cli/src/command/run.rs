@@ -4,28 +4,29 @@
 //! runs only in between.
 //! Called by: `main`.
 
-use std::env;
 use std::process;
 use std::time::Duration;
 
 use anyhow::{Context, Error};
-use leasehold::{AcquireError, Client, ConnectError, Guard, LostReason, Name, ReleaseError, Released};
+use leasehold::config::{Config, ConfigConnectError};
+use leasehold::{Client, ConnectError, Guard, LostReason, Name, ReleaseError, Released};
 use nix::sys::signal::Signal;
 use tokio::runtime;
 
-use crate::address::{Address, VARIABLE};
+use crate::address::Address;
 use crate::arguments::Run;
 use crate::child::Child;
 use crate::clock::{Instant, now};
 use crate::duration::shown;
 use crate::exit::{self, Failure};
 use crate::helper::helper;
+use crate::kind::{Acquired, Kind, Wait};
 use crate::report::Report;
 use crate::signals::Signals;
 use crate::supervise::{Finished, Hold, OnLost, Supervisor};
 use crate::terminal::Terminal;
 use crate::watcher::Watcher;
-use crate::{exec, watcher};
+use crate::{exec, settings, watcher};
 
 /// Runs the command under the lock and says what to exit with.
 pub(crate) fn run(arguments: &Run) -> u8 {
@@ -42,23 +43,23 @@ pub(crate) fn run(arguments: &Run) -> u8 {
 fn attempt(arguments: &Run, report: Report) -> Result<u8, Failure> {
     let refused = || format!("the name {:?} cannot be used", arguments.name);
     Name::new(&arguments.name).with_context(refused).map_err(Failure::usage)?;
-    let address = Address::choose(arguments.url.as_ref(), env::var_os(VARIABLE))?;
-    if arguments.url.is_some() && address.has_password() {
+    if arguments.url.as_ref().is_some_and(Address::has_password) {
         report.warn(format_args!(
-            "the password in --url is visible to every user of this machine (ps); {VARIABLE} is the place for it"
+            "the password in --url is visible to every user of this machine (ps); LEASEHOLD_URL is the place for it"
         ));
     }
+    let config = settings::read(arguments)?;
     let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::system)?;
-    runtime.block_on(connected(arguments, &address, report))
+    runtime.block_on(connected(arguments, &config, report))
 }
 
 /// Connects, and closes the client whatever happened: an acquire that was given up is undone by then.
-async fn connected(arguments: &Run, address: &Address, report: Report) -> Result<u8, Failure> {
+async fn connected(arguments: &Run, config: &Config, report: Report) -> Result<u8, Failure> {
     let mut signals = Signals::ending().map_err(Failure::system)?;
     let client = tokio::select! {
         biased;
         signal = signals.next() => return Ok(exit::by_signal(signal as i32)),
-        client = Client::connect(address.expose()) => client.map_err(refused_by_server)?,
+        client = config.connect() => client.map_err(not_connected)?,
     };
     let code = locked(arguments, &client, &mut signals, report).await;
     client.close().await;
@@ -74,42 +75,41 @@ async fn locked(
 ) -> Result<u8, Failure> {
     let (name, since) = (&arguments.name, now());
     report.tell(format_args!("waiting for the lock {name:?}"));
-    let guard = tokio::select! {
+    let acquired = tokio::select! {
         biased;
         signal = signals.next() => {
             report.tell(format_args!("{signal} while waiting for the lock {name:?}; the command was not run"));
             return Ok(exit::by_signal(signal as i32));
         }
-        guard = acquire(arguments, client) => guard.map_err(|error| not_acquired(name, error))?,
+        acquired = acquire(arguments, client, report) => acquired?,
     };
-    let Some(guard) = guard else {
+    let Some(acquired) = acquired else {
         let waited = shown(now() - since);
         report.tell(format_args!("the lock {name:?} was not obtained in {waited}; the command was not run"));
         return Ok(arguments.conflict_exit_code);
     };
     report.tell(format_args!("obtained the lock {name:?} after {}", shown(now() - since)));
     let obtained = now();
-    let finished = supervised(arguments, &guard, signals, report).await;
-    let released = release(guard, name, obtained, report).await;
+    let finished = supervised(arguments, &acquired, signals, report).await;
+    let released = release(acquired.guard, name, obtained, report).await;
     Ok(code(&finished?, released, arguments.on_lost, report))
 }
 
-async fn acquire(arguments: &Run, client: &Client) -> Result<Option<Guard>, AcquireError> {
-    let mut lock = client.lock(arguments.name.as_str()).watchdog(arguments.lease);
-    if let Some(max_hold) = arguments.max_hold {
-        lock = lock.max_hold(max_hold);
-    }
-    match arguments.wait {
-        Some(wait) => lock.try_lock_for(wait).await,
-        None if arguments.nonblock => lock.try_lock().await,
-        None => lock.lock().await.map(Some),
-    }
+async fn acquire(arguments: &Run, client: &Client, report: Report) -> Result<Option<Acquired>, Failure> {
+    let wait = match arguments.wait {
+        Some(wait) => Wait::For(wait),
+        None if arguments.nonblock => Wait::None,
+        None => Wait::Endless,
+    };
+    let name = arguments.name.as_str();
+    let acquired = Kind::of(&arguments.kind).acquire(client, name, wait, report).await;
+    acquired.map_err(|failure| failure.context(format!("the lock {name:?}")))
 }
 
 /// Starts the watcher and the command, and stays with the command until it has ended.
 async fn supervised(
     arguments: &Run,
-    guard: &Guard,
+    acquired: &Acquired,
     signals: &mut Signals,
     report: Report,
 ) -> Result<Finished, Failure> {
@@ -120,14 +120,19 @@ async fn supervised(
         helper(watcher::VERB).and_then(|mut program| Watcher::start(&mut program)).map_err(system)?;
     let mut starter = helper(exec::VERB).map_err(system)?;
     starter.arg(process::id().to_string()).arg("--").args(&arguments.command);
-    starter.env("LEASEHOLD_NAME", &arguments.name).env("LEASEHOLD_OWNER", guard.wire_owner().to_string());
+    starter.env("LEASEHOLD_NAME", &arguments.name).env("LEASEHOLD_OWNER", &acquired.owner);
+    match acquired.token {
+        Some(token) => starter.env("LEASEHOLD_TOKEN", token.to_string()),
+        // It is that of another lock, under which this program runs itself.
+        None => starter.env_remove("LEASEHOLD_TOKEN"),
+    };
     let child = Child::start(&mut starter).await.map_err(system)?;
     if let Err(error) = watcher.guard(child.group()) {
         // The watcher is gone, and the command has not begun; without a watcher it never does.
         let _ = child.signal(Signal::SIGKILL);
         return Err(system(error));
     }
-    let held = Held { guard, has_bound: arguments.max_hold.is_some() };
+    let held = Held { guard: &acquired.guard, has_bound: arguments.max_hold.is_some() };
     let supervisor = Supervisor {
         child,
         hold: &held,
@@ -178,21 +183,12 @@ fn code(finished: &Finished, released: Option<Released>, on_lost: OnLost, report
     if lost && on_lost != OnLost::Ignore { exit::LOST } else { own }
 }
 
-fn refused_by_server(error: ConnectError) -> Failure {
+fn not_connected(error: ConfigConnectError) -> Failure {
     match error {
-        ConnectError::Url(_) => Failure::usage(error),
-        ConnectError::Thread(_) => Failure::system(error),
-        _ => Failure::unavailable(error),
-    }
-}
-
-fn not_acquired(name: &str, error: AcquireError) -> Failure {
-    let reason = |error| Error::new(error).context(format!("the lock {name:?}"));
-    match error {
-        AcquireError::Name(_) | AcquireError::Lease(_) | AcquireError::MaxHold { .. } => {
-            Failure::usage(reason(error))
-        }
-        _ => Failure::unavailable(reason(error)),
+        ConfigConnectError::Connect(error @ ConnectError::Store { .. }) => Failure::unavailable(error),
+        ConfigConnectError::Connect(error @ ConnectError::Thread(_)) => Failure::system(error),
+        // The configuration is checked, so what remains is a back end that this build does not have.
+        error => Failure::usage(error),
     }
 }
 

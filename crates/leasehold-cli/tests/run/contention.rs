@@ -121,7 +121,7 @@ fn the_lock_is_renewed_while_the_command_runs() {
 #[test]
 fn a_killed_wrapper_frees_the_lock_within_its_lease() {
     let server = RedisServer::start();
-    let running = Running::start(&mut run_script(&server, &["--lease", "1s"], "echo begun; sleep 1000"));
+    let running = Running::start(&mut run_script(&server, &["--lease", "2s"], "echo begun; sleep 1000"));
     running.until_it_says("begun");
     running.signal(Signal::SIGKILL);
     let ended = outcome(&mut run(&server, &["--wait", "10s"], &["true"]));

@@ -1,5 +1,6 @@
 //! Running the program and looking at it from outside.
 
+use std::env;
 use std::fs::{self, File};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -19,7 +20,11 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 /// The program, with nothing of the tester's own environment that it would react to.
 pub(crate) fn leasehold() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_leasehold"));
-    command.env_remove("LEASEHOLD_URL").stdin(Stdio::null());
+    let own = env::vars_os().map(|(name, _)| name);
+    for name in own.filter(|name| name.to_string_lossy().starts_with("LEASEHOLD_")) {
+        command.env_remove(name);
+    }
+    command.stdin(Stdio::null());
     command
 }
 

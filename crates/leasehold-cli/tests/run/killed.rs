@@ -8,7 +8,7 @@ use leasehold_testkit::wait::eventually;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 
-use crate::fixture::{Folder, LIMIT, Running, is_alive, number, run, run_script};
+use crate::fixture::{Folder, LIMIT, Running, is_alive, leasehold, number, run_script};
 
 /// Processes with this text in their command line.
 fn with_argument(text: &str) -> Vec<i32> {
@@ -140,8 +140,10 @@ fn whenever_the_wrapper_is_killed_nothing_is_left() {
     // From the first instruction to the running command: every step of the start is hit by some of the delays.
     for step in 0..60 {
         let script = format!(": {marker}; while :; do sleep 0.01; done");
-        let running =
-            Running::start(&mut run(&server, &["--wait", "10s", "--lease", "50ms"], &["sh", "-c", &script]));
+        // A lock of its own for each: the killed one keeps its lock for a lease.
+        let mut program = leasehold();
+        program.env("LEASEHOLD_URL", server.url()).args(["run", &format!("lock:{step}"), "--"]);
+        let running = Running::start(program.args(["sh", "-c", &script]));
         let (begun, delay) = (Instant::now(), Duration::from_micros(500 * step));
         eventually(LIMIT, "the moment to strike", || begun.elapsed() >= delay);
         running.signal(Signal::SIGKILL);

@@ -8,10 +8,12 @@
 )]
 
 mod codes;
+mod configuration;
 mod contention;
 mod environment;
 mod fixture;
 mod killed;
+mod kinds;
 mod lost;
 mod pty;
 mod signals;

@@ -1,0 +1,227 @@
+//! The kinds of lock that a command can run under, and how each is acquired.
+//!
+//! Invariant: every kind takes its terms from its own section of the configuration, and ends in one guard.
+//! Called by: `settings` for the section, `run` for the rest.
+
+use std::time::Duration;
+
+use anyhow::Error;
+use leasehold::{
+    AcquireError, Client, ExpirableSemaphore, Guard, HoldGuard, InspectError, Lock, OperationError,
+};
+
+use crate::arguments::KindOptions;
+use crate::exit::Failure;
+use crate::report::Report;
+
+/// A kind of lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Plain,
+    Fair,
+    Fenced,
+    Shared,
+    Exclusive,
+    Slots(u32),
+}
+
+/// How long to wait for the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wait {
+    None,
+    For(Duration),
+    Endless,
+}
+
+/// The lock, and what its command is told of it.
+#[derive(Debug)]
+pub(crate) struct Acquired {
+    pub(crate) guard: Guard,
+    /// Its entry on the server: the wire owner, or the permit's id.
+    pub(crate) owner: String,
+    /// The fencing token of a fenced lock.
+    pub(crate) token: Option<u64>,
+}
+
+impl Kind {
+    /// The kind that the options name.
+    pub(crate) fn of(options: &KindOptions) -> Self {
+        match options {
+            KindOptions { slots: Some(slots), .. } => Self::Slots(*slots),
+            KindOptions { shared: true, .. } => Self::Shared,
+            KindOptions { exclusive: true, .. } => Self::Exclusive,
+            KindOptions { fair: true, .. } => Self::Fair,
+            KindOptions { fenced: true, .. } => Self::Fenced,
+            _ => Self::Plain,
+        }
+    }
+
+    /// The section of the configuration with the terms of its holds.
+    pub(crate) const fn section(self) -> &'static str {
+        match self {
+            Self::Plain => "lock",
+            Self::Fair => "fair_lock",
+            Self::Fenced => "fenced_lock",
+            Self::Shared | Self::Exclusive => "rw_lock",
+            Self::Slots(_) => "expirable_semaphore",
+        }
+    }
+
+    /// Acquires it; `None` when other holders had it for all of the wait.
+    pub(crate) async fn acquire(
+        self,
+        client: &Client,
+        name: &str,
+        wait: Wait,
+        report: Report,
+    ) -> Result<Option<Acquired>, Failure> {
+        match self {
+            Self::Plain => lock(&client.lock(name), wait).await,
+            Self::Fair => lock(&client.fair_lock(name), wait).await,
+            Self::Shared => lock(&client.rw_lock(name).read_lock(), wait).await,
+            Self::Exclusive => lock(&client.rw_lock(name).write_lock(), wait).await,
+            Self::Fenced => {
+                let guard = wait.with(&client.fenced_lock(name)).await?;
+                Ok(guard.map(|guard| Acquired { token: Some(guard.token()), ..guard.into() }))
+            }
+            Self::Slots(slots) => permit(&client.expirable_semaphore(name), slots, name, wait, report).await,
+        }
+    }
+}
+
+async fn lock<K>(lock: &Lock<K>, wait: Wait) -> Result<Option<Acquired>, Failure>
+where
+    K: leasehold::Kind<Guard = Guard>,
+{
+    Ok(wait.with(lock).await?.map(Acquired::from))
+}
+
+async fn permit(
+    semaphore: &ExpirableSemaphore,
+    slots: u32,
+    name: &str,
+    wait: Wait,
+    report: Report,
+) -> Result<Option<Acquired>, Failure> {
+    if let Some(before) = set_slots(semaphore, slots).await? {
+        report.warn(format_args!(
+            "the semaphore {name:?} had {before} slots and has {slots} now; all commands should say the same number"
+        ));
+    }
+    let permit = match wait {
+        Wait::None => semaphore.try_acquire().await?,
+        Wait::For(wait) => semaphore.try_acquire_for(wait).await?,
+        Wait::Endless => Some(semaphore.acquire().await?),
+    };
+    Ok(permit.map(|permit| {
+        let owner = permit.ids().first().map(ToString::to_string).unwrap_or_default();
+        Acquired { owner, ..Guard::from(permit).into() }
+    }))
+}
+
+/// Makes the semaphore have so many permits, and returns the number that it had when that was another one.
+async fn set_slots(semaphore: &ExpirableSemaphore, slots: u32) -> Result<Option<i64>, Failure> {
+    if semaphore.permits().await? == i64::from(slots) || semaphore.try_set_permits(slots).await? {
+        return Ok(None);
+    }
+    let before = semaphore.permits().await?;
+    if before == i64::from(slots) {
+        return Ok(None);
+    }
+    semaphore.set_permits(slots).await?;
+    Ok(Some(before))
+}
+
+impl Wait {
+    async fn with<K: leasehold::Kind>(self, lock: &Lock<K>) -> Result<Option<K::Guard>, AcquireError> {
+        match self {
+            Self::None => lock.try_lock().await,
+            Self::For(wait) => lock.try_lock_for(wait).await,
+            Self::Endless => lock.lock().await.map(Some),
+        }
+    }
+}
+
+impl<G: HoldGuard> From<G> for Acquired {
+    fn from(guard: G) -> Self {
+        let guard: Guard = guard.into();
+        Self { owner: guard.wire_owner().to_string(), token: None, guard }
+    }
+}
+
+impl From<AcquireError> for Failure {
+    fn from(error: AcquireError) -> Self {
+        match error {
+            AcquireError::Name(_)
+            | AcquireError::Lease(_)
+            | AcquireError::MaxHold { .. }
+            | AcquireError::MinHold { .. } => Self::usage(Error::new(error)),
+            _ => Self::unavailable(Error::new(error)),
+        }
+    }
+}
+
+impl From<InspectError> for Failure {
+    fn from(error: InspectError) -> Self {
+        match error {
+            InspectError::Name(_) => Self::usage(error),
+            _ => Self::unavailable(error),
+        }
+    }
+}
+
+impl From<OperationError> for Failure {
+    fn from(error: OperationError) -> Self {
+        match error {
+            OperationError::Name(_) => Self::usage(error),
+            _ => Self::unavailable(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::arguments::{Arguments, Verb};
+
+    fn kind(options: &[&str]) -> Result<Kind, clap::error::ErrorKind> {
+        let words = [&["leasehold", "run"], options, &["name", "--", "true"]].concat();
+        match Arguments::try_parse_from(words).map_err(|error| error.kind())?.verb {
+            Verb::Run(run) => Ok(Kind::of(&run.kind)),
+            _ => unreachable!("the verb is run"),
+        }
+    }
+
+    #[test]
+    fn each_option_is_a_kind_with_a_section_of_its_own() {
+        for (options, expected, section) in [
+            (&[][..], Kind::Plain, "lock"),
+            (&["--fair"], Kind::Fair, "fair_lock"),
+            (&["--fenced"], Kind::Fenced, "fenced_lock"),
+            (&["-s"], Kind::Shared, "rw_lock"),
+            (&["--shared"], Kind::Shared, "rw_lock"),
+            (&["-x"], Kind::Exclusive, "rw_lock"),
+            (&["--exclusive"], Kind::Exclusive, "rw_lock"),
+            (&["--slots", "3"], Kind::Slots(3), "expirable_semaphore"),
+        ] {
+            assert_eq!(kind(options), Ok(expected), "{options:?}");
+            assert_eq!(expected.section(), section);
+        }
+    }
+
+    #[test]
+    fn two_kinds_at_once_mean_nothing() {
+        let all: [&[&str]; 5] = [&["-s"], &["-x"], &["--fair"], &["--fenced"], &["--slots", "2"]];
+        for one in all {
+            for other in all.into_iter().filter(|other| *other != one) {
+                let refused = kind(&[one, other].concat());
+                assert_eq!(refused, Err(clap::error::ErrorKind::ArgumentConflict), "{one:?} {other:?}");
+            }
+        }
+        for slots in ["0", "-1", "many", "4294967296"] {
+            assert!(kind(&[&format!("--slots={slots}")]).is_err(), "{slots}");
+        }
+    }
+}

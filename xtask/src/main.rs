@@ -28,7 +28,7 @@ struct Verb {
     run: fn(&[String]) -> Result<()>,
 }
 
-const VERBS: [Verb; 13] = [
+const VERBS: [Verb; 14] = [
     Verb {
         name: "demo",
         purpose: "show two clients that want one lock, without a server; takes --server, and then a program of yours",
@@ -36,7 +36,7 @@ const VERBS: [Verb; 13] = [
     },
     Verb {
         name: "verify",
-        purpose: "check everything and change nothing; what CI runs",
+        purpose: "check everything and change nothing; what CI runs; takes names of parts",
         run: verb::verify::run,
     },
     Verb { name: "fix", purpose: "format, and apply what clippy can repair by itself", run: verb::fix::run },
@@ -61,13 +61,18 @@ const VERBS: [Verb; 13] = [
         run: verb::fuzz::run,
     },
     Verb {
+        name: "hunt",
+        purpose: "search for a night: all mutants, and the simulator and the fuzz targets for --minutes each",
+        run: verb::hunt::run,
+    },
+    Verb {
         name: "sim",
         purpose: "simulate for a while, in both modes; takes --minutes",
         run: verb::sim::run,
     },
     Verb {
         name: "mutants",
-        purpose: "break the protocol on purpose and see the simulator find it; takes parts of names",
+        purpose: "break the code on purpose and see it found; takes parts of names, and --share 1/4",
         run: verb::mutants::run,
     },
     Verb {

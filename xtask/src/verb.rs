@@ -7,6 +7,7 @@ pub(crate) mod bench;
 pub(crate) mod demo;
 pub(crate) mod fix;
 pub(crate) mod fuzz;
+pub(crate) mod hunt;
 pub(crate) mod interleave;
 pub(crate) mod interop;
 pub(crate) mod mutants;

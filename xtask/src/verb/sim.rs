@@ -10,9 +10,9 @@ use crate::shell::{cargo, run as run_command};
 
 /// The modes: how many seeds are run twice in each, how many are the share of every change, and its tenths of a time.
 const MODES: [(&str, &str, &str, u64); 3] =
-    [("fast", "200", "60000", 5), ("full", "20", "1000", 4), ("quorum", "100", "5000", 1)];
+    [("fast", "200", "20000", 5), ("full", "20", "400", 4), ("quorum", "100", "2000", 1)];
 
-/// Without arguments the share of every change, some ten minutes; `--minutes n` is as many seeds as fit into that time.
+/// Without arguments the share of every change, some three minutes; `--minutes n` is as many seeds as fit into that time.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let minutes: Option<u64> = match arguments {
         [] => None,

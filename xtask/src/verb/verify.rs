@@ -6,38 +6,70 @@
 mod dependencies;
 mod oldest_rust;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
-use super::{fuzz, interleave, interop, mutants, package, sim, take_none, test, tidy};
-use crate::shell::{Part, cargo, run as run_command, summary};
+use super::{fuzz, interleave, interop, mutants, package, sim, test, tidy};
+use crate::shell::{Done, Part, cargo, run as run_command, summary};
 
-/// How long each fuzz target runs for every change.
+/// The share of the mutants that the simulator finds; `cargo x hunt` tries all.
+const MUTANTS_SHARE: [&str; 2] = ["--share", "1/4"];
+/// The schedules of each kind in each scenario of the interleavings.
+const SCHEDULES_SHARE: &str = "2000";
+/// How long each fuzz target runs.
 const FUZZ_SHARE: [&str; 2] = ["--seconds", "10"];
 /// The features that a user may choose.
 const CHOICES: [&str; 8] =
     ["", "redis", "embedded", "redis,embedded", "blocking", "macros", "config", "config,redis"];
 
+/// What `cargo x test` runs, in several parts.
+const TESTS: &str = "tests";
+
+/// A part and how to do it.
+type Check = (&'static str, fn() -> Result<Done>);
+
+const BEFORE_TESTS: [Check; 3] = [
+    ("format", || fully(run_command(&mut cargo(&["fmt", "--all", "--check"])?))),
+    ("tidy", || fully(tidy::run(&[]))),
+    ("clippy", || fully(clippy())),
+];
+const AFTER_TESTS: [Check; 10] = [
+    ("interop", || interop::if_possible(&[])),
+    ("documentation", || fully(documentation())),
+    ("features", || fully(each_feature())),
+    ("simulation", || fully(sim::run(&[]))),
+    ("mutants", || fully(mutants::run(&MUTANTS_SHARE.map(str::to_owned)))),
+    ("interleavings", || fully(interleave::run(&[SCHEDULES_SHARE.to_owned()]))),
+    ("fuzzing", || fully(fuzz::run(&FUZZ_SHARE.map(str::to_owned)))),
+    ("oldest-rust", oldest_rust::check),
+    ("dependencies", dependencies::check),
+    ("packages", package::check),
+];
+
 /// Runs all checks, the quick ones first, and goes on after a failure so that one run shows everything.
+///
+/// `cargo x verify tidy dependencies` runs those parts alone.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
-    take_none(arguments)?;
-    let mut parts = vec![
-        Part::of("format", || run_command(&mut cargo(&["fmt", "--all", "--check"])?)),
-        Part::of("tidy", || tidy::run(&[])),
-        Part::of("clippy", clippy),
-    ];
-    // What `cargo x test` runs, and nothing else.
-    parts.extend(test::everything());
-    parts.push(Part::if_possible("interop", || interop::if_possible(&[])));
-    parts.push(Part::of("documentation", documentation));
-    parts.push(Part::of("each feature alone", each_feature));
-    parts.push(Part::of("simulation", || sim::run(&[])));
-    parts.push(Part::of("mutants", || mutants::run(&[])));
-    parts.push(Part::of("interleavings", || interleave::run(&[])));
-    parts.push(Part::of("fuzz targets", || fuzz::run(&FUZZ_SHARE.map(str::to_owned))));
-    parts.push(Part::if_possible("oldest Rust", oldest_rust::check));
-    parts.push(Part::if_possible("dependencies", dependencies::check));
-    parts.push(Part::if_possible("packages", package::check));
+    let names: Vec<&str> =
+        BEFORE_TESTS.iter().chain(&AFTER_TESTS).map(|(name, _)| *name).chain([TESTS]).collect();
+    if let Some(unknown) = arguments.iter().find(|argument| !names.contains(&argument.as_str())) {
+        bail!("there is no part {unknown}; there are {}", names.join(", "));
+    }
+    let wanted = |name: &str| arguments.is_empty() || arguments.iter().any(|argument| argument == name);
+    let does = |checks: &[Check]| -> Vec<Part> {
+        let chosen = checks.iter().filter(|(name, _)| wanted(name));
+        chosen.map(|(name, work)| Part::if_possible(name, work)).collect()
+    };
+    let mut parts = does(&BEFORE_TESTS);
+    if wanted(TESTS) {
+        // What `cargo x test` runs, and nothing else.
+        parts.extend(test::everything());
+    }
+    parts.extend(does(&AFTER_TESTS));
     summary(&parts)
+}
+
+fn fully(outcome: Result<()>) -> Result<Done> {
+    outcome.map(|()| Done::Fully)
 }
 
 fn clippy() -> Result<()> {
@@ -62,4 +94,15 @@ fn each_feature() -> Result<()> {
 fn documentation() -> Result<()> {
     let everything = ["doc", "--locked", "--workspace", "--all-features", "--no-deps"];
     run_command(cargo(&everything)?.env("RUSTDOCFLAGS", "-D warnings"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_that_is_not_there_is_an_error_that_lists_them() {
+        let error = run(&["tidi".to_owned()]).unwrap_err().to_string();
+        assert!(error.contains("tidi") && error.contains("tidy") && error.contains("tests"), "{error}");
+    }
 }

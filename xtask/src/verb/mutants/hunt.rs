@@ -89,12 +89,12 @@ fn build(tree: &Tree, package: &str, target: &str) -> Result<PathBuf> {
 
 /// The program that cargo has built last, by its messages: those before it are what the tests start.
 fn executable(messages: &str) -> Option<PathBuf> {
-    let built = messages.lines().filter_map(|line| {
+    let mut built = messages.lines().filter_map(|line| {
         let message: Value = serde_json::from_str(line).ok()?;
         let is_test = message["profile"]["test"] == true;
         message["executable"].as_str().filter(|_| is_test).map(PathBuf::from)
     });
-    built.last()
+    built.next_back()
 }
 
 /// Runs one test of a program.

@@ -33,19 +33,19 @@ pub(crate) fn check() -> Result<Report> {
     let root = root()?;
     let paths = source::walk(&root)?;
     let mut report = Report::default();
-    let mut texts = Vec::new();
+    let mut sources = Vec::new();
     for path in paths.iter().filter(|path| path.ends_with(".rs")) {
         let text = source::read(&root, path)?;
         let source = Source::new(path, &text);
-        texts.push(text);
         report.sources += 1;
         report.findings.extend(code::RULES.iter().flat_map(|rule| rule(&source)));
         report.notes.extend(code::long_file(&source));
+        sources.push(source);
     }
     report.findings.extend(papers::stray_lua(&paths));
     report.findings.extend(papers::decision_numbers(&paths));
     let verification = source::read(&root, "docs/verification.md")?;
-    report.findings.extend(promises::untested(&verification, &texts));
+    report.findings.extend(promises::untested(&verification, &sources));
     check_manifests(&root, &paths, &mut report)?;
     Ok(report)
 }

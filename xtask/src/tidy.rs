@@ -4,6 +4,7 @@
 //! Called by: the verb `tidy`, which prints the report.
 
 mod code;
+mod ledger;
 mod lexer;
 mod manifests;
 mod papers;
@@ -45,7 +46,10 @@ pub(crate) fn check() -> Result<Report> {
     report.findings.extend(papers::stray_lua(&paths));
     report.findings.extend(papers::decision_numbers(&paths));
     let verification = source::read(&root, "docs/verification.md")?;
-    report.findings.extend(promises::untested(&verification, &sources));
+    let tests = promises::all_tests(&sources);
+    report.findings.extend(promises::untested(&verification, &tests));
+    let ledger = source::read(&root, "docs/ledger.md")?;
+    report.findings.extend(ledger::stale(&ledger, &tests, &sources, &paths));
     check_manifests(&root, &paths, &mut report)?;
     Ok(report)
 }

@@ -1,4 +1,7 @@
 //! Which waker is woken: that of the task which polled last, and the caller's own for news of its own ticket.
+//!
+//! Invariant: no thread and no server takes part; the test brings every event.
+//! Called by: `cargo test`.
 
 use std::pin::pin;
 use std::sync::Arc;

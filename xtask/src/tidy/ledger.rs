@@ -1,0 +1,114 @@
+//! The ledger of bugs names tests that run and code that exists.
+//!
+//! Invariant: a row of `docs/ledger.md` has five cells: id, bug, finder, the command that shows it, and the place of the
+//! fix, as files and the items in them.
+//! Called by: [`check`](super::check).
+
+use std::collections::HashSet;
+
+use super::source::Source;
+
+/// Rows whose test is none, or whose fix is nowhere.
+pub(super) fn stale(
+    ledger: &str,
+    tests: &HashSet<String>,
+    sources: &[Source],
+    paths: &[String],
+) -> Vec<String> {
+    let mut findings = Vec::new();
+    for row in ledger.lines() {
+        let cells: Vec<&str> = row.trim_matches('|').split(" | ").map(str::trim).collect();
+        let [id, _, _, command, fix] = cells[..] else { continue };
+        if id.parse::<u32>().is_err() {
+            continue;
+        }
+        let mut finding = |what: String| findings.push(format!("docs/ledger.md: row {id} {what}"));
+        if let Some(filter) = quoted(command).find_map(filter)
+            && !runs_something(filter, tests, paths)
+        {
+            finding(format!("runs {filter}, which is no test"));
+        }
+        let mut file = None;
+        for word in quoted(fix) {
+            let is_path = word.ends_with(".rs") || word.ends_with(".lua");
+            if is_path && !paths.iter().any(|path| path.ends_with(&format!("/{word}"))) {
+                finding(format!("names the file {word}, which does not exist"));
+            } else if is_path {
+                file = Some(word);
+            } else if let Some(file) = file
+                && !is_in(word, file, sources)
+            {
+                finding(format!("names {word}, which is not in {file}"));
+            }
+        }
+    }
+    findings
+}
+
+/// What a command passes to the test program, if it runs tests.
+fn filter(command: &str) -> Option<&str> {
+    let words: Vec<&str> = command.split(' ').collect();
+    let is_test = words.starts_with(&["cargo", "test"]);
+    words.last().copied().filter(|word| is_test && !word.starts_with('-'))
+}
+
+/// Whether a filter that names a test, a part of its name, or a module, runs anything.
+fn runs_something(filter: &str, tests: &HashSet<String>, paths: &[String]) -> bool {
+    match filter.rsplit("::").find(|part| !part.is_empty()) {
+        Some(module) if filter.ends_with("::") => {
+            paths.iter().any(|path| path.ends_with(&format!("/{module}.rs")))
+        }
+        Some(name) => tests.iter().any(|test| test.contains(name)),
+        None => false,
+    }
+}
+
+/// Whether an item, such as `Type::method`, is named by the code of a file.
+fn is_in(item: &str, file: &str, sources: &[Source]) -> bool {
+    let name = item.rsplit("::").next().unwrap_or(item);
+    let is_word = |letter: char| letter.is_alphanumeric() || letter == '_';
+    let mut files = sources.iter().filter(|source| source.path.ends_with(&format!("/{file}")));
+    files.any(|source| {
+        source.all_code().any(|(_, line)| line.split(|letter| !is_word(letter)).any(|word| word == name))
+    })
+}
+
+/// The words between backticks.
+fn quoted(cell: &str) -> impl Iterator<Item = &str> {
+    cell.split('`').skip(1).step_by(2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn findings(command: &str, fix: &str) -> Vec<String> {
+        let tests = HashSet::from(["a_lock_is_free".to_owned()]);
+        let path = "crates/leasehold/src/engine/queue.rs";
+        let sources = [Source::new(path, "fn verdict() {} // forgotten")];
+        let paths = [path.to_owned(), "crates/leasehold-proto/scripts/renew.lua".to_owned()];
+        stale(&format!("| 7 | a bug | review | {command} | {fix} |\n"), &tests, &sources, &paths)
+    }
+
+    #[test]
+    fn a_row_that_is_true_is_left_alone() {
+        let fix = "`engine/queue.rs`, `Queue::verdict`; `renew.lua`";
+        for command in [
+            "`cargo test -p leasehold --test lock a_lock_is_free`",
+            "`cargo test -p leasehold --test lock redis::a_lock_is`",
+            "`cargo test -p leasehold --test lock queue::`",
+            "`cargo x mutants subscribing`",
+        ] {
+            assert_eq!(findings(command, fix), Vec::<String>::new(), "{command}");
+        }
+    }
+
+    #[test]
+    fn a_test_a_file_and_an_item_that_have_gone_are_found() {
+        let command = "`cargo test -p leasehold --test lock a_lock_is_free`";
+        assert!(findings("`cargo test -p x a_lock_was`", "`engine/queue.rs`")[0].contains("a_lock_was"));
+        assert!(findings("`cargo test -p x line::`", "`engine/queue.rs`")[0].contains("line::"));
+        assert!(findings(command, "`engine/line.rs`")[0].contains("engine/line.rs"));
+        assert!(findings(command, "`engine/queue.rs`, `forgotten`")[0].contains("forgotten"));
+    }
+}

@@ -127,7 +127,7 @@ pub(crate) struct Check {
 
 #[derive(Debug, Args)]
 pub(crate) struct Run {
-    /// The server [default: that of the configuration, else redis://127.0.0.1:6379]
+    /// The server [default: configured, else redis://127.0.0.1:6379]
     #[arg(long)]
     pub(crate) url: Option<Address>,
 
@@ -146,7 +146,7 @@ pub(crate) struct Run {
     #[command(flatten)]
     pub(crate) kind: KindOptions,
 
-    /// How long the lock stays when this machine dies [default: that of the configuration, else 30s]
+    /// How long the lock stays when this machine dies [default: configured, else 30s]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse_lease)]
     pub(crate) lease: Option<Duration>,
 
@@ -198,11 +198,11 @@ pub(crate) struct KindOptions {
     #[arg(long)]
     pub(crate) fair: bool,
 
-    /// Give the command a number in LEASEHOLD_TOKEN that only grows from grant to grant
+    /// Give the command a number that only grows from grant to grant
     #[arg(long)]
     pub(crate) fenced: bool,
 
-    /// Let at most N commands run at once; all should say the same N, a new one replaces it with a warning
+    /// Let at most N commands run at once; another N replaces it for all, with a warning
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) slots: Option<u32>,
 }

@@ -1,13 +1,23 @@
-//! The one clock of the wrapper.
+//! The clocks of the wrapper and its watcher, and their threads.
 //!
-//! Invariant: every other file of this crate gets its instants and its sleeps from here. How long the lock is held is not
+//! Invariant: every other file of this crate gets its instants, sleeps and threads from here. How long the lock is held is not
 //! decided by this clock but by the library.
-//! Called by: the supervisor, and `run` for its messages.
+//! Called by: the supervisor, the watcher's two sides, and `run` for its messages.
 #![expect(clippy::disallowed_methods, reason = "the command line's runtime file: nothing here is simulated")]
 
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use nix::time::{ClockId, clock_gettime};
 use tokio::time::sleep_until;
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+use {
+    nix::sys::timerfd::{ClockId as TimerClock, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags},
+    std::os::fd::AsFd,
+};
 
 pub(crate) use tokio::time::Instant;
 
@@ -28,4 +38,53 @@ pub(crate) async fn reached(instant: Option<Instant>) {
         Some(instant) => sleep_until(instant).await,
         None => std::future::pending().await,
     }
+}
+
+/// The time since this machine started, suspends included: the same for all of its processes, and no one can set it.
+pub(crate) fn boot() -> Duration {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    const CLOCK: ClockId = ClockId::CLOCK_BOOTTIME;
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    const CLOCK: ClockId = ClockId::CLOCK_MONOTONIC;
+    clock_gettime(CLOCK).map(Duration::from).expect("the system has this clock")
+}
+
+/// A descriptor that becomes readable at a moment of [`boot`], also when the machine was suspended before it; a poll's own
+/// time-out stands still meanwhile. Where there is none the poll's time-out has to do.
+#[derive(Debug)]
+pub(crate) struct Alarm {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    timer: Option<TimerFd>,
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+impl Alarm {
+    pub(crate) fn new() -> Self {
+        Self { timer: TimerFd::new(TimerClock::CLOCK_BOOTTIME, TimerFlags::TFD_CLOEXEC).ok() }
+    }
+
+    /// Rings at this moment, and not at an earlier one that was set before.
+    pub(crate) fn set(&mut self, moment: Option<Duration>) -> Option<BorrowedFd<'_>> {
+        let timer = self.timer.as_ref()?;
+        // A moment of zero would mean never.
+        let moment = moment?.max(Duration::from_nanos(1));
+        timer.set(Expiration::OneShot(moment.into()), TimerSetTimeFlags::TFD_TIMER_ABSTIME).ok()?;
+        Some(timer.as_fd())
+    }
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+impl Alarm {
+    pub(crate) fn new() -> Self {
+        Self {}
+    }
+
+    pub(crate) fn set(&mut self, _: Option<Duration>) -> Option<BorrowedFd<'_>> {
+        None
+    }
+}
+
+/// Starts a thread that ends when its work is done.
+pub(crate) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+    thread::Builder::new().name(name.to_owned()).spawn(work)
 }

@@ -3,6 +3,7 @@
 //! Invariant: every kind takes its terms from its own section of the configuration, and ends in one guard.
 //! Called by: `settings` for the section, `run` for the rest.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Error;
@@ -36,7 +37,7 @@ pub(crate) enum Wait {
 /// The lock, and what its command is told of it.
 #[derive(Debug)]
 pub(crate) struct Acquired {
-    pub(crate) guard: Guard,
+    pub(crate) guard: Arc<Guard>,
     /// Its entry on the server: the wire owner, or the permit's id.
     pub(crate) owner: String,
     /// The fencing token of a fenced lock.
@@ -145,7 +146,7 @@ impl Wait {
 impl<G: HoldGuard> From<G> for Acquired {
     fn from(guard: G) -> Self {
         let guard: Guard = guard.into();
-        Self { owner: guard.wire_owner().to_string(), token: None, guard }
+        Self { owner: guard.wire_owner().to_string(), token: None, guard: Arc::new(guard) }
     }
 }
 

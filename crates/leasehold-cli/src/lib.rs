@@ -2,11 +2,12 @@
 //!
 //! ```text
 //! wrapper (leasehold run)          owns the lock, forwards signals, waits
-//!   |- watcher (own group)         kills the command's group when the wrapper is gone
+//!   |- watcher (own group)         ends the command's group when the wrapper is gone, or stopped beyond the lease
 //!   `- CMD (own group)             started stopped, let go once the watcher knows its group
 //! ```
 //!
-//! Invariant: the command runs only while the wrapper lives, and starts only with the lock held.
+//! Invariant: the command runs only while the wrapper lives, starts only with the lock held, and hears of a loss even when
+//! the wrapper stands still.
 //! Called by: `main.rs`, and by this program itself, which starts its watcher and the command through hidden verbs.
 
 use std::ffi::OsString;
@@ -22,11 +23,13 @@ mod arguments;
 mod child;
 mod clock;
 mod command;
+mod deadline;
 mod duration;
 mod exec;
 mod exit;
 mod helper;
 mod kind;
+mod orders;
 mod report;
 mod settings;
 mod signals;

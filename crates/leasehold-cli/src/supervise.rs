@@ -7,7 +7,7 @@
 //!
 //! A stopped wrapper cannot renew. It therefore stops only where the operator wants it to: when the command was suspended
 //! from the terminal and there is a shell that can continue both. Continued, the command goes on only if the lock is
-//! still held.
+//! still held. When something else stops the wrapper, the watcher ends the command at the deadline, in the same way.
 //!
 //! Invariant: the command neither starts nor goes on after a stop unless the lock is held (or `--on-lost ignore`). The one
 //! exception is the loss itself: `--on-lost term` continues a stopped command, so that it hears its SIGTERM.
@@ -23,6 +23,7 @@ use nix::unistd::getpid;
 
 use crate::child::{Change, Child, Ending};
 use crate::clock::{Instant, after, now, reached};
+use crate::deadline::Deadline;
 use crate::duration;
 use crate::exit;
 use crate::report::Report;
@@ -67,21 +68,34 @@ pub(crate) struct Supervisor<'a, H> {
     pub(crate) hold: &'a H,
     pub(crate) signals: &'a mut Signals,
     pub(crate) terminal: Terminal,
+    pub(crate) deadline: Deadline,
     pub(crate) on_lost: OnLost,
     pub(crate) grace: Duration,
     pub(crate) report: Report,
 }
 
 impl<H: Hold> Supervisor<'_, H> {
-    /// Lets the command begin and returns when it has ended.
+    /// Lets the command begin, returns when it has ended, and dismisses the watcher then.
     pub(crate) async fn run(mut self) -> io::Result<Finished> {
+        let finished = self.watched().await?;
+        self.deadline.dismiss();
+        Ok(finished)
+    }
+
+    async fn watched(&mut self) -> io::Result<Finished> {
         if !self.hold.is_held() {
             return self.never_started().await;
         }
         self.terminal.give(self.child.group());
         self.child.go();
-        let hold = self.hold;
-        let mut loss = pin!(hold.lost());
+        let (hold, struck) = (self.hold, self.deadline.struck());
+        let mut loss = pin!(async move {
+            tokio::select! {
+                biased;
+                reason = hold.lost() => reason,
+                () = struck => "this program stood still until the deadline".to_owned(),
+            }
+        });
         let mut lost = false;
         let mut kill_at = None;
         let ending = loop {
@@ -111,7 +125,7 @@ impl<H: Hold> Supervisor<'_, H> {
 
     /// The lock was lost while the command was being prepared. Nothing of it has run, and nothing will, whatever
     /// `--on-lost` says; so the code is not that of a killed command either.
-    async fn never_started(mut self) -> io::Result<Finished> {
+    async fn never_started(&mut self) -> io::Result<Finished> {
         self.send(Signal::SIGKILL);
         let message = "the lock was lost before the command was started; it was not run";
         self.report.warn(format_args!("{message}"));
@@ -126,11 +140,14 @@ impl<H: Hold> Supervisor<'_, H> {
     fn lose(&self, reason: &str) -> Option<Instant> {
         let (consequence, kill_at) = match self.on_lost {
             OnLost::Term => {
-                self.send(Signal::SIGTERM);
-                // A stopped process hears of it only when it goes on.
-                self.child.go();
-                let grace = duration::shown(self.grace);
-                (format!("got SIGTERM and gets SIGKILL in {grace}"), Some(after(self.grace)))
+                let grace = self.deadline.lose().unwrap_or_else(|| {
+                    self.send(Signal::SIGTERM);
+                    // A stopped process hears of it only when it goes on.
+                    self.child.go();
+                    self.grace
+                });
+                let left = duration::shown(grace);
+                (format!("got SIGTERM and gets SIGKILL in {left}"), Some(after(grace)))
             }
             OnLost::Kill => {
                 self.send(Signal::SIGKILL);
@@ -183,11 +200,13 @@ impl<H: Hold> Supervisor<'_, H> {
         self.report.warn(format_args!(
             "suspended; the lock is not renewed meanwhile and is lost in {left}, with the command"
         ));
+        self.deadline.suspend();
         let _ = kill(getpid(), Signal::SIGSTOP);
     }
 
     /// We go on, and so does the command, with the terminal if it is ours to give.
     fn resume(&mut self) {
+        self.deadline.resume();
         self.terminal.give(self.child.group());
         self.go_on();
     }
@@ -277,7 +296,8 @@ mod tests {
         on_lost: OnLost,
     ) -> Supervisor<'a, Pretended> {
         let (terminal, grace) = (Terminal::none(), Duration::from_millis(100));
-        Supervisor { child, hold, signals, terminal, on_lost, grace, report: Report::new(false) }
+        let deadline = Deadline::none();
+        Supervisor { child, hold, signals, terminal, deadline, on_lost, grace, report: Report::new(false) }
     }
 
     fn block_on<T>(work: impl Future<Output = T>) -> T {

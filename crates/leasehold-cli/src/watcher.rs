@@ -1,18 +1,26 @@
-//! A small process that kills the command's whole group when the wrapper is gone.
+//! A small process that ends the command when the wrapper cannot.
 //!
 //! The wrapper holds the only write end of a pipe, the watcher waits at its read end: however the wrapper dies, even by
-//! SIGKILL, the kernel closes the pipe. The wrapper that ends in good order kills its watcher first.
+//! SIGKILL, the kernel closes the pipe, and the watcher kills the command's whole group. A wrapper that is stopped or frozen
+//! neither dies nor renews: the watcher therefore knows until when the lock is held, and acts at that moment unless
+//! the wrapper has told it a later one. The wrapper that ends in good order kills its watcher first.
 //!
-//! Invariant: end of file means that the wrapper died with the command perhaps still running.
+//! Invariant: end of file means that the wrapper died with the command perhaps still running. What the wrapper has written
+//! is read before anything is done, so a watcher that was stopped itself acts on no stale orders.
 //! Called by: `run` ([`Watcher`]); `main` ([`watch`]), for a hidden verb that only `run` uses.
 
 use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
 use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::Duration;
 
-use nix::sys::signal::{SigSet, Signal, killpg};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{SigSet, Signal, kill};
 use nix::unistd::Pid;
 
+use crate::clock::{Alarm, boot};
 use crate::exit;
+use crate::orders::{Orders, Told, Watched};
 
 /// The hidden verb.
 pub(crate) const VERB: &str = "__watch";
@@ -21,6 +29,7 @@ pub(crate) const VERB: &str = "__watch";
 #[derive(Debug)]
 pub(crate) struct Watcher {
     process: Child,
+    group: i32,
 }
 
 impl Watcher {
@@ -28,14 +37,32 @@ impl Watcher {
     pub(crate) fn start(program: &mut Command) -> io::Result<Self> {
         // Nothing of the environment is needed, and it may have a password in it.
         program.env_clear().stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-        Ok(Self { process: program.spawn()? })
+        let process = program.spawn()?;
+        // A watcher that does not read must not hold the wrapper up.
+        let pipe = process.stdin.as_ref().ok_or(io::ErrorKind::BrokenPipe)?;
+        rustix::io::ioctl_fionbio(pipe, true)?;
+        Ok(Self { process, group: 0 })
     }
 
     /// Tells the watcher which group to kill.
     pub(crate) fn guard(&mut self, group: Pid) -> io::Result<()> {
+        self.group = group.as_raw();
+        self.tell(Orders::default())
+    }
+
+    /// Tells it what to do by itself, in place of what it was told before.
+    pub(crate) fn tell(&mut self, orders: Orders) -> io::Result<()> {
         let pipe = self.process.stdin.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
-        // One write, so that the watcher never reads half a number.
-        pipe.write_all(format!("{group}\n").as_bytes())
+        // One write of less than the pipe takes at once, so that the watcher never reads half a line for long.
+        pipe.write_all(format!("{}\n", Told { group: self.group, orders }).as_bytes())?;
+        // A watcher that was stopped watches nothing.
+        let _ = kill(Pid::from_raw(self.process.id().cast_signed()), Signal::SIGCONT);
+        Ok(())
+    }
+
+    /// Whether the watcher is there.
+    pub(crate) fn lives(&mut self) -> bool {
+        matches!(self.process.try_wait(), Ok(None))
     }
 
     /// Ends the watcher: the command has ended, what it left running may stay.
@@ -47,19 +74,81 @@ impl Watcher {
     }
 }
 
-/// The watcher's side: waits for the end of the wrapper.
+/// The watcher's side: waits for orders, their moments and the end of the wrapper.
 pub(crate) fn watch() -> ExitCode {
-    // Whoever stops all processes of a service with SIGTERM must not disarm it before its wrapper has ended.
+    // A SIGTERM to all processes of a service must not disarm the watcher before its wrapper has ended.
     let _ = SigSet::all().thread_block();
     #[cfg(target_os = "linux")]
     let _ = nix::sys::prctl::set_name(c"leasehold-watch");
-    let mut told = String::new();
-    if io::stdin().read_to_string(&mut told).is_err() {
-        return ExitCode::from(exit::SYSTEM);
+    let mut watched = Watched::default();
+    let (mut pipe, mut alarm, mut line) = (io::stdin().lock(), Alarm::new(), Vec::new());
+    loop {
+        match readable(&pipe, &mut alarm, watched.next()) {
+            Ok(false) => watched.strike(),
+            Ok(true) => {
+                let mut bytes = [0; 4096];
+                match pipe.read(&mut bytes) {
+                    Ok(0) => break,
+                    Ok(count) => hear(&mut watched, &mut line, &bytes[..count]),
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Err(_) => return ExitCode::from(exit::SYSTEM),
+                }
+            }
+            Err(_) => return ExitCode::from(exit::SYSTEM),
+        }
     }
-    // Zero, one and less mean other things to kill(2) than a group.
-    if let Ok(group @ 2..) = told.trim().parse() {
-        let _ = killpg(Pid::from_raw(group), Signal::SIGKILL);
-    }
+    watched.end();
     ExitCode::SUCCESS
+}
+
+/// Waits until there is something to read, or the moment has come without.
+fn readable(pipe: &impl AsFd, alarm: &mut Alarm, moment: Option<Duration>) -> nix::Result<bool> {
+    let left = moment.map(|moment| moment.saturating_sub(boot()));
+    // Rounded up, so that the moment has come when the time is over.
+    let wait = left.map_or(PollTimeout::NONE, |left| {
+        let millis = left.as_nanos().div_ceil(1_000_000);
+        PollTimeout::try_from(millis).unwrap_or(PollTimeout::MAX)
+    });
+    let ring = alarm.set(moment);
+    let mut sources = vec![PollFd::new(pipe.as_fd(), PollFlags::POLLIN)];
+    sources.extend(ring.map(|ring| PollFd::new(ring, PollFlags::POLLIN)));
+    match poll(&mut sources, wait) {
+        Err(nix::errno::Errno::EINTR) => Ok(false),
+        Err(error) => Err(error),
+        Ok(_) => Ok(sources[0].any().unwrap_or(true)),
+    }
+}
+
+/// Takes the whole lines; the last one may not be there to its end.
+fn hear(watched: &mut Watched, line: &mut Vec<u8>, bytes: &[u8]) {
+    for byte in bytes {
+        match byte {
+            b'\n' => {
+                if let Some(told) = std::str::from_utf8(line).ok().and_then(|line| line.parse().ok()) {
+                    watched.hear(told);
+                }
+                line.clear();
+            }
+            byte => line.push(*byte),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_arrive_whole_in_however_many_pieces() {
+        let later = boot() + Duration::from_secs(3600);
+        let told = Told { group: 0, orders: Orders { kill: Some(later), ..Orders::default() } };
+        let text = format!("0 - - -\n{told}\n");
+        for size in [1, 7, text.len()] {
+            let (mut watched, mut line) = (Watched::default(), Vec::new());
+            for piece in text.as_bytes().chunks(size) {
+                hear(&mut watched, &mut line, piece);
+            }
+            assert_eq!(watched.next(), Some(later), "in pieces of {size}");
+        }
+    }
 }

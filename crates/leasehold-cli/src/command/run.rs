@@ -5,6 +5,7 @@
 //! Called by: `main`.
 
 use std::process;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Error};
@@ -17,6 +18,7 @@ use crate::address::Address;
 use crate::arguments::Run;
 use crate::child::Child;
 use crate::clock::{Instant, now};
+use crate::deadline::Deadline;
 use crate::duration::shown;
 use crate::exit::{self, Failure};
 use crate::helper::helper;
@@ -91,7 +93,8 @@ async fn locked(
     report.tell(format_args!("obtained the lock {name:?} after {}", shown(now() - since)));
     let obtained = now();
     let finished = supervised(arguments, &acquired, signals, report).await;
-    let released = release(acquired.guard, name, obtained, report).await;
+    let guard = Arc::into_inner(acquired.guard).expect("the watcher's thread, which had it too, has ended");
+    let released = release(guard, name, obtained, report).await;
     Ok(code(&finished?, released, arguments.on_lost, report))
 }
 
@@ -133,18 +136,12 @@ async fn supervised(
         return Err(system(error));
     }
     let held = Held { guard: &acquired.guard, has_bound: arguments.max_hold.is_some() };
-    let supervisor = Supervisor {
-        child,
-        hold: &held,
-        signals,
-        terminal: Terminal::open(),
-        on_lost: arguments.on_lost,
-        grace: arguments.grace,
-        report,
-    };
-    let finished = supervisor.run().await.map_err(system)?;
-    watcher.dismiss();
-    Ok(finished)
+    let guard = Arc::clone(&acquired.guard);
+    let (on_lost, grace) = (arguments.on_lost, arguments.grace);
+    let deadline = Deadline::start(watcher, on_lost, grace, move || guard.remaining()).map_err(system)?;
+    let terminal = Terminal::open();
+    let supervisor = Supervisor { child, hold: &held, signals, terminal, deadline, on_lost, grace, report };
+    supervisor.run().await.map_err(system)
 }
 
 /// Releases and says how that went; `None` when nobody knows.

@@ -3,7 +3,7 @@
 use std::env;
 use std::fs::{self, File};
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use leasehold_testkit::servers::RedisServer;
@@ -70,6 +70,16 @@ impl Running {
         let file = |name| File::create(folder.path().join(name)).unwrap();
         let process = command.stdout(file("out")).stderr(file("err")).spawn().unwrap();
         Self { process, folder }
+    }
+
+    /// Starts it with a stderr that nothing reads; the pipe's other end is returned to be kept.
+    pub(crate) fn start_with_unread_stderr(command: &mut Command) -> (Self, ChildStderr) {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name| File::create(folder.path().join(name)).unwrap();
+        file("err");
+        let mut process = command.stdout(file("out")).stderr(Stdio::piped()).spawn().unwrap();
+        let unread = process.stderr.take().unwrap();
+        (Self { process, folder }, unread)
     }
 
     pub(crate) fn pid(&self) -> Pid {
@@ -196,4 +206,22 @@ pub(crate) fn nobody_listens() -> String {
     let mut server = RedisServer::start();
     server.kill();
     server.url()
+}
+
+/// The children of a process.
+pub(crate) fn children(pid: Pid) -> Vec<i32> {
+    let path = format!("/proc/{pid}/task/{pid}/children");
+    fs::read_to_string(path).unwrap_or_default().split_whitespace().map(|pid| pid.parse().unwrap()).collect()
+}
+
+/// The wrapper's child that is not the command.
+pub(crate) fn watcher_of(running: &Running, command: i32) -> Pid {
+    let children = children(running.pid());
+    Pid::from_raw(children.into_iter().find(|&pid| pid != command).unwrap())
+}
+
+/// The letter that the kernel gives to the state of a process.
+pub(crate) fn state(pid: i32) -> char {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    stat.rsplit_once(") ").unwrap().1.chars().next().unwrap()
 }

@@ -8,7 +8,7 @@ use leasehold_testkit::wait::eventually;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 
-use crate::fixture::{Folder, LIMIT, Running, is_alive, leasehold, number, run_script};
+use crate::fixture::{Folder, LIMIT, Running, children, is_alive, leasehold, number, run_script, watcher_of};
 
 /// Processes with this text in their command line.
 fn with_argument(text: &str) -> Vec<i32> {
@@ -19,18 +19,6 @@ fn with_argument(text: &str) -> Vec<i32> {
         String::from_utf8_lossy(&line).contains(text)
     })
     .collect()
-}
-
-/// The children of a process.
-fn children(pid: Pid) -> Vec<i32> {
-    let path = format!("/proc/{pid}/task/{pid}/children");
-    fs::read_to_string(path).unwrap_or_default().split_whitespace().map(|pid| pid.parse().unwrap()).collect()
-}
-
-/// The wrapper's child that is not the command.
-fn watcher_of(running: &Running, command: i32) -> Pid {
-    let children = children(running.pid());
-    Pid::from_raw(children.into_iter().find(|&pid| pid != command).unwrap())
 }
 
 #[test]

@@ -12,6 +12,7 @@ mod configuration;
 mod contention;
 mod environment;
 mod fixture;
+mod frozen;
 mod killed;
 mod kinds;
 mod lost;

@@ -1,7 +1,5 @@
 //! Signals to the wrapper.
 
-use std::fs;
-
 use leasehold_testkit::proxy::Proxy;
 use leasehold_testkit::servers::RedisServer;
 use leasehold_testkit::wait::eventually;
@@ -9,7 +7,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::fixture::{
-    Folder, LIMIT, NAME, Running, delete, is_locked, leasehold, number, occupy, run, run_script,
+    Folder, LIMIT, NAME, Running, delete, is_locked, leasehold, number, occupy, run, run_script, state,
     until_it_is_renewed,
 };
 
@@ -22,12 +20,6 @@ const FORWARDED: [Signal; 7] = [
     Signal::SIGUSR2,
     Signal::SIGWINCH,
 ];
-
-/// The letter that the kernel gives to the state of a process.
-fn state(pid: i32) -> char {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-    stat.rsplit_once(") ").unwrap().1.chars().next().unwrap()
-}
 
 #[test]
 fn signals_reach_the_command() {

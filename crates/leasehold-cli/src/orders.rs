@@ -1,0 +1,175 @@
+//! What the watcher does by itself at the end of the lease, and how the wrapper tells it.
+//!
+//! Invariant: a line carries all orders, so the last line read is what holds; moments are those of [`boot`], which both
+//! processes read alike.
+//! Called by: the watcher's two sides.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+
+use crate::clock::boot;
+
+/// What to do to the command's group, each when its moment has come without other orders.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Orders {
+    /// SIGSTOP: the command is suspended with its wrapper, and nothing of it may go on.
+    pub(crate) stop: Option<Duration>,
+    /// SIGTERM, and SIGCONT so that a stopped command hears it.
+    pub(crate) term: Option<Duration>,
+    /// SIGKILL.
+    pub(crate) kill: Option<Duration>,
+}
+
+/// A group with the orders for it: one line on the pipe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Told {
+    pub(crate) group: i32,
+    pub(crate) orders: Orders,
+}
+
+/// The watcher's memory.
+#[derive(Debug, Default)]
+pub(crate) struct Watched {
+    group: Option<Pid>,
+    orders: Orders,
+    /// SIGTERM was sent, so the command has its grace and no more.
+    struck: bool,
+}
+
+impl Watched {
+    /// Takes new orders. A grace that runs already is not prolonged: the wrapper cannot know of it.
+    pub(crate) fn hear(&mut self, told: Told) {
+        // Zero, one and less mean other things to kill(2) than a group.
+        self.group = (told.group > 1).then(|| Pid::from_raw(told.group));
+        let running = self.orders.kill.filter(|_| self.struck);
+        self.orders = told.orders;
+        self.orders.kill = match (running, told.orders.kill) {
+            (Some(running), Some(kill)) => Some(running.min(kill)),
+            (running, kill) => running.or(kill),
+        };
+    }
+
+    /// The next moment at which something is to be done.
+    pub(crate) fn next(&self) -> Option<Duration> {
+        let Orders { stop, term, kill } = self.orders;
+        [stop, term, kill].into_iter().flatten().min()
+    }
+
+    /// Does what is due.
+    pub(crate) fn strike(&mut self) {
+        let now = boot();
+        let due = |moment: &mut Option<Duration>| moment.take_if(|moment| *moment <= now).is_some();
+        if due(&mut self.orders.stop) {
+            self.send(Signal::SIGSTOP);
+        }
+        if due(&mut self.orders.term) {
+            self.struck = true;
+            self.send(Signal::SIGTERM);
+            self.send(Signal::SIGCONT);
+        }
+        if due(&mut self.orders.kill) {
+            self.send(Signal::SIGKILL);
+        }
+    }
+
+    /// The wrapper is gone: ends the command at once.
+    pub(crate) fn end(&self) {
+        self.send(Signal::SIGKILL);
+    }
+
+    fn send(&self, signal: Signal) {
+        if let Some(group) = self.group {
+            let _ = killpg(group, signal);
+        }
+    }
+}
+
+impl fmt::Display for Told {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.group)?;
+        let Orders { stop, term, kill } = self.orders;
+        for moment in [stop, term, kill] {
+            match moment {
+                Some(moment) => write!(f, " {}", moment.as_nanos())?,
+                None => f.write_str(" -")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Told {
+    type Err = ();
+
+    fn from_str(line: &str) -> Result<Self, ()> {
+        let mut words = line.split(' ');
+        let group = words.next().and_then(|word| word.parse().ok()).ok_or(())?;
+        let mut moment = || match words.next() {
+            Some("-") => Ok(None),
+            Some(nanos) => nanos.parse().map(|nanos| Some(Duration::from_nanos(nanos))).map_err(drop),
+            None => Err(()),
+        };
+        let orders = Orders { stop: moment()?, term: moment()?, kill: moment()? };
+        Ok(Self { group, orders })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn a_line_reads_back() {
+        for orders in [
+            Orders::default(),
+            Orders { stop: Some(SECOND), ..Orders::default() },
+            Orders { term: Some(3 * SECOND), kill: Some(8 * SECOND), ..Orders::default() },
+        ] {
+            let told = Told { group: 4711, orders };
+            assert_eq!(told.to_string().parse(), Ok(told));
+        }
+        for line in ["", "x", "7", "7 - -", "7 - - soon"] {
+            assert_eq!(line.parse::<Told>(), Err(()), "{line:?}");
+        }
+    }
+
+    /// A watcher of no group at all, so that nothing is hit.
+    fn watched(orders: Orders) -> Watched {
+        let mut watched = Watched::default();
+        watched.hear(Told { group: 0, orders });
+        watched
+    }
+
+    #[test]
+    fn what_is_due_is_done_once_and_the_rest_waits_for_its_moment() {
+        let later = boot() + 3600 * SECOND;
+        let mut watched = watched(Orders { term: Some(SECOND), kill: Some(later), ..Orders::default() });
+        assert_eq!(watched.next(), Some(SECOND));
+        watched.strike();
+        assert!(watched.struck);
+        assert_eq!(watched.next(), Some(later));
+        watched.strike();
+        assert_eq!(watched.next(), Some(later), "its moment has not come");
+    }
+
+    #[test]
+    fn later_news_put_a_deadline_off_but_not_a_grace_that_runs() {
+        let orders = |term, kill| Orders { term: Some(term), kill: Some(kill), ..Orders::default() };
+        let later = boot() + 3600 * SECOND;
+        let mut watched = watched(orders(later, 2 * later));
+        watched.hear(Told { group: 0, orders: orders(3 * later, 4 * later) });
+        assert_eq!((watched.next(), watched.orders.kill), (Some(3 * later), Some(4 * later)));
+        watched.hear(Told { group: 0, orders: orders(SECOND, later) });
+        watched.strike();
+        watched.hear(Told { group: 0, orders: Orders { kill: Some(2 * later), ..Orders::default() } });
+        assert_eq!(watched.next(), Some(later));
+        watched.hear(Told { group: 0, orders: Orders::default() });
+        assert_eq!(watched.next(), Some(later));
+    }
+}

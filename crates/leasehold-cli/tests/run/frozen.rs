@@ -1,0 +1,208 @@
+//! The wrapper stands still while its command runs.
+
+use std::time::{Duration, Instant};
+
+use leasehold_testkit::servers::RedisServer;
+use leasehold_testkit::wait::eventually;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::fixture::{
+    Folder, LIMIT, Running, children, is_alive, is_locked, number, outcome, run, run_script, state,
+    until_it_is_renewed, watcher_of,
+};
+
+/// So short that its end comes soon, and long enough for a busy machine.
+const LEASE: [&str; 2] = ["--lease", "3s"];
+const WORK: &str = "echo pid=$$; echo begun; while :; do sleep 0.01; done";
+
+/// A running command whose lock was renewed at least once, so that a deadline was told again.
+fn begun(server: &RedisServer, options: &[&str], script: &str) -> (Running, i32) {
+    let running = Running::start(&mut run_script(server, &[&LEASE, options].concat(), script));
+    running.until_it_says("begun");
+    until_it_is_renewed(server);
+    let pid = number(&running.out(), "pid");
+    (running, pid)
+}
+
+#[test]
+fn a_stopped_wrapper_never_runs_its_command_under_anothers_lock() {
+    let server = RedisServer::start();
+    for round in 0..6 {
+        let (running, pid) = begun(&server, &["--on-lost", "kill"], WORK);
+        running.signal(Signal::SIGSTOP);
+        // A command that ended is a zombie as long as its parent stands still.
+        let look = format!("echo state=$(cut -d' ' -f3 /proc/{pid}/stat)");
+        let ended = outcome(&mut run_script(&server, &LEASE, &look));
+        assert_eq!(ended.out, "state=Z\n", "round {round}: the first command has ended: {ended:?}");
+        running.signal(Signal::SIGCONT);
+        let ended = running.outcome();
+        assert_eq!(ended.code(), 79, "{ended:?}");
+        assert!(ended.err.contains("the lock was lost"), "{ended:?}");
+    }
+}
+
+#[test]
+fn the_command_of_a_stopped_wrapper_gets_term_at_the_deadline_and_kill_after_the_grace() {
+    let server = RedisServer::start();
+    let deaf = "trap 'echo got TERM' TERM; echo pid=$$; echo begun; while :; do sleep 0.01; done";
+    let (running, pid) = begun(&server, &["--grace", "2s"], deaf);
+    running.signal(Signal::SIGSTOP);
+    running.until_it_says("got TERM");
+    let told = Instant::now();
+    eventually(LIMIT, "the end of the grace", || !is_alive_or_zombie(pid));
+    assert!(told.elapsed() >= Duration::from_millis(1_500), "the grace was given: {:?}", told.elapsed());
+    assert_eq!(running.out().matches("got TERM").count(), 1);
+    running.signal(Signal::SIGCONT);
+    let ended = running.outcome();
+    assert_eq!(ended.code(), 79, "{ended:?}");
+    assert_eq!(ended.out.matches("got TERM").count(), 1, "told once: {ended:?}");
+}
+
+/// Whether the process is there and does anything; a stopped parent leaves zombies.
+fn is_alive_or_zombie(pid: i32) -> bool {
+    is_alive(pid) && state(pid) != 'Z'
+}
+
+#[test]
+fn a_command_that_cleans_up_when_its_wrapper_is_stopped_is_told_once() {
+    let server = RedisServer::start();
+    let folder = Folder::new();
+    let script =
+        format!("trap 'echo got TERM; {}; echo cleaned up; exit 4' TERM; {WORK}", folder.wait_for("go"));
+    let (running, _) = begun(&server, &["--grace", "1h"], &script);
+    running.signal(Signal::SIGSTOP);
+    running.until_it_says("got TERM");
+    running.signal(Signal::SIGCONT);
+    running.until_it_says("the lock was lost");
+    folder.touch("go");
+    let ended = running.outcome();
+    assert_eq!(ended.code(), 79, "{ended:?}");
+    assert_eq!(ended.out.matches("got TERM").count(), 1, "{ended:?}");
+    assert!(ended.out.contains("cleaned up"), "{ended:?}");
+}
+
+#[test]
+fn a_wrapper_that_stops_during_the_grace_does_not_prolong_it() {
+    let server = RedisServer::start();
+    let deaf = "trap 'echo got TERM' TERM; echo pid=$$; echo begun; while :; do sleep 0.01; done";
+    let (running, pid) = begun(&server, &["--grace", "1s"], deaf);
+    crate::fixture::delete(&server);
+    running.until_it_says("got TERM");
+    running.signal(Signal::SIGSTOP);
+    eventually(LIMIT, "the end of the command", || !is_alive_or_zombie(pid));
+    running.signal(Signal::SIGCONT);
+    assert_eq!(running.outcome().code(), 79);
+}
+
+#[test]
+fn a_wrapper_that_was_stopped_for_less_than_the_lease_goes_on() {
+    let server = RedisServer::start();
+    let folder = Folder::new();
+    let script = format!("echo pid=$$; echo begun; {}; exit 6", folder.wait_for("go"));
+    let (running, _) = begun(&server, &[], &script);
+    running.signal(Signal::SIGSTOP);
+    eventually(LIMIT, "a stopped wrapper", || state(running.pid().as_raw()) == 'T');
+    running.signal(Signal::SIGCONT);
+    for _ in 0..3 {
+        until_it_is_renewed(&server);
+    }
+    folder.touch("go");
+    let ended = running.outcome();
+    assert_eq!((ended.code(), ended.err.as_str()), (6, ""), "{ended:?}");
+}
+
+#[test]
+fn a_command_that_runs_for_many_leases_is_left_alone() {
+    let server = RedisServer::start();
+    for on_lost in ["term", "kill"] {
+        let folder = Folder::new();
+        let script = format!("echo pid=$$; echo begun; {}; exit 6", folder.wait_for("go"));
+        let (running, pid) = begun(&server, &["--on-lost", on_lost], &script);
+        for _ in 0..5 {
+            until_it_is_renewed(&server);
+        }
+        assert!(is_alive(pid));
+        folder.touch("go");
+        assert_eq!(running.outcome().code(), 6, "{on_lost}");
+    }
+}
+
+#[test]
+fn on_lost_ignore_lets_the_command_of_a_stopped_wrapper_go_on() {
+    let server = RedisServer::start();
+    let folder = Folder::new();
+    let script = format!("echo pid=$$; echo begun; {}; exit 4", folder.wait_for("go"));
+    let (running, pid) = begun(&server, &["--on-lost", "ignore"], &script);
+    running.signal(Signal::SIGSTOP);
+    let ended = outcome(&mut run(&server, &LEASE, &["true"]));
+    assert_eq!(ended.code(), 0, "another holder came after the lease: {ended:?}");
+    assert!(is_alive_or_zombie(pid));
+    running.signal(Signal::SIGCONT);
+    folder.touch("go");
+    assert_eq!(running.outcome().code(), 4);
+}
+
+#[test]
+fn a_watcher_that_was_stopped_acts_on_the_latest_news() {
+    let server = RedisServer::start();
+    let folder = Folder::new();
+    let script = format!("echo pid=$$; echo begun; {}; exit 6", folder.wait_for("go"));
+    let (running, pid) = begun(&server, &[], &script);
+    let watcher = watcher_of(&running, pid);
+    kill(watcher, Signal::SIGSTOP).unwrap();
+    // Its wrapper continues it with the next news.
+    for _ in 0..5 {
+        until_it_is_renewed(&server);
+    }
+    eventually(LIMIT, "a watcher that goes on", || state(watcher.as_raw()) != 'T');
+    assert!(is_alive(pid));
+    folder.touch("go");
+    assert_eq!(running.outcome().code(), 6);
+}
+
+#[test]
+fn a_wrapper_killed_while_stopped_takes_its_command_along() {
+    let server = RedisServer::start();
+    let (running, pid) = begun(&server, &[], WORK);
+    let helpers = children(running.pid());
+    running.signal(Signal::SIGSTOP);
+    running.signal(Signal::SIGKILL);
+    for pid in helpers.into_iter().chain([pid]) {
+        eventually(LIMIT, "the end of all", || !is_alive(pid));
+    }
+}
+
+#[test]
+fn a_full_stderr_neither_ends_the_command_nor_hides_a_loss() {
+    let server = RedisServer::start();
+    // Nothing reads the pipe: the command fills it, and the wrapper's thread stands still in its next message.
+    let folder = Folder::new();
+    let script = format!(
+        "echo pid=$$; echo begun; {}; head -c 1000000 /dev/zero >&2 & {}; exit 6",
+        folder.wait_for("fill"),
+        folder.wait_for("go")
+    );
+    let mut program = run_script(&server, &[&LEASE[..], &["-v", "--on-lost", "kill"]].concat(), &script);
+    let (running, _unread) = Running::start_with_unread_stderr(&mut program);
+    eventually(LIMIT, "its begin", || running.out().contains("begun"));
+    let pid = number(&running.out(), "pid");
+    folder.touch("fill");
+    let wrapper = running.pid();
+    eventually(LIMIT, "a wrapper that stands still", || {
+        kill(wrapper, Signal::SIGWINCH).unwrap();
+        wait_channel(wrapper).contains("pipe_w")
+    });
+    for _ in 0..4 {
+        until_it_is_renewed(&server);
+    }
+    assert!(is_alive_or_zombie(pid), "the lock is held all the time");
+    crate::fixture::delete(&server);
+    eventually(LIMIT, "the end of the command", || !is_alive_or_zombie(pid));
+    assert!(!is_locked(&server));
+}
+
+/// What a process sleeps in.
+fn wait_channel(pid: Pid) -> String {
+    std::fs::read_to_string(format!("/proc/{pid}/wchan")).unwrap_or_default()
+}

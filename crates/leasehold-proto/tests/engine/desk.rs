@@ -2,34 +2,47 @@
 //!
 //! Invariant: time is what the test says, and calls are answered in the order in which they were sent.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use leasehold_proto::engine::{Action, CallId, Event, Id, Request, Settings, Settlement, Subject, Wait};
 use leasehold_proto::recipe::reentrant::Reentrant;
 use leasehold_proto::{
-    Applied, Call, ClientId, Engine, Lease, Moment, Name, Owner, Reply, StoreError, StoreErrorKind, Verb,
+    Applied, Call, Channel, ClientId, Engine, Lease, Moment, Name, Owner, Reply, StoreError, StoreErrorKind,
+    Verb,
 };
 
 /// An engine, and the calls that it has sent.
 pub(crate) struct Desk {
     pub(crate) engine: Engine,
     pub(crate) sent: Vec<(CallId, Call)>,
+    /// The channels that it subscribes to.
+    pub(crate) listening: BTreeSet<Channel>,
+    /// The tickets and holds that were woken by the last event.
+    pub(crate) woken: Vec<Id>,
 }
 
 impl Desk {
     pub(crate) fn new() -> Self {
-        let engine = Engine::new(ClientId::from_random([1; 16]), Settings::default());
-        Self { engine, sent: Vec::new() }
+        Self::with(Settings::default())
+    }
+
+    pub(crate) fn with(settings: Settings) -> Self {
+        let engine = Engine::new(ClientId::from_random([1; 16]), settings);
+        Self { engine, sent: Vec::new(), listening: BTreeSet::new(), woken: Vec::new() }
     }
 
     /// Brings an event, and returns the outcome that it told.
     pub(crate) fn step(&mut self, at: u64, event: Event) -> Option<Settlement> {
         let mut settled = None;
+        self.woken.clear();
         for action in self.engine.step(ms(at), event) {
             match action {
                 Action::Run(id, call, _) => self.sent.push((id, call)),
                 Action::Settle(_, settlement) => settled = Some(settlement),
-                Action::Listen(_) | Action::Unlisten(_) | Action::Wake(_) => {}
+                Action::Listen(channel) => assert!(self.listening.insert(channel), "it listens already"),
+                Action::Unlisten(channel) => assert!(self.listening.remove(&channel), "it does not listen"),
+                Action::Wake(id) => self.woken.push(id),
             }
         }
         settled
@@ -85,6 +98,11 @@ pub(crate) fn subject(name: &str) -> Subject {
 
 pub(crate) fn bounded(request: Request, most_ms: u64) -> Request {
     Request { max_hold: Some(Duration::from_millis(most_ms)), ..request }
+}
+
+/// The outcome of a call that may have run: no answer came.
+pub(crate) fn unknown(during: Verb) -> Result<Reply, StoreError> {
+    Err(StoreError::new(StoreErrorKind::Timeout, during, "x".into(), Applied::Unknown))
 }
 
 pub(crate) fn refused(kind: StoreErrorKind) -> Result<Reply, StoreError> {

@@ -3,9 +3,11 @@
 #![expect(clippy::print_stdout, reason = "the size of the space that was explored is a result")]
 
 mod behind;
+mod clock;
 mod counters;
 mod desk;
 mod model;
+mod outcomes;
 mod owners;
 mod properties;
 mod rests;

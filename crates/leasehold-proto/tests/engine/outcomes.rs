@@ -1,0 +1,200 @@
+//! What callers are told after doubtful calls, and what is left behind when they have gone.
+
+use std::time::Duration;
+
+use leasehold_proto::engine::{
+    AcquireFailure, Event, Id, LostReason, OperationFailure, Request, Settlement, Subject, Wait,
+};
+use leasehold_proto::recipe::fair::Fair;
+use leasehold_proto::recipe::latch::count_down;
+use leasehold_proto::{Applied, Call, ClientId, Moment, Name, Reply, StoreErrorKind, Verb};
+
+use crate::desk::{Desk, millis, ms, refused, request, unknown};
+
+fn once(request: Request) -> Request {
+    Request { wait: Wait::Once, ..request }
+}
+
+fn fair(request: Request) -> Request {
+    Request { subject: Subject::new(&Name::new("x").unwrap(), &Fair), ..request }
+}
+
+fn operation(desk: &Desk) -> Call {
+    let operation = leasehold_proto::marker::Operation::new(
+        ClientId::from_random([1; 16]),
+        Id(1),
+        desk.engine.settings(),
+    );
+    count_down(&Name::new("x").unwrap(), &operation)
+}
+
+/// Lets time pass to the next timer.
+fn wait(desk: &mut Desk) -> u64 {
+    let at = millis(desk.engine.next_timer());
+    desk.step(at, Event::Tick);
+    at
+}
+
+#[test]
+fn an_operation_that_may_have_run_is_not_told_as_undone_by_a_later_refusal() {
+    let mut desk = Desk::new();
+    desk.step(0, Event::Perform(Id(1), operation(&desk)));
+    desk.answer(100, unknown(Verb::Adjust));
+    let at = wait(&mut desk);
+    desk.answer(at, refused(StoreErrorKind::PermissionDenied));
+    match desk.claim(at, 1) {
+        Some(Settlement::Performed(Err(OperationFailure::Failed(error)))) => {
+            assert_eq!((error.kind, error.applied), (StoreErrorKind::PermissionDenied, Applied::Unknown));
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn an_operation_that_was_only_refused_is_told_as_undone() {
+    let mut desk = Desk::new();
+    desk.step(0, Event::Perform(Id(1), operation(&desk)));
+    desk.answer(1, refused(StoreErrorKind::PermissionDenied));
+    match desk.claim(1, 1) {
+        Some(Settlement::Performed(Err(OperationFailure::Failed(error)))) => {
+            assert_eq!(error.applied, Applied::No);
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_re_entry_that_may_have_run_is_told_as_unknown_and_its_count_is_mended() {
+    let mut desk = Desk::new();
+    desk.hold(0, 1, request(1, 30_000));
+    desk.step(10, Event::Acquire(Id(2), once(request(1, 30_000))));
+    assert_eq!(desk.answer(20, unknown(Verb::Renew)).argument("count"), Some("2"));
+    let told = desk.claim(20, 2);
+    let Some(Settlement::Acquired(Err(AcquireFailure::Unknown { error, .. }))) = told else {
+        panic!("its count may stand on the server: {told:?}");
+    };
+    assert_eq!(error.applied, Applied::Unknown);
+    let at = if desk.sent.is_empty() { wait(&mut desk) } else { 20 };
+    let mended = desk.answer(at, Ok(Reply::Int(0)));
+    assert_eq!((mended.verb(), mended.argument("remaining")), (Verb::Release, Some("1")));
+}
+
+#[test]
+fn a_hold_that_runs_out_after_a_re_entry_of_unknown_outcome_is_taken_off_the_server() {
+    let mut desk = Desk::new();
+    desk.hold(0, 1, Request { watchdog: false, ..request(1, 3_000) });
+    // It may have extended the lease of the key, whatever is told of it.
+    desk.step(2_000, Event::Acquire(Id(2), once(Request { watchdog: false, ..request(1, 30_000) })));
+    desk.answer(2_100, unknown(Verb::Renew));
+    desk.claim(2_100, 2);
+    assert_eq!(desk.answer(2_101, Ok(Reply::Int(0))).argument("remaining"), Some("1"));
+    assert_eq!(wait(&mut desk), 2_968, "the end of the validity that was confirmed");
+    assert_eq!(desk.engine.lost(Id(1), ms(2_968)), Some(LostReason::Expired));
+    assert_eq!(desk.answer(2_969, Ok(Reply::Int(1))).argument("remaining"), Some("0"));
+}
+
+#[test]
+fn a_partial_release_of_a_lock_that_is_gone_was_none() {
+    let mut desk = Desk::new();
+    desk.hold(0, 1, request(1, 30_000));
+    desk.hold(2, 2, request(1, 30_000));
+    desk.release(10, 2, 9);
+    assert_eq!(desk.answer(11, Ok(Reply::Nil)).argument("remaining"), Some("1"));
+    assert_eq!(desk.claim(11, 9), Some(Settlement::Released(Ok(false))));
+    assert_eq!(desk.engine.lost(Id(1), ms(11)), Some(LostReason::Deleted));
+}
+
+#[test]
+fn a_close_ends_the_operations_that_are_under_way() {
+    let mut desk = Desk::new();
+    desk.step(0, Event::Perform(Id(1), operation(&desk)));
+    desk.step(0, Event::Perform(Id(2), operation(&desk)));
+    desk.answer(1, refused(StoreErrorKind::Busy));
+    desk.step(2, Event::Close(Id(5)));
+    for id in [1, 2] {
+        assert_eq!(desk.claim(2, id), Some(Settlement::Performed(Err(OperationFailure::Closed))), "{id}");
+    }
+    desk.answer(3, refused(StoreErrorKind::Busy));
+    assert!(matches!(desk.claim(3, 5), Some(Settlement::Closed(_))));
+    desk.step(3_000, Event::Tick);
+    assert!(desk.sent.is_empty(), "nothing is tried again: {:?}", desk.sent);
+}
+
+#[test]
+fn a_queue_that_fails_ends_its_subscription() {
+    let mut desk = Desk::new();
+    for id in [1, 2] {
+        desk.step(0, Event::Acquire(Id(id), request(id, 30_000)));
+    }
+    desk.answer(1, Ok(Reply::Int(20_000)));
+    assert_eq!(desk.listening.len(), 1);
+    let mut at = 1;
+    while desk.claim(at, 1).is_none() {
+        at = if desk.sent.is_empty() { wait(&mut desk) } else { at };
+        desk.answer(at, refused(StoreErrorKind::Unreachable));
+        assert!(at < 10_000, "it is told within a timeout");
+    }
+    assert!(matches!(desk.claim(at, 2), Some(Settlement::Acquired(Err(AcquireFailure::Failed(_))))));
+    assert!(desk.listening.is_empty(), "{:?}", desk.listening);
+    assert_eq!(desk.engine.next_timer(), Moment::NEVER);
+}
+
+#[test]
+fn a_waiter_that_leaves_ends_its_subscription() {
+    for request in [request(1, 30_000), fair(request(1, 30_000))] {
+        for leaves in [Event::Cancel(Id(1)), Event::Tick, Event::Close(Id(5))] {
+            let mut desk = Desk::new();
+            let request = Request { wait: Wait::Until(ms(40)), ..request.clone() };
+            desk.step(0, Event::Acquire(Id(1), request));
+            desk.answer(1, Ok(Reply::Int(20_000)));
+            assert_eq!(desk.listening.len(), 1);
+            desk.step(40, leaves.clone());
+            assert!(desk.listening.is_empty(), "{leaves:?}: {:?}", desk.listening);
+        }
+    }
+}
+
+#[test]
+fn a_waiter_that_is_granted_ends_its_subscription() {
+    for request in [request(1, 30_000), fair(request(1, 30_000))] {
+        let mut desk = Desk::new();
+        desk.step(0, Event::Acquire(Id(1), request));
+        desk.answer(1, Ok(Reply::Int(20_000)));
+        let channel = desk.listening.first().unwrap().clone();
+        desk.step(2, Event::Message(channel));
+        desk.answer(3, Ok(Reply::Nil));
+        assert!(desk.listening.is_empty(), "{:?}", desk.listening);
+    }
+}
+
+#[test]
+fn a_close_gives_a_grant_back_that_nobody_took_whatever_its_minimum_hold() {
+    let mut desk = Desk::new();
+    let least = Some(Duration::from_secs(60));
+    desk.step(0, Event::Acquire(Id(1), Request { min_hold: least, ..request(1, 30_000) }));
+    desk.answer(1, Ok(Reply::Nil));
+    desk.step(2, Event::Close(Id(5)));
+    let released = desk.answer(3, Ok(Reply::Int(1)));
+    assert_eq!((released.verb(), released.argument("remaining")), (Verb::Release, Some("0")));
+    assert!(desk.sent.is_empty(), "{:?}", desk.sent);
+}
+
+#[test]
+fn a_re_entry_that_nobody_took_adds_no_minimum_hold() {
+    for ends in [Event::Close(Id(5)), Event::Release { hold: Id(1), report: None }] {
+        let mut desk = Desk::new();
+        desk.hold(0, 1, request(1, 30_000));
+        let least = Some(Duration::from_secs(60));
+        desk.step(10, Event::Acquire(Id(2), Request { min_hold: least, ..request(1, 30_000) }));
+        desk.answer(11, Ok(Reply::Int(1)));
+        desk.step(12, ends);
+        desk.step(12, Event::Cancel(Id(2)));
+        let last = |desk: &mut Desk| desk.answer(13, Ok(Reply::Int(1)));
+        let mut released = last(&mut desk);
+        while !desk.sent.is_empty() {
+            released = last(&mut desk);
+        }
+        assert_eq!((released.verb(), released.argument("remaining")), (Verb::Release, Some("0")));
+        assert!(!desk.engine.is_held(Id(1), ms(13)));
+    }
+}

@@ -41,11 +41,6 @@ impl Failure {
         Self { code: UNAVAILABLE, reason: reason.into() }
     }
 
-    /// The same with what it was about in front.
-    pub(crate) fn context(self, about: String) -> Self {
-        Self { reason: self.reason.context(about), ..self }
-    }
-
     /// The operating system said no.
     pub(crate) fn system(reason: impl Into<Error>) -> Self {
         Self { code: SYSTEM, reason: reason.into() }

@@ -6,9 +6,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Error;
 use leasehold::{
-    AcquireError, Client, ExpirableSemaphore, Guard, HoldGuard, InspectError, Lock, OperationError,
+    AcquireError, AcquireErrorKind, Client, ExpirableSemaphore, Guard, HoldGuard, InspectError,
+    InspectErrorKind, Lock, OperationError, OperationErrorKind,
 };
 
 use crate::arguments::KindOptions;
@@ -152,20 +152,20 @@ impl<G: HoldGuard> From<G> for Acquired {
 
 impl From<AcquireError> for Failure {
     fn from(error: AcquireError) -> Self {
-        match error {
-            AcquireError::Name(_)
-            | AcquireError::Lease(_)
-            | AcquireError::MaxHold { .. }
-            | AcquireError::MinHold { .. } => Self::usage(Error::new(error)),
-            _ => Self::unavailable(Error::new(error)),
+        match error.kind {
+            AcquireErrorKind::Name(_)
+            | AcquireErrorKind::Lease(_)
+            | AcquireErrorKind::MaxHold { .. }
+            | AcquireErrorKind::MinHold { .. } => Self::usage(error),
+            _ => Self::unavailable(error),
         }
     }
 }
 
 impl From<InspectError> for Failure {
     fn from(error: InspectError) -> Self {
-        match error {
-            InspectError::Name(_) => Self::usage(error),
+        match error.kind {
+            InspectErrorKind::Name(_) => Self::usage(error),
             _ => Self::unavailable(error),
         }
     }
@@ -173,8 +173,8 @@ impl From<InspectError> for Failure {
 
 impl From<OperationError> for Failure {
     fn from(error: OperationError) -> Self {
-        match error {
-            OperationError::Name(_) => Self::usage(error),
+        match error.kind {
+            OperationErrorKind::Name(_) => Self::usage(error),
             _ => Self::unavailable(error),
         }
     }

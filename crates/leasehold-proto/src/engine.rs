@@ -213,8 +213,12 @@ pub enum Action {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LostReason {
-    /// The lease ran out: it was fixed, or the watchdog had reached its bound.
+    /// The fixed lease ended.
     Expired,
+    /// The hold reached its own bound, `max_hold`.
+    MaxHold,
+    /// The watchdog had made all its renewals, `max_renewals`, and the last lease ended.
+    MaxRenewals,
     /// Somebody else holds the lock, or has put something else under its name.
     TakenOver,
     /// The key was gone from the server: forced free, deleted, flushed, or lost with the server's memory.
@@ -225,12 +229,22 @@ pub enum LostReason {
     Closed,
 }
 
+impl LostReason {
+    /// Whether the hold ended by the terms that its own holder had given it, as it was to end.
+    #[must_use]
+    pub const fn is_by_own_terms(self) -> bool {
+        matches!(self, Self::Expired | Self::MaxHold | Self::MaxRenewals)
+    }
+}
+
 impl fmt::Display for LostReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Expired => "the lease ran out",
-            Self::TakenOver => "somebody else holds the lock",
-            Self::Deleted => "the lock was deleted on the server",
+            Self::Expired => "its fixed lease ended",
+            Self::MaxHold => "it reached its max_hold",
+            Self::MaxRenewals => "it had all its max_renewals, and the last lease ended",
+            Self::TakenOver => "another owner holds it, or its name was given to something else",
+            Self::Deleted => "it was deleted on the server",
             Self::Unreachable => "no renewal was confirmed until the lease ended",
             Self::Closed => "the client was closed",
         })

@@ -26,11 +26,11 @@ pub use engine::Engine;
 pub use lease::{LEASE_MAX, LEASE_MIN, Lease, LeaseError, RENEWAL_WAITS_MIN};
 pub use moment::Moment;
 pub use name::{Channel, NAME_BYTES_MAX, Name, NameError};
-pub use outcome::{Applied, StoreError, StoreErrorKind, Verb};
+pub use outcome::{Applied, FreeWithin, StoreError, StoreErrorKind, Verb};
 pub use owner::{ClientId, Owner, WireOwner};
 pub use permit::{PermitId, PermitIdError};
 pub use recipe::{
     Answer, Ask, Holding, Inspection, Line, LockRecipe, Manner, Recipe, Remaining, Renewal, Standing,
 };
 pub use script::Script;
-pub use span::{SpanError, parse_span};
+pub use span::{Rounded, SpanError, parse_span};

@@ -7,6 +7,10 @@ use std::error::Error;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
+use std::time::Duration;
+
+use crate::moment::Moment;
+use crate::span::Rounded;
 
 /// Whether a call that failed may have changed something on the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -15,6 +19,42 @@ pub enum Applied {
     No,
     /// It may have run, or may still run: bytes were written and no answer came.
     Unknown,
+}
+
+/// By when something is free on the server, counted from the error that says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum FreeWithin {
+    /// At the latest after this time, even if nothing else reaches the server.
+    Time(Duration),
+    /// Not before the server has answered: nothing that has no lease ends by itself.
+    Unbounded,
+}
+
+impl FreeWithin {
+    /// From `now` until `until`; a moment that never comes is no bound.
+    #[must_use]
+    pub fn until(until: Moment, now: Moment) -> Self {
+        if until == Moment::NEVER { Self::Unbounded } else { Self::Time(until.since(now)) }
+    }
+
+    /// The time, if there is one.
+    #[must_use]
+    pub const fn bound(self) -> Option<Duration> {
+        match self {
+            Self::Time(time) => Some(time),
+            Self::Unbounded => None,
+        }
+    }
+}
+
+/// `within 27.3s`, or `when the server has answered`.
+impl fmt::Display for FreeWithin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Time(time) => write!(f, "within {}", Rounded::up(*time)),
+            Self::Unbounded => f.write_str("when the server has answered"),
+        }
+    }
 }
 
 /// What a call was for; the verbs on the wire.
@@ -146,6 +186,12 @@ impl StoreErrorKind {
     }
 }
 
+impl fmt::Display for StoreErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text())
+    }
+}
+
 /// A call that failed.
 ///
 /// Equality and hashing leave `source` out: it is there to be read by people.
@@ -168,6 +214,20 @@ impl StoreError {
     #[must_use]
     pub const fn new(kind: StoreErrorKind, during: Verb, key: Arc<str>, applied: Applied) -> Self {
         Self { kind, during, key, applied, source: None }
+    }
+
+    /// The failure and its cause in one line, without the call that failed: for a message that names that itself, such as
+    /// `lock "order:42" not acquired: the server cannot be reached (connection refused)`.
+    pub fn reason(&self) -> impl fmt::Display + '_ {
+        Reason(self)
+    }
+
+    /// What went wrong; of a connect an answer that is none of Redis says more than that it is not one of a script.
+    const fn text(&self) -> &'static str {
+        match (self.kind, self.during) {
+            (StoreErrorKind::Malformed, Verb::Connect) => "this is no Redis or Valkey server",
+            (kind, _) => kind.text(),
+        }
     }
 
     /// The same failure for somebody whose own call was not sent.
@@ -196,7 +256,20 @@ impl fmt::Display for StoreError {
         if !self.key.is_empty() {
             write!(f, " of {:?}", self.key)?;
         }
-        write!(f, ": {}", self.kind.text())
+        write!(f, ": {}", self.text())
+    }
+}
+
+/// See [`StoreError::reason`].
+struct Reason<'a>(&'a StoreError);
+
+impl fmt::Display for Reason<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.text())?;
+        match &self.0.source {
+            Some(source) => write!(f, " ({source})"),
+            None => Ok(()),
+        }
     }
 }
 

@@ -2,9 +2,78 @@
 //!
 //! Invariant: what is read has the same length on every day; months and years do not and are refused, above all the
 //! capital `M` that was meant to be minutes.
-//! Called by: configurations, the command's arguments, and the attribute.
+//! Called by: configurations, the command's arguments, the attribute, and messages.
 
+use std::fmt;
 use std::time::Duration;
+
+/// A duration as messages show it: `250ms`, `27.3s`, `5m 30s`, `2h 5m`, `3d 4h`.
+///
+/// Milliseconds below a second, with tenths below ten of them; tenths of seconds below a minute; two units above.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rounded(Duration);
+
+impl Rounded {
+    /// Rounded down: for what is left, or was given.
+    #[must_use]
+    pub const fn down(span: Duration) -> Self {
+        Self(span)
+    }
+
+    /// Rounded up: for the time by which something is over.
+    #[must_use]
+    pub fn up(span: Duration) -> Self {
+        let step = step(span).as_nanos();
+        let nanos = span.as_nanos().div_ceil(step).saturating_mul(step);
+        Self(u64::try_from(nanos).map_or(Duration::MAX, Duration::from_nanos))
+    }
+}
+
+/// What durations of this length are rounded to.
+const fn step(span: Duration) -> Duration {
+    match (span.as_secs(), span.subsec_nanos()) {
+        (0, ..1_000) => Duration::from_nanos(1),
+        (0, ..1_000_000) => Duration::from_micros(1),
+        (0, ..10_000_000) => Duration::from_micros(100),
+        (0, _) => Duration::from_millis(1),
+        (..60, _) => Duration::from_millis(100),
+        (..3_600, _) => Duration::from_secs(1),
+        (..86_400, _) => Duration::from_secs(60),
+        _ => Duration::from_secs(3_600),
+    }
+}
+
+impl fmt::Display for Rounded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (seconds, nanos) = (self.0.as_secs(), self.0.subsec_nanos());
+        let (minutes, hours, days) = (seconds / 60, seconds / 3_600, seconds / 86_400);
+        match (seconds, nanos) {
+            (0, 0) => f.write_str("0s"),
+            (0, ..1_000) => write!(f, "{nanos}ns"),
+            (0, ..1_000_000) => write!(f, "{}µs", nanos / 1_000),
+            (0, ..10_000_000) => tenths(f, u64::from(nanos / 100_000), "ms"),
+            (0, _) => write!(f, "{}ms", nanos / 1_000_000),
+            (..60, _) => tenths(f, seconds * 10 + u64::from(nanos / 100_000_000), "s"),
+            (..3_600, _) => two(f, (minutes, "m"), (seconds % 60, "s")),
+            (..86_400, _) => two(f, (hours, "h"), (minutes % 60, "m")),
+            _ => two(f, (days, "d"), (hours % 24, "h")),
+        }
+    }
+}
+
+/// A number of tenths, without a tenth that is none.
+fn tenths(f: &mut fmt::Formatter<'_>, tenths: u64, unit: &str) -> fmt::Result {
+    match tenths % 10 {
+        0 => write!(f, "{}{unit}", tenths / 10),
+        rest => write!(f, "{}.{rest}{unit}", tenths / 10),
+    }
+}
+
+/// Two units, without the second where there is none of it.
+fn two(f: &mut fmt::Formatter<'_>, first: (u64, &str), second: (u64, &str)) -> fmt::Result {
+    write!(f, "{}{}", first.0, first.1)?;
+    if second.0 > 0 { write!(f, " {}{}", second.0, second.1) } else { Ok(()) }
+}
 
 /// Why a text is no duration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -49,6 +118,35 @@ mod tests {
     use super::*;
 
     const DAY: Duration = Duration::from_secs(24 * 3600);
+
+    #[test]
+    fn messages_show_as_much_of_a_duration_as_matters() {
+        let nanos = Duration::from_nanos;
+        let ms = Duration::from_millis;
+        for (span, down, up) in [
+            (Duration::ZERO, "0s", "0s"),
+            (nanos(7), "7ns", "7ns"),
+            (nanos(1_500), "1µs", "2µs"),
+            (nanos(999_999), "999µs", "1ms"),
+            (nanos(2_999_999), "2.9ms", "3ms"),
+            (ms(3), "3ms", "3ms"),
+            (nanos(250_000_001), "250ms", "251ms"),
+            (nanos(999_999_999), "999ms", "1s"),
+            (nanos(27_312_345_678), "27.3s", "27.4s"),
+            (ms(30_000), "30s", "30s"),
+            (ms(59_999), "59.9s", "1m"),
+            (ms(330_250), "5m 30s", "5m 31s"),
+            (ms(7_500_000), "2h 5m", "2h 5m"),
+            (ms(3_599_001), "59m 59s", "1h"),
+            (3 * DAY + ms(4 * 3_600_000 + 1), "3d 4h", "3d 5h"),
+            (365 * DAY, "365d", "365d"),
+        ] {
+            let shown = (Rounded::down(span).to_string(), Rounded::up(span).to_string());
+            assert_eq!(shown, (down.to_owned(), up.to_owned()), "{span:?}");
+        }
+        // More than can be counted is shown as something, and does not panic.
+        assert!(Rounded::up(Duration::MAX).to_string().ends_with(['d', 'h']));
+    }
 
     #[test]
     fn numbers_with_units_are_durations() {

@@ -23,7 +23,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     next.fenced().set("report:latest", "written by the next holder").await?;
 
     match paused.fenced().set("report:latest", "written too late").await {
-        Err(FencedWriteError::Stale { newest }) => println!("refused: token {newest} has written"),
+        Err(FencedWriteError::Stale { newest, .. }) => println!("refused: token {newest} has written"),
         other => println!("{other:?}"),
     }
     next.release().await?;

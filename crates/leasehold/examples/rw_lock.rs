@@ -6,7 +6,7 @@
 
 use std::sync::RwLock;
 
-use leasehold::{AcquireError, Client, Error};
+use leasehold::{AcquireError, AcquireErrorKind, Client, Error};
 
 /// What all processes share: in a real program a file on a share, or a table.
 static PRICES: RwLock<(u64, u64)> = RwLock::new((0, 100));
@@ -32,7 +32,9 @@ async fn price(client: &Client, who: &str, today: u64) -> Result<u64, Error> {
                 writer.release().await?;
             }
             // Somebody else who reads is about to write: out of its way, and then look again.
-            Err(AcquireError::Deadlock) => println!("  {who} lets somebody else set it"),
+            Err(AcquireError { kind: AcquireErrorKind::Deadlock, .. }) => {
+                println!("  {who} lets somebody else set it")
+            }
             Err(error) => return Err(error.into()),
         }
     }

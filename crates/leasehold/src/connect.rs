@@ -161,7 +161,7 @@ mod tests {
 
     use super::*;
     use crate::client::Client;
-    use crate::error::{AcquireError, InspectError};
+    use crate::error::{AcquireErrorKind, InspectErrorKind};
 
     const SOON: Duration = Duration::from_secs(20);
 
@@ -196,13 +196,13 @@ mod tests {
         let all = join3(guard.lost(), asking.lock(), asking.is_locked());
         let (lost, asked, looked) = tokio::time::timeout(SOON, all).await.expect("nobody waits for ever");
         assert_eq!(lost, LostReason::Closed);
-        assert_eq!(asked.unwrap_err(), AcquireError::Closed);
-        assert_eq!(looked, Err(InspectError::Closed));
+        assert_eq!(asked.unwrap_err(), AcquireErrorKind::Closed);
+        assert_eq!(looked.map_err(|error| error.kind), Err(InspectErrorKind::Closed));
 
         // And nobody who comes later.
         assert!(!guard.is_held());
-        assert_eq!(asking.try_lock().await.unwrap_err(), AcquireError::Closed);
-        assert_eq!(asking.is_locked().await, Err(InspectError::Closed));
+        assert_eq!(asking.try_lock().await.unwrap_err(), AcquireErrorKind::Closed);
+        assert_eq!(asking.is_locked().await.map_err(|error| error.kind), Err(InspectErrorKind::Closed));
         assert!(guard.release().await.is_ok_and(|released| released == crate::Released::NotHeld));
         client.close().await;
     }

@@ -7,11 +7,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use leasehold_proto::recipe::fence::{self, Written};
-use leasehold_proto::{Applied, Reply, Script};
+use leasehold_proto::{Applied, Call, Name, Reply, Script};
 
-use crate::error::{FencedWriteError, InspectError, OperationError};
+use crate::error::{About, FencedWriteError, InspectErrorKind, OperationErrorKind, Subject, SubjectKind};
 use crate::lock::FencedGuard;
-use crate::name::IntoName;
+use crate::name::{IntoName, Named};
 use crate::operation::perform;
 use crate::shared::Handle;
 
@@ -36,7 +36,7 @@ use crate::shared::Handle;
 ///
 /// // The one that was paused wakes up, and is refused.
 /// let refused = late.set("stock:42:left", "17").await;
-/// assert!(matches!(refused, Err(FencedWriteError::Stale { newest }) if newest > token));
+/// assert!(matches!(refused, Err(FencedWriteError::Stale { newest, .. }) if newest > token));
 /// # Ok(())
 /// # }
 /// ```
@@ -112,9 +112,7 @@ impl FencedWrites {
     /// # }
     /// ```
     pub async fn set(&self, key: impl IntoName, value: impl AsRef<[u8]>) -> Result<(), FencedWriteError> {
-        let key = self.handle.name(key).map_err(OperationError::from)?;
-        let call = fence::set(self.token, &key, value.as_ref());
-        written(perform(&self.handle, |_| call, fence::read).await?).map(drop)
+        self.write(&self.handle.name(key), |key| fence::set(self.token, key, value.as_ref())).await
     }
 
     /// Sets a field of a hash to a value.
@@ -141,16 +139,15 @@ impl FencedWrites {
         field: impl AsRef<[u8]>,
         value: impl AsRef<[u8]>,
     ) -> Result<(), FencedWriteError> {
-        let key = self.handle.name(key).map_err(OperationError::from)?;
-        let call = fence::hset(self.token, &key, field.as_ref(), value.as_ref());
-        written(perform(&self.handle, |_| call, fence::read).await?).map(drop)
+        self.write(&self.handle.name(key), |key| fence::hset(self.token, key, field.as_ref(), value.as_ref()))
+            .await
     }
 
     /// Runs a script of your own, once, and returns its reply.
     ///
     /// # Errors
     /// As [`set`](Self::set), by the script's first key. It is sent once: a script need not come to the same when it runs
-    /// twice, so [`OperationError::Unknown`] has to be looked into by whoever wrote it. A script that fails is one of
+    /// twice, so [`OperationErrorKind::Unknown`] has to be looked into by whoever wrote it. A script that fails is one of
     /// these: what it wrote before it failed is written.
     ///
     /// # Panics
@@ -164,34 +161,54 @@ impl FencedWrites {
         keys: impl IntoIterator<Item = N>,
         args: impl IntoIterator<Item = A>,
     ) -> Result<Reply, FencedWriteError> {
-        let keys = keys.into_iter().map(|key| self.handle.name(key)).collect::<Result<Vec<_>, _>>();
-        let keys = keys.map_err(OperationError::from)?;
-        let (key, others) = keys.split_first().expect("a fenced script is about its first key");
-        let args = args.into_iter().map(|arg| arg.as_ref().to_vec()).collect();
-        let call = fence::checked(script.0, self.token, key, others, args);
-        written(self.handle.ask(call, fence::read).await.map_err(once)?)
+        let keys: Vec<Named> = keys.into_iter().map(|key| self.handle.name(key)).collect();
+        let first = keys.first().expect("a fenced script is about its first key").clone();
+        // A key that cannot be used is what the error is about; else the first.
+        let about = keys.iter().find(|key| key.is_err()).unwrap_or(&first);
+        let subject = self.subject(about);
+        let keys = keys.into_iter().collect::<Result<Vec<_>, _>>();
+        let written = async {
+            let keys = keys.map_err(OperationErrorKind::from)?;
+            let args = args.into_iter().map(|arg| arg.as_ref().to_vec()).collect();
+            let call = fence::checked(script.0, self.token, &keys[0], &keys[1..], args);
+            self.handle.ask(call, fence::read).await.map_err(once)
+        };
+        done(written.await.about(|| subject.clone())?, subject)
+    }
+
+    /// Writes to one key.
+    async fn write(&self, key: &Named, call: impl FnOnce(&Name) -> Call) -> Result<(), FencedWriteError> {
+        let written = async {
+            let key = key.as_ref().map_err(|bad| OperationErrorKind::from(bad.clone()))?;
+            perform(&self.handle, |_| call(key), fence::read).await
+        };
+        done(written.await.about(|| self.subject(key))?, self.subject(key)).map(drop)
+    }
+
+    /// What an error is about.
+    fn subject(&self, key: &Named) -> Subject {
+        self.handle.subject(SubjectKind::Key, key)
     }
 }
 
-fn written(written: Written) -> Result<Reply, FencedWriteError> {
+fn done(written: Written, subject: Subject) -> Result<Reply, FencedWriteError> {
     match written {
         Written::Done(reply) => Ok(reply),
-        Written::Stale { newest } => Err(FencedWriteError::Stale { newest }),
+        Written::Stale { newest } => Err(FencedWriteError::Stale { subject, newest }),
     }
 }
 
 /// What became of a script of the user's. Unlike ours it may have written before it came upon a key of another type.
-fn once(error: InspectError) -> FencedWriteError {
+fn once(error: InspectErrorKind) -> OperationErrorKind {
     match error {
-        InspectError::Store(source) => match source.applied {
-            Applied::No => OperationError::Store(source),
-            Applied::Unknown => OperationError::Unknown(source),
+        InspectErrorKind::Store(source) => match source.applied {
+            Applied::No => OperationErrorKind::Store(source),
+            Applied::Unknown => OperationErrorKind::Unknown(source),
         },
-        InspectError::Name(source) => OperationError::Name(source),
-        InspectError::Forked => OperationError::Forked,
-        InspectError::Closed | InspectError::NoExpiry => OperationError::Closed,
+        InspectErrorKind::Name(source) => OperationErrorKind::Name(source),
+        InspectErrorKind::Forked => OperationErrorKind::Forked,
+        InspectErrorKind::Closed | InspectErrorKind::NoExpiry => OperationErrorKind::Closed,
     }
-    .into()
 }
 
 impl fmt::Debug for FencedWrites {

@@ -12,7 +12,7 @@ use std::time::Duration;
 use leasehold_proto::engine::{Event, Grant, Id, LostReason, Settlement, Subject};
 use leasehold_proto::{Engine, Name, Owner, WireOwner};
 
-use crate::error::{EnsureError, ReleaseError};
+use crate::error::{self, About, EnsureError, EnsureErrorKind, ReleaseError, ReleaseErrorKind, SubjectKind};
 use crate::shared::{Forked, Handle};
 use crate::ticket::Ticket;
 
@@ -32,6 +32,7 @@ use crate::ticket::Ticket;
 pub struct Guard {
     handle: Arc<Handle>,
     hold: Id,
+    kind: SubjectKind,
     name: Name,
     grant: Grant,
     spent: bool,
@@ -48,8 +49,18 @@ pub enum Released {
 
 impl Guard {
     /// Of a hold that was just claimed.
-    pub(crate) fn new(handle: &Arc<Handle>, hold: Id, name: Name, grant: Grant) -> Self {
-        Self { handle: Arc::clone(handle), hold, name, grant, spent: false }
+    pub(crate) fn new(
+        handle: &Arc<Handle>,
+        hold: Id,
+        (kind, name): (SubjectKind, Name),
+        grant: Grant,
+    ) -> Self {
+        Self { handle: Arc::clone(handle), hold, kind, name, grant, spent: false }
+    }
+
+    /// What an error is about.
+    pub(crate) fn subject(&self) -> error::Subject {
+        error::Subject::new(self.kind, self.name())
     }
 
     /// Whether the hold may be trusted now, by the clock. Costs no round trip.
@@ -135,20 +146,22 @@ impl Guard {
         &self,
         least: Duration,
     ) -> impl Future<Output = Result<(), EnsureError>> + Send + 'static {
-        let hold = self.hold;
+        let (hold, subject) = (self.hold, self.subject());
         let ticket = Ticket::new(&self.handle, |id| Event::Ensure { id, hold, least });
         async move {
-            match ticket.await? {
-                Settlement::Ensured(outcome) => Ok(outcome?),
-                other => unreachable!("an ensure settled as {other:?}"),
-            }
+            let outcome = match ticket.await {
+                Ok(Settlement::Ensured(outcome)) => outcome.map_err(EnsureErrorKind::from),
+                Err(forked) => Err(forked.into()),
+                Ok(other) => unreachable!("an ensure settled as {other:?}"),
+            };
+            outcome.about(|| subject)
         }
     }
 
     /// Releases, and reports how it went.
     ///
     /// # Errors
-    /// [`ReleaseError::Unconfirmed`] when the server has not answered within the client's timeout. The release goes on
+    /// [`ReleaseErrorKind::Unconfirmed`](crate::ReleaseErrorKind::Unconfirmed) when the server has not answered within the client's timeout. The release goes on
     /// being tried without anybody waiting, until the lease has ended.
     ///
     /// # Cancel safety
@@ -172,12 +185,14 @@ impl Guard {
         let hold = self.hold;
         let ticket = Ticket::new(&self.handle, |id| Event::Release { hold, report: Some(id) });
         self.spent = true;
-        match ticket.await? {
-            Settlement::Released(Ok(true)) => Ok(Released::Released),
-            Settlement::Released(Ok(false)) => Ok(Released::NotHeld),
-            Settlement::Released(Err(failure)) => Err(failure.into()),
-            other => unreachable!("a release settled as {other:?}"),
-        }
+        let outcome = match ticket.await {
+            Ok(Settlement::Released(Ok(true))) => Ok(Released::Released),
+            Ok(Settlement::Released(Ok(false))) => Ok(Released::NotHeld),
+            Ok(Settlement::Released(Err(failure))) => Err(ReleaseErrorKind::from(failure)),
+            Err(forked) => Err(forked.into()),
+            Ok(other) => unreachable!("a release settled as {other:?}"),
+        };
+        outcome.about(|| self.subject())
     }
 
     /// Gives the guard up without a release: renewal stops, and the lock is free when the present lease has run out.

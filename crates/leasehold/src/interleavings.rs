@@ -46,7 +46,7 @@ use shuttle::thread;
 use shuttle::{Config, Runner};
 
 use crate::client::Client;
-use crate::error::{AcquireError, InspectError};
+use crate::error::{AcquireError, AcquireErrorKind, InspectError, InspectErrorKind};
 use crate::guard::Guard;
 use world::{World, any_below, poll_and_drop};
 
@@ -206,11 +206,11 @@ fn a_close_at_any_moment_leaves_nobody_waiting() {
         at_once(vec![
             Box::new(move || match block_on(holder.lock("job").lock()) {
                 Ok(guard) => assert_eq!(block_on(guard.lost()), LostReason::Closed),
-                Err(error) => assert_eq!(error, AcquireError::Closed),
+                Err(error) => assert_eq!(error, AcquireErrorKind::Closed),
             }),
             Box::new(move || match block_on(waiter.lock("job").lock()) {
                 Ok(guard) => drop(block_on(guard.release())),
-                Err(error) => assert_eq!(error, AcquireError::Closed),
+                Err(error) => assert_eq!(error, AcquireErrorKind::Closed),
             }),
             Box::new(move || {
                 if let Some(report) = poll_and_drop(any_below(4), closer.close()) {
@@ -231,7 +231,7 @@ fn the_last_user_ends_the_driver_whatever_else_is_going_on() {
         let (looker, keeper) = (client.clone(), client.clone());
         at_once(vec![
             Box::new(move || match poll_and_drop(any_below(4), looker.lock("job").is_locked()) {
-                None | Some(Ok(_) | Err(InspectError::Closed)) => {}
+                None | Some(Ok(_) | Err(InspectError { kind: InspectErrorKind::Closed, .. })) => {}
                 Some(Err(error)) => panic!("a look ended with {error}"),
             }),
             Box::new(move || {
@@ -276,7 +276,10 @@ fn a_deadline_before_what_the_driver_sleeps_for_is_kept() {
             // From here on time passes, but not so much that the renewal is due.
             let clock = thread::spawn(move || (0..9).for_each(|_| clock.pass(Duration::from_secs(1))));
             // Unless the first one's question is just under way, which it asked when it began to listen.
-            assert!(matches!(block_on(wait), Ok(None) | Err(AcquireError::Store(_))));
+            assert!(matches!(
+                block_on(wait),
+                Ok(None) | Err(AcquireError { kind: AcquireErrorKind::Store(_), .. })
+            ));
             clock.join().expect("time passes");
         })]);
         drop((first, guard, client));
@@ -300,7 +303,7 @@ fn a_grant_that_was_lost_before_anybody_looked_is_told() {
             Box::new(move || (0..4).for_each(|_| clock.pass(Duration::from_secs(1)))),
             Box::new(move || match block_on(again) {
                 Ok(guard) => drop(guard),
-                Err(error) => assert!(matches!(error, AcquireError::Lost { .. }), "{error:?}"),
+                Err(error) => assert!(matches!(error, AcquireErrorKind::Lost(_)), "{error:?}"),
             }),
         ]);
         drop((guard, client));

@@ -8,11 +8,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_proto::engine::{AcquireFailure, Event, Request, Settlement, Subject, Wait};
-use leasehold_proto::marker::read_flag;
+use leasehold_proto::marker::{Operation, read_flag};
 use leasehold_proto::recipe::latch::{self, Latch};
-use leasehold_proto::{LEASE_MAX, Lease, Name, NameError, Owner};
+use leasehold_proto::{Call, LEASE_MAX, Lease, Name, Owner, Reply};
 
-use crate::error::{InspectError, OperationError, WaitError};
+use crate::error::{
+    self, About, BadName, InspectError, InspectErrorKind, OperationError, OperationErrorKind, SubjectKind,
+    WaitError, WaitErrorKind,
+};
+use crate::name::Named;
 use crate::operation::perform;
 use crate::shared::Handle;
 use crate::terms::wait_for;
@@ -42,18 +46,41 @@ use crate::ticket::Ticket;
 #[derive(Clone)]
 pub struct CountDownLatch {
     handle: Arc<Handle>,
-    name: Result<Name, NameError>,
+    name: Named,
 }
 
 impl CountDownLatch {
-    pub(crate) fn new(handle: &Arc<Handle>, name: Result<Name, NameError>) -> Self {
-        Self { handle: Arc::clone(handle), name: name.and_then(Name::for_latch) }
+    pub(crate) fn new(handle: &Arc<Handle>, name: Named) -> Self {
+        let name = name.and_then(|name| {
+            let written = name.clone();
+            let bad = |error| BadName::new(error, handle.defaults().as_written(&written));
+            name.for_latch().map_err(bad)
+        });
+        Self { handle: Arc::clone(handle), name }
+    }
+
+    /// What an error is about.
+    fn subject(&self) -> error::Subject {
+        self.handle.subject(SubjectKind::CountDownLatch, &self.name)
+    }
+
+    /// Changes it.
+    async fn change<T>(
+        &self,
+        call: impl FnOnce(&Name, &Operation) -> Call,
+        read: impl FnOnce(&Reply) -> Option<T>,
+    ) -> Result<T, OperationError> {
+        let changed = async {
+            let name = self.name.as_ref().map_err(|bad| OperationErrorKind::from(bad.clone()))?;
+            perform(&self.handle, |operation| call(name, operation), read).await
+        };
+        changed.await.about(|| self.subject())
     }
 
     /// Sets the count of a latch that has none. `false` when it has one; that stays.
     ///
     /// # Errors
-    /// [`OperationError`]; [`OperationError::Unknown`] when the server has not answered.
+    /// [`OperationError`]; [`OperationErrorKind::Unknown`] when the server has not answered.
     ///
     /// # Cancel safety
     /// Dropping the future does not take back what was sent.
@@ -70,8 +97,7 @@ impl CountDownLatch {
     /// # }
     /// ```
     pub async fn try_set_count(&self, count: u32) -> Result<bool, OperationError> {
-        let name = self.name.as_ref().map_err(Clone::clone)?;
-        perform(&self.handle, |operation| latch::try_set(name, operation, count), read_flag).await
+        self.change(|name, operation| latch::try_set(name, operation, count), read_flag).await
     }
 
     /// Counts down by one, and says what is left. At zero the latch opens; below, and without a count, nothing happens.
@@ -79,7 +105,7 @@ impl CountDownLatch {
     /// It is counted at most once, however often it has to be sent.
     ///
     /// # Errors
-    /// [`OperationError`]; [`OperationError::Unknown`] when the server has not answered, and it may or may not be counted.
+    /// [`OperationError`]; [`OperationErrorKind::Unknown`] when the server has not answered, and it may or may not be counted.
     ///
     /// # Cancel safety
     /// Dropping the future does not take back what was sent.
@@ -98,8 +124,7 @@ impl CountDownLatch {
     /// # }
     /// ```
     pub async fn count_down(&self) -> Result<u64, OperationError> {
-        let name = self.name.as_ref().map_err(Clone::clone)?;
-        perform(&self.handle, |operation| latch::count_down(name, operation), latch::read_count).await
+        self.change(latch::count_down, latch::read_count).await
     }
 
     /// The count, by the server's word; 0 when it is not set.
@@ -122,15 +147,18 @@ impl CountDownLatch {
     /// # }
     /// ```
     pub async fn count(&self) -> Result<u64, InspectError> {
-        let name = self.name.as_ref().map_err(Clone::clone)?;
-        self.handle.ask(latch::inspect(name), latch::read_count).await
+        let count = async {
+            let name = self.name.as_ref().map_err(|bad| InspectErrorKind::from(bad.clone()))?;
+            self.handle.ask(latch::inspect(name), latch::read_count).await
+        };
+        count.await.about(|| self.subject())
     }
 
     /// Waits until the count is zero, for ever if need be; at once when it is not set.
     ///
     /// # Errors
-    /// [`WaitError::Deleted`] when the latch was [deleted](Self::delete) meanwhile. A deletion by a Java client or by hand
-    /// cannot be told from zero, since a latch at zero has no key either. [`WaitError::Store`] when the server has failed
+    /// [`WaitErrorKind::Deleted`] when the latch was [deleted](Self::delete) meanwhile. A deletion by a Java client or by hand
+    /// cannot be told from zero, since a latch at zero has no key either. [`WaitErrorKind::Store`] when the server has failed
     /// for the whole of the client's timeout.
     ///
     /// # Cancel safety
@@ -183,22 +211,26 @@ impl CountDownLatch {
     }
 
     async fn ask(&self, wait: impl FnOnce(&Handle) -> Wait) -> Result<bool, WaitError> {
+        self.opened(wait).await.about(|| self.subject())
+    }
+
+    async fn opened(&self, wait: impl FnOnce(&Handle) -> Wait) -> Result<bool, WaitErrorKind> {
         let subject = Subject::new(self.name.as_ref().map_err(Clone::clone)?, &Latch);
         // Nothing is held, so no lease matters.
         let request = Request::new(subject, Owner::unique(), Lease::clamped(LEASE_MAX), wait(&self.handle));
         match Ticket::new(&self.handle, |id| Event::Acquire(id, request)).await? {
             Settlement::Acquired(Ok(_)) => Ok(true),
             Settlement::Acquired(Err(AcquireFailure::Contended)) => Ok(false),
-            Settlement::Acquired(Err(failure)) => Err(WaitError::of(failure)),
+            Settlement::Acquired(Err(failure)) => Err(WaitErrorKind::from_failure(failure)),
             other => unreachable!("a wait settled as {other:?}"),
         }
     }
 
-    /// Deletes the latch. Whoever waits for it is told so ([`WaitError::Deleted`]); in Redisson they go on waiting.
+    /// Deletes the latch. Whoever waits for it is told so ([`WaitErrorKind::Deleted`]); in Redisson they go on waiting.
     /// `false` when it had no count.
     ///
     /// # Errors
-    /// [`OperationError`]; [`OperationError::Unknown`] when the server has not answered.
+    /// [`OperationError`]; [`OperationErrorKind::Unknown`] when the server has not answered.
     ///
     /// # Cancel safety
     /// Dropping the future does not take back what was sent.
@@ -216,8 +248,7 @@ impl CountDownLatch {
     /// # }
     /// ```
     pub async fn delete(&self) -> Result<bool, OperationError> {
-        let name = self.name.as_ref().map_err(Clone::clone)?;
-        perform(&self.handle, |operation| latch::delete(name, operation), read_flag).await
+        self.change(latch::delete, read_flag).await
     }
 }
 

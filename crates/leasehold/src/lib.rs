@@ -104,8 +104,10 @@ mod ticket;
 pub use client::{Client, ClientBuilder};
 pub use defaults::{HoldTerms, Primitive};
 pub use error::{
-    AcquireError, AlreadyInstalled, ConnectError, EnsureError, Error, FencedWriteError, InspectError,
-    NodeAnswer, NotInstalled, OperationError, QuorumError, ReleaseError, RunError, UrlError, WaitError,
+    AcquireError, AcquireErrorKind, AlreadyInstalled, ConnectError, EnsureError, EnsureErrorKind, Error,
+    FencedWriteError, InspectError, InspectErrorKind, NodeAnswer, NotInstalled, OperationError,
+    OperationErrorKind, QuorumError, ReleaseError, ReleaseErrorKind, RunError, Subject, SubjectKind,
+    UrlError, WaitError, WaitErrorKind,
 };
 pub use fenced::{FencedScript, FencedWrites};
 pub use guard::{Guard, Released};
@@ -118,7 +120,7 @@ pub use leasehold_proto::recipe::Remaining;
 pub use leasehold_proto::recipe::expirable::PERMITS_MAX;
 pub use leasehold_proto::recipe::fenced::Tokens;
 pub use leasehold_proto::{
-    Applied, LEASE_MAX, LEASE_MIN, LeaseError, NAME_BYTES_MAX, Name, NameError, Owner, PermitId,
+    Applied, FreeWithin, LEASE_MAX, LEASE_MIN, LeaseError, NAME_BYTES_MAX, Name, NameError, Owner, PermitId,
     PermitIdError, Reply, StoreError, StoreErrorKind, Verb, WireOwner,
 };
 pub use leasehold_store::ShardedPubsub;

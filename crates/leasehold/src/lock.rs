@@ -21,10 +21,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use leasehold_proto::Owner;
 use leasehold_proto::engine::{Request, Subject, Wait};
-use leasehold_proto::{Name, NameError, Owner};
 
-use crate::error::AcquireError;
+use crate::error::{self, About, AcquireError, AcquireErrorKind};
+use crate::name::Named;
 use crate::owner::of_caller;
 use crate::shared::Handle;
 use crate::terms::{Terms, acquire, wait_for};
@@ -66,7 +67,7 @@ pub use spin::Spin;
 #[derive(Clone)]
 pub struct Lock<K: Kind = Reentrant> {
     handle: Arc<Handle>,
-    name: Result<Name, NameError>,
+    name: Named,
     owner: Option<Owner>,
     terms: Terms,
     reenters: bool,
@@ -74,7 +75,7 @@ pub struct Lock<K: Kind = Reentrant> {
 }
 
 impl<K: Kind> Lock<K> {
-    pub(crate) fn new(handle: &Arc<Handle>, name: Result<Name, NameError>, terms: Terms, kind: K) -> Self {
+    pub(crate) fn new(handle: &Arc<Handle>, name: Named, terms: Terms, kind: K) -> Self {
         let handle = Arc::clone(handle);
         Self { handle, name, owner: None, terms, reenters: true, kind }
     }
@@ -212,7 +213,7 @@ impl<K: Kind> Lock<K> {
     }
 
     /// The same lock, not to be taken twice: an acquire by an owner that holds it is
-    /// [`AcquireError::AlreadyHeld`], and its hold stays as it is. Redisson's non-reentrant lock.
+    /// [`AcquireErrorKind::AlreadyHeld`](crate::AcquireErrorKind::AlreadyHeld), and its hold stays as it is. Redisson's non-reentrant lock.
     ///
     /// # Examples
     /// ```
@@ -222,7 +223,7 @@ impl<K: Kind> Lock<K> {
     /// let owner = client.owner();
     /// let lock = client.lock("order:42").owned_by(&owner).non_reentrant();
     /// let guard = lock.lock().await?;
-    /// assert!(matches!(lock.lock().await, Err(leasehold::AcquireError::AlreadyHeld)));
+    /// assert_eq!(lock.lock().await.unwrap_err().kind, leasehold::AcquireErrorKind::AlreadyHeld);
     /// # Ok(())
     /// # }
     /// ```
@@ -334,14 +335,24 @@ impl<K: Kind> Lock<K> {
         Self { kind, ..self }
     }
 
+    /// What an error is about.
+    pub(crate) fn subject(&self) -> error::Subject {
+        self.handle.subject(self.kind.subject_kind(), &self.name)
+    }
+
     async fn acquire(&self, wait: impl FnOnce(&Handle) -> Wait) -> Result<Option<K::Guard>, AcquireError> {
+        self.ask(wait).await.about(|| self.subject())
+    }
+
+    async fn ask(&self, wait: impl FnOnce(&Handle) -> Wait) -> Result<Option<K::Guard>, AcquireErrorKind> {
         let name = self.name.as_ref().map_err(Clone::clone)?;
         let subject = Subject::new(name, self.kind.recipe());
         let owner = self.owner.unwrap_or_else(|| of_caller(self.handle.client(), name));
         let request = self.terms.request(subject, owner, wait(&self.handle))?;
         let (reenters, backoff, uptime) = (self.reenters, self.kind.backoff(), self.kind.uptime());
         let request = Request { reenters, backoff, uptime, ..request };
-        Ok(acquire(&self.handle, request).await?.map(K::Guard::from))
+        let guard = acquire(&self.handle, request, self.kind.subject_kind()).await?;
+        Ok(guard.map(K::Guard::from))
     }
 }
 

@@ -9,7 +9,7 @@ use leasehold_proto::engine::{Event, OperationFailure, Settlement};
 use leasehold_proto::marker::Operation;
 use leasehold_proto::{Applied, Call, Reply, StoreError, StoreErrorKind};
 
-use crate::error::OperationError;
+use crate::error::OperationErrorKind;
 use crate::shared::Handle;
 use crate::ticket::Ticket;
 
@@ -18,7 +18,7 @@ pub(crate) async fn perform<T>(
     handle: &Arc<Handle>,
     call: impl FnOnce(&Operation) -> Call,
     read: impl FnOnce(&Reply) -> Option<T>,
-) -> Result<T, OperationError> {
+) -> Result<T, OperationErrorKind> {
     let client = handle.client();
     let settings = handle.read(|engine, _| *engine.settings())?;
     let mut about = None;
@@ -29,11 +29,11 @@ pub(crate) async fn perform<T>(
     });
     let reply = match ticket.await? {
         Settlement::Performed(Ok(reply)) => reply,
-        Settlement::Performed(Err(OperationFailure::Closed)) => return Err(OperationError::Closed),
+        Settlement::Performed(Err(OperationFailure::Closed)) => return Err(OperationErrorKind::Closed),
         Settlement::Performed(Err(OperationFailure::Failed(error))) => return Err(error.into()),
         other => unreachable!("an operation settled as {other:?}"),
     };
     let (verb, key) = about.expect("the ticket was made");
     let malformed = || StoreError::new(StoreErrorKind::Malformed, verb, key, Applied::Unknown);
-    read(&reply).ok_or_else(|| OperationError::Unknown(malformed()))
+    read(&reply).ok_or_else(|| OperationErrorKind::Unknown(malformed()))
 }

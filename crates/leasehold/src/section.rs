@@ -12,7 +12,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use leasehold_proto::engine::LostReason;
 
-use crate::error::RunError;
+use crate::error::{RunError, Subject};
 use crate::guard::{Guard, Released};
 use crate::lock::{Kind, Lock};
 use crate::owner::Under;
@@ -79,6 +79,10 @@ pub trait Acquirable: Sealed<Held = Self::Guard> + Clone + fmt::Debug + Send + S
 pub trait Sealed {
     /// Its guard.
     type Held;
+
+    /// What errors are about.
+    #[doc(hidden)]
+    fn subject(&self) -> Subject;
 
     /// Takes it within this time, if one is given, and says what a body runs under then.
     #[doc(hidden)]
@@ -191,7 +195,8 @@ impl<A: Acquirable> Section<A> {
     /// ```
     pub async fn enter(self) -> Result<Entered<A>, RunError> {
         let taken = self.acquirable.take(self.wait).await?;
-        let busy = || RunError::Busy { wait: self.wait.unwrap_or_default() };
+        let busy =
+            || RunError::Busy { subject: self.acquirable.subject(), wait: self.wait.unwrap_or_default() };
         Ok(Entered { taken: taken.ok_or_else(busy)?, manners: self.manners })
     }
 }
@@ -246,7 +251,7 @@ impl Manners {
     /// The body, for as long as it may run.
     async fn during<T>(self, guard: &Guard, body: impl Future<Output = T>) -> Result<T, RunError> {
         match self.on_lost {
-            OnLost::Cancel => guard.while_held(body).await.map_err(|reason| RunError::Lost { reason }),
+            OnLost::Cancel => guard.while_held(body).await.map_err(|reason| guard.lost_in_run(reason)),
             OnLost::Finish => {
                 Self::admit(guard)?;
                 Ok(body.await)
@@ -256,12 +261,12 @@ impl Manners {
 
     /// A body does not begin without the lock, also one that may finish without it.
     pub(crate) fn admit(guard: &Guard) -> Result<(), RunError> {
-        guard.lost().now_or_never().map_or(Ok(()), |reason| Err(RunError::Lost { reason }))
+        guard.lost().now_or_never().map_or(Ok(()), |reason| Err(guard.lost_in_run(reason)))
     }
 
     /// The end of the hold, and what it means for the body's value.
     pub(crate) async fn end<T>(self, guard: Guard, value: T) -> Result<T, RunError> {
-        let lost = guard.lost().now_or_never();
+        let (lost, subject) = (guard.lost().now_or_never(), guard.subject());
         let held = match self.on_finish {
             OnFinish::Release => !matches!(guard.release().await, Ok(Released::NotHeld)) && lost.is_none(),
             OnFinish::Keep => {
@@ -272,12 +277,17 @@ impl Manners {
         if held || self.on_lost == OnLost::Finish {
             Ok(value)
         } else {
-            Err(RunError::Lost { reason: lost.unwrap_or(LostReason::Deleted) })
+            Err(RunError::Lost { subject, reason: lost.unwrap_or(LostReason::Deleted) })
         }
     }
 }
 
 impl Guard {
+    /// The error of a run whose hold is gone.
+    fn lost_in_run(&self, reason: LostReason) -> RunError {
+        RunError::Lost { subject: self.subject(), reason }
+    }
+
     /// Runs a body for as long as the hold may be trusted. A body that ends at the very moment of the loss has lost.
     pub(crate) async fn while_held<T>(&self, body: impl Future<Output = T>) -> Result<T, LostReason> {
         let mut body = pin!(body);
@@ -300,6 +310,10 @@ impl Guard {
 
 impl<K: Kind> Sealed for Lock<K> {
     type Held = K::Guard;
+
+    fn subject(&self) -> Subject {
+        Self::subject(self)
+    }
 
     async fn take(&self, wait: Option<Duration>) -> Result<Option<Taken<K::Guard>>, RunError> {
         let (lock, under) = self.for_a_body()?;
@@ -331,6 +345,10 @@ impl OnePermit {
 
 impl Sealed for OnePermit {
     type Held = Permits;
+
+    fn subject(&self) -> Subject {
+        self.semaphore.subject()
+    }
 
     async fn take(&self, wait: Option<Duration>) -> Result<Option<Taken<Permits>>, RunError> {
         self.semaphore.try_set_permits(self.most).await?;

@@ -23,14 +23,12 @@ use std::task::{Poll, Waker};
 
 use futures_util::future::BoxFuture;
 use leasehold_proto::engine::{Action, CallId, Event, Id, Settlement};
-use leasehold_proto::{
-    Applied, Call, ClientId, Engine, Moment, Name, NameError, Reply, StoreError, StoreErrorKind,
-};
+use leasehold_proto::{Applied, Call, ClientId, Engine, Moment, Name, Reply, StoreError, StoreErrorKind};
 use tokio::sync::{Notify, oneshot};
 
 use crate::defaults::Defaults;
-use crate::error::InspectError;
-use crate::name::IntoName;
+use crate::error::{BadName, InspectErrorKind, Subject, SubjectKind};
+use crate::name::{IntoName, Named, named};
 use crate::sync::{AtomicU64, Mutex, MutexGuard, gap};
 
 /// Something for the driver to carry out.
@@ -127,8 +125,22 @@ impl Shared {
     }
 
     /// What the server calls an object that users call so.
-    pub(crate) fn name(&self, name: impl IntoName) -> Result<Name, NameError> {
-        self.defaults.on_server(name.into_name()?)
+    pub(crate) fn name(&self, name: impl IntoName) -> Named {
+        named(name).and_then(|name| self.on_server(name))
+    }
+
+    /// The same of a name that was read before.
+    pub(crate) fn on_server(&self, name: Name) -> Named {
+        let written = name.clone();
+        self.defaults.on_server(name).map_err(|error| BadName::new(error, written.as_str()))
+    }
+
+    /// What an error is about.
+    pub(crate) fn subject(&self, kind: SubjectKind, name: &Named) -> Subject {
+        match name {
+            Ok(name) => Subject::new(kind, self.defaults.as_written(name)),
+            Err(bad) => Subject { kind, name: Arc::clone(&bad.text) },
+        }
     }
 
     /// Refuses a forked child: its copy of the engine believes in holds that are the parent's, and the parent's lock
@@ -300,9 +312,9 @@ impl Shared {
         &self,
         call: Call,
         read: impl FnOnce(&Reply) -> Option<T>,
-    ) -> Result<T, InspectError> {
+    ) -> Result<T, InspectErrorKind> {
         let (verb, key) = (call.verb(), call.subject());
-        let reply = self.look(call).await?.ok_or(InspectError::Closed)??;
+        let reply = self.look(call).await?.ok_or(InspectErrorKind::Closed)??;
         read(&reply)
             .ok_or_else(|| StoreError::new(StoreErrorKind::Malformed, verb, key, Applied::Unknown).into())
     }

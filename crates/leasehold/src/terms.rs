@@ -9,7 +9,7 @@ use std::time::Duration;
 use leasehold_proto::engine::{Event, Request, Settlement, Subject, Wait};
 use leasehold_proto::{LEASE_MAX, LEASE_MIN, Lease, Owner};
 
-use crate::error::AcquireError;
+use crate::error::{AcquireErrorKind, SubjectKind};
 use crate::guard::Guard;
 use crate::shared::Handle;
 use crate::ticket::Ticket;
@@ -60,14 +60,14 @@ impl Terms {
     }
 
     /// Refuses bounds that no hold can have.
-    pub(crate) fn check(&self) -> Result<(), AcquireError> {
+    pub(crate) fn check(&self) -> Result<(), AcquireErrorKind> {
         if let Some(given) = self.max_hold.filter(|most| *most < LEASE_MIN) {
-            return Err(AcquireError::MaxHold { given });
+            return Err(AcquireErrorKind::MaxHold { given });
         }
         // What rests has one lease, so a longer bound on the hold does not help.
         let most = self.max_hold.unwrap_or(LEASE_MAX).min(LEASE_MAX);
         match self.min_hold.filter(|least| *least > most) {
-            Some(given) => Err(AcquireError::MinHold { given, most }),
+            Some(given) => Err(AcquireErrorKind::MinHold { given, most }),
             None => Ok(()),
         }
     }
@@ -78,7 +78,7 @@ impl Terms {
         subject: Subject,
         owner: Owner,
         wait: Wait,
-    ) -> Result<Request, AcquireError> {
+    ) -> Result<Request, AcquireErrorKind> {
         self.check()?;
         Ok(Request {
             watchdog: self.watchdog,
@@ -91,13 +91,17 @@ impl Terms {
 }
 
 /// Asks, and waits for the outcome; `None` when it was somebody else's.
-pub(crate) async fn acquire(handle: &Arc<Handle>, request: Request) -> Result<Option<Guard>, AcquireError> {
+pub(crate) async fn acquire(
+    handle: &Arc<Handle>,
+    request: Request,
+    kind: SubjectKind,
+) -> Result<Option<Guard>, AcquireErrorKind> {
     let name = request.subject.name.clone();
     let ticket = Ticket::new(handle, |id| Event::Acquire(id, request));
     let hold = ticket.id();
     match ticket.await? {
-        Settlement::Acquired(Ok(grant)) => Ok(Some(Guard::new(handle, hold, name, grant))),
-        Settlement::Acquired(Err(failure)) => AcquireError::of(failure).map_or(Ok(None), Err),
+        Settlement::Acquired(Ok(grant)) => Ok(Some(Guard::new(handle, hold, (kind, name), grant))),
+        Settlement::Acquired(Err(failure)) => AcquireErrorKind::from_failure(failure).map_or(Ok(None), Err),
         other => unreachable!("an acquire settled as {other:?}"),
     }
 }

@@ -69,14 +69,16 @@ const SERVER_BEGINS_MS: u64 = 1_767_225_600_000;
 /// What a program does when the network fails:
 /// ```
 /// use std::time::Duration;
-/// use leasehold::{AcquireError, testing};
+/// use leasehold::{AcquireErrorKind, testing};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), leasehold::Error> {
 /// let server = testing::Server::new();
 /// let lock = server.client().await?.lock("order:42");
 /// server.set_reachable(false);
-/// assert!(matches!(lock.try_lock().await, Err(AcquireError::Store(_))));
+/// let error = lock.try_lock().await.unwrap_err();
+/// assert!(matches!(error.kind, AcquireErrorKind::Store(_)));
+/// assert_eq!(error.to_string(), "lock \"order:42\" not acquired: the server cannot be reached");
 /// # Ok(())
 /// # }
 /// ```
@@ -346,7 +348,8 @@ impl Server {
     /// server.lose_replies(true);
     /// let asking = tokio::spawn(async move { lock.try_lock().await });
     /// server.advance(Duration::from_secs(3)).await; // the client's timeout
-    /// assert!(matches!(asking.await, Ok(Err(leasehold::AcquireError::Unknown { .. }))));
+    /// let outcome = asking.await.expect("the task does not panic");
+    /// assert!(matches!(outcome.unwrap_err().kind, leasehold::AcquireErrorKind::Unknown { .. }));
     /// # Ok(())
     /// # }
     /// ```

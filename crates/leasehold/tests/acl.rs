@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::{AcquireError, Client, Released, StoreErrorKind};
+use leasehold::{AcquireError, AcquireErrorKind, Client, Released, StoreErrorKind};
 use leasehold_testkit::servers::RedisServer;
 
 /// The line of `SECURITY.md` that begins so: what is documented is what is tested.
@@ -42,7 +42,10 @@ async fn the_documented_user_can_do_everything_and_no_more() {
     assert_eq!(guard.release().await.unwrap(), Released::NotHeld);
 
     match client.lock("elsewhere").lock().await {
-        Err(AcquireError::Store(error) | AcquireError::Unknown { source: error, .. }) => {
+        Err(AcquireError {
+            kind: AcquireErrorKind::Store(error) | AcquireErrorKind::Unknown { source: error, .. },
+            ..
+        }) => {
             assert_eq!(error.kind, StoreErrorKind::PermissionDenied);
         }
         other => panic!("{other:?}"),

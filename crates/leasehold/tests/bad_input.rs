@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use leasehold::error::UrlError;
 use leasehold::{
-    AcquireError, Client, ConnectError, InspectError, LEASE_MAX, LEASE_MIN, LeaseError, LostReason,
-    NAME_BYTES_MAX, Name, NameError,
+    AcquireError, AcquireErrorKind, Client, ConnectError, InspectError, InspectErrorKind, LEASE_MAX,
+    LEASE_MIN, LeaseError, LostReason, NAME_BYTES_MAX, Name, NameError,
 };
 use leasehold_testkit::servers::RedisServer;
 
@@ -54,12 +54,20 @@ async fn names_that_cannot_be_used_are_refused_and_nothing_is_sent(server: Place
             *error == expected || (name.contains('{') && matches!(error, NameError::Brace { .. }))
         };
         let lock = client.lock(name);
-        let Err(AcquireError::Name(error)) = lock.lock().await else { panic!("{name:?}") };
+        let Err(AcquireError { kind: AcquireErrorKind::Name(error), .. }) = lock.lock().await else {
+            panic!("{name:?}")
+        };
         assert!(is_expected(&error), "{name:?}: {error:?}");
-        assert!(matches!(lock.try_lock().await, Err(AcquireError::Name(_))));
-        assert!(matches!(lock.try_lock_for(ms(10)).await, Err(AcquireError::Name(_))));
-        assert!(matches!(lock.is_locked().await, Err(InspectError::Name(_))));
-        assert!(matches!(lock.force_unlock().await, Err(InspectError::Name(_))));
+        assert!(matches!(lock.try_lock().await, Err(AcquireError { kind: AcquireErrorKind::Name(_), .. })));
+        assert!(matches!(
+            lock.try_lock_for(ms(10)).await,
+            Err(AcquireError { kind: AcquireErrorKind::Name(_), .. })
+        ));
+        assert!(matches!(lock.is_locked().await, Err(InspectError { kind: InspectErrorKind::Name(_), .. })));
+        assert!(matches!(
+            lock.force_unlock().await,
+            Err(InspectError { kind: InspectErrorKind::Name(_), .. })
+        ));
     }
     assert_eq!(sent(&monitor), []);
 }
@@ -83,18 +91,21 @@ async fn leases_that_cannot_be_used_are_refused_and_nothing_is_sent(server: Plac
     let short = [Duration::ZERO, Duration::from_nanos(1), ms(2), LEASE_MIN - Duration::from_nanos(1)];
     let long = [LEASE_MAX + Duration::from_nanos(1), Duration::from_secs(u64::MAX), Duration::MAX];
     for given in short {
-        let expected = Err(AcquireError::Lease(LeaseError::TooShort { given }));
-        assert_eq!(client.lock("job").lease(given).try_lock().await.map(drop), expected);
-        assert_eq!(client.lock("job").watchdog(given).lock().await.map(drop), expected);
+        let expected = AcquireErrorKind::Lease(LeaseError::TooShort { given });
+        assert_eq!(client.lock("job").lease(given).try_lock().await.unwrap_err(), expected);
+        assert_eq!(client.lock("job").watchdog(given).lock().await.unwrap_err(), expected);
     }
     for given in long {
-        let expected = Err(AcquireError::Lease(LeaseError::TooLong { given }));
-        assert_eq!(client.lock("job").lease(given).try_lock().await.map(drop), expected);
-        assert_eq!(client.lock("job").watchdog(given).lock().await.map(drop), expected);
+        let expected = AcquireErrorKind::Lease(LeaseError::TooLong { given });
+        assert_eq!(client.lock("job").lease(given).try_lock().await.unwrap_err(), expected);
+        assert_eq!(client.lock("job").watchdog(given).lock().await.unwrap_err(), expected);
     }
     for given in [Duration::ZERO, ms(2)] {
-        let expected = Err(AcquireError::MaxHold { given });
-        assert_eq!(client.lock("job").max_hold(given).try_lock().await.map(drop), expected);
+        let error = client.lock("job").max_hold(given).try_lock().await.unwrap_err();
+        assert!(
+            matches!(error.kind, AcquireErrorKind::MaxHold { given: told, .. } if told == given),
+            "{error}"
+        );
     }
     assert_eq!(sent(&monitor), []);
 }
@@ -115,7 +126,11 @@ async fn the_shortest_lease_ends_well_one_way_or_the_other(server: Place) {
         // A lease of 3 ms may be over before its grant arrives; then it says so.
         match client.lock("job").lease(LEASE_MIN).try_lock().await {
             Ok(Some(guard)) => assert_eq!(soon("its end", guard.lost()).await, LostReason::Expired),
-            Ok(None) | Err(AcquireError::LeaseTooShort { .. } | AcquireError::Unclaimed) => {}
+            Ok(None)
+            | Err(AcquireError {
+                kind: AcquireErrorKind::LeaseTooShort { .. } | AcquireErrorKind::Unclaimed,
+                ..
+            }) => {}
             Err(other) => panic!("{other:?}"),
         }
     }

@@ -3,11 +3,13 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
 #![allow(clippy::disallowed_methods, reason = "test code: tasks and real time")]
 
-use std::error::Error as _;
 use std::io::{Read, Write};
 use std::net::TcpListener;
 
-use leasehold::{AcquireError, Client, ConnectError, InspectError, StoreError, StoreErrorKind, Verb};
+use leasehold::{
+    AcquireError, AcquireErrorKind, Client, ConnectError, InspectError, InspectErrorKind, StoreError,
+    StoreErrorKind, Verb,
+};
 use leasehold_testkit::servers::RedisServer;
 
 mod support;
@@ -18,7 +20,10 @@ use support::{
 /// The store's error inside an acquire's, when nothing was acquired for certain.
 fn not_acquired(outcome: Result<Option<leasehold::Guard>, AcquireError>) -> StoreError {
     match outcome {
-        Err(AcquireError::Store(source) | AcquireError::OtherKind(source)) => source,
+        Err(AcquireError {
+            kind: AcquireErrorKind::Store(source) | AcquireErrorKind::OtherKind(source),
+            ..
+        }) => source,
         other => panic!("{other:?}"),
     }
 }
@@ -36,8 +41,8 @@ fn everything_said(error: &(dyn std::error::Error + 'static)) -> String {
 
 fn refused(outcome: Result<Client, ConnectError>) -> (StoreErrorKind, ConnectError) {
     match outcome {
-        Err(error @ ConnectError::Store { .. }) => {
-            let source = error.source().unwrap().downcast_ref::<StoreError>().unwrap();
+        Err(error) => {
+            let ConnectError::Store { source, .. } = &error else { panic!("{error}") };
             assert_eq!(source.during, Verb::Connect);
             (source.kind, error)
         }
@@ -163,7 +168,9 @@ async fn a_key_of_another_type_is_left_as_it_is() {
             assert_eq!(&*source.key, name);
         }
         for outcome in [lock.is_locked().await, lock.force_unlock().await] {
-            let Err(InspectError::Store(source)) = outcome else { panic!("{outcome:?}") };
+            let Err(InspectError { kind: InspectErrorKind::Store(source), .. }) = outcome else {
+                panic!("{outcome:?}")
+            };
             assert_eq!(source.kind, StoreErrorKind::WrongType);
         }
     }
@@ -178,11 +185,17 @@ async fn a_key_without_an_expiry_is_told_and_left_as_it_is() {
     let client = connect(&server).await;
     tell(&server, &["HSET", "job", "java:1", "1"]);
     let lock = client.lock("job");
-    assert_eq!(lock.try_lock().await.map(drop), Err(AcquireError::NoExpiry));
-    assert_eq!(soon("the refusal", lock.lock()).await.map(drop), Err(AcquireError::NoExpiry));
-    assert_eq!(soon("the refusal", lock.try_lock_for(SOON)).await.map(drop), Err(AcquireError::NoExpiry));
+    assert_eq!(lock.try_lock().await.map(drop).map_err(|error| error.kind), Err(AcquireErrorKind::NoExpiry));
+    assert_eq!(
+        soon("the refusal", lock.lock()).await.map(drop).map_err(|error| error.kind),
+        Err(AcquireErrorKind::NoExpiry)
+    );
+    assert_eq!(
+        soon("the refusal", lock.try_lock_for(SOON)).await.map(drop).map_err(|error| error.kind),
+        Err(AcquireErrorKind::NoExpiry)
+    );
     assert!(lock.is_locked().await.unwrap());
-    assert_eq!(lock.remaining().await, Err(InspectError::NoExpiry));
+    assert_eq!(lock.remaining().await.map_err(|error| error.kind), Err(InspectErrorKind::NoExpiry));
     assert_eq!(pttl(&server, "job"), -1);
     assert!(fields(&server, "job").contains_key("java:1"));
     assert!(lock.force_unlock().await.unwrap(), "the way out that the error names");
@@ -200,7 +213,10 @@ async fn a_key_that_loses_its_expiry_while_it_is_waited_for_is_told() {
     });
     eventually("it to wait", || support::listeners(&server, "job") == 1).await;
     tell(&server, &["PERSIST", "job"]);
-    assert_eq!(soon("the next look", waiting).await.unwrap(), Err(AcquireError::NoExpiry));
+    assert_eq!(
+        soon("the next look", waiting).await.unwrap().map_err(|error| error.kind),
+        Err(AcquireErrorKind::NoExpiry)
+    );
 }
 
 #[tokio::test]
@@ -321,7 +337,9 @@ async fn a_user_without_the_right_to_a_command_is_told_and_nothing_stays_locked(
     tell(&server, &["ACL", "SETUSER", "weak", "on", ">word", "~*", "&*", "+@all", "-pexpire"]);
     let client = Client::connect(&format!("redis://weak:word@127.0.0.1:{}", server.port())).await.unwrap();
     let outcome = client.lock("job").try_lock().await;
-    let Err(AcquireError::Unknown { source, .. }) = outcome else { panic!("{outcome:?}") };
+    let Err(AcquireError { kind: AcquireErrorKind::Unknown { source, .. }, .. }) = outcome else {
+        panic!("{outcome:?}")
+    };
     assert_eq!(source.kind, StoreErrorKind::PermissionDenied);
     eventually("the undo", || is_free(&server, "job")).await;
 }

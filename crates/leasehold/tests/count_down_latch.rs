@@ -5,7 +5,9 @@
 
 use std::time::{Duration, Instant};
 
-use leasehold::{Client, InspectError, Name, NameError, OperationError, WaitError};
+use leasehold::{
+    Client, InspectErrorKind, Name, NameError, OperationError, OperationErrorKind, WaitError, WaitErrorKind,
+};
 use leasehold_testkit::servers::RedisServer;
 use tokio::task::JoinHandle;
 
@@ -141,7 +143,10 @@ async fn a_waiter_is_told_of_a_deletion_and_a_new_one_is_not(server: Place) {
     asleep(&server, 3, asked).await;
     assert!(latch.delete().await.unwrap());
     for waiter in waiters {
-        assert_eq!(soon("the news", waiter).await.unwrap(), Err(WaitError::Deleted));
+        assert_eq!(
+            soon("the news", waiter).await.unwrap().map_err(|error| error.kind),
+            Err(WaitErrorKind::Deleted)
+        );
     }
     assert!(is_free(&server, "parts"));
     assert!(!latch.delete().await.unwrap());
@@ -211,12 +216,30 @@ async fn a_name_with_braces_is_refused(server: Place) {
     let client = connect(&server).await;
     for name in [Name::with_hash_tag("import", ":parts"), Name::raw_redisson("a{b}c")] {
         let latch = client.count_down_latch(name.unwrap());
-        assert_eq!(latch.wait().await, Err(WaitError::Name(NameError::CrossSlot)));
-        assert_eq!(latch.wait_for(ms(1)).await, Err(WaitError::Name(NameError::CrossSlot)));
-        assert_eq!(latch.try_set_count(1).await, Err(OperationError::Name(NameError::CrossSlot)));
-        assert_eq!(latch.count_down().await, Err(OperationError::Name(NameError::CrossSlot)));
-        assert_eq!(latch.delete().await, Err(OperationError::Name(NameError::CrossSlot)));
-        assert_eq!(latch.count().await, Err(InspectError::Name(NameError::CrossSlot)));
+        assert_eq!(
+            latch.wait().await.map_err(|error| error.kind),
+            Err(WaitErrorKind::Name(NameError::CrossSlot))
+        );
+        assert_eq!(
+            latch.wait_for(ms(1)).await.map_err(|error| error.kind),
+            Err(WaitErrorKind::Name(NameError::CrossSlot))
+        );
+        assert_eq!(
+            latch.try_set_count(1).await.map_err(|error| error.kind),
+            Err(OperationErrorKind::Name(NameError::CrossSlot))
+        );
+        assert_eq!(
+            latch.count_down().await.map_err(|error| error.kind),
+            Err(OperationErrorKind::Name(NameError::CrossSlot))
+        );
+        assert_eq!(
+            latch.delete().await.map_err(|error| error.kind),
+            Err(OperationErrorKind::Name(NameError::CrossSlot))
+        );
+        assert_eq!(
+            latch.count().await.map_err(|error| error.kind),
+            Err(InspectErrorKind::Name(NameError::CrossSlot))
+        );
     }
     assert_eq!(scripts_run(&server), 0);
 }
@@ -227,13 +250,28 @@ async fn another_kind_of_object_is_refused_and_stays_as_it_is(server: Place) {
     tell(&server, &["SET", "some-text", "abc"]);
     for name in ["a-hash", "some-text"] {
         let latch = client.count_down_latch(name);
-        assert!(matches!(latch.wait().await, Err(WaitError::OtherKind(_))), "{name}");
-        assert!(matches!(latch.count_down().await, Err(OperationError::OtherKind(_))), "{name}");
+        assert!(
+            matches!(latch.wait().await, Err(WaitError { kind: WaitErrorKind::OtherKind(_), .. })),
+            "{name}"
+        );
+        assert!(
+            matches!(
+                latch.count_down().await,
+                Err(OperationError { kind: OperationErrorKind::OtherKind(_), .. })
+            ),
+            "{name}"
+        );
         assert!(latch.count().await.is_err(), "{name}");
     }
     let latch = client.count_down_latch("a-hash");
-    assert!(matches!(latch.try_set_count(1).await, Err(OperationError::OtherKind(_))));
-    assert!(matches!(latch.delete().await, Err(OperationError::OtherKind(_))));
+    assert!(matches!(
+        latch.try_set_count(1).await,
+        Err(OperationError { kind: OperationErrorKind::OtherKind(_), .. })
+    ));
+    assert!(matches!(
+        latch.delete().await,
+        Err(OperationError { kind: OperationErrorKind::OtherKind(_), .. })
+    ));
     assert_eq!(server.cli(&["HGETALL", "a-hash"]), "u:1\n1");
     assert_eq!(server.cli(&["GET", "some-text"]), "abc");
 }
@@ -248,9 +286,12 @@ async fn a_closed_client_ends_every_wait(server: Place) {
     let report = client.close().await;
     assert_eq!((report.released, report.unconfirmed), (0, 0), "nothing was held");
     for waiter in waiters {
-        assert_eq!(soon("its end", waiter).await.unwrap(), Err(WaitError::Closed));
+        assert_eq!(
+            soon("its end", waiter).await.unwrap().map_err(|error| error.kind),
+            Err(WaitErrorKind::Closed)
+        );
     }
-    assert_eq!(latch.count_down().await, Err(OperationError::Closed));
+    assert_eq!(latch.count_down().await.map_err(|error| error.kind), Err(OperationErrorKind::Closed));
     assert_eq!(server.cli(&["GET", "parts"]), "1");
 }
 
@@ -310,7 +351,7 @@ async fn a_wait_whose_server_is_gone_for_a_timeout_is_told_so() {
     server.kill();
     for waiter in waiters {
         let outcome = soon("its failure", waiter).await.unwrap();
-        assert!(matches!(outcome, Err(WaitError::Store(_))), "{outcome:?}");
+        assert!(matches!(outcome, Err(WaitError { kind: WaitErrorKind::Store(_), .. })), "{outcome:?}");
     }
 }
 
@@ -332,7 +373,7 @@ async fn a_waiter_whose_connection_broke_is_told_of_a_deletion_meanwhile() {
     proxy.drop_requests(false);
     proxy.cut();
     let told = soon("the end of the wait", waiting).await.unwrap();
-    assert!(matches!(told, Err(WaitError::Deleted)), "{told:?}");
+    assert!(matches!(told, Err(WaitError { kind: WaitErrorKind::Deleted, .. })), "{told:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -85,7 +85,7 @@ async fn bounds_are_kept_and_a_lock_may_be_told_otherwise() {
     let bounded = client.lock("a").lock().await.unwrap();
     let other = client.lock("b").max_hold(seconds(600)).lock().await.unwrap();
     server.advance(seconds(61)).await;
-    assert_eq!(bounded.lost().await, LostReason::Expired);
+    assert_eq!(bounded.lost().await, LostReason::MaxHold);
     assert!(other.is_held());
 }
 
@@ -123,7 +123,7 @@ async fn prefix_and_name_together_have_the_length_of_a_name() {
     let client = Client::builder().key_prefix("app:").connect("memory://").await.unwrap();
     assert!(client.lock("x".repeat(508)).lock().await.is_ok());
     let error = client.lock("x".repeat(509)).lock().await.unwrap_err();
-    assert_eq!(error, leasehold::AcquireError::Name(NameError::TooLong { bytes: 513 }));
+    assert_eq!(error, leasehold::AcquireErrorKind::Name(NameError::TooLong { bytes: 513 }));
 }
 
 #[tokio::test]

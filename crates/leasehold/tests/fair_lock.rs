@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use leasehold::{AcquireError, Client, Fair, Lock};
+use leasehold::{AcquireError, AcquireErrorKind, Client, Fair, Lock};
 use tokio::task::JoinHandle;
 
 mod support;
@@ -351,7 +351,7 @@ async fn a_non_reentrant_fair_lock_refuses_its_owner(server: Place) {
     let lock = client.fair_lock("job").owned_by(&owner).non_reentrant();
     let _guard = lock.lock().await.unwrap();
     for again in [lock.lock().await.map(Some), lock.try_lock().await, lock.try_lock_for(ms(50)).await] {
-        assert_eq!(again.unwrap_err(), AcquireError::AlreadyHeld);
+        assert_eq!(again.unwrap_err(), AcquireErrorKind::AlreadyHeld);
     }
     assert_eq!(lock.hold_count(&owner).await.unwrap(), 1);
 }
@@ -399,7 +399,7 @@ async fn a_close_leaves_no_waiter_behind(server: Place) {
     let waiting = tokio::spawn(async move { lock.lock().await });
     queued(&server, 1).await;
     other.close().await;
-    assert_eq!(soon("the waiter", waiting).await.unwrap().unwrap_err(), AcquireError::Closed);
+    assert_eq!(soon("the waiter", waiting).await.unwrap().unwrap_err(), AcquireErrorKind::Closed);
     eventually("the queue to be empty", || queue(&server).is_empty()).await;
 }
 
@@ -409,7 +409,10 @@ async fn a_read_write_lock_of_the_same_name_is_refused(server: Place) {
     let client = connect(&server).await;
     for outcome in [client.fair_lock("job").try_lock().await, client.fair_lock("job").lock().await.map(Some)]
     {
-        assert!(matches!(outcome, Err(AcquireError::OtherKind(_))), "{outcome:?}");
+        assert!(
+            matches!(outcome, Err(AcquireError { kind: AcquireErrorKind::OtherKind(_), .. })),
+            "{outcome:?}"
+        );
     }
     assert_eq!(server.cli(&["KEYS", "*"]), "job");
 }

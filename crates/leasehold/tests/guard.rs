@@ -6,7 +6,10 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
-use leasehold::{AcquireError, Client, EnsureError, Guard, InspectError, LostReason, Released, Verb};
+use leasehold::{
+    AcquireErrorKind, Client, EnsureError, EnsureErrorKind, Guard, InspectErrorKind, LostReason, Released,
+    Verb,
+};
 use leasehold_testkit::servers::RedisServer;
 use leasehold_testkit::wait;
 
@@ -233,7 +236,7 @@ async fn closing_releases_everything_and_reports_it(server: Place) {
         assert_eq!(guard.remaining(), Duration::ZERO);
         assert_eq!(guard.lost().await, LostReason::Closed);
         let outcome = guard.ensure(ms(1)).await;
-        assert_eq!(outcome, Err(EnsureError::Lost { reason: LostReason::Closed }));
+        assert_eq!(outcome.map_err(|error| error.kind), Err(EnsureErrorKind::Lost(LostReason::Closed)));
         assert_eq!(guard.release().await, Ok(Released::NotHeld));
     }
 }
@@ -250,14 +253,20 @@ async fn closing_refuses_waiters_and_everything_later(server: Place) {
     eventually("them to wait", || support::listeners(&server, "job") == 1).await;
     soon("the report", client.close()).await;
     for waiter in waiters {
-        assert_eq!(soon("the refusal", waiter).await.unwrap(), Err(AcquireError::Closed));
+        assert_eq!(
+            soon("the refusal", waiter).await.unwrap().map_err(|error| error.kind),
+            Err(AcquireErrorKind::Closed)
+        );
     }
     let lock = client.lock("other");
-    assert_eq!(lock.lock().await.map(drop), Err(AcquireError::Closed));
-    assert_eq!(lock.try_lock().await.map(drop), Err(AcquireError::Closed));
-    assert_eq!(lock.try_lock_for(ms(50)).await.map(drop), Err(AcquireError::Closed));
-    assert_eq!(lock.is_locked().await, Err(InspectError::Closed));
-    assert_eq!(lock.force_unlock().await, Err(InspectError::Closed));
+    assert_eq!(lock.lock().await.map(drop).map_err(|error| error.kind), Err(AcquireErrorKind::Closed));
+    assert_eq!(lock.try_lock().await.map(drop).map_err(|error| error.kind), Err(AcquireErrorKind::Closed));
+    assert_eq!(
+        lock.try_lock_for(ms(50)).await.map(drop).map_err(|error| error.kind),
+        Err(AcquireErrorKind::Closed)
+    );
+    assert_eq!(lock.is_locked().await.map_err(|error| error.kind), Err(InspectErrorKind::Closed));
+    assert_eq!(lock.force_unlock().await.map_err(|error| error.kind), Err(InspectErrorKind::Closed));
     assert_eq!(keys(&server), 1, "somebody else's hold stays");
     assert_eq!(soon("a second close", client.close()).await.unconfirmed, 0);
 }
@@ -305,11 +314,14 @@ async fn ensures_at_the_same_time_share_their_renewal(server: Place) {
 async fn ensuring_more_than_a_lease_is_refused(server: Place) {
     let guard = connect(&server).await.lock("job").lease(LEASE).lock().await.unwrap();
     let monitor = Monitor::start(&server);
-    let EnsureError::TooLong { most } = guard.ensure(LEASE).await.unwrap_err() else {
+    let EnsureErrorKind::TooLong { most, .. } = guard.ensure(LEASE).await.unwrap_err().kind else {
         panic!("more than the validity of a lease")
     };
     assert!(most < LEASE);
-    assert!(matches!(guard.ensure(Duration::MAX).await, Err(EnsureError::TooLong { .. })));
+    assert!(matches!(
+        guard.ensure(Duration::MAX).await,
+        Err(EnsureError { kind: EnsureErrorKind::TooLong { .. }, .. })
+    ));
     assert_eq!(sent(&monitor), []);
     assert!(guard.is_held());
 }
@@ -318,7 +330,7 @@ async fn ensuring_a_lost_hold_says_why_it_is_lost(server: Place) {
     let guard = connect(&server).await.lock("job").lease(ms(300)).lock().await.unwrap();
     soon("the end", guard.lost()).await;
     let outcome = guard.ensure(ms(1)).await;
-    assert_eq!(outcome, Err(EnsureError::Lost { reason: LostReason::Expired }));
+    assert_eq!(outcome.map_err(|error| error.kind), Err(EnsureErrorKind::Lost(LostReason::Expired)));
 }
 
 async fn ensuring_a_hold_that_was_deleted_unseen_finds_out(server: Place) {
@@ -326,7 +338,7 @@ async fn ensuring_a_hold_that_was_deleted_unseen_finds_out(server: Place) {
     eventually("some of the lease to pass", || guard.remaining() < ms(1900)).await;
     tell(&server, &["DEL", "job"]);
     let outcome = guard.ensure(ms(1950)).await;
-    assert_eq!(outcome, Err(EnsureError::Lost { reason: LostReason::Deleted }));
+    assert_eq!(outcome.map_err(|error| error.kind), Err(EnsureErrorKind::Lost(LostReason::Deleted)));
     assert!(!guard.is_held());
     assert!(is_free(&server, "job"), "a renewal never takes a lock");
 }
@@ -357,7 +369,10 @@ async fn closing_undoes_an_acquire_that_is_still_on_its_way() {
     });
     eventually("the script to run", || !is_free(&server, "job")).await;
     let closing = tokio::spawn(async move { client.close().await });
-    assert_eq!(soon("the refusal", acquiring).await.unwrap(), Err(AcquireError::Closed));
+    assert_eq!(
+        soon("the refusal", acquiring).await.unwrap().map_err(|error| error.kind),
+        Err(AcquireErrorKind::Closed)
+    );
     assert!(!closing.is_finished(), "it waits for what is on its way");
     proxy.hold_replies(false);
     assert_eq!(soon("the report", closing).await.unwrap().unconfirmed, 0);

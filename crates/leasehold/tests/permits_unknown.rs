@@ -5,7 +5,9 @@
 
 use std::time::Duration;
 
-use leasehold::{AcquireError, Client, OperationError, Released};
+use leasehold::{
+    AcquireError, AcquireErrorKind, Client, FreeWithin, OperationError, OperationErrorKind, Released,
+};
 
 mod support;
 use support::{Told, connect, connect_through, eventually, ms, pttl, scripts_run, server_and_proxy, soon};
@@ -43,12 +45,15 @@ async fn an_acquire_without_its_reply_is_undone_and_takes_nothing_however_late_i
     let through = connect_through(&proxy, ms(250)).await.semaphore("seats");
     proxy.drop_replies(true);
     let outcome = soon("the timeout", through.try_acquire_many(2)).await.map(drop);
-    let Err(error @ AcquireError::Unknown { .. }) = outcome else { panic!("{outcome:?}") };
+    let error = outcome.unwrap_err();
+    let AcquireErrorKind::Unknown { free_within, .. } = error.kind else { panic!("{error}") };
+    assert_eq!(free_within, FreeWithin::Unbounded, "no lease ends it");
     assert_eq!(
         error.to_string(),
-        "unknown whether acquired; free of this attempt again when the server has answered",
-        "no lease ends it"
+        "semaphore \"seats\" may or may not be acquired: no answer within the timeout; any effect of this attempt is \
+         gone when the server has answered"
     );
+    assert!(!format!("{error:#?}").contains("18446"), "{error:#?}");
     proxy.drop_replies(false);
     eventually("the undo", || left(&server) == 3).await;
     // Should the first call arrive once more it would find this.
@@ -116,18 +121,21 @@ async fn an_operation_without_an_answer_is_unknown_and_one_that_was_not_sent_is_
     let through = connect_through(&proxy, ms(250)).await.semaphore("seats");
     proxy.drop_replies(true);
     let outcome = soon("the timeout", through.add_permits(5)).await;
-    assert!(matches!(outcome, Err(OperationError::Unknown(_))), "{outcome:?}");
+    assert!(
+        matches!(outcome, Err(OperationError { kind: OperationErrorKind::Unknown(_), .. })),
+        "{outcome:?}"
+    );
     assert_eq!(left(&server), 5, "once, whatever was sent");
     proxy.drop_replies(false);
     proxy.refuse(true);
     proxy.cut();
     eventually("the connection to be known as gone", || proxy.connections() == 0).await;
     let mut outcome = soon("the refusal", through.add_permits(1)).await;
-    if matches!(outcome, Err(OperationError::Unknown(_))) {
+    if matches!(outcome, Err(OperationError { kind: OperationErrorKind::Unknown(_), .. })) {
         // The first call may still be written to the connection that is gone.
         outcome = soon("the second refusal", through.add_permits(1)).await;
     }
-    assert!(matches!(outcome, Err(OperationError::Store(_))), "{outcome:?}");
+    assert!(matches!(outcome, Err(OperationError { kind: OperationErrorKind::Store(_), .. })), "{outcome:?}");
     assert_eq!(left(&server), 5);
 }
 
@@ -153,8 +161,11 @@ async fn an_acquire_without_its_reply_is_undone() {
     let through = connect_through(&proxy, ms(250)).await.expirable_semaphore("places");
     proxy.drop_replies(true);
     let outcome = soon("the timeout", through.try_acquire_many(2)).await.map(drop);
-    let Err(AcquireError::Unknown { free_within, .. }) = outcome else { panic!("{outcome:?}") };
-    assert!(free_within < Duration::from_secs(31), "the lease bounds it: {free_within:?}");
+    let Err(AcquireError { kind: AcquireErrorKind::Unknown { free_within, .. }, .. }) = outcome else {
+        panic!("{outcome:?}")
+    };
+    let bound = free_within.bound().expect("the lease bounds it");
+    assert!(bound < Duration::from_secs(31), "{bound:?}");
     assert_eq!(places(&server).0, 1);
     proxy.drop_replies(false);
     eventually("the undo", || places(&server).0 == 3).await;

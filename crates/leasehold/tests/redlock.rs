@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Wake};
 use std::time::{Duration, Instant};
 
-use leasehold::{AcquireError, LostReason, Redlock, Released};
+use leasehold::{AcquireErrorKind, LostReason, Redlock, Released};
 use leasehold_testkit::servers::RedisServer;
 
 mod support;
@@ -118,7 +118,7 @@ async fn a_majority_that_is_down_is_an_error_that_lists_the_nodes() {
     assert!(error.nodes[0].granted);
     for node in &error.nodes[1..] {
         assert!(
-            matches!(node.error, Some(AcquireError::Store(_) | AcquireError::Unknown { .. })),
+            matches!(node.error, Some(AcquireErrorKind::Store(_) | AcquireErrorKind::Unknown { .. })),
             "{node:?}"
         );
     }
@@ -244,7 +244,10 @@ async fn a_node_that_was_restarted_empty_joins_again_when_it_counts() {
     let lock = redlock.lock("job").watchdog(ms(900));
     // Servers that were just started do not count yet.
     let young = lock.try_lock().await.unwrap_err();
-    assert!(young.nodes.iter().all(|node| matches!(node.error, Some(AcquireError::Young { .. }))), "{young}");
+    assert!(
+        young.nodes.iter().all(|node| matches!(node.error, Some(AcquireErrorKind::RecentlyRestarted { .. }))),
+        "{young}"
+    );
     let guard = soon("them to be old enough", lock.lock()).await.unwrap();
     eventually("every node to hold it", || guard.votes() == 3).await;
 

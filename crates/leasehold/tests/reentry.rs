@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use leasehold::{AcquireError, LostReason, Owner, Released, Verb, owner};
+use leasehold::{AcquireError, AcquireErrorKind, LostReason, Owner, Released, Verb, owner};
 use leasehold_testkit::servers::RedisServer;
 
 mod support;
@@ -246,7 +246,7 @@ async fn re_entering_a_hold_that_has_expired_is_lost_and_never_a_fresh_acquire(s
     eventually("the key to run out", || is_free(&server, "job")).await;
     for _ in 0..2 {
         let outcome = lock.try_lock().await;
-        let expected = AcquireError::Lost { reason: LostReason::Expired };
+        let expected = AcquireErrorKind::Lost(LostReason::Expired);
         assert_eq!(outcome.unwrap_err(), expected);
         assert_eq!(soon("the verdict", lock.lock()).await.unwrap_err(), expected);
     }
@@ -263,7 +263,10 @@ async fn re_entering_a_hold_that_was_deleted_unseen_is_lost(server: Place) {
     let outer = lock.lock().await.unwrap();
     tell(&server, &["DEL", "job"]);
     let outcome = lock.try_lock().await;
-    assert!(matches!(outcome, Err(AcquireError::Lost { reason: LostReason::Deleted })), "{outcome:?}");
+    assert!(
+        matches!(outcome, Err(AcquireError { kind: AcquireErrorKind::Lost(LostReason::Deleted), .. })),
+        "{outcome:?}"
+    );
     assert!(is_free(&server, "job"), "it was not taken afresh");
     assert!(!outer.is_held(), "the outer hold has heard of it");
 }
@@ -275,7 +278,10 @@ async fn re_entering_a_hold_that_somebody_else_took_over_is_lost(server: Place) 
     other.lock("job").force_unlock().await.unwrap();
     let _thief = other.lock("job").lock().await.unwrap();
     let outcome = lock.try_lock().await;
-    assert!(matches!(outcome, Err(AcquireError::Lost { reason: LostReason::TakenOver })), "{outcome:?}");
+    assert!(
+        matches!(outcome, Err(AcquireError { kind: AcquireErrorKind::Lost(LostReason::TakenOver), .. })),
+        "{outcome:?}"
+    );
 }
 
 #[tokio::test]
@@ -287,7 +293,10 @@ async fn a_re_entry_without_an_answer_extends_nothing_and_leaves_one_hold() {
     let before = outer.remaining();
     proxy.drop_replies(true);
     let outcome = soon("the timeout", lock.try_lock()).await;
-    assert!(matches!(outcome, Err(AcquireError::Unknown { .. })), "{outcome:?}");
+    assert!(
+        matches!(outcome, Err(AcquireError { kind: AcquireErrorKind::Unknown { .. }, .. })),
+        "{outcome:?}"
+    );
     assert!(outer.remaining() < before, "its own lease was confirmed, and nothing since");
     assert_eq!(count(&server, "job"), 2, "the script did run");
     proxy.drop_replies(false);
@@ -428,7 +437,7 @@ async fn a_non_reentrant_lock_refuses_its_owner(server: Place) {
     let _guard = lock.lock().await.unwrap();
     let another = client.lock("job").owned_by(&owner).non_reentrant();
     for again in [lock.lock().await.map(Some), another.try_lock().await, lock.try_lock_for(ms(50)).await] {
-        assert_eq!(again.unwrap_err(), AcquireError::AlreadyHeld);
+        assert_eq!(again.unwrap_err(), AcquireErrorKind::AlreadyHeld);
     }
     assert_eq!(count(&server, "job"), 1);
 }

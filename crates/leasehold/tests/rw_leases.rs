@@ -232,7 +232,7 @@ async fn sides_may_have_terms_of_their_own(server: Place) {
     reader.release().await.unwrap();
     let bounded = lock.clone().max_hold(ms(200)).write().await.unwrap();
     assert!(pttl(&server, "job") <= 200);
-    assert_eq!(soon("its bound", bounded.lost()).await, LostReason::Expired);
+    assert_eq!(soon("its bound", bounded.lost()).await, LostReason::MaxHold);
     let counted = lock.watchdog(LEASE).max_renewals(1).read().await.unwrap();
-    assert_eq!(soon("the last renewal's end", counted.lost()).await, LostReason::Expired);
+    assert_eq!(soon("the last renewal's end", counted.lost()).await, LostReason::MaxRenewals);
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use leasehold::{AcquireError, Client, LostReason, Released, Verb, owner};
+use leasehold::{AcquireErrorKind, Client, LostReason, Released, Verb, owner};
 use leasehold_testkit::servers::RedisServer;
 
 mod support;
@@ -186,7 +186,7 @@ async fn who_gets_to_write_while_it_waits_to_read_does_both(server: Place) {
             match tokio::join!(lock.write(), lock.read()) {
                 (Ok(writer), reader) => assert!(writer.is_held() && reader.unwrap().is_held()),
                 (Err(error), reader) => {
-                    assert_eq!(error, AcquireError::Deadlock);
+                    assert_eq!(error, AcquireErrorKind::Deadlock);
                     assert!(reader.unwrap().is_held());
                 }
             }
@@ -203,9 +203,9 @@ async fn an_owner_that_reads_and_asks_to_write_is_told_at_once(server: Place) {
     let client = connect(&server).await;
     let lock = client.rw_lock("job").owned_by(&client.owner());
     let reader = lock.read().await.unwrap();
-    assert_eq!(soon("the answer", lock.write()).await.unwrap_err(), AcquireError::Deadlock);
-    assert_eq!(lock.try_write().await.unwrap_err(), AcquireError::Deadlock);
-    assert_eq!(lock.try_write_for(LONG).await.unwrap_err(), AcquireError::Deadlock);
+    assert_eq!(soon("the answer", lock.write()).await.unwrap_err(), AcquireErrorKind::Deadlock);
+    assert_eq!(lock.try_write().await.unwrap_err(), AcquireErrorKind::Deadlock);
+    assert_eq!(lock.try_write_for(LONG).await.unwrap_err(), AcquireErrorKind::Deadlock);
     assert!(reader.is_held());
     reader.release().await.unwrap();
     lock.write().await.unwrap().release().await.unwrap();
@@ -221,7 +221,10 @@ async fn an_owner_that_begins_to_read_while_it_waits_to_write_is_told(server: Pl
     });
     eventually("it to wait", || listeners(&server) == 1).await;
     let own = lock.read().await.unwrap();
-    assert_eq!(soon("the answer", waiting).await.unwrap(), Err(AcquireError::Deadlock));
+    assert_eq!(
+        soon("the answer", waiting).await.unwrap().map_err(|error| error.kind),
+        Err(AcquireErrorKind::Deadlock)
+    );
     assert!(own.is_held() && reader.is_held());
 }
 
@@ -235,7 +238,7 @@ async fn who_writes_and_reads_goes_on_reading_alone_or_with_others(server: Place
     assert_eq!(mode(&server), "read");
     assert!(other.rw_lock("job").try_write().await.unwrap().is_none());
     other.rw_lock("job").try_read().await.unwrap().unwrap().release().await.unwrap();
-    assert_eq!(lock.try_write().await.unwrap_err(), AcquireError::Deadlock, "there is no plain way up");
+    assert_eq!(lock.try_write().await.unwrap_err(), AcquireErrorKind::Deadlock, "there is no plain way up");
     assert_eq!(reader.release().await, Ok(Released::Released));
     assert_eq!(keys(&server), 0);
 
@@ -394,7 +397,7 @@ async fn a_close_gives_back_both_sides(server: Place) {
     assert_eq!((report.released, report.unconfirmed), (2, 0));
     assert_eq!(keys(&server), 0);
     assert!(!writer.is_held() && !reader.is_held());
-    assert_eq!(lock.upgrade(&reader).await.unwrap_err(), AcquireError::Lost { reason: LostReason::Closed });
+    assert_eq!(lock.upgrade(&reader).await.unwrap_err(), AcquireErrorKind::Lost(LostReason::Closed));
 }
 
 /// Writers of several clients count in steps that readers must never see half done.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use leasehold::{AcquireError, Client, Guard, LostReason, Released, RwLock};
+use leasehold::{AcquireError, AcquireErrorKind, Client, Guard, LostReason, Released, RwLock};
 use tokio::task::JoinHandle;
 
 mod support;
@@ -142,10 +142,16 @@ async fn a_second_reader_that_wants_to_write_is_told_at_once(server: Place) {
     let waiting = upgrading(&lock, lock.read().await.unwrap());
     marked(&server, UPGRADE).await;
     for _ in 0..2 {
-        assert_eq!(soon("the answer", lock.upgrade(&near_reader)).await.unwrap_err(), AcquireError::Deadlock);
-        assert_eq!(soon("the answer", far.upgrade(&far_reader)).await.unwrap_err(), AcquireError::Deadlock);
+        assert_eq!(
+            soon("the answer", lock.upgrade(&near_reader)).await.unwrap_err(),
+            AcquireErrorKind::Deadlock
+        );
+        assert_eq!(
+            soon("the answer", far.upgrade(&far_reader)).await.unwrap_err(),
+            AcquireErrorKind::Deadlock
+        );
     }
-    assert_eq!(far.try_upgrade(&far_reader).await.unwrap_err(), AcquireError::Deadlock);
+    assert_eq!(far.try_upgrade(&far_reader).await.unwrap_err(), AcquireErrorKind::Deadlock);
     assert!(near_reader.is_held() && far_reader.is_held());
     drop((near_reader, far_reader));
     let (writer, reader) = soon("its turn", waiting).await.unwrap();
@@ -163,7 +169,7 @@ async fn a_second_reader_gets_out_of_the_way_and_writes_after_the_first(server: 
                 let reader = lock.read().await.unwrap();
                 match lock.upgrade(&reader).await {
                     Ok(writer) => drop(writer),
-                    Err(AcquireError::Deadlock) => {
+                    Err(AcquireError { kind: AcquireErrorKind::Deadlock, .. }) => {
                         deadlocks += 1;
                         reader.release().await.unwrap();
                         lock.write().await.unwrap().release().await.unwrap();
@@ -252,13 +258,13 @@ async fn only_a_read_guard_of_this_lock_and_client_is_upgraded(server: Place) {
         other.rw_lock("job").read().await.unwrap(),
     ];
     for guard in wrong {
-        assert_eq!(lock.upgrade(&guard).await.unwrap_err(), AcquireError::WrongGuard);
-        assert_eq!(lock.try_upgrade(&guard).await.unwrap_err(), AcquireError::WrongGuard);
-        assert_eq!(lock.try_upgrade_for(&guard, LONG).await.unwrap_err(), AcquireError::WrongGuard);
+        assert_eq!(lock.upgrade(&guard).await.unwrap_err(), AcquireErrorKind::WrongGuard);
+        assert_eq!(lock.try_upgrade(&guard).await.unwrap_err(), AcquireErrorKind::WrongGuard);
+        assert_eq!(lock.try_upgrade_for(&guard, LONG).await.unwrap_err(), AcquireErrorKind::WrongGuard);
         guard.release().await.unwrap();
     }
     let writer = lock.write().await.unwrap();
-    assert_eq!(lock.upgrade(&writer).await.unwrap_err(), AcquireError::WrongGuard);
+    assert_eq!(lock.upgrade(&writer).await.unwrap_err(), AcquireErrorKind::WrongGuard);
     drop(writer);
     let reader = client.clone().rw_lock("job").prefer_writers().read().await.unwrap();
     assert!(lock.upgrade(&reader).await.is_ok(), "a reader is a reader, and a client's clone is that client");
@@ -269,11 +275,11 @@ async fn a_reader_that_is_lost_is_not_upgraded(server: Place) {
     let lock = client.rw_lock("job");
     let expired = lock.clone().lease(ms(300)).read().await.unwrap();
     let reason = soon("the end", expired.lost()).await;
-    assert_eq!(lock.upgrade(&expired).await.unwrap_err(), AcquireError::Lost { reason });
+    assert_eq!(lock.upgrade(&expired).await.unwrap_err(), AcquireErrorKind::Lost(reason));
     drop(expired);
     let reader = lock.read().await.unwrap();
     tell(&server, &["DEL", "job"]);
-    let lost = AcquireError::Lost { reason: LostReason::Deleted };
+    let lost = AcquireErrorKind::Lost(LostReason::Deleted);
     assert_eq!(lock.upgrade(&reader).await.unwrap_err(), lost, "the server knows before the guard does");
     assert!(is_free(&server, "job"));
 }
@@ -284,7 +290,7 @@ async fn a_reader_that_is_lost_while_it_waits_to_write_is_told(server: Place) {
     let others = other.rw_lock("job").read().await.unwrap();
     let waiting = upgrading(&lock, lock.clone().lease(ms(300)).read().await.unwrap());
     let (outcome, reader) = soon("the answer", waiting).await.unwrap();
-    assert_eq!(outcome.unwrap_err(), AcquireError::Lost { reason: LostReason::Expired });
+    assert_eq!(outcome.unwrap_err(), AcquireErrorKind::Lost(LostReason::Expired));
     drop(reader);
     assert!(others.is_held());
     eventually("the mark to go", || is_free(&server, UPGRADE)).await;

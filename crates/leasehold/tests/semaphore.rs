@@ -7,7 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use leasehold::{AcquireError, Client, Guard, LostReason, Name, OperationError, Released, Semaphore};
+use leasehold::{
+    AcquireError, AcquireErrorKind, Client, Guard, LostReason, Name, OperationError, OperationErrorKind,
+    Released, Semaphore,
+};
 use leasehold_testkit::servers::RedisServer;
 use tokio::task::JoinHandle;
 
@@ -253,8 +256,8 @@ async fn a_closed_client_returns_what_it_held(server: Place) {
     let report = client.close().await;
     assert_eq!((report.released, report.unconfirmed), (2, 0));
     assert_eq!(left(&server), 4);
-    assert!(matches!(seats.try_acquire().await, Err(AcquireError::Closed)));
-    assert!(matches!(seats.release(1).await, Err(OperationError::Closed)));
+    assert!(matches!(seats.try_acquire().await, Err(AcquireError { kind: AcquireErrorKind::Closed, .. })));
+    assert!(matches!(seats.release(1).await, Err(OperationError { kind: OperationErrorKind::Closed, .. })));
     assert_eq!(left(&server), 4);
 }
 
@@ -277,14 +280,23 @@ async fn another_kind_of_object_is_refused_and_stays_as_it_is(server: Place) {
     for name in ["a-hash", "some-text", "expires"] {
         for semaphore in [client.semaphore(name), client.semaphore(name).fifo()] {
             let outcome = semaphore.try_acquire().await.map(drop);
-            assert!(matches!(outcome, Err(AcquireError::OtherKind(_))), "{name}: {outcome:?}");
+            assert!(
+                matches!(outcome, Err(AcquireError { kind: AcquireErrorKind::OtherKind(_), .. })),
+                "{name}: {outcome:?}"
+            );
             let outcome = soon("the refusal", semaphore.acquire()).await.map(drop);
-            assert!(matches!(outcome, Err(AcquireError::OtherKind(_))), "{name}: {outcome:?}");
+            assert!(
+                matches!(outcome, Err(AcquireError { kind: AcquireErrorKind::OtherKind(_), .. })),
+                "{name}: {outcome:?}"
+            );
         }
         let semaphore = client.semaphore(name);
         let changes = [semaphore.add_permits(1).await, semaphore.release(1).await, semaphore.drain().await];
         for outcome in changes {
-            assert!(matches!(outcome, Err(OperationError::OtherKind(_))), "{name}: {outcome:?}");
+            assert!(
+                matches!(outcome, Err(OperationError { kind: OperationErrorKind::OtherKind(_), .. })),
+                "{name}: {outcome:?}"
+            );
         }
         assert!(semaphore.available().await.is_err());
     }
@@ -295,9 +307,12 @@ async fn another_kind_of_object_is_refused_and_stays_as_it_is(server: Place) {
 
 async fn a_name_that_cannot_be_used_is_told_by_every_operation(server: Place) {
     let seats = connect(&server).await.semaphore("a{b");
-    assert!(matches!(seats.acquire().await, Err(AcquireError::Name(_))));
-    assert!(matches!(seats.try_set_permits(1).await, Err(OperationError::Name(_))));
-    assert!(matches!(seats.release(1).await, Err(OperationError::Name(_))));
+    assert!(matches!(seats.acquire().await, Err(AcquireError { kind: AcquireErrorKind::Name(_), .. })));
+    assert!(matches!(
+        seats.try_set_permits(1).await,
+        Err(OperationError { kind: OperationErrorKind::Name(_), .. })
+    ));
+    assert!(matches!(seats.release(1).await, Err(OperationError { kind: OperationErrorKind::Name(_), .. })));
     assert!(seats.available().await.is_err());
     assert_eq!(scripts_run(&server), 0);
 }

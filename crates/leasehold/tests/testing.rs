@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use leasehold::testing::Server;
 use leasehold::{
-    AcquireError, Client, ConnectError, Guard, LostReason, ReleaseError, Released, StoreErrorKind,
+    AcquireError, AcquireErrorKind, Client, ConnectError, Guard, LostReason, ReleaseError, ReleaseErrorKind,
+    Released, StoreErrorKind,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -56,7 +57,10 @@ async fn a_client_has_the_settings_that_it_is_given() {
         let server = server.clone();
         async move {
             let outcome = client.lock("job").try_lock().await;
-            assert!(matches!(outcome, Err(AcquireError::Unknown { .. })), "{outcome:?}");
+            assert!(
+                matches!(outcome, Err(AcquireError { kind: AcquireErrorKind::Unknown { .. }, .. })),
+                "{outcome:?}"
+            );
             server.elapsed()
         }
     });
@@ -232,10 +236,13 @@ async fn a_lost_reply_leaves_an_acquire_unknown_and_undone_later() {
     assert!(!asking.is_finished());
     server.advance(3 * SECOND).await;
     let outcome = asking.await.unwrap();
-    let Err(AcquireError::Unknown { source, free_within }) = outcome else { panic!("{outcome:?}") };
+    let Err(AcquireError { kind: AcquireErrorKind::Unknown { source, free_within, .. }, .. }) = outcome
+    else {
+        panic!("{outcome:?}")
+    };
     assert_eq!(source.kind, StoreErrorKind::Timeout);
     server.lose_replies(false);
-    server.advance(free_within).await;
+    server.advance(free_within.bound().expect("the lease bounds it")).await;
     assert_eq!(server.holder("job"), None);
 }
 
@@ -277,7 +284,7 @@ async fn a_server_out_of_reach_refuses_and_executes_nothing() {
     server.set_reachable(false);
     let outcome = client.lock("job").try_lock().await;
     assert!(
-        matches!(&outcome, Err(AcquireError::Store(source)) if source.kind == StoreErrorKind::Unreachable)
+        matches!(&outcome, Err(AcquireError { kind: AcquireErrorKind::Store(source), .. }) if source.kind == StoreErrorKind::Unreachable)
     );
     let refused = server.client().await;
     assert!(matches!(refused, Err(ConnectError::Store { .. })), "{refused:?}");
@@ -323,7 +330,10 @@ async fn one_line_fails_alone() {
     server.line(&one).lose_replies(false);
     server.advance(3 * SECOND).await;
     // It was executed; the second try finds that out.
-    assert!(matches!(releasing.await.unwrap(), Ok(_) | Err(ReleaseError::Unconfirmed { .. })));
+    assert!(matches!(
+        releasing.await.unwrap(),
+        Ok(_) | Err(ReleaseError { kind: ReleaseErrorKind::Unconfirmed { .. }, .. })
+    ));
     server.line(&other).set_reachable(false);
     assert!(other.lock("job").try_lock().await.is_err());
     assert!(one.lock("job").try_lock().await.unwrap().is_some());

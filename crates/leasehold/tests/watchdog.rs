@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use leasehold::{AcquireError, LostReason, Released, Verb};
+use leasehold::{AcquireError, AcquireErrorKind, LostReason, Released, Verb};
 use leasehold_testkit::servers::RedisServer;
 
 mod support;
@@ -95,7 +95,7 @@ async fn a_hold_ends_at_its_bound(server: Place) {
         !guard.is_held()
     })
     .await;
-    assert_eq!(guard.lost().await, LostReason::Expired);
+    assert_eq!(guard.lost().await, LostReason::MaxHold);
     let lasted = started.elapsed();
     assert!(lasted > 2 * LEASE, "it was renewed up to its bound, and lasted {lasted:?}");
     // A look takes a while, so the sum of its two clocks is a little high at worst.
@@ -106,14 +106,14 @@ async fn a_hold_ends_at_its_bound(server: Place) {
 async fn a_bound_shorter_than_the_lease_is_the_lease(server: Place) {
     let guard = connect(&server).await.lock("job").max_hold(ms(400)).lock().await.unwrap();
     assert!(pttl(&server, "job") <= 400);
-    assert_eq!(soon("the end", guard.lost()).await, LostReason::Expired);
+    assert_eq!(soon("the end", guard.lost()).await, LostReason::MaxHold);
 }
 
 async fn renewals_stop_at_their_number(server: Place) {
     let client = connect(&server).await;
     let monitor = Monitor::start(&server);
     let guard = client.lock("job").watchdog(LEASE).max_renewals(2).lock().await.unwrap();
-    assert_eq!(soon("the end", guard.lost()).await, LostReason::Expired);
+    assert_eq!(soon("the end", guard.lost()).await, LostReason::MaxRenewals);
     assert_eq!(times_sent(&monitor, Verb::Renew), 2);
 }
 
@@ -121,7 +121,7 @@ async fn no_renewals_at_all_is_a_number_too(server: Place) {
     let client = connect(&server).await;
     let monitor = Monitor::start(&server);
     let guard = client.lock("job").watchdog(LEASE).max_renewals(0).lock().await.unwrap();
-    assert_eq!(soon("the end", guard.lost()).await, LostReason::Expired);
+    assert_eq!(soon("the end", guard.lost()).await, LostReason::MaxRenewals);
     assert_eq!(times_sent(&monitor, Verb::Renew), 0);
 }
 
@@ -240,7 +240,7 @@ async fn a_re_entry_that_fails_does_not_put_off_the_renewals_of_the_outer_hold()
     let outer = lock.clone().watchdog(ms(600)).lock().await.unwrap();
     support::tell(&server, &["CONFIG", "SET", "maxmemory", "1"]);
     let inner = lock.watchdog(Duration::from_secs(60)).try_lock().await;
-    assert!(matches!(inner, Err(AcquireError::Store(_))), "{inner:?}");
+    assert!(matches!(inner, Err(AcquireError { kind: AcquireErrorKind::Store(_), .. })), "{inner:?}");
     time_passes(ms(1_500)).await;
     assert!(outer.is_held(), "it was lost: {}", outer.lost().await);
 }

@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use leasehold::{AcquireError, Client, Name, WireOwner};
+use leasehold::{AcquireError, AcquireErrorKind, Client, Name, WireOwner};
 use leasehold_proto::engine::Subject;
 use leasehold_proto::recipe::read::READ_LOCK;
 use leasehold_proto::recipe::reentrant::Reentrant;
@@ -327,14 +327,23 @@ async fn a_plain_lock_and_a_read_write_lock_of_one_name_refuse_each_other(server
     let plain = client.lock("rw").lock().await.unwrap();
     let lock = client.rw_lock("rw");
     for refused in [lock.try_read().await, lock.try_write().await] {
-        assert!(matches!(refused, Err(AcquireError::OtherKind(_))), "{refused:?}");
+        assert!(
+            matches!(refused, Err(AcquireError { kind: AcquireErrorKind::OtherKind(_), .. })),
+            "{refused:?}"
+        );
     }
-    assert!(matches!(lock.read().await, Err(AcquireError::OtherKind(_))), "which no wait would end");
+    assert!(
+        matches!(lock.read().await, Err(AcquireError { kind: AcquireErrorKind::OtherKind(_), .. })),
+        "which no wait would end"
+    );
     plain.release().await.unwrap();
     for writes in [false, true] {
         let guard = if writes { lock.write().await.unwrap() } else { lock.read().await.unwrap() };
         let refused = client.lock("rw").lock().await;
-        assert!(matches!(refused, Err(AcquireError::OtherKind(_))), "{refused:?}");
+        assert!(
+            matches!(refused, Err(AcquireError { kind: AcquireErrorKind::OtherKind(_), .. })),
+            "{refused:?}"
+        );
         guard.release().await.unwrap();
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Error};
 use leasehold::config::{Config, ConfigConnectError};
-use leasehold::{Client, ConnectError, Guard, LostReason, Name, ReleaseError, Released};
+use leasehold::{Client, ConnectError, Guard, LostReason, Name, Released};
 use nix::sys::signal::Signal;
 use tokio::runtime;
 
@@ -105,8 +105,7 @@ async fn acquire(arguments: &Run, client: &Client, report: Report) -> Result<Opt
         None => Wait::Endless,
     };
     let name = arguments.name.as_str();
-    let acquired = Kind::of(&arguments.kind).acquire(client, name, wait, report).await;
-    acquired.map_err(|failure| failure.context(format!("the lock {name:?}")))
+    Kind::of(&arguments.kind).acquire(client, name, wait, report).await
 }
 
 /// Starts the watcher and the command, and stays with the command until it has ended.
@@ -135,7 +134,7 @@ async fn supervised(
         let _ = child.signal(Signal::SIGKILL);
         return Err(system(error));
     }
-    let held = Held { guard: &acquired.guard, has_bound: arguments.max_hold.is_some() };
+    let held = Held(&acquired.guard);
     let guard = Arc::clone(&acquired.guard);
     let (on_lost, grace) = (arguments.on_lost, arguments.grace);
     let deadline = Deadline::start(watcher, on_lost, grace, move || guard.remaining()).map_err(system)?;
@@ -154,15 +153,8 @@ async fn release(guard: Guard, name: &str, obtained: Instant, report: Report) ->
             }
             Some(released)
         }
-        Err(ReleaseError::Unconfirmed { free_within, source }) => {
-            let (free, why) = (shown(free_within), Error::new(source));
-            report.warn(format_args!(
-                "the release of the lock {name:?} is not confirmed; it is free in {free} at the latest: {why:#}"
-            ));
-            None
-        }
         Err(error) => {
-            report.warn(format_args!("the lock {name:?} was not released: {:#}", Error::new(error)));
+            report.warn(format_args!("{error}"));
             None
         }
     }
@@ -191,24 +183,20 @@ fn not_connected(error: ConfigConnectError) -> Failure {
 
 /// The guard, in the supervisor's words.
 #[derive(Debug)]
-struct Held<'a> {
-    guard: &'a Guard,
-    has_bound: bool,
-}
+struct Held<'a>(&'a Guard);
 
 impl Hold for Held<'_> {
     fn is_held(&self) -> bool {
-        self.guard.is_held()
+        self.0.is_held()
     }
 
     fn remaining(&self) -> Duration {
-        self.guard.remaining()
+        self.0.remaining()
     }
 
     async fn lost(&self) -> String {
-        match self.guard.lost().await {
-            // Its bound ends the lease, and so does a wrapper that was stopped for too long.
-            reason @ LostReason::Expired if self.has_bound => format!("{reason}, or --max-hold is over"),
+        match self.0.lost().await {
+            LostReason::MaxHold => "--max-hold is over".to_owned(),
             reason => reason.to_string(),
         }
     }

@@ -27,7 +27,7 @@ fn a_deleted_lock_ends_the_command_with_term_and_79() {
     let ended = running.outcome();
     assert_eq!(ended.code(), 79, "{ended:?}");
     assert!(ended.out.contains("cleaned up"), "{ended:?}");
-    assert!(ended.err.contains("the lock was lost: the lock was deleted on the server"), "{ended:?}");
+    assert!(ended.err.contains("the lock was lost: it was deleted on the server"), "{ended:?}");
 }
 
 #[test]
@@ -40,7 +40,7 @@ fn a_lock_taken_over_ends_the_command_and_stays_with_the_other() {
     assert_eq!(server.cli(&["EVAL", take, "1", crate::fixture::NAME]), "1");
     let ended = running.outcome();
     assert_eq!(ended.code(), 79, "{ended:?}");
-    assert!(ended.err.contains("somebody else holds the lock"), "{ended:?}");
+    assert!(ended.err.contains("another owner holds it"), "{ended:?}");
     assert_eq!(server.cli(&["HGETALL", crate::fixture::NAME]), "other:1\n1");
 }
 
@@ -122,7 +122,7 @@ fn max_hold_ends_the_command_and_frees_the_lock() {
     let running = begun(&server, &["--max-hold", "2s"], WORK);
     let ended = running.outcome();
     assert_eq!(ended.code(), 79, "{ended:?}");
-    assert!(ended.err.contains("the lock was lost: the lease ran out, or --max-hold is over"), "{ended:?}");
+    assert!(ended.err.contains("the lock was lost: --max-hold is over"), "{ended:?}");
     eventually(Duration::from_secs(5), "a free lock", || !is_locked(&server));
 }
 
@@ -156,5 +156,5 @@ fn a_release_that_nobody_confirms_is_warned_about_and_the_code_is_the_commands()
     folder.touch("go");
     let ended = running.outcome();
     assert_eq!(ended.code(), 3, "{ended:?}");
-    assert!(ended.err.contains("is not confirmed; it is free in "), "{ended:?}");
+    assert!(ended.err.contains("not confirmed: the server cannot be reached (connection refused); it goes on being tried, and is free within "), "{ended:?}");
 }

@@ -23,7 +23,7 @@ use crate::backoff;
 use crate::call::Reply;
 use crate::lease::Lease;
 use crate::moment::Moment;
-use crate::outcome::{Applied, StoreError, StoreErrorKind, Verb};
+use crate::outcome::{Applied, FreeWithin, StoreError, StoreErrorKind, Verb};
 use crate::owner::{Owner, WireOwner};
 use crate::recipe::{Answer, Ask, Holding, Line, Standing};
 
@@ -96,7 +96,7 @@ impl Asking {
         };
         let asking_until = self.call.map(|_| request.subject.gone_by(request.first_lease(), arrives_by));
         match self.unknown_until.max(asking_until) {
-            Some(until) => AcquireFailure::Unknown { free_within: until.since(now), error },
+            Some(until) => AcquireFailure::Unknown { free_within: FreeWithin::until(until, now), error },
             None => AcquireFailure::Failed(error),
         }
     }

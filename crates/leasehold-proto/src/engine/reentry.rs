@@ -19,7 +19,7 @@ use crate::backoff;
 use crate::call::Reply;
 use crate::lease::Lease;
 use crate::moment::Moment;
-use crate::outcome::{Applied, StoreError, StoreErrorKind, Verb};
+use crate::outcome::{Applied, FreeWithin, StoreError, StoreErrorKind, Verb};
 use crate::owner::{Owner, WireOwner};
 use crate::recipe::{Ask, Renewal};
 
@@ -218,7 +218,7 @@ impl Engine {
         let error = tenure.last_error.clone().unwrap_or_else(|| tenure.subject.timed_out(Verb::Acquire));
         if under_way || tenure.on_server.is_none() {
             let arrives_by = self.arrives_by(now, tenure.has_call_on_its_way());
-            AcquireFailure::Unknown { free_within: tenure.gone_by(arrives_by).since(now), error }
+            AcquireFailure::Unknown { free_within: FreeWithin::until(tenure.gone_by(arrives_by), now), error }
         } else {
             AcquireFailure::Failed(error.not_applied())
         }

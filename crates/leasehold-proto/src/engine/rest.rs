@@ -15,7 +15,7 @@ use crate::backoff;
 use crate::call::Reply;
 use crate::lease::{LEASE_MAX, Lease};
 use crate::moment::Moment;
-use crate::outcome::{StoreError, Verb};
+use crate::outcome::{FreeWithin, StoreError, Verb};
 use crate::owner::WireOwner;
 use crate::recipe::{Ask, Renewal};
 
@@ -44,7 +44,7 @@ impl Rest {
     }
 
     fn failure(&self, now: Moment, error: StoreError) -> ReleaseFailure {
-        ReleaseFailure { free_within: self.subject.gone_by(self.longest, now).since(now), error }
+        ReleaseFailure { free_within: FreeWithin::until(self.subject.gone_by(self.longest, now), now), error }
     }
 }
 

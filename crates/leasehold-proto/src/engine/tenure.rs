@@ -120,6 +120,10 @@ impl Tenure {
         let could_grow = |hold: &Hold| hold.ends_at.since(self.expires_at) >= LEASE_MIN;
         if self.holds.values().any(|hold| hold.is_watched() && could_grow(hold)) {
             LostReason::Unreachable
+        } else if self.holds.values().any(|hold| !could_grow(hold)) {
+            LostReason::MaxHold
+        } else if self.holds.values().any(|hold| hold.watchdog && hold.renewals_left == Some(0)) {
+            LostReason::MaxRenewals
         } else {
             LostReason::Expired
         }
@@ -375,7 +379,7 @@ impl Engine {
         self.clear_timers(wire);
         // What the owner holds beside it keeps the key alive, and with it what stands there for this hold; or what it is
         // about to get, as long as the key has not run out.
-        let by_the_clock = matches!(reason, LostReason::Expired | LostReason::Unreachable);
+        let by_the_clock = reason == LostReason::Unreachable || reason.is_by_own_terms();
         let may_live_on = by_the_clock && subject.recipe.blocked_by().is_some();
         let lives_on = may_live_on || self.holds_what_blocks(&subject, owner);
         if let Some(rest) = rest {

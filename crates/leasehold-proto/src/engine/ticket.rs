@@ -12,7 +12,7 @@ use super::{Action, Engine, Id, LostReason, Request, Wait};
 use crate::call::Reply;
 use crate::lease::Lease;
 use crate::moment::Moment;
-use crate::outcome::StoreError;
+use crate::outcome::{FreeWithin, StoreError};
 use crate::owner::WireOwner;
 
 /// The longest time that a grant waits for its claim.
@@ -96,8 +96,8 @@ pub enum AcquireFailure {
     Failed(StoreError),
     /// The store may have run the script; if it did, an undo follows and the lease bounds it.
     Unknown {
-        /// By when, counted from now, the lock is free of this attempt even if nothing else reaches the server.
-        free_within: Duration,
+        /// By when the lock is free of this attempt even if nothing else reaches the server.
+        free_within: FreeWithin,
         /// What went wrong.
         error: StoreError,
     },
@@ -130,8 +130,8 @@ pub enum AcquireFailure {
 /// Why a release is not confirmed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ReleaseFailure {
-    /// By when, counted from now, the lock is free at the latest; the release goes on being tried until then.
-    pub free_within: Duration,
+    /// By when the lock is free at the latest; the release goes on being tried until then.
+    pub free_within: FreeWithin,
     /// What went wrong.
     pub error: StoreError,
 }

@@ -14,7 +14,7 @@ use crate::backoff;
 use crate::call::Reply;
 use crate::lease::Lease;
 use crate::moment::Moment;
-use crate::outcome::{Applied, StoreError, StoreErrorKind, Verb};
+use crate::outcome::{Applied, FreeWithin, StoreError, StoreErrorKind, Verb};
 use crate::owner::WireOwner;
 use crate::recipe::{Ask, Standing};
 
@@ -307,6 +307,6 @@ impl Parting {
 
     fn failure(&self, now: Moment) -> ReleaseFailure {
         let error = self.last_error.clone().unwrap_or_else(|| self.subject.timed_out(Verb::Release));
-        ReleaseFailure { free_within: self.gone_by.since(now), error }
+        ReleaseFailure { free_within: FreeWithin::until(self.gone_by, now), error }
     }
 }

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use leasehold::{CountDownLatch, WaitError};
+use leasehold::{CountDownLatch, WaitError, WaitErrorKind};
 
 use super::semaphore::operate;
 use super::user::User;
@@ -33,7 +33,7 @@ async fn wait(user: &mut User, latch: &CountDownLatch, name: &Arc<str>) {
     let outcome = match outcome {
         Ok(true) => Outcome::Done,
         Ok(false) => Outcome::Contended,
-        Err(WaitError::Closed) => Outcome::Closed,
+        Err(WaitError { kind: WaitErrorKind::Closed, .. }) => Outcome::Closed,
         Err(error) => Outcome::Other(error.to_string()),
     };
     if outcome == Outcome::Done {

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use leasehold::{InspectError, Kind, Lock, Tokens};
+use leasehold::{InspectError, InspectErrorKind, Kind, Lock, Tokens};
 
 use super::Taken;
 use super::held::Held;
@@ -93,7 +93,7 @@ async fn look<K: Kind>(user: &mut User, lock: &Lock<K>, name: &str) {
     let Some(outcome) = user.unless_dropped(op, lock.remaining()).await else { return };
     let outcome = match outcome {
         Ok(_) => Outcome::Done,
-        Err(InspectError::Closed) => Outcome::Closed,
+        Err(InspectError { kind: InspectErrorKind::Closed, .. }) => Outcome::Closed,
         Err(error) => Outcome::Other(error.to_string()),
     };
     user.answer(op, outcome);

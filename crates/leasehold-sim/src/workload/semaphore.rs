@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold::{ExpirableSemaphore, Guard, OperationError, PermitId, Semaphore};
+use leasehold::{ExpirableSemaphore, Guard, OperationError, OperationErrorKind, PermitId, Semaphore};
 
 use super::Taken;
 use super::held::Held;
@@ -135,7 +135,7 @@ pub(super) async fn operate<T>(
 fn told<T>(outcome: &Result<T, OperationError>) -> Outcome {
     match outcome {
         Ok(_) => Outcome::Done,
-        Err(OperationError::Closed) => Outcome::Closed,
+        Err(OperationError { kind: OperationErrorKind::Closed, .. }) => Outcome::Closed,
         Err(error) => Outcome::Other(error.to_string()),
     }
 }

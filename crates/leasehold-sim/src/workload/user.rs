@@ -10,7 +10,10 @@ use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
-use leasehold::{AcquireError, Client, EnsureError, Owner, ReleaseError};
+use leasehold::{
+    AcquireError, AcquireErrorKind, Client, EnsureError, EnsureErrorKind, FreeWithin, Owner, ReleaseError,
+    ReleaseErrorKind,
+};
 
 use super::Taken;
 use super::held::Held;
@@ -118,7 +121,7 @@ impl User {
                 None
             }
             Err(error) => {
-                self.closed |= error == AcquireError::Closed;
+                self.closed |= error == AcquireErrorKind::Closed;
                 self.answer(op, outcome_of(&error));
                 None
             }
@@ -139,7 +142,7 @@ impl User {
             let Some(outcome) = self.unless_dropped(op, held.ensure(more)).await else { return };
             let outcome = match outcome {
                 Ok(()) => Outcome::Done,
-                Err(EnsureError::Lost { reason }) => Outcome::Lost(reason),
+                Err(EnsureError { kind: EnsureErrorKind::Lost(reason), .. }) => Outcome::Lost(reason),
                 Err(error) => Outcome::Other(error.to_string()),
             };
             self.answer(op, outcome);
@@ -154,9 +157,10 @@ impl User {
                 let Some(outcome) = self.unless_dropped(op, held.release()).await else { return };
                 let outcome = match outcome {
                     Ok(released) => Outcome::Released(released),
-                    Err(ReleaseError::Unconfirmed { free_within, source }) => {
-                        Outcome::Unknown(free_within, format!("{:?}", source.kind))
-                    }
+                    Err(ReleaseError {
+                        kind: ReleaseErrorKind::Unconfirmed { free_within, source, .. },
+                        ..
+                    }) => Outcome::Unknown(bound(free_within), format!("{:?}", source.kind)),
                     Err(error) => Outcome::Other(error.to_string()),
                 };
                 self.answer(op, outcome);
@@ -209,16 +213,21 @@ impl User {
     }
 }
 
+/// The time by which something has gone; longer than any run where nothing bounds it.
+fn bound(free_within: FreeWithin) -> Duration {
+    free_within.bound().unwrap_or(Duration::from_nanos(u64::MAX))
+}
+
 fn outcome_of(error: &AcquireError) -> Outcome {
-    match error {
-        AcquireError::Store(source) => Outcome::NotApplied(format!("{:?}", source.kind)),
-        AcquireError::Unknown { free_within, source } => {
-            Outcome::Unknown(*free_within, format!("{:?}", source.kind))
+    match &error.kind {
+        AcquireErrorKind::Store(source) => Outcome::NotApplied(format!("{:?}", source.kind)),
+        AcquireErrorKind::Unknown { free_within, source, .. } => {
+            Outcome::Unknown(bound(*free_within), format!("{:?}", source.kind))
         }
-        AcquireError::Lost { reason } => Outcome::Lost(*reason),
-        AcquireError::AlreadyHeld => Outcome::AlreadyHeld,
-        AcquireError::Deadlock => Outcome::Deadlock,
-        AcquireError::Closed => Outcome::Closed,
-        other => Outcome::Other(other.to_string()),
+        AcquireErrorKind::Lost(reason) => Outcome::Lost(*reason),
+        AcquireErrorKind::AlreadyHeld => Outcome::AlreadyHeld,
+        AcquireErrorKind::Deadlock => Outcome::Deadlock,
+        AcquireErrorKind::Closed => Outcome::Closed,
+        _ => Outcome::Other(error.to_string()),
     }
 }

@@ -27,8 +27,16 @@ pub(super) struct Failure {
 enum Cause {
     #[error(transparent)]
     Said(Said),
-    #[error("{0}")]
+    #[error("{}", io_text(.0))]
     Io(Arc<io::Error>),
+}
+
+/// What the system says, in our words where it says no more than a number: `connection refused`.
+fn io_text(error: &io::Error) -> String {
+    match error.raw_os_error() {
+        Some(_) => error.kind().to_string(),
+        None => error.to_string(),
+    }
 }
 
 impl Failure {

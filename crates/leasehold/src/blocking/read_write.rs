@@ -14,7 +14,7 @@ use crate::lock::{Read, Write};
 
 /// A lock with two sides, many read together or one writes alone: [`leasehold::RwLock`](crate::RwLock). Cheap to clone.
 ///
-/// A thread that writes may read as well; one that reads and asks to write is told [`AcquireError::Deadlock`], and takes an
+/// A thread that writes may read as well; one that reads and asks to write is told [`AcquireErrorKind::Deadlock`](crate::AcquireErrorKind::Deadlock), and takes an
 /// [`upgrade`](Self::upgrade) instead.
 ///
 /// # Examples

@@ -6,6 +6,7 @@
 use leasehold_proto::recipe::{LockRecipe, fair};
 
 use super::kind::{Kind, Sealed};
+use crate::error::SubjectKind;
 use crate::guard::Guard;
 
 /// The fair kind: waiters are served in the order in which their first question reached the server, over all processes,
@@ -17,6 +18,10 @@ use crate::guard::Guard;
 pub struct Fair;
 
 impl Sealed for Fair {
+    fn subject_kind(&self) -> SubjectKind {
+        SubjectKind::FairLock
+    }
+
     fn recipe(&self) -> &'static dyn LockRecipe {
         &fair::Fair
     }

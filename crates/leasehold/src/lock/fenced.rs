@@ -11,7 +11,7 @@ use leasehold_proto::recipe::fenced::{self, Tokens};
 
 use super::Lock;
 use super::kind::{Kind, Sealed};
-use crate::error::ReleaseError;
+use crate::error::{ReleaseError, SubjectKind};
 use crate::guard::{Guard, Released};
 
 /// The fenced kind: each grant has a *fencing token*, a number higher than those of all grants before it, by whomever.
@@ -22,6 +22,10 @@ use crate::guard::{Guard, Released};
 pub struct Fenced(Tokens);
 
 impl Sealed for Fenced {
+    fn subject_kind(&self) -> SubjectKind {
+        SubjectKind::FencedLock
+    }
+
     fn recipe(&self) -> &'static dyn LockRecipe {
         fenced::Fenced::with(self.0)
     }

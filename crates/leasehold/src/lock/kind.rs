@@ -9,6 +9,7 @@ use std::time::Duration;
 use leasehold_proto::backoff::Backoff;
 use leasehold_proto::recipe::LockRecipe;
 
+use crate::error::SubjectKind;
 use crate::guard::Guard;
 
 /// A kind of lock. The crate's own types implement it.
@@ -27,6 +28,10 @@ pub trait Sealed {
     /// Its rules.
     #[doc(hidden)]
     fn recipe(&self) -> &'static dyn LockRecipe;
+
+    /// What errors call it.
+    #[doc(hidden)]
+    fn subject_kind(&self) -> SubjectKind;
 
     /// For how long a server must have been up for its word to count.
     #[doc(hidden)]

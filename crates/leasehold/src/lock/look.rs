@@ -5,12 +5,12 @@
 
 use std::time::Duration;
 
-use leasehold_proto::Owner;
 use leasehold_proto::engine::Subject;
 use leasehold_proto::recipe::{Inspection, Remaining};
+use leasehold_proto::{Owner, Verb};
 
 use super::{Kind, Lock};
-use crate::error::InspectError;
+use crate::error::{About, InspectError, InspectErrorKind};
 
 impl<K: Kind> Lock<K> {
     /// Takes the lock away from whoever holds it, and wakes the waiters. The holder finds out at its next renewal.
@@ -40,6 +40,11 @@ impl<K: Kind> Lock<K> {
     /// # }
     /// ```
     pub async fn force_unlock(&self) -> Result<bool, InspectError> {
+        let forced = self.force_release().await.about(|| self.subject());
+        forced.map_err(|error| InspectError { during: Verb::ForceRelease, ..error })
+    }
+
+    async fn force_release(&self) -> Result<bool, InspectErrorKind> {
         let name = self.name.as_ref().map_err(Clone::clone)?;
         let recipe = self.kind.recipe();
         self.handle.ask(recipe.force_release(name), |reply| recipe.read_force_release(reply)).await
@@ -93,7 +98,7 @@ impl<K: Kind> Lock<K> {
         match self.inspect(None).await?.remaining {
             None => Ok(None),
             Some(Remaining::For(span)) => Ok(Some(span)),
-            Some(Remaining::NoExpiry) => Err(InspectError::NoExpiry),
+            Some(Remaining::NoExpiry) => Err(InspectErrorKind::NoExpiry).about(|| self.subject()),
         }
     }
 
@@ -150,6 +155,10 @@ impl<K: Kind> Lock<K> {
     }
 
     async fn inspect(&self, owner: Option<Owner>) -> Result<Inspection, InspectError> {
+        self.inspection(owner).await.about(|| self.subject())
+    }
+
+    async fn inspection(&self, owner: Option<Owner>) -> Result<Inspection, InspectErrorKind> {
         let (name, recipe) = (self.name.as_ref().map_err(Clone::clone)?, self.kind.recipe());
         let wire = match owner {
             Some(owner) => {

@@ -22,7 +22,9 @@ use leasehold_proto::{Name, Owner};
 
 use super::Lock;
 use super::kind::Kind;
-use crate::error::{AcquireError, EnsureError, ReleaseError};
+use crate::error::{
+    self, About, AcquireError, AcquireErrorKind, Cause, EnsureError, ReleaseError, SubjectKind,
+};
 use crate::guard::{Guard, Released};
 use crate::owner::{ambient, of_body_around};
 use crate::shared::Handle;
@@ -76,6 +78,10 @@ trait Part: Send + Sync {
     fn take(&self, owner: Owner, waits: Waits) -> BoxFuture<'_, Result<Option<Guard>, AcquireError>>;
     fn handle(&self) -> &Arc<Handle>;
     fn terms(&self) -> &Terms;
+    /// What an error of it is about.
+    fn subject(&self) -> error::Subject;
+    /// Refuses a name or terms that no hold can have.
+    fn check(&self) -> Result<(), AcquireError>;
     /// What one script can take together with others.
     fn plain(&self) -> Option<(Name, Terms)>;
 }
@@ -107,6 +113,15 @@ impl<K: Kind> Part for Lock<K> {
 
     fn terms(&self) -> &Terms {
         &self.terms
+    }
+
+    fn subject(&self) -> error::Subject {
+        Self::subject(self)
+    }
+
+    fn check(&self) -> Result<(), AcquireError> {
+        let name = self.name.as_ref().map(drop).map_err(|bad| bad.clone().into());
+        name.and_then(|()| self.terms.check()).about(|| self.subject())
     }
 
     fn plain(&self) -> Option<(Name, Terms)> {
@@ -164,7 +179,7 @@ impl MultiLock {
     /// Waits for all of them, for ever if need be.
     ///
     /// # Errors
-    /// [`AcquireError`] of the member that could not be acquired; the others are given back. [`AcquireError::Deadlock`] at
+    /// [`AcquireError`] of the member that could not be acquired; the others are given back. [`AcquireErrorKind::Deadlock`] at
     /// once when two members are one name of one client as different kinds of lock, since one would wait for the other.
     ///
     /// # Cancel safety
@@ -249,11 +264,20 @@ impl MultiLock {
                 Waits::For(wait) => wait_for(handle, wait),
                 Waits::Forever => Wait::Forever,
             };
-            let request = terms.request(subject, Owner::unique(), wait)?;
-            let guard = acquire(handle, request).await?;
+            let asked = async {
+                let request = terms.request(subject, Owner::unique(), wait)?;
+                acquire(handle, request, SubjectKind::MultiLock).await
+            };
+            let guard = asked.await.about(|| self.subject())?;
             return Ok(guard.map(|guard| MultiGuard { guards: vec![guard] }));
         }
         self.one_by_one(waits).await
+    }
+
+    /// What an error of all of them is about.
+    fn subject(&self) -> error::Subject {
+        let names: Vec<_> = self.members.iter().map(|member| member.0.subject().name).collect();
+        error::Subject { kind: SubjectKind::MultiLock, name: names.join(", ").into() }
     }
 
     /// The names, when one script can take them all: the same client, the same slot, the same terms, nobody's own owner.
@@ -286,11 +310,12 @@ impl MultiLock {
     }
 
     async fn one_by_one(&self, waits: Waits) -> Result<Option<MultiGuard>, AcquireError> {
+        // Of the members none is asked for with its least time, which begins when all are held. Names that cannot be used
+        // are all alike, so they are refused before members of one name are looked for.
+        self.members.iter().try_for_each(|member| member.0.check())?;
         if self.would_wait_for_itself() {
-            return Err(AcquireError::Deadlock);
+            return Err(AcquireErrorKind::Deadlock.of(self.subject()));
         }
-        // Of the members none is asked for with its least time, which begins when all are held.
-        self.members.iter().try_for_each(|member| member.0.terms().check())?;
         let owner = ambient().unwrap_or_else(Owner::unique);
         let clock = self.members[0].0.handle();
         let since = clock.now();
@@ -309,7 +334,7 @@ impl MultiLock {
         let all = MultiGuard { guards };
         // The first may have been lost while the last was waited for.
         if !all.is_held() {
-            return Err(AcquireError::Lost { reason: all.lost().await });
+            return Err(AcquireErrorKind::Lost(all.lost().await).of(self.subject()));
         }
         for (member, guard) in self.members.iter().zip(&all.guards) {
             member.0.terms().min_hold.into_iter().for_each(|least| guard.hold_at_least(least));

@@ -22,7 +22,7 @@ use leasehold_proto::Moment;
 use super::Lock;
 use super::redlock::Node;
 use super::seats::QuorumGuard;
-use crate::error::{AcquireError, NodeAnswer, QuorumError};
+use crate::error::{AcquireError, AcquireErrorKind, NodeAnswer, QuorumError};
 use crate::guard::Guard;
 
 /// For how long one node is waited for before the others are asked again.
@@ -59,7 +59,7 @@ impl Future for Asking {
 /// The votes of one round.
 struct Round {
     votes: Vec<Option<Guard>>,
-    answers: Vec<Option<AcquireError>>,
+    answers: Vec<Option<AcquireErrorKind>>,
     contended: Vec<bool>,
 }
 
@@ -298,7 +298,7 @@ impl QuorumLock {
             granted: round.votes[node].is_some(),
             error: round.answers[node].take(),
         });
-        QuorumError { nodes: nodes.collect() }
+        QuorumError { subject: self.nodes[0].subject(), nodes: nodes.collect() }
     }
 }
 
@@ -315,7 +315,7 @@ impl Round {
         self.contended[node] = matches!(asked, Ok(None));
         match asked {
             Ok(vote) => (self.votes[node], self.answers[node]) = (vote, None),
-            Err(error) => self.answers[node] = Some(error),
+            Err(error) => self.answers[node] = Some(error.kind),
         }
     }
 
@@ -339,11 +339,11 @@ impl Round {
         if contended {
             return self.contended.iter().position(|contended| *contended);
         }
-        let may_work = |answer: &Option<AcquireError>| match answer {
-            Some(AcquireError::Store(source) | AcquireError::Unknown { source, .. }) => {
+        let may_work = |answer: &Option<AcquireErrorKind>| match answer {
+            Some(AcquireErrorKind::Store(source) | AcquireErrorKind::Unknown { source, .. }) => {
                 source.kind.is_transient()
             }
-            Some(AcquireError::Young { .. }) => true,
+            Some(AcquireErrorKind::RecentlyRestarted { .. }) => true,
             _ => false,
         };
         self.answers.iter().position(may_work)

@@ -12,7 +12,7 @@ use leasehold_proto::recipe::{LockRecipe, read, write};
 
 use super::Lock;
 use super::kind::{Kind, Sealed};
-use crate::error::AcquireError;
+use crate::error::{AcquireError, SubjectKind};
 use crate::guard::Guard;
 
 /// The read side of a [`RwLock`]: any number of owners hold it together, unless somebody else writes.
@@ -28,12 +28,20 @@ pub struct Write {
 }
 
 impl Sealed for Read {
+    fn subject_kind(&self) -> SubjectKind {
+        SubjectKind::ReadLock
+    }
+
     fn recipe(&self) -> &'static dyn LockRecipe {
         if self.yields { &read::YIELDING } else { &read::READ_LOCK }
     }
 }
 
 impl Sealed for Write {
+    fn subject_kind(&self) -> SubjectKind {
+        SubjectKind::WriteLock
+    }
+
     fn recipe(&self) -> &'static dyn LockRecipe {
         if self.preferred { &write::PREFERRED } else { &write::WRITE_LOCK }
     }
@@ -56,7 +64,7 @@ impl Kind for Write {
 /// # One owner on both sides
 /// An [owner](crate::owner) that writes may read as well, and keeps reading when it has given the write hold back: a
 /// *downgrade*, without an instant in which somebody else could write. An owner that reads and asks to write would wait
-/// for itself, which is [`AcquireError::Deadlock`] at once; that it can write without having stopped to read takes an
+/// for itself, which is [`AcquireErrorKind::Deadlock`](crate::AcquireErrorKind::Deadlock) at once; that it can write without having stopped to read takes an
 /// [`upgrade`](Self::upgrade). Acquires without an owner of their own know nothing of each other.
 ///
 /// # Who waits for whom
@@ -346,7 +354,7 @@ impl RwLock {
     /// Waits until nobody else reads or writes, for ever if need be, and writes.
     ///
     /// # Errors
-    /// As [`Lock::lock`], and [`AcquireError::Deadlock`] when the owner reads: it would wait for itself. See
+    /// As [`Lock::lock`], and [`AcquireErrorKind::Deadlock`](crate::AcquireErrorKind::Deadlock) when the owner reads: it would wait for itself. See
     /// [`upgrade`](Self::upgrade).
     ///
     /// # Cancel safety
@@ -357,13 +365,13 @@ impl RwLock {
     ///
     /// # Examples
     /// ```
-    /// # use leasehold::AcquireError;
+    /// # use leasehold::AcquireErrorKind;
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), leasehold::Error> {
     /// # let client = leasehold::Client::connect("memory://").await?;
     /// let prices = client.rw_lock("prices").owned_by(&client.owner());
     /// let reader = prices.read().await?;
-    /// assert!(matches!(prices.write().await, Err(AcquireError::Deadlock)));
+    /// assert_eq!(prices.write().await.unwrap_err().kind, AcquireErrorKind::Deadlock);
     /// # Ok(())
     /// # }
     /// ```
@@ -374,7 +382,7 @@ impl RwLock {
     /// Asks exactly once to write: `None` when somebody else reads or writes.
     ///
     /// # Errors
-    /// As [`Lock::try_lock`], and [`AcquireError::Deadlock`] when the owner reads.
+    /// As [`Lock::try_lock`], and [`AcquireErrorKind::Deadlock`](crate::AcquireErrorKind::Deadlock) when the owner reads.
     ///
     /// # Cancel safety
     /// Dropping the future undoes a grant on its way; nothing stays locked.
@@ -400,7 +408,7 @@ impl RwLock {
     /// Waits for at most this long until nobody else reads or writes, and writes. `None` when somebody did until then.
     ///
     /// # Errors
-    /// As [`Lock::try_lock_for`], and [`AcquireError::Deadlock`] when the owner reads.
+    /// As [`Lock::try_lock_for`], and [`AcquireErrorKind::Deadlock`](crate::AcquireErrorKind::Deadlock) when the owner reads.
     ///
     /// # Cancel safety
     /// Dropping the future loses the place in line. A grant on its way is undone; nothing stays locked.

@@ -15,9 +15,9 @@ use super::kind::{Kind, Sealed};
 use super::quorum::QuorumLock;
 use crate::client::{Client, ClientBuilder};
 use crate::defaults::Primitive;
-use crate::error::ConnectError;
+use crate::error::{ConnectError, SubjectKind};
 use crate::guard::Guard;
-use crate::name::IntoName;
+use crate::name::{IntoName, named};
 
 /// How long a node may take for one answer, unless another time is given.
 const NODE_TIMEOUT: Duration = Duration::from_millis(500);
@@ -69,6 +69,10 @@ pub struct Node {
 }
 
 impl Sealed for Node {
+    fn subject_kind(&self) -> SubjectKind {
+        SubjectKind::Redlock
+    }
+
     fn recipe(&self) -> &'static dyn LockRecipe {
         &redlock::Redlock
     }
@@ -122,12 +126,12 @@ impl Redlock {
     /// See [`Redlock`].
     #[must_use]
     pub fn lock(&self, name: impl IntoName) -> QuorumLock {
-        let name = name.into_name();
+        let name = named(name);
         let node = |client: &Client| {
             let handle = client.handle();
             // A bound would end one node's part, which the others' would then take again.
             let terms = handle.defaults().terms(Primitive::Lock).unbounded();
-            let name = name.clone().and_then(|name| handle.name(name));
+            let name = name.clone().and_then(|name| handle.on_server(name));
             Lock::new(handle, name, terms, Node { fleet: self.uptime, lease: terms.lease() })
         };
         QuorumLock::new(self.nodes.iter().map(node).collect())

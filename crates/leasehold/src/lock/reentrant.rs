@@ -7,6 +7,7 @@ use leasehold_proto::recipe::LockRecipe;
 use leasehold_proto::recipe::reentrant;
 
 use super::kind::{Kind, Sealed};
+use crate::error::SubjectKind;
 use crate::guard::Guard;
 
 /// The plain kind: waiters of one client are served in the order in which they came, and between clients there is no
@@ -15,6 +16,10 @@ use crate::guard::Guard;
 pub struct Reentrant;
 
 impl Sealed for Reentrant {
+    fn subject_kind(&self) -> SubjectKind {
+        SubjectKind::Lock
+    }
+
     fn recipe(&self) -> &'static dyn LockRecipe {
         &reentrant::Reentrant
     }

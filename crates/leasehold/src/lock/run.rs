@@ -3,10 +3,8 @@
 //! Invariant: as of a section, of which these are the ways in.
 //! Called by: users.
 
-use leasehold_proto::NameError;
-
 use super::{Kind, Lock};
-use crate::error::RunError;
+use crate::error::{About, AcquireError, AcquireErrorKind, RunError};
 use crate::owner::{Under, of_caller};
 use crate::section::Section;
 
@@ -60,8 +58,9 @@ impl<K: Kind> Lock<K> {
     }
 
     /// The lock on behalf of whoever takes it here, and what a body runs under then.
-    pub(crate) fn for_a_body(&self) -> Result<(Self, Under), NameError> {
-        let (name, client) = (self.name.clone()?, self.handle.client());
+    pub(crate) fn for_a_body(&self) -> Result<(Self, Under), AcquireError> {
+        let name = self.name.clone().map_err(AcquireErrorKind::from).about(|| self.subject())?;
+        let client = self.handle.client();
         let owner = self.owner.unwrap_or_else(|| of_caller(client, &name));
         Ok((self.clone().owned_by(&owner), Under::name(client, name, owner)))
     }

@@ -22,7 +22,7 @@ use leasehold_proto::engine::LostReason;
 use super::Lock;
 use super::quorum::{Asked, Asking, QuorumLock};
 use super::redlock::Node;
-use crate::error::{AcquireError, EnsureError, ReleaseError};
+use crate::error::{AcquireErrorKind, Cause, EnsureError, EnsureErrorKind, ReleaseError, Subject};
 use crate::guard::{Guard, Released};
 
 /// A hold of a majority of the nodes, released when dropped.
@@ -34,6 +34,7 @@ use crate::guard::{Guard, Released};
 pub struct QuorumGuard {
     seats: Arc<Seats>,
     keepers: Vec<AbortHandle>,
+    subject: Subject,
 }
 
 struct Seats {
@@ -171,7 +172,7 @@ async fn keep(seat: Seat, lock: Lock<Node>, watched: bool, asking: Option<Asking
     loop {
         match asked.take() {
             Some(Ok(Some(guard))) => seats.take(node, guard),
-            Some(Err(error)) if !may_pass(&error) => return,
+            Some(Err(error)) if !may_pass(&error.kind) => return,
             Some(Ok(None) | Err(_)) | None => {}
         }
         let watch = seats.lock().guards.get(node).and_then(Option::as_ref).map(Guard::watch);
@@ -190,10 +191,12 @@ async fn keep(seat: Seat, lock: Lock<Node>, watched: bool, asking: Option<Asking
 }
 
 /// Whether a node that answers so may be asked again.
-fn may_pass(error: &AcquireError) -> bool {
+fn may_pass(error: &AcquireErrorKind) -> bool {
     match error {
-        AcquireError::Store(source) | AcquireError::Unknown { source, .. } => source.kind.is_transient(),
-        AcquireError::LeaseTooShort { .. } | AcquireError::Unclaimed => true,
+        AcquireErrorKind::Store(source) | AcquireErrorKind::Unknown { source, .. } => {
+            source.kind.is_transient()
+        }
+        AcquireErrorKind::LeaseTooShort { .. } | AcquireErrorKind::Unclaimed => true,
         _ => false,
     }
 }
@@ -217,7 +220,7 @@ impl QuorumGuard {
             let _ = handle.keep(keeper.map(|_| ()).boxed());
             keepers.push(abort);
         }
-        Self { seats, keepers }
+        Self { seats, keepers, subject: lock.node(0).subject() }
     }
 
     /// Whether a majority may be trusted now, by the clock.
@@ -302,7 +305,8 @@ impl QuorumGuard {
         match failed {
             Some(error) if self.remaining() < least => Err(error),
             None if self.remaining() < least => {
-                Err(EnsureError::Lost { reason: self.seats.lock().lost.unwrap_or(LostReason::Unreachable) })
+                let reason = self.seats.lock().lost.unwrap_or(LostReason::Unreachable);
+                Err(EnsureErrorKind::Lost(reason).of(self.subject.clone()))
             }
             _ => Ok(()),
         }

@@ -10,6 +10,7 @@ use leasehold_proto::recipe::{LockRecipe, spin};
 
 use super::Lock;
 use super::kind::{Kind, Sealed};
+use crate::error::SubjectKind;
 use crate::guard::Guard;
 
 /// The spinning kind: no messages are sent, and waiters ask again after pauses that grow.
@@ -26,6 +27,10 @@ impl Spin {
 }
 
 impl Sealed for Spin {
+    fn subject_kind(&self) -> SubjectKind {
+        SubjectKind::SpinLock
+    }
+
     fn recipe(&self) -> &'static dyn LockRecipe {
         &spin::Spin
     }

@@ -8,13 +8,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_proto::engine::{Request, Subject, Wait};
-use leasehold_proto::marker::read_flag;
+use leasehold_proto::marker::{Operation, read_flag};
 use leasehold_proto::recipe::Recipe;
 use leasehold_proto::recipe::semaphore::{self, FifoSemaphore, read_count};
-use leasehold_proto::{Lease, Name, NameError, Owner};
+use leasehold_proto::{Call, Lease, Name, Owner, Reply};
 
-use crate::error::{AcquireError, InspectError, OperationError};
+use crate::error::{
+    self, About, AcquireError, AcquireErrorKind, InspectError, InspectErrorKind, OperationError,
+    OperationErrorKind, SubjectKind,
+};
 use crate::guard::Guard;
+use crate::name::Named;
 use crate::operation::perform;
 use crate::shared::Handle;
 use crate::terms::{acquire, wait_for};
@@ -46,13 +50,31 @@ const NOMINAL_LEASE: Duration = Duration::from_secs(30);
 #[derive(Clone)]
 pub struct Semaphore {
     handle: Arc<Handle>,
-    name: Result<Name, NameError>,
+    name: Named,
     fifo: bool,
 }
 
 impl Semaphore {
-    pub(crate) fn new(handle: &Arc<Handle>, name: Result<Name, NameError>) -> Self {
+    pub(crate) fn new(handle: &Arc<Handle>, name: Named) -> Self {
         Self { handle: Arc::clone(handle), name, fifo: false }
+    }
+
+    /// What an error is about.
+    fn subject(&self) -> error::Subject {
+        self.handle.subject(SubjectKind::Semaphore, &self.name)
+    }
+
+    /// Changes it.
+    async fn change<T>(
+        &self,
+        call: impl FnOnce(&Name, &Operation) -> Call,
+        read: impl FnOnce(&Reply) -> Option<T>,
+    ) -> Result<T, OperationError> {
+        let changed = async {
+            let name = self.name.as_ref().map_err(|bad| OperationErrorKind::from(bad.clone()))?;
+            perform(&self.handle, |operation| call(name, operation), read).await
+        };
+        changed.await.about(|| self.subject())
     }
 
     /// The same semaphore, for waiters that are served in the order in which they came, over all processes.
@@ -82,7 +104,7 @@ impl Semaphore {
     /// Sets how many permits there are, unless that was done before. `false` when it was.
     ///
     /// # Errors
-    /// [`OperationError`]; [`OperationError::Unknown`] when the server has not answered.
+    /// [`OperationError`]; [`OperationErrorKind::Unknown`] when the server has not answered.
     ///
     /// # Cancel safety
     /// Dropping the future does not take back what was sent.
@@ -131,16 +153,15 @@ impl Semaphore {
     }
 
     async fn try_set(&self, permits: u32, lifetime: Option<Duration>) -> Result<bool, OperationError> {
-        let name = self.name.as_ref().map_err(Clone::clone)?;
-        let call = |operation: &_| semaphore::try_set(name, operation, permits, lifetime);
-        perform(&self.handle, call, read_flag).await
+        let call = |name: &_, operation: &_| semaphore::try_set(name, operation, permits, lifetime);
+        self.change(call, read_flag).await
     }
 
     /// Waits for a permit, for ever if need be.
     ///
     /// # Errors
     /// [`AcquireError`] when the server has failed for the whole of the client's timeout, or cannot grant at all. After
-    /// [`AcquireError::Unknown`] the permit is given back when the server answers again; no lease bounds that.
+    /// [`AcquireErrorKind::Unknown`] the permit is given back when the server answers again; no lease bounds that.
     ///
     /// # Cancel safety
     /// Dropping the future loses the place in line. A permit on its way is given back.
@@ -310,12 +331,21 @@ impl Semaphore {
         permits: u32,
         wait: impl FnOnce(&Handle) -> Wait,
     ) -> Result<Option<Guard>, AcquireError> {
+        self.granted(permits, wait).await.about(|| self.subject())
+    }
+
+    async fn granted(
+        &self,
+        permits: u32,
+        wait: impl FnOnce(&Handle) -> Wait,
+    ) -> Result<Option<Guard>, AcquireErrorKind> {
         let recipe: &'static dyn Recipe = if self.fifo { &FifoSemaphore } else { &semaphore::Semaphore };
         let subject = Subject::new(self.name.as_ref().map_err(Clone::clone)?, recipe);
         // Nobody need wait for nothing, and the server grants it.
         let wait = if permits == 0 { Wait::Once } else { wait(&self.handle) };
         let request = Request::new(subject, Owner::unique(), Lease::clamped(NOMINAL_LEASE), wait);
-        acquire(&self.handle, Request { units: permits, watchdog: false, ..request }).await
+        let request = Request { units: permits, watchdog: false, ..request };
+        acquire(&self.handle, request, SubjectKind::Semaphore).await
     }
 
     /// Changes how many permits there are, up or down, and says how many are left. That may be less than nothing: then so
@@ -340,8 +370,7 @@ impl Semaphore {
     /// # }
     /// ```
     pub async fn add_permits(&self, permits: i32) -> Result<i64, OperationError> {
-        let name = self.name.as_ref().map_err(Clone::clone)?;
-        perform(&self.handle, |operation| semaphore::add(name, operation, permits), read_count).await
+        self.change(|name, operation| semaphore::add(name, operation, permits), read_count).await
     }
 
     /// Takes all permits that are left, for good, and says how many they were. When they were less than nothing they
@@ -366,8 +395,7 @@ impl Semaphore {
     /// # }
     /// ```
     pub async fn drain(&self) -> Result<i64, OperationError> {
-        let name = self.name.as_ref().map_err(Clone::clone)?;
-        perform(&self.handle, |operation| semaphore::drain(name, operation), read_count).await
+        self.change(semaphore::drain, read_count).await
     }
 
     /// Returns permits by number, whoever took them, and says how many are left. As in Redisson nobody checks that they
@@ -395,8 +423,7 @@ impl Semaphore {
     /// # }
     /// ```
     pub async fn release(&self, permits: u32) -> Result<i64, OperationError> {
-        let name = self.name.as_ref().map_err(Clone::clone)?;
-        perform(&self.handle, |operation| semaphore::put_back(name, operation, permits), read_count).await
+        self.change(|name, operation| semaphore::put_back(name, operation, permits), read_count).await
     }
 
     /// How many permits are left, by the server's word; less than nothing when their number was reduced below what is
@@ -421,8 +448,11 @@ impl Semaphore {
     /// # }
     /// ```
     pub async fn available(&self) -> Result<i64, InspectError> {
-        let name = self.name.as_ref().map_err(Clone::clone)?;
-        self.handle.ask(semaphore::inspect(name), read_count).await
+        let available = async {
+            let name = self.name.as_ref().map_err(|bad| InspectErrorKind::from(bad.clone()))?;
+            self.handle.ask(semaphore::inspect(name), read_count).await
+        };
+        available.await.about(|| self.subject())
     }
 }
 

@@ -8,13 +8,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_proto::engine::{Request, Subject, Wait};
-use leasehold_proto::marker::read_flag;
+use leasehold_proto::marker::{Operation, read_flag};
 use leasehold_proto::recipe::expirable::{self, Census, PERMITS_MAX};
 use leasehold_proto::recipe::{Remaining, semaphore};
-use leasehold_proto::{Lease, Name, NameError, Owner, PermitId};
+use leasehold_proto::{Call, Lease, Name, Owner, PermitId, Reply};
 
 use super::Permits;
-use crate::error::{AcquireError, InspectError, OperationError};
+use crate::error::{
+    self, About, AcquireError, AcquireErrorKind, Cause, InspectError, InspectErrorKind, OperationError,
+    OperationErrorKind, SubjectKind,
+};
+use crate::name::Named;
 use crate::operation::perform;
 use crate::section::{OnePermit, Section};
 use crate::shared::Handle;
@@ -44,13 +48,44 @@ use crate::terms::{Terms, acquire, wait_for};
 #[derive(Clone)]
 pub struct ExpirableSemaphore {
     handle: Arc<Handle>,
-    name: Result<Name, NameError>,
+    name: Named,
     terms: Terms,
 }
 
 impl ExpirableSemaphore {
-    pub(crate) fn new(handle: &Arc<Handle>, name: Result<Name, NameError>, terms: Terms) -> Self {
+    pub(crate) fn new(handle: &Arc<Handle>, name: Named, terms: Terms) -> Self {
         Self { handle: Arc::clone(handle), name, terms }
+    }
+
+    /// What an error is about.
+    pub(crate) fn subject(&self) -> error::Subject {
+        self.handle.subject(SubjectKind::ExpirableSemaphore, &self.name)
+    }
+
+    /// Changes it.
+    async fn change<T>(
+        &self,
+        call: impl FnOnce(&Name, &Operation) -> Call,
+        read: impl FnOnce(&Reply) -> Option<T>,
+    ) -> Result<T, OperationError> {
+        let changed = async {
+            let name = self.name.as_ref().map_err(|bad| OperationErrorKind::from(bad.clone()))?;
+            perform(&self.handle, |operation| call(name, operation), read).await
+        };
+        changed.await.about(|| self.subject())
+    }
+
+    /// Looks at it.
+    async fn look<T>(
+        &self,
+        call: impl FnOnce(&Name) -> Call,
+        read: impl FnOnce(&Reply) -> Option<T>,
+    ) -> Result<T, InspectError> {
+        let seen = async {
+            let name = self.name.as_ref().map_err(|bad| InspectErrorKind::from(bad.clone()))?;
+            self.handle.ask(call(name), read).await
+        };
+        seen.await.about(|| self.subject())
     }
 
     /// The same semaphore with a fixed lease, from 3 ms to 365 days, and no watchdog: permits end by themselves after it.
@@ -118,7 +153,7 @@ impl ExpirableSemaphore {
     /// Sets how many permits there are, unless that was done before. `false` when it was.
     ///
     /// # Errors
-    /// [`OperationError`]; [`OperationError::Unknown`] when the server has not answered.
+    /// [`OperationError`]; [`OperationErrorKind::Unknown`] when the server has not answered.
     ///
     /// # Cancel safety
     /// Dropping the future does not take back what was sent.
@@ -135,9 +170,8 @@ impl ExpirableSemaphore {
     /// # }
     /// ```
     pub async fn try_set_permits(&self, permits: u32) -> Result<bool, OperationError> {
-        let name = self.name.as_ref().map_err(Clone::clone)?;
-        let call = |operation: &_| semaphore::try_set(name, operation, permits, None);
-        perform(&self.handle, call, read_flag).await
+        let call = |name: &_, operation: &_| semaphore::try_set(name, operation, permits, None);
+        self.change(call, read_flag).await
     }
 
     /// Sets how many permits there are, those that are taken included, and says how many are left. That may be less than
@@ -162,9 +196,8 @@ impl ExpirableSemaphore {
     /// # }
     /// ```
     pub async fn set_permits(&self, permits: u32) -> Result<i64, OperationError> {
-        let name = self.name.as_ref().map_err(Clone::clone)?;
-        let call = |operation: &_| expirable::set(name, operation, permits);
-        perform(&self.handle, call, semaphore::read_count).await
+        let call = |name: &_, operation: &_| expirable::set(name, operation, permits);
+        self.change(call, semaphore::read_count).await
     }
 
     /// Changes how many permits there are, up or down, and says how many are left.
@@ -187,9 +220,8 @@ impl ExpirableSemaphore {
     /// # }
     /// ```
     pub async fn add_permits(&self, permits: i32) -> Result<i64, OperationError> {
-        let name = self.name.as_ref().map_err(Clone::clone)?;
-        let call = |operation: &_| expirable::add(name, operation, permits);
-        perform(&self.handle, call, semaphore::read_count).await
+        let call = |name: &_, operation: &_| expirable::add(name, operation, permits);
+        self.change(call, semaphore::read_count).await
     }
 
     /// Waits for a permit, for ever if need be.
@@ -222,7 +254,7 @@ impl ExpirableSemaphore {
     /// permits at all are granted at once.
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire), and [`AcquireError::TooManyPermits`].
+    /// As [`acquire`](Self::acquire), and [`AcquireErrorKind::TooManyPermits`].
     ///
     /// # Cancel safety
     /// Dropping the future loses the place in line. Permits on their way are given back.
@@ -278,7 +310,7 @@ impl ExpirableSemaphore {
     /// Asks for so many permits exactly once. `None` when there are fewer; none is taken then.
     ///
     /// # Errors
-    /// As [`try_acquire`](Self::try_acquire), and [`AcquireError::TooManyPermits`].
+    /// As [`try_acquire`](Self::try_acquire), and [`AcquireErrorKind::TooManyPermits`].
     ///
     /// # Cancel safety
     /// Dropping the future gives back permits on their way.
@@ -332,7 +364,7 @@ impl ExpirableSemaphore {
     /// until then; none is taken then.
     ///
     /// # Errors
-    /// As [`try_acquire_for`](Self::try_acquire_for), and [`AcquireError::TooManyPermits`].
+    /// As [`try_acquire_for`](Self::try_acquire_for), and [`AcquireErrorKind::TooManyPermits`].
     ///
     /// # Cancel safety
     /// Dropping the future loses the place in line. Permits on their way are given back.
@@ -382,15 +414,23 @@ impl ExpirableSemaphore {
         permits: u32,
         wait: impl FnOnce(&Handle) -> Wait,
     ) -> Result<Option<Permits>, AcquireError> {
+        self.granted(permits, wait).await.about(|| self.subject())
+    }
+
+    async fn granted(
+        &self,
+        permits: u32,
+        wait: impl FnOnce(&Handle) -> Wait,
+    ) -> Result<Option<Permits>, AcquireErrorKind> {
         let name = self.name.as_ref().map_err(Clone::clone)?;
         if permits > PERMITS_MAX {
-            return Err(AcquireError::TooManyPermits { given: permits });
+            return Err(AcquireErrorKind::TooManyPermits { given: permits });
         }
         let subject = Subject::new(name, &expirable::ExpirableSemaphore);
         // Nobody need wait for nothing, and the server grants it.
         let wait = if permits == 0 { Wait::Once } else { wait(&self.handle) };
         let request = Request { units: permits, ..self.terms.request(subject, Owner::unique(), wait)? };
-        let guard = acquire(&self.handle, request).await?;
+        let guard = acquire(&self.handle, request, SubjectKind::ExpirableSemaphore).await?;
         Ok(guard.map(|guard| Permits::new(guard, permits)))
     }
 
@@ -400,7 +440,7 @@ impl ExpirableSemaphore {
     /// For permits that were handed over by [`Permits::keep`], or by a Java client.
     ///
     /// # Errors
-    /// As [`try_set_permits`](Self::try_set_permits), and [`OperationError::TooManyPermits`].
+    /// As [`try_set_permits`](Self::try_set_permits), and [`OperationErrorKind::TooManyPermits`].
     ///
     /// # Cancel safety
     /// Dropping the future does not take back what was sent.
@@ -423,23 +463,23 @@ impl ExpirableSemaphore {
     /// # }
     /// ```
     pub async fn release_ids(&self, ids: &[PermitId]) -> Result<bool, OperationError> {
-        let name = self.name.as_ref().map_err(Clone::clone)?;
         if ids.is_empty() {
-            return Ok(true);
+            let name = self.name.as_ref().map_err(|bad| OperationErrorKind::from(bad.clone()));
+            return name.map(|_| true).about(|| self.subject());
         }
         let given = u32::try_from(ids.len()).unwrap_or(u32::MAX);
         if given > PERMITS_MAX {
-            return Err(OperationError::TooManyPermits { given });
+            return Err(OperationErrorKind::TooManyPermits { given }.of(self.subject()));
         }
-        let call = |operation: &_| expirable::release_ids(name, operation, ids);
-        Ok(perform(&self.handle, call, semaphore::read_count).await? > 0)
+        let call = |name: &_, operation: &_| expirable::release_ids(name, operation, ids);
+        Ok(self.change(call, semaphore::read_count).await? > 0)
     }
 
     /// Sets the lease of a permit, from 3 ms to 365 days counted from now, whether that makes it longer or shorter.
     /// `false` when it is not taken any more.
     ///
     /// # Errors
-    /// As [`try_set_permits`](Self::try_set_permits), and [`OperationError::Lease`].
+    /// As [`try_set_permits`](Self::try_set_permits), and [`OperationErrorKind::Lease`].
     ///
     /// # Cancel safety
     /// Dropping the future does not take back what was sent.
@@ -462,10 +502,9 @@ impl ExpirableSemaphore {
     /// # }
     /// ```
     pub async fn update_lease(&self, id: PermitId, lease: Duration) -> Result<bool, OperationError> {
-        let name = self.name.as_ref().map_err(Clone::clone)?;
-        let lease = Lease::new(lease)?;
-        let call = |operation: &_| expirable::update_lease(name, operation, id, lease);
-        perform(&self.handle, call, read_flag).await
+        let lease = Lease::new(lease).map_err(OperationErrorKind::from).about(|| self.subject())?;
+        let call = |name: &_, operation: &_| expirable::update_lease(name, operation, id, lease);
+        self.change(call, read_flag).await
     }
 
     /// How long a permit is still taken, by the server's clock; `None` when it is not taken any more.
@@ -492,8 +531,7 @@ impl ExpirableSemaphore {
     /// # }
     /// ```
     pub async fn lease_of(&self, id: PermitId) -> Result<Option<Remaining>, InspectError> {
-        let name = self.name.as_ref().map_err(Clone::clone)?;
-        self.handle.ask(expirable::lease_of(name, id), expirable::read_lease_of).await
+        self.look(|name| expirable::lease_of(name, id), expirable::read_lease_of).await
     }
 
     /// How many permits are left, by the server's word, those whose lease has ended included; less than nothing when their
@@ -572,8 +610,7 @@ impl ExpirableSemaphore {
     }
 
     async fn census(&self) -> Result<Census, InspectError> {
-        let name = self.name.as_ref().map_err(Clone::clone)?;
-        self.handle.ask(expirable::inspect(name), expirable::read_inspect).await
+        self.look(expirable::inspect, expirable::read_inspect).await
     }
 }
 

@@ -54,7 +54,7 @@ impl Permits {
     /// others are returned.
     ///
     /// # Errors
-    /// [`ReleaseError::Unconfirmed`] when the server has not answered within the client's timeout. The release goes on
+    /// [`ReleaseErrorKind::Unconfirmed`](crate::ReleaseErrorKind::Unconfirmed) when the server has not answered within the client's timeout. The release goes on
     /// being tried without anybody waiting, until the lease has ended.
     ///
     /// # Cancel safety

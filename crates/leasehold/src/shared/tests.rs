@@ -9,7 +9,9 @@ use leasehold_proto::{ClientId, Engine, Moment, Name, Owner, WireOwner};
 
 use super::{Handle, Shared};
 use crate::client::Client;
-use crate::error::{AcquireError, EnsureError, InspectError, ReleaseError, RunError};
+use crate::error::{
+    AcquireErrorKind, EnsureErrorKind, InspectErrorKind, ReleaseErrorKind, RunError, SubjectKind,
+};
 use crate::guard::Guard;
 use crate::section::Manners;
 
@@ -26,30 +28,38 @@ fn walk(handle: &Arc<Handle>) {
     assert_eq!(at_once(client.close()), CloseReport::default());
 
     let lock = client.lock("job");
-    assert_eq!(at_once(lock.lock()).unwrap_err(), AcquireError::Forked);
-    assert_eq!(at_once(lock.try_lock()).unwrap_err(), AcquireError::Forked);
-    assert_eq!(at_once(lock.try_lock_for(SOON)).unwrap_err(), AcquireError::Forked);
+    assert_eq!(at_once(lock.lock()).unwrap_err(), AcquireErrorKind::Forked);
+    assert_eq!(at_once(lock.try_lock()).unwrap_err(), AcquireErrorKind::Forked);
+    assert_eq!(at_once(lock.try_lock_for(SOON)).unwrap_err(), AcquireErrorKind::Forked);
     let run = at_once(lock.run(async |_guard| unreachable!("the body does not run")));
-    assert_eq!(run, Err::<(), _>(RunError::Acquire(AcquireError::Forked)));
-    assert_eq!(at_once(lock.force_unlock()), Err(InspectError::Forked));
-    assert_eq!(at_once(lock.is_locked()), Err(InspectError::Forked));
-    assert_eq!(at_once(lock.remaining()), Err(InspectError::Forked));
-    assert_eq!(at_once(lock.is_held_by(&Owner::unique())), Err(InspectError::Forked));
-    assert_eq!(at_once(lock.hold_count(&Owner::unique())), Err(InspectError::Forked));
+    let Err::<(), _>(RunError::Acquire(error)) = run else { panic!("{run:?}") };
+    assert_eq!(error, AcquireErrorKind::Forked);
+    assert_eq!(at_once(lock.force_unlock()).map_err(|error| error.kind), Err(InspectErrorKind::Forked));
+    assert_eq!(at_once(lock.is_locked()).map_err(|error| error.kind), Err(InspectErrorKind::Forked));
+    assert_eq!(at_once(lock.remaining()).map_err(|error| error.kind), Err(InspectErrorKind::Forked));
+    assert_eq!(
+        at_once(lock.is_held_by(&Owner::unique())).map_err(|error| error.kind),
+        Err(InspectErrorKind::Forked)
+    );
+    assert_eq!(
+        at_once(lock.hold_count(&Owner::unique())).map_err(|error| error.kind),
+        Err(InspectErrorKind::Forked)
+    );
 
     let guard = || {
         let wire = WireOwner::new(handle.client(), 1);
-        Guard::new(handle, Id(1), Name::new("job").expect("it is a name"), Grant { wire, token: None })
+        let name = Name::new("job").expect("it is a name");
+        Guard::new(handle, Id(1), (SubjectKind::Lock, name), Grant { wire, token: None })
     };
     let held = guard();
     assert!(!held.is_held());
     assert_eq!(held.remaining(), Duration::ZERO);
     assert_eq!(at_once(held.lost()), LostReason::Closed);
-    assert_eq!(at_once(held.ensure(SOON)), Err(EnsureError::Forked));
-    assert_eq!(at_once(held.release()), Err(ReleaseError::Forked));
+    assert_eq!(at_once(held.ensure(SOON)).map_err(|error| error.kind), Err(EnsureErrorKind::Forked));
+    assert_eq!(at_once(held.release()).map_err(|error| error.kind), Err(ReleaseErrorKind::Forked));
     // A body that was inside when the process forked.
-    let lost = Err(RunError::Lost { reason: LostReason::Closed });
-    assert_eq!(at_once(Manners::default().end(guard(), 5)), lost);
+    let ended = at_once(Manners::default().end(guard(), 5));
+    assert!(matches!(ended, Err(RunError::Lost { reason: LostReason::Closed, .. })), "{ended:?}");
     guard().keep();
     drop(guard());
 }

@@ -4,7 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use leasehold::blocking::{Guard, Permits};
-use leasehold::{Released, Remaining, WaitError};
+use leasehold::{Released, Remaining, WaitErrorKind};
 
 use crate::support::{SOON, is_free, ms};
 use crate::{eventually, joined, server_and_client};
@@ -113,5 +113,5 @@ fn a_latch_lets_threads_go_when_it_is_counted_down() {
     eventually("the waiter to listen", listens);
     assert!(latch.delete().unwrap());
     assert!(!latch.delete().unwrap());
-    assert_eq!(joined(waiter), Err(WaitError::Deleted));
+    assert_eq!(joined(waiter).map_err(|error| error.kind), Err(WaitErrorKind::Deleted));
 }

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use leasehold::blocking::{self, Client};
-use leasehold::{AcquireError, LostReason, Released, WaitError};
+use leasehold::{AcquireErrorKind, LostReason, Released, WaitErrorKind};
 
 use crate::support::{count, is_free, listeners, soon};
 use crate::{connect_without_polling, elsewhere, eventually, joined, server_and_client};
@@ -69,12 +69,12 @@ fn closing_a_client_ends_the_wait_of_every_thread() {
     let losing = thread::spawn(move || mine.lost());
     eventually("the waiter to sleep", || listeners(&server, "job") == 1);
     client.close();
-    assert_eq!(joined(waiting), AcquireError::Closed);
-    assert_eq!(joined(at_latch), Err(WaitError::Closed));
-    assert_eq!(joined(at_seats), AcquireError::Closed);
+    assert_eq!(joined(waiting), AcquireErrorKind::Closed);
+    assert_eq!(joined(at_latch).map_err(|error| error.kind), Err(WaitErrorKind::Closed));
+    assert_eq!(joined(at_seats), AcquireErrorKind::Closed);
     assert_eq!(joined(losing), LostReason::Closed);
     assert!(is_free(&server, "mine"));
-    assert_eq!(client.lock("job").lock().unwrap_err(), AcquireError::Closed);
+    assert_eq!(client.lock("job").lock().unwrap_err(), AcquireErrorKind::Closed);
 }
 
 #[test]

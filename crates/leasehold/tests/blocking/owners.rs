@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
 use leasehold::blocking::{MultiLock, Redlock, owner};
-use leasehold::{AcquireError, Released};
+use leasehold::{AcquireErrorKind, Released};
 use tokio::runtime::Builder;
 use tokio::task;
 
@@ -35,7 +35,7 @@ fn a_thread_that_holds_a_lock_does_not_take_one_that_is_not_reentrant() {
     let (_server, client) = server_and_client();
     let lock = client.lock("job").non_reentrant();
     let _guard = lock.lock().unwrap();
-    assert_eq!(lock.lock().unwrap_err(), AcquireError::AlreadyHeld);
+    assert_eq!(lock.lock().unwrap_err(), AcquireErrorKind::AlreadyHeld);
 }
 
 #[test]

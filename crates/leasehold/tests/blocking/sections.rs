@@ -68,7 +68,7 @@ fn a_body_whose_hold_is_lost_runs_to_its_end_and_its_result_is_dropped() {
         assert_eq!(guard.lost(), LostReason::Expired);
         ended = true;
     });
-    assert_eq!(outcome, Err(RunError::Lost { reason: LostReason::Expired }));
+    assert!(matches!(outcome, Err(RunError::Lost { reason: LostReason::Expired, .. })));
     assert!(ended);
     let finish = lock.section().on_lost(OnLost::Finish);
     assert_eq!(finish.run(|guard| guard.lost()), Ok(LostReason::Expired), "where it may finish");
@@ -78,7 +78,7 @@ fn a_body_whose_hold_is_lost_runs_to_its_end_and_its_result_is_dropped() {
 fn a_hold_that_somebody_took_away_is_found_lost_at_the_bodys_end() {
     let (server, client) = server_and_client();
     let outcome = client.lock("job").run(|_| tell(&server, &["DEL", "job"]));
-    assert_eq!(outcome, Err(RunError::Lost { reason: LostReason::Deleted }));
+    assert!(matches!(outcome, Err(RunError::Lost { reason: LostReason::Deleted, .. })));
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn a_section_waits_keeps_and_says_that_somebody_else_is_at_it() {
     assert_eq!(section.clone().run(|guard| guard.name().to_owned()).unwrap(), "job");
     assert_eq!(count(&server, "job"), 1, "it is kept");
     let busy = elsewhere(move || section.wait(ms(30)).run(|_| ()));
-    assert_eq!(busy, Err(RunError::Busy { wait: ms(30) }));
+    assert!(matches!(busy, Err(RunError::Busy { wait, .. }) if wait == ms(30)));
 }
 
 #[test]

@@ -92,8 +92,10 @@ impl Found {
                     }
                 }
                 Item::Macro(call) => {
-                    let hides = call.mac.tokens.to_string().split_whitespace().any(|word| word == "fn");
-                    assert!(!hides, "{}: a macro hides functions from this test", path.display());
+                    let tokens = call.mac.tokens.to_string();
+                    let has = |wanted: &[&str]| tokens.split_whitespace().any(|word| wanted.contains(&word));
+                    let hides = has(&["fn"]) && has(&["async", "Future"]);
+                    assert!(!hides, "{}: a macro hides functions that wait from this test", path.display());
                 }
                 _ => {}
             }

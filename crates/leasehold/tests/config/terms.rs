@@ -68,7 +68,7 @@ async fn a_hold_ends_with_the_configured_bound() {
     let guard = client.lock("a").lock().await.unwrap();
     assert_eq!(minutes(&server, "a"), 0);
     let lost = tokio::time::timeout(SOON, guard.lost()).await;
-    assert_eq!(lost, Ok(LostReason::Expired));
+    assert_eq!(lost, Ok(LostReason::MaxHold));
 }
 
 #[tokio::test]
@@ -77,7 +77,7 @@ async fn a_hold_has_no_more_renewals_than_configured() {
     let monitor = Monitor::start(&server);
     let guard = client.lock("a").lock().await.unwrap();
     let lost = tokio::time::timeout(SOON, guard.lost()).await;
-    assert_eq!(lost, Ok(LostReason::Expired));
+    assert_eq!(lost, Ok(LostReason::MaxRenewals));
     assert_eq!(renewals(&monitor), 1);
 }
 

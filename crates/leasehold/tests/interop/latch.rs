@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use leasehold::{CountDownLatch, WaitError};
+use leasehold::{CountDownLatch, WaitError, WaitErrorKind};
 use tokio::task::JoinHandle;
 
 use crate::bench::{Bench, PROMPTLY, Wait, on_each_server};
@@ -156,7 +156,10 @@ async fn a_deletion_by_rust_is_told_to_rust_while_java_waits_for_the_next_count(
 
     let deleted = Instant::now();
     assert!(latch.delete().await.unwrap());
-    assert_eq!(soon("the deletion", ours).await.unwrap(), Err(WaitError::Deleted));
+    assert_eq!(
+        soon("the deletion", ours).await.unwrap().map_err(|error| error.kind),
+        Err(WaitErrorKind::Deleted)
+    );
     assert!(deleted.elapsed() < PROMPTLY, "it took {:?}", deleted.elapsed());
     assert!(latch.try_set_count(1).await.unwrap());
     assert!(theirs.is_pending(), "Redisson tells nobody of a deletion");

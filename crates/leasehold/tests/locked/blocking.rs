@@ -117,7 +117,7 @@ fn a_busy_blocking_function_fails_skips_or_has_a_fallback(server: Place) {
     let client = connect(&server);
     assert_eq!(now(&client, "this".to_owned()).as_deref(), Ok("now this"));
     hold_by_hand(&server, "job", MINUTE);
-    assert_eq!(hasty(&client), Err(RunError::Busy { wait: ms(30) }));
+    assert!(matches!(hasty(&client), Err(RunError::Busy { wait, .. }) if wait == ms(30)));
     assert_eq!(skipped(&client), Ok(None));
     assert_eq!(now(&client, "this".to_owned()).as_deref(), Ok("this later"));
 }
@@ -222,7 +222,7 @@ fn loses_and_does_not_mind(client: &Client, server: &Place) -> Result<u32, RunEr
 fn a_blocking_body_ends_and_a_loss_replaces_its_value(server: Place) {
     let (client, ended) = (connect(&server), AtomicBool::new(false));
     let outcome = loses(&client, &server, &ended);
-    assert_eq!(outcome, Err(RunError::Lost { reason: LostReason::Deleted }));
+    assert!(matches!(outcome, Err(RunError::Lost { reason: LostReason::Deleted, .. })));
     assert!(ended.load(Ordering::SeqCst));
 }
 
@@ -293,5 +293,5 @@ fn runs_async_code(client: &Client, server: &Place) -> Result<(), RunError> {
 
 fn both_faces_exclude_each_other(server: Place) {
     let outcome = runs_async_code(&connect(&server), &server);
-    assert_eq!(outcome, Err(RunError::Busy { wait: ms(0) }));
+    assert!(matches!(outcome, Err(RunError::Busy { wait, .. }) if wait == ms(0)));
 }

@@ -79,7 +79,7 @@ async fn readers_run_together_and_keep_writers_out(server: Place) {
     assert_eq!(read(&client, mode).await, Ok("read".to_owned()));
     let _reader = client.rw_lock("job").read().await.unwrap();
     assert!(read(&client, mode).await.is_ok());
-    assert_eq!(write(&client, mode).await, Err(RunError::Busy { wait: ms(0) }));
+    assert!(matches!(write(&client, mode).await, Err(RunError::Busy { wait, .. }) if wait == ms(0)));
 }
 
 async fn a_writer_runs_alone(server: Place) {
@@ -108,7 +108,7 @@ async fn a_semaphore_lets_so_many_run(server: Place) {
         assert_eq!(taken(), "1");
         let second = seated(&client, async || {
             let third = seated(&client, async || unreachable!("there are two")).await;
-            assert_eq!(third, Err::<(), _>(RunError::Busy { wait: ms(0) }));
+            assert!(matches!(third, Err(RunError::Busy { wait, .. }) if wait == ms(0)));
             taken()
         });
         second.await

@@ -1,6 +1,6 @@
 //! Names: what the server's key is called.
 
-use leasehold::{AcquireError, Client, Name, NameError, RunError, locked};
+use leasehold::{AcquireErrorKind, Client, Name, NameError, RunError, locked};
 
 use super::support::{Place, connect, on_both};
 
@@ -106,13 +106,25 @@ async fn of_user(client: &Client, server: &Place, name: &str) -> Result<String, 
     Ok(keys(server))
 }
 
+#[locked(name = Name::with_hash_tag(tag, "job")?, client = client)]
+async fn of_tag(client: &Client, server: &Place, tag: &str) -> Result<String, RunError> {
+    Ok(keys(server))
+}
+
 async fn a_name_that_cannot_be_used_is_an_error_of_the_call(server: Place) {
     let client = connect(&server).await;
-    let refused = |error| Err(RunError::Acquire(AcquireError::Name(error)));
-    assert_eq!(of_user(&client, &server, "a{b}").await, refused(NameError::Brace { at: 6 }));
+    let refused = |outcome: Result<String, RunError>, name: &str, error: NameError| {
+        let Err(RunError::Acquire(refused)) = outcome else { panic!("{outcome:?}") };
+        assert_eq!(refused, AcquireErrorKind::Name(error));
+        assert_eq!(&*refused.subject.name, name);
+    };
+    refused(of_user(&client, &server, "a{b}").await, "user:a{b}", NameError::Brace { at: 6 });
     let error = NameError::ControlCharacter { at: 5, found: '\n' };
-    assert_eq!(of_user(&client, &server, "\n").await, refused(error));
-    assert_eq!(of_user(&client, &server, &"x".repeat(512)).await, refused(NameError::TooLong { bytes: 517 }));
+    refused(of_user(&client, &server, "\n").await, "user:\n", error);
+    let cut = format!("user:{}...", "x".repeat(75));
+    refused(of_user(&client, &server, &"x".repeat(512)).await, &cut, NameError::TooLong { bytes: 517 });
+    let tagless = of_tag(&client, &server, "").await;
+    assert!(matches!(tagless, Err(RunError::Name(NameError::Empty))), "{tagless:?}");
 }
 
 #[locked(name = "{one}:{other}", client = client)]

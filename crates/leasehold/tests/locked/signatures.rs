@@ -147,7 +147,7 @@ async fn opaque(
     count: usize,
 ) -> Result<(impl Iterator<Item = usize> + use<>, impl Display + use<>), RunError> {
     if count == 0 {
-        Err(RunError::Busy { wait: std::time::Duration::ZERO })?;
+        Err(leasehold::NotInstalled)?;
     }
     Ok(((0..count).map(|number| number * 2), "text"))
 }

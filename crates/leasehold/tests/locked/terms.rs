@@ -41,7 +41,7 @@ async fn leased(client: &Client, server: &Place) -> Result<(), RunError> {
 async fn a_lease_is_what_the_server_counts_down_and_nobody_renews(server: Place) {
     let client = connect(&server).await;
     let outcome = soon("the end of the lease", leased(&client, &server)).await;
-    assert_eq!(outcome, Err(RunError::Lost { reason: LostReason::Expired }));
+    assert!(matches!(outcome, Err(RunError::Lost { reason: LostReason::Expired, .. })));
 }
 
 #[locked(name = "job", watchdog = "2s", client = client)]
@@ -104,7 +104,7 @@ async fn others_are_kept_out_for_the_least_time(server: Place) {
     assert_eq!(at_least(&client, 1, 60 * MINUTE, || ()).await, Ok(()));
     for client in [&client, &other] {
         let outcome = at_least(client, 1, MINUTE, || unreachable!("it rests")).await;
-        assert_eq!(outcome, Err(RunError::Busy { wait: Duration::ZERO }));
+        assert!(matches!(outcome, Err(RunError::Busy { wait, .. }) if wait == Duration::ZERO));
     }
     let began = Instant::now();
     assert_eq!(at_least(&client, 2, ms(600), || ()).await, Ok(()));
@@ -131,7 +131,7 @@ async fn a_kept_lock_goes_with_its_lease(server: Place) {
     assert!(is_free(&server, "job"));
     assert_eq!(kept(&client).await, Ok(3));
     assert!((50_000..=60_000).contains(&pttl(&server, "job")));
-    assert_eq!(kept(&client).await, Err(RunError::Busy { wait: Duration::ZERO }));
+    assert!(matches!(kept(&client).await, Err(RunError::Busy { wait, .. }) if wait == Duration::ZERO));
 }
 
 const MINUTE: Duration = Duration::from_secs(60);

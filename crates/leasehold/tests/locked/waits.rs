@@ -51,7 +51,10 @@ async fn a_wait_ends_with_an_error_that_says_so(server: Place) {
     hold_by_hand(&server, "job", MINUTE);
     let began = Instant::now();
     let error = hasty(&client).await.unwrap_err();
-    assert!(matches!(error, leasehold::Error::Run(RunError::Busy { wait }) if wait == ms(50)), "{error:?}");
+    assert!(
+        matches!(error, leasehold::Error::Run(RunError::Busy { wait, .. }) if wait == ms(50)),
+        "{error:?}"
+    );
     assert!(began.elapsed() >= ms(50));
     tell(&server, &["DEL", "job"]);
     assert_eq!(hasty(&client).await.unwrap(), 2);
@@ -81,7 +84,7 @@ async fn a_wait_of_nothing_asks_once(server: Place) {
     let client = connect(&server).await;
     hold_by_hand(&server, "job", MINUTE);
     let before = scripts_run(&server);
-    assert_eq!(asks_once(&client).await, Err(RunError::Busy { wait: Duration::ZERO }));
+    assert!(matches!(asks_once(&client).await, Err(RunError::Busy { wait, .. }) if wait == Duration::ZERO));
     assert_eq!(scripts_run(&server), before + 1);
 }
 

@@ -10,7 +10,7 @@ use leasehold_proto::engine::{LostReason, Subject};
 use leasehold_proto::recipe::{LockRecipe, upgrade};
 
 use super::{Read, RwLock, Sealed};
-use crate::error::AcquireError;
+use crate::error::{About, AcquireError, AcquireErrorKind, Cause, SubjectKind};
 use crate::guard::Guard;
 use crate::lock::{Kind, Lock};
 
@@ -19,6 +19,10 @@ use crate::lock::{Kind, Lock};
 pub(super) struct Upgrade;
 
 impl Sealed for Upgrade {
+    fn subject_kind(&self) -> SubjectKind {
+        SubjectKind::WriteLock
+    }
+
     fn recipe(&self) -> &'static dyn LockRecipe {
         &upgrade::Upgrade
     }
@@ -39,9 +43,9 @@ impl RwLock {
     ///
     /// # Errors
     /// As [`Lock::lock`](crate::Lock::lock), and:
-    /// - [`AcquireError::Deadlock`] when another reader waits to write already: release the read guard, and write anew;
-    /// - [`AcquireError::Lost`] when the read hold is lost, or is while this waits;
-    /// - [`AcquireError::WrongGuard`] when the guard is not a read guard of this lock and client.
+    /// - [`AcquireErrorKind::Deadlock`] when another reader waits to write already: release the read guard, and write anew;
+    /// - [`AcquireErrorKind::Lost`] when the read hold is lost, or is while this waits;
+    /// - [`AcquireErrorKind::WrongGuard`] when the guard is not a read guard of this lock and client.
     ///
     /// # Cancel safety
     /// Dropping the future gives up the place; a grant on its way is undone. The read hold stays as it is.
@@ -66,7 +70,7 @@ impl RwLock {
     /// ```
     pub async fn upgrade(&self, reader: &Guard) -> Result<Guard, AcquireError> {
         let lock = self.upgrade_of(reader)?;
-        beside(reader, lock.lock()).await
+        beside(reader, &lock, lock.lock()).await
     }
 
     /// Asks exactly once for what [`upgrade`](Self::upgrade) waits for: `None` when somebody else reads.
@@ -94,7 +98,7 @@ impl RwLock {
     /// ```
     pub async fn try_upgrade(&self, reader: &Guard) -> Result<Option<Guard>, AcquireError> {
         let lock = self.upgrade_of(reader)?;
-        beside(reader, lock.try_lock()).await
+        beside(reader, &lock, lock.try_lock()).await
     }
 
     /// Waits for at most this long for what [`upgrade`](Self::upgrade) waits for. `None` when somebody else read until
@@ -129,18 +133,22 @@ impl RwLock {
         wait: Duration,
     ) -> Result<Option<Guard>, AcquireError> {
         let lock = self.upgrade_of(reader)?;
-        beside(reader, lock.try_lock_for(wait)).await
+        beside(reader, &lock, lock.try_lock_for(wait)).await
     }
 
     /// The way up of whoever has this read guard.
     fn upgrade_of(&self, reader: &Guard) -> Result<Lock<Upgrade>, AcquireError> {
+        self.upgrade_by(reader).about(|| self.write.subject())
+    }
+
+    fn upgrade_by(&self, reader: &Guard) -> Result<Lock<Upgrade>, AcquireErrorKind> {
         let Lock { handle, name, terms, reenters, .. } = self.write.clone();
         let read = Subject::new(name.as_ref().map_err(Clone::clone)?, Read::default().recipe());
         match reader.held(&handle)? {
             Some((subject, owner)) if subject == read => {
                 Ok(Lock { handle, name, owner: Some(owner), terms, reenters, kind: Upgrade })
             }
-            _ => Err(AcquireError::WrongGuard),
+            _ => Err(AcquireErrorKind::WrongGuard),
         }
     }
 }
@@ -148,12 +156,14 @@ impl RwLock {
 /// Waits for a write hold for as long as the read hold lasts.
 async fn beside<T>(
     reader: &Guard,
+    lock: &Lock<Upgrade>,
     upgrade: impl Future<Output = Result<T, AcquireError>>,
 ) -> Result<T, AcquireError> {
-    match reader.while_held(upgrade).await {
-        Err(reason) => Err(AcquireError::Lost { reason }),
+    let reason = match reader.while_held(upgrade).await {
+        Err(reason) => reason,
         // The server knows of the loss before the clock does.
-        Ok(Err(AcquireError::Deleted)) => Err(AcquireError::Lost { reason: LostReason::Deleted }),
-        Ok(outcome) => outcome,
-    }
+        Ok(Err(error)) if error.kind == AcquireErrorKind::Deleted => LostReason::Deleted,
+        Ok(outcome) => return outcome,
+    };
+    Err(AcquireErrorKind::Lost(reason).of(lock.subject()))
 }

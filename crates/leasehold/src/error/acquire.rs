@@ -1,0 +1,340 @@
+//! Errors of an acquire: of one lock or semaphore, and of a majority of servers.
+//!
+//! Invariant: an error says whether something may be left on the server, and by when it is gone.
+//! Called by: every method that takes something.
+
+use std::fmt;
+use std::time::Duration;
+
+use leasehold_proto::engine::{AcquireFailure, LostReason};
+use leasehold_proto::recipe::expirable::PERMITS_MAX;
+use leasehold_proto::{FreeWithin, LEASE_MIN, LeaseError, NameError, Rounded, StoreError, StoreErrorKind};
+
+use super::subject::{BadName, Cause, Subject};
+use super::{FORKED, message_in_debug, unavailable};
+use crate::shared::Forked;
+
+/// Why an acquire ended without a guard, other than by another owner's hold.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AcquireError {
+    /// What went wrong.
+    pub kind: AcquireErrorKind,
+    /// What was to be acquired.
+    pub subject: Subject,
+}
+
+/// What went wrong in an acquire.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AcquireErrorKind {
+    /// The name cannot be used; nothing was sent.
+    Name(NameError),
+    /// The lease is not a lease; nothing was sent.
+    Lease(LeaseError),
+    /// The bound on the hold is shorter than the shortest lease; nothing was sent.
+    #[non_exhaustive]
+    MaxHold {
+        /// The bound that was asked for.
+        given: Duration,
+    },
+    /// The minimum hold time is longer than the hold may last; nothing was sent.
+    #[non_exhaustive]
+    MinHold {
+        /// The minimum that was asked for.
+        given: Duration,
+        /// The bound on the hold, the fixed lease, or the longest lease.
+        most: Duration,
+    },
+    /// The server failed and certainly did not run the script: nothing is locked.
+    Store(StoreError),
+    /// The server may have run the script. If it did, it is undone as soon as the server answers, and the lease
+    /// bounds it in any case. Only a server that stands still for longer may run it later yet, when it goes on; the undo
+    /// then follows at once.
+    #[non_exhaustive]
+    Unknown {
+        /// By when, counted from the error, nothing of this attempt is left on the server. Permits without a lease have
+        /// no such time.
+        free_within: FreeWithin,
+        /// What went wrong.
+        source: StoreError,
+    },
+    /// The owner's present hold, which this acquire would have re-entered or upgraded, is lost. Drop its guards first.
+    Lost(LostReason),
+    /// The key has no expiry, so it would block forever; it was left as it is. No lock of the family leaves such a
+    /// key behind: look who wrote it, or free it with [`Lock::force_unlock`](crate::Lock::force_unlock).
+    NoExpiry,
+    /// The owner holds the lock already, and this one is not to be taken twice. Its hold is as it was.
+    AlreadyHeld,
+    /// The wait would never end: the holder is this caller, or waits for it. Nothing was changed.
+    Deadlock,
+    /// The guard to upgrade is not a read guard of this lock, taken through this client; nothing was sent.
+    WrongGuard,
+    /// Another kind of object has this name, which was left as it is.
+    OtherKind(StoreError),
+    /// The server of a [`Redlock`](crate::Redlock) has been up for less than the longest lease, so it may have forgotten
+    /// holds, and does not count yet.
+    #[non_exhaustive]
+    RecentlyRestarted {
+        /// When it counts.
+        remaining: Duration,
+    },
+    /// What was waited for was deleted.
+    Deleted,
+    /// More permits of an expirable semaphore than [`PERMITS_MAX`]; nothing was sent.
+    #[non_exhaustive]
+    TooManyPermits {
+        /// How many were asked for.
+        given: u32,
+    },
+    /// Grants arrived when their lease had nothing left to trust; they were given back.
+    #[non_exhaustive]
+    LeaseTooShort {
+        /// The lease.
+        lease: Duration,
+        /// How long the last grant took.
+        took: Duration,
+    },
+    /// The future was not polled for so long after its grant that the lock was given back.
+    Unclaimed,
+    /// The client is closed.
+    Closed,
+    /// This process is a fork of the one that made the client.
+    Forked,
+}
+
+/// The reason alone, without the name of the lock.
+impl fmt::Display for AcquireErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(error) => error.fmt(f),
+            Self::Lease(error) => error.fmt(f),
+            Self::MaxHold { given } => {
+                let (given, least) = (Rounded::down(*given), Rounded::up(LEASE_MIN));
+                write!(f, "max_hold of {given} is too short, at least {least} is needed")
+            }
+            Self::MinHold { given, most } => {
+                let (given, most) = (Rounded::up(*given), Rounded::down(*most));
+                write!(f, "min_hold of {given} exceeds the maximum hold time of {most}")
+            }
+            Self::Store(source) => source.reason().fmt(f),
+            Self::Unknown { free_within, source } => {
+                write!(f, "{}; any effect of this attempt is gone {free_within}", source.reason())
+            }
+            Self::Lost(reason) => {
+                write!(f, "the owner's present hold is lost: {reason}; drop its guards first")
+            }
+            Self::NoExpiry => f.write_str(
+                "its key has no expiry and would block forever; find out who wrote it, or delete it with force_unlock",
+            ),
+            Self::AlreadyHeld => f.write_str("its owner holds it already, and it is not reentrant"),
+            Self::Deadlock => {
+                f.write_str("the wait would never end, the holder is this caller or waits for this caller")
+            }
+            Self::WrongGuard => f.write_str("the guard is not a read guard of this lock and client"),
+            Self::OtherKind(_) => {
+                f.write_str("another kind of object has this name on the server, it was left as it is")
+            }
+            Self::RecentlyRestarted { remaining } => {
+                let remaining = Rounded::up(*remaining);
+                write!(f, "the server restarted too recently to be trusted; retry in {remaining}")
+            }
+            Self::Deleted => f.write_str("it was deleted"),
+            Self::TooManyPermits { given } => {
+                write!(f, "{given} permits are too many at once, at most {PERMITS_MAX} are allowed")
+            }
+            Self::LeaseTooShort { lease, took } => {
+                let (lease, took) = (Rounded::down(*lease), Rounded::up(*took));
+                write!(f, "the grant took {took}, too long for a lease of {lease}, and was given back")
+            }
+            Self::Unclaimed => {
+                f.write_str("the future was not polled in time after the grant, which was given back")
+            }
+            Self::Closed => f.write_str("the client is closed"),
+            Self::Forked => f.write_str(FORKED),
+        }
+    }
+}
+
+impl AcquireError {
+    /// Whether the lock is held already, by the caller's own owner: [`AcquireErrorKind::AlreadyHeld`]. Another owner's
+    /// hold is no error of an acquire.
+    #[must_use]
+    pub const fn is_busy(&self) -> bool {
+        matches!(self.kind, AcquireErrorKind::AlreadyHeld)
+    }
+
+    /// Whether the server, or this client, could not do its part.
+    #[must_use]
+    pub const fn is_unavailable(&self) -> bool {
+        self.kind.is_unavailable()
+    }
+
+    /// Whether the same call may succeed a little later, without any change to the program, its settings or the server.
+    #[must_use]
+    pub const fn is_retryable(&self) -> bool {
+        self.kind.is_retryable()
+    }
+
+    /// Whether a hold that the caller had is gone.
+    #[must_use]
+    pub const fn is_lost(&self) -> bool {
+        matches!(self.kind, AcquireErrorKind::Lost(_))
+    }
+}
+
+impl AcquireErrorKind {
+    const fn is_unavailable(&self) -> bool {
+        match self {
+            Self::Store(source) | Self::Unknown { source, .. } => unavailable(source),
+            Self::RecentlyRestarted { .. } | Self::LeaseTooShort { .. } | Self::Unclaimed | Self::Closed => {
+                true
+            }
+            _ => false,
+        }
+    }
+
+    pub(crate) const fn is_retryable(&self) -> bool {
+        match self {
+            Self::Store(source) | Self::Unknown { source, .. } => source.kind.is_transient(),
+            Self::RecentlyRestarted { .. }
+            | Self::LeaseTooShort { .. }
+            | Self::Unclaimed
+            | Self::AlreadyHeld => true,
+            _ => false,
+        }
+    }
+
+    /// What becomes of a failure; `None` for a lock that another owner holds.
+    pub(crate) fn from_failure(failure: AcquireFailure) -> Option<Self> {
+        Some(match failure {
+            AcquireFailure::Contended => return None,
+            AcquireFailure::Lost(reason) => Self::Lost(reason),
+            AcquireFailure::Failed(source) if source.kind == StoreErrorKind::WrongType => {
+                Self::OtherKind(source)
+            }
+            AcquireFailure::Failed(source) => Self::Store(source),
+            AcquireFailure::Unknown { free_within, error } => Self::Unknown { free_within, source: error },
+            AcquireFailure::NoExpiry => Self::NoExpiry,
+            AcquireFailure::AlreadyHeld => Self::AlreadyHeld,
+            AcquireFailure::Deadlock => Self::Deadlock,
+            AcquireFailure::Deleted => Self::Deleted,
+            AcquireFailure::Young { remaining } => Self::RecentlyRestarted { remaining },
+            AcquireFailure::LeaseTooShort { lease, took } => {
+                Self::LeaseTooShort { lease: lease.duration(), took }
+            }
+            AcquireFailure::Unclaimed => Self::Unclaimed,
+            AcquireFailure::Closed => Self::Closed,
+        })
+    }
+}
+
+impl fmt::Display for AcquireError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let how = match self.kind {
+            AcquireErrorKind::Unknown { .. } => "may or may not be acquired",
+            _ => "not acquired",
+        };
+        write!(f, "{} {how}: {}", self.subject, self.kind)
+    }
+}
+
+message_in_debug!(AcquireError { kind, subject });
+
+impl Cause for AcquireErrorKind {
+    type Error = AcquireError;
+
+    fn of(self, subject: Subject) -> AcquireError {
+        AcquireError { kind: self, subject }
+    }
+}
+
+impl PartialEq<AcquireErrorKind> for AcquireError {
+    fn eq(&self, kind: &AcquireErrorKind) -> bool {
+        self.kind == *kind
+    }
+}
+
+impl From<BadName> for AcquireErrorKind {
+    fn from(bad: BadName) -> Self {
+        Self::Name(bad.error)
+    }
+}
+
+impl From<LeaseError> for AcquireErrorKind {
+    fn from(error: LeaseError) -> Self {
+        Self::Lease(error)
+    }
+}
+
+impl From<Forked> for AcquireErrorKind {
+    fn from(Forked: Forked) -> Self {
+        Self::Forked
+    }
+}
+
+/// Why a lock over several servers was not acquired: no majority of them worked. What any of them granted is given back.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct QuorumError {
+    /// What was to be acquired.
+    pub subject: Subject,
+    /// Each node with its answer.
+    pub nodes: Vec<NodeAnswer>,
+}
+
+/// What one node said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NodeAnswer {
+    /// The server's URL, with its password masked.
+    pub server: String,
+    /// Whether it granted the lock; what it granted is given back.
+    pub granted: bool,
+    /// Why it did not; `None` when another owner holds the lock there, or the answer was not waited for.
+    pub error: Option<AcquireErrorKind>,
+}
+
+impl QuorumError {
+    /// Never: another owner's hold is no error of an acquire.
+    #[must_use]
+    pub const fn is_busy(&self) -> bool {
+        false
+    }
+
+    /// Whether a node could not do its part. It is not when all that stands in the way is the caller's own mistake, such
+    /// as a name that cannot be used.
+    #[must_use]
+    pub fn is_unavailable(&self) -> bool {
+        self.nodes.iter().flat_map(|node| &node.error).any(AcquireErrorKind::is_unavailable)
+    }
+
+    /// Whether the same call may succeed a little later, without any change to the program, its settings or the servers.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        self.nodes.iter().flat_map(|node| &node.error).any(AcquireErrorKind::is_retryable)
+    }
+
+    /// Never: nothing was held.
+    #[must_use]
+    pub const fn is_lost(&self) -> bool {
+        false
+    }
+}
+
+impl fmt::Display for QuorumError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} not acquired: no majority of the nodes works", self.subject)?;
+        for (number, node) in self.nodes.iter().enumerate() {
+            f.write_str(if number == 0 { ": " } else { "; " })?;
+            match &node.error {
+                _ if node.granted => write!(f, "{} granted", node.server)?,
+                Some(error) => write!(f, "{}: {error}", node.server)?,
+                None => write!(f, "{} refused", node.server)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+message_in_debug!(QuorumError { subject, nodes });

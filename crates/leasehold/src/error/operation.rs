@@ -1,0 +1,485 @@
+//! Errors of what takes no hold: changes of semaphores and latches, fenced writes, waits for a latch, and looks.
+//!
+//! Invariant: an error of a change says whether it may have been made.
+//! Called by: semaphores, latches, fenced writes, and the methods of locks that look at the server.
+
+use std::fmt;
+
+use leasehold_proto::engine::AcquireFailure;
+use leasehold_proto::recipe::expirable::PERMITS_MAX;
+use leasehold_proto::{Applied, LeaseError, NameError, StoreError, StoreErrorKind, Verb};
+
+use super::message::debug;
+use super::subject::{BadName, Cause, Subject};
+use super::{FORKED, message_in_debug, unavailable};
+use crate::shared::Forked;
+
+/// The end of a message about a name that something else has.
+const OTHER_KIND: &str = "another kind of object has this name on the server, it was left as it is";
+
+/// Why a semaphore, latch or fenced key was not changed, or not certainly.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OperationError {
+    /// What went wrong.
+    pub kind: OperationErrorKind,
+    /// What was to be changed.
+    pub subject: Subject,
+}
+
+/// What went wrong in a change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OperationErrorKind {
+    /// The name is not one of such an object; nothing was sent.
+    Name(NameError),
+    /// The lease is not a lease; nothing was sent.
+    Lease(LeaseError),
+    /// More permits to be given back at once than [`PERMITS_MAX`]; nothing was sent.
+    #[non_exhaustive]
+    TooManyPermits {
+        /// How many there were.
+        given: u32,
+    },
+    /// The server failed and certainly did not do it.
+    Store(StoreError),
+    /// The server has not answered: it may have done it, once, or may do it yet.
+    Unknown(StoreError),
+    /// Another kind of object has this name, which was left as it is.
+    OtherKind(StoreError),
+    /// The client is closed. What was being done then may have been done.
+    Closed,
+    /// This process is a fork of the one that made the client.
+    Forked,
+}
+
+impl OperationError {
+    /// Never: an operation waits for nobody.
+    #[must_use]
+    pub const fn is_busy(&self) -> bool {
+        false
+    }
+
+    /// Whether the server, or this client, could not do its part.
+    #[must_use]
+    pub const fn is_unavailable(&self) -> bool {
+        match &self.kind {
+            OperationErrorKind::Store(source) | OperationErrorKind::Unknown(source) => unavailable(source),
+            OperationErrorKind::Closed => true,
+            _ => false,
+        }
+    }
+
+    /// Whether nothing was done, and the same call may succeed a little later. Not after [`OperationErrorKind::Unknown`]:
+    /// what may have been done would be done twice.
+    #[must_use]
+    pub const fn is_retryable(&self) -> bool {
+        match &self.kind {
+            OperationErrorKind::Store(source) => source.kind.is_transient(),
+            _ => false,
+        }
+    }
+
+    /// Never: nothing is held.
+    #[must_use]
+    pub const fn is_lost(&self) -> bool {
+        false
+    }
+}
+
+impl fmt::Display for OperationError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let subject = &self.subject;
+        match &self.kind {
+            OperationErrorKind::Name(error) => write!(f, "{subject} not changed: {error}"),
+            OperationErrorKind::Lease(error) => write!(f, "{subject} not changed: {error}"),
+            OperationErrorKind::TooManyPermits { given } => write!(
+                f,
+                "{subject} not changed: {given} permits are too many at once, at most {PERMITS_MAX} are allowed"
+            ),
+            OperationErrorKind::Store(source) => write!(f, "{subject} not changed: {}", source.reason()),
+            OperationErrorKind::Unknown(source) => {
+                write!(f, "{subject} may or may not be changed: {}", source.reason())
+            }
+            OperationErrorKind::OtherKind(_) => write!(f, "{subject} not changed: {OTHER_KIND}"),
+            OperationErrorKind::Closed => {
+                write!(f, "{subject} may or may not be changed: the client is closed")
+            }
+            OperationErrorKind::Forked => write!(f, "{subject} not changed: {FORKED}"),
+        }
+    }
+}
+
+message_in_debug!(OperationError { kind, subject });
+
+impl Cause for OperationErrorKind {
+    type Error = OperationError;
+
+    fn of(self, subject: Subject) -> OperationError {
+        OperationError { kind: self, subject }
+    }
+}
+
+impl PartialEq<OperationErrorKind> for OperationError {
+    fn eq(&self, kind: &OperationErrorKind) -> bool {
+        self.kind == *kind
+    }
+}
+
+impl From<BadName> for OperationErrorKind {
+    fn from(bad: BadName) -> Self {
+        Self::Name(bad.error)
+    }
+}
+
+impl From<LeaseError> for OperationErrorKind {
+    fn from(error: LeaseError) -> Self {
+        Self::Lease(error)
+    }
+}
+
+/// Scripts look at their key by its type before they write, so one of another kind is as it was.
+impl From<StoreError> for OperationErrorKind {
+    fn from(error: StoreError) -> Self {
+        match (error.kind, error.applied) {
+            (StoreErrorKind::WrongType, _) => Self::OtherKind(error.not_applied()),
+            (_, Applied::No) => Self::Store(error),
+            (_, Applied::Unknown) => Self::Unknown(error),
+        }
+    }
+}
+
+impl From<Forked> for OperationErrorKind {
+    fn from(Forked: Forked) -> Self {
+        Self::Forked
+    }
+}
+
+/// Why a write with a fencing token was not done.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FencedWriteError {
+    /// A newer token has written before: the lock is another owner's by now. Nothing was written.
+    #[non_exhaustive]
+    Stale {
+        /// The key.
+        subject: Subject,
+        /// The newer token.
+        newest: u64,
+    },
+    /// As of every operation.
+    Operation(OperationError),
+}
+
+impl FencedWriteError {
+    /// The key that was to be written.
+    #[must_use]
+    pub const fn subject(&self) -> &Subject {
+        match self {
+            Self::Stale { subject, .. } => subject,
+            Self::Operation(error) => &error.subject,
+        }
+    }
+
+    /// Never: a write waits for nobody.
+    #[must_use]
+    pub const fn is_busy(&self) -> bool {
+        false
+    }
+
+    /// Whether the server, or this client, could not do its part.
+    #[must_use]
+    pub const fn is_unavailable(&self) -> bool {
+        match self {
+            Self::Operation(error) => error.is_unavailable(),
+            Self::Stale { .. } => false,
+        }
+    }
+
+    /// Whether nothing was written, and the same call may succeed a little later.
+    #[must_use]
+    pub const fn is_retryable(&self) -> bool {
+        match self {
+            Self::Operation(error) => error.is_retryable(),
+            Self::Stale { .. } => false,
+        }
+    }
+
+    /// Whether the lock that gave the token is another owner's by now.
+    #[must_use]
+    pub const fn is_lost(&self) -> bool {
+        matches!(self, Self::Stale { .. })
+    }
+}
+
+impl fmt::Display for FencedWriteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stale { subject, newest } => {
+                write!(
+                    f,
+                    "{subject} not written: the newer token {newest} has written before, the lock is lost"
+                )
+            }
+            Self::Operation(error) => error.fmt(f),
+        }
+    }
+}
+
+impl fmt::Debug for FencedWriteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        debug(f, self, |f| match self {
+            Self::Stale { subject, newest } => {
+                f.debug_struct("Stale").field("subject", subject).field("newest", newest).finish()
+            }
+            Self::Operation(error) => f.debug_tuple("Operation").field(error).finish(),
+        })
+    }
+}
+
+impl std::error::Error for FencedWriteError {}
+
+impl From<OperationError> for FencedWriteError {
+    fn from(error: OperationError) -> Self {
+        Self::Operation(error)
+    }
+}
+
+/// Why a wait for a latch ended before the latch was open.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WaitError {
+    /// What went wrong.
+    pub kind: WaitErrorKind,
+    /// The latch.
+    pub subject: Subject,
+}
+
+/// What went wrong in a wait for a latch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WaitErrorKind {
+    /// The name is not a latch's name; nothing was sent.
+    Name(NameError),
+    /// The latch was deleted while it was waited for.
+    Deleted,
+    /// The server has failed for the whole of the client's timeout, or for a wait that was shorter.
+    Store(StoreError),
+    /// Another kind of object has this name.
+    OtherKind(StoreError),
+    /// The client is closed.
+    Closed,
+    /// This process is a fork of the one that made the client.
+    Forked,
+}
+
+impl WaitError {
+    /// Never: a latch is held by nobody.
+    #[must_use]
+    pub const fn is_busy(&self) -> bool {
+        false
+    }
+
+    /// Whether the server, or this client, could not do its part.
+    #[must_use]
+    pub const fn is_unavailable(&self) -> bool {
+        match &self.kind {
+            WaitErrorKind::Store(source) => unavailable(source),
+            WaitErrorKind::Closed => true,
+            _ => false,
+        }
+    }
+
+    /// Whether the same call may succeed a little later, without any change to the program, its settings or the server.
+    #[must_use]
+    pub const fn is_retryable(&self) -> bool {
+        match &self.kind {
+            WaitErrorKind::Store(source) => source.kind.is_transient(),
+            _ => false,
+        }
+    }
+
+    /// Never: nothing is held.
+    #[must_use]
+    pub const fn is_lost(&self) -> bool {
+        false
+    }
+}
+
+impl fmt::Display for WaitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "wait for {} failed: ", self.subject)?;
+        match &self.kind {
+            WaitErrorKind::Name(error) => error.fmt(f),
+            WaitErrorKind::Deleted => f.write_str("the latch was deleted"),
+            WaitErrorKind::Store(source) => source.reason().fmt(f),
+            WaitErrorKind::OtherKind(_) => f.write_str(OTHER_KIND),
+            WaitErrorKind::Closed => f.write_str("the client is closed"),
+            WaitErrorKind::Forked => f.write_str(FORKED),
+        }
+    }
+}
+
+message_in_debug!(WaitError { kind, subject });
+
+impl WaitErrorKind {
+    /// What becomes of a wait that ended otherwise than by its deadline. What holds nothing fails in fewer ways than a lock.
+    pub(crate) fn from_failure(failure: AcquireFailure) -> Self {
+        match failure {
+            AcquireFailure::Deleted => Self::Deleted,
+            AcquireFailure::Failed(source) if source.kind == StoreErrorKind::WrongType => {
+                Self::OtherKind(source)
+            }
+            AcquireFailure::Failed(source) | AcquireFailure::Unknown { error: source, .. } => {
+                Self::Store(source)
+            }
+            AcquireFailure::Closed => Self::Closed,
+            other => unreachable!("a wait failed as {other:?}"),
+        }
+    }
+}
+
+impl Cause for WaitErrorKind {
+    type Error = WaitError;
+
+    fn of(self, subject: Subject) -> WaitError {
+        WaitError { kind: self, subject }
+    }
+}
+
+impl PartialEq<WaitErrorKind> for WaitError {
+    fn eq(&self, kind: &WaitErrorKind) -> bool {
+        self.kind == *kind
+    }
+}
+
+impl From<BadName> for WaitErrorKind {
+    fn from(bad: BadName) -> Self {
+        Self::Name(bad.error)
+    }
+}
+
+impl From<Forked> for WaitErrorKind {
+    fn from(Forked: Forked) -> Self {
+        Self::Forked
+    }
+}
+
+/// Why a lock, semaphore or latch could not be looked at, or a lock not be forced free.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct InspectError {
+    /// What went wrong.
+    pub kind: InspectErrorKind,
+    /// What was to be looked at.
+    pub subject: Subject,
+    /// What the call was for: [`Verb::Inspect`] or [`Verb::ForceRelease`].
+    pub during: Verb,
+}
+
+/// What went wrong in a look.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum InspectErrorKind {
+    /// The name cannot be used; nothing was sent.
+    Name(NameError),
+    /// The server did not answer, or not as the script does.
+    Store(StoreError),
+    /// The key has no expiry; no lock of the family leaves such a key behind.
+    NoExpiry,
+    /// The client is closed.
+    Closed,
+    /// This process is a fork of the one that made the client.
+    Forked,
+}
+
+impl InspectError {
+    /// Never: a look waits for nobody.
+    #[must_use]
+    pub const fn is_busy(&self) -> bool {
+        false
+    }
+
+    /// Whether the server, or this client, could not do its part.
+    #[must_use]
+    pub const fn is_unavailable(&self) -> bool {
+        match &self.kind {
+            InspectErrorKind::Store(source) => unavailable(source),
+            InspectErrorKind::Closed => true,
+            _ => false,
+        }
+    }
+
+    /// Whether the same call may succeed a little later. Not where a lock may have been forced free: to do it once more
+    /// could take the lock from its next holder.
+    #[must_use]
+    pub const fn is_retryable(&self) -> bool {
+        match &self.kind {
+            InspectErrorKind::Store(source) => {
+                let harmless = matches!(self.during, Verb::Inspect) || matches!(source.applied, Applied::No);
+                source.kind.is_transient() && harmless
+            }
+            _ => false,
+        }
+    }
+
+    /// Never: nothing is held.
+    #[must_use]
+    pub const fn is_lost(&self) -> bool {
+        false
+    }
+}
+
+impl fmt::Display for InspectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let unknown =
+            matches!(&self.kind, InspectErrorKind::Store(source) if source.applied == Applied::Unknown);
+        let how = match self.during {
+            Verb::ForceRelease if unknown => "may or may not be forced free",
+            Verb::ForceRelease => "not forced free",
+            _ => "not inspected",
+        };
+        write!(f, "{} {how}: ", self.subject)?;
+        match &self.kind {
+            InspectErrorKind::Name(error) => error.fmt(f),
+            InspectErrorKind::Store(source) => source.reason().fmt(f),
+            InspectErrorKind::NoExpiry => f.write_str("its key has no expiry and would block forever"),
+            InspectErrorKind::Closed => f.write_str("the client is closed"),
+            InspectErrorKind::Forked => f.write_str(FORKED),
+        }
+    }
+}
+
+message_in_debug!(InspectError { kind, subject, during });
+
+impl Cause for InspectErrorKind {
+    type Error = InspectError;
+
+    fn of(self, subject: Subject) -> InspectError {
+        InspectError { kind: self, subject, during: Verb::Inspect }
+    }
+}
+
+impl PartialEq<InspectErrorKind> for InspectError {
+    fn eq(&self, kind: &InspectErrorKind) -> bool {
+        self.kind == *kind
+    }
+}
+
+impl From<BadName> for InspectErrorKind {
+    fn from(bad: BadName) -> Self {
+        Self::Name(bad.error)
+    }
+}
+
+impl From<StoreError> for InspectErrorKind {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl From<Forked> for InspectErrorKind {
+    fn from(Forked: Forked) -> Self {
+        Self::Forked
+    }
+}

@@ -1,0 +1,167 @@
+//! The error of a body under a lock.
+//!
+//! Invariant: an error says whether the body ran.
+//! Called by: sections, and functions under [`locked`](macro@crate::locked).
+
+use std::fmt;
+use std::time::Duration;
+
+use leasehold_proto::engine::LostReason;
+use leasehold_proto::{NameError, Rounded};
+
+use super::message::debug;
+use super::{AcquireError, NotInstalled, OperationError, OperationErrorKind, Subject};
+
+/// Why a body that was to run under a lock has no result.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RunError {
+    /// The lock was not acquired, and the body did not run.
+    Acquire(AcquireError),
+    /// Another owner held it for as long as was to be waited; the body did not run.
+    #[non_exhaustive]
+    Busy {
+        /// The lock or semaphore.
+        subject: Subject,
+        /// The wait.
+        wait: Duration,
+    },
+    /// The number of the semaphore's permits could not be set; the body did not run.
+    Permits(OperationError),
+    /// What was to be the lock's name, by an expression of the [attribute](macro@crate::locked), is none; the body did
+    /// not run. A name that is written as text is refused by the acquire.
+    Name(NameError),
+    /// No client was named and none is installed; the body did not run.
+    NotInstalled(NotInstalled),
+    /// The lock was lost while the body ran; the body was cancelled at its next await point, or its result dropped.
+    #[non_exhaustive]
+    Lost {
+        /// The lock or semaphore.
+        subject: Subject,
+        /// Why.
+        reason: LostReason,
+    },
+}
+
+impl RunError {
+    /// The lock or semaphore; `None` where there was no client or no name to make it.
+    #[must_use]
+    pub const fn subject(&self) -> Option<&Subject> {
+        match self {
+            Self::Acquire(error) => Some(&error.subject),
+            Self::Permits(error) => Some(&error.subject),
+            Self::Busy { subject, .. } | Self::Lost { subject, .. } => Some(subject),
+            Self::Name(_) | Self::NotInstalled(_) => None,
+        }
+    }
+
+    /// Whether the lock was held for as long as was to be waited. The body did not run.
+    #[must_use]
+    pub const fn is_busy(&self) -> bool {
+        match self {
+            Self::Busy { .. } => true,
+            Self::Acquire(error) => error.is_busy(),
+            _ => false,
+        }
+    }
+
+    /// Whether the server, or this client, could not do its part. The body did not run.
+    #[must_use]
+    pub const fn is_unavailable(&self) -> bool {
+        match self {
+            Self::Acquire(error) => error.is_unavailable(),
+            Self::Permits(error) => error.is_unavailable(),
+            _ => false,
+        }
+    }
+
+    /// Whether the body did not run, and may a little later, without any change to the program, its settings or the
+    /// server. A body whose lock was lost has run in part, so that is not for this method to say.
+    #[must_use]
+    pub const fn is_retryable(&self) -> bool {
+        match self {
+            Self::Busy { .. } => true,
+            Self::Acquire(error) => error.is_retryable(),
+            // A number that may have been set is not set once more.
+            Self::Permits(OperationError { kind: OperationErrorKind::Unknown(source), .. }) => {
+                source.kind.is_transient()
+            }
+            Self::Permits(error) => error.is_retryable(),
+            _ => false,
+        }
+    }
+
+    /// Whether the lock was lost. The body may have run in part.
+    #[must_use]
+    pub const fn is_lost(&self) -> bool {
+        match self {
+            Self::Lost { .. } => true,
+            Self::Acquire(error) => error.is_lost(),
+            _ => false,
+        }
+    }
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Acquire(error) => write!(f, "the body did not run: {error}"),
+            Self::Busy { subject, wait } if wait.is_zero() => {
+                write!(f, "the body did not run: {subject} is held by another owner")
+            }
+            Self::Busy { subject, wait } => {
+                let wait = Rounded::down(*wait);
+                write!(f, "the body did not run: {subject} was held by another owner for all of {wait}")
+            }
+            Self::Permits(error) => write!(f, "the body did not run: {error}"),
+            Self::Name(error) => write!(f, "the body did not run: the lock's name cannot be used: {error}"),
+            Self::NotInstalled(error) => write!(f, "the body did not run: {error}"),
+            Self::Lost { subject, reason } => {
+                write!(f, "{subject} was lost while the body ran: {reason}; the body has no result")
+            }
+        }
+    }
+}
+
+impl fmt::Debug for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        debug(f, self, |f| match self {
+            Self::Acquire(error) => f.debug_tuple("Acquire").field(error).finish(),
+            Self::Busy { subject, wait } => {
+                f.debug_struct("Busy").field("subject", subject).field("wait", wait).finish()
+            }
+            Self::Permits(error) => f.debug_tuple("Permits").field(error).finish(),
+            Self::Name(error) => f.debug_tuple("Name").field(error).finish(),
+            Self::NotInstalled(error) => f.debug_tuple("NotInstalled").field(error).finish(),
+            Self::Lost { subject, reason } => {
+                f.debug_struct("Lost").field("subject", subject).field("reason", reason).finish()
+            }
+        })
+    }
+}
+
+impl std::error::Error for RunError {}
+
+impl From<AcquireError> for RunError {
+    fn from(error: AcquireError) -> Self {
+        Self::Acquire(error)
+    }
+}
+
+impl From<OperationError> for RunError {
+    fn from(error: OperationError) -> Self {
+        Self::Permits(error)
+    }
+}
+
+impl From<NameError> for RunError {
+    fn from(error: NameError) -> Self {
+        Self::Name(error)
+    }
+}
+
+impl From<NotInstalled> for RunError {
+    fn from(error: NotInstalled) -> Self {
+        Self::NotInstalled(error)
+    }
+}

@@ -1,0 +1,137 @@
+//! The lock, semaphore, latch or key that an error is about.
+//!
+//! Invariant: the name is the one that the caller wrote, without the client's key prefix, and short enough for a log.
+//! Called by: the error of every operation.
+
+use std::fmt;
+use std::sync::Arc;
+
+use leasehold_proto::NameError;
+
+/// The most characters of a name that cannot be used that an error keeps.
+const SHOWN_MAX: usize = 80;
+
+/// The lock, semaphore, latch or key that an error is about; `lock "order:42"` in messages.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Subject {
+    /// The primitive.
+    pub kind: SubjectKind,
+    /// The name as it was written, without the client's key prefix. Of several locks that are taken together, all names
+    /// with commas between them.
+    pub name: Arc<str>,
+}
+
+/// The primitive of a [`Subject`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum SubjectKind {
+    /// [`Client::lock`](crate::Client::lock).
+    Lock,
+    /// [`Client::fair_lock`](crate::Client::fair_lock).
+    FairLock,
+    /// [`Client::fenced_lock`](crate::Client::fenced_lock).
+    FencedLock,
+    /// [`Client::spin_lock`](crate::Client::spin_lock).
+    SpinLock,
+    /// The read side of [`Client::rw_lock`](crate::Client::rw_lock).
+    ReadLock,
+    /// The write side of [`Client::rw_lock`](crate::Client::rw_lock).
+    WriteLock,
+    /// [`MultiLock`](crate::MultiLock).
+    MultiLock,
+    /// [`Redlock::lock`](crate::Redlock::lock).
+    Redlock,
+    /// [`Client::semaphore`](crate::Client::semaphore).
+    Semaphore,
+    /// [`Client::expirable_semaphore`](crate::Client::expirable_semaphore).
+    ExpirableSemaphore,
+    /// [`Client::count_down_latch`](crate::Client::count_down_latch).
+    CountDownLatch,
+    /// A key that is written with a fencing token: [`FencedWrites`](crate::FencedWrites).
+    Key,
+}
+
+impl fmt::Display for SubjectKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Lock => "lock",
+            Self::FairLock => "fair lock",
+            Self::FencedLock => "fenced lock",
+            Self::SpinLock => "spin lock",
+            Self::ReadLock => "read lock",
+            Self::WriteLock => "write lock",
+            Self::MultiLock => "multi-lock",
+            Self::Redlock => "redlock",
+            Self::Semaphore => "semaphore",
+            Self::ExpirableSemaphore => "expirable semaphore",
+            Self::CountDownLatch => "count-down latch",
+            Self::Key => "key",
+        })
+    }
+}
+
+impl Subject {
+    pub(crate) fn new(kind: SubjectKind, name: &str) -> Self {
+        Self { kind, name: name.into() }
+    }
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {:?}", self.kind, self.name)
+    }
+}
+
+/// A name that cannot be used, with its text for the error that says so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct BadName {
+    pub(crate) error: NameError,
+    pub(crate) text: Arc<str>,
+}
+
+impl BadName {
+    pub(crate) fn new(error: NameError, text: &str) -> Self {
+        let cut = text.char_indices().nth(SHOWN_MAX).map(|(at, _)| &text[..at]);
+        let text = cut.map_or_else(|| text.into(), |cut| format!("{cut}...").into());
+        Self { error, text }
+    }
+}
+
+/// What went wrong, before it is known what it was about.
+pub(crate) trait Cause {
+    /// The public error.
+    type Error;
+
+    /// The error of an operation on this subject.
+    fn of(self, subject: Subject) -> Self::Error;
+}
+
+/// A result of which the error does not say yet what it is about.
+pub(crate) trait About<T, C: Cause> {
+    fn about(self, subject: impl FnOnce() -> Subject) -> Result<T, C::Error>;
+}
+
+impl<T, C: Cause> About<T, C> for Result<T, C> {
+    fn about(self, subject: impl FnOnce() -> Subject) -> Result<T, C::Error> {
+        self.map_err(|cause| cause.of(subject()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_quotes_the_name_and_escapes_what_would_harm_a_terminal() {
+        let subject = Subject::new(SubjectKind::FairLock, "a\"b\u{1b}[2J");
+        assert_eq!(subject.to_string(), r#"fair lock "a\"b\u{1b}[2J""#);
+    }
+
+    #[test]
+    fn a_long_name_is_cut_between_characters() {
+        let bad = BadName::new(NameError::Empty, &"ä".repeat(100_000));
+        assert_eq!(&*bad.text, format!("{}...", "ä".repeat(SHOWN_MAX)));
+        assert_eq!(&*BadName::new(NameError::Empty, &"ä".repeat(80)).text, "ä".repeat(80));
+    }
+}

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::name::Name;
+use crate::name::{Channel, Name};
 use crate::outcome::Verb;
 use crate::script::Script;
 
@@ -16,6 +16,7 @@ pub struct Call {
     script: &'static Script,
     keys: Vec<Arc<str>>,
     args: Vec<Vec<u8>>,
+    channels: Vec<Channel>,
 }
 
 impl Call {
@@ -27,13 +28,20 @@ impl Call {
             script,
             keys: vec![Arc::from(""); header.keys.len()],
             args: vec![Vec::new(); header.args.len()],
+            channels: Vec::new(),
         }
     }
 
     /// A call with its inputs in the script's order, for scripts whose header declares none.
     #[must_use]
     pub const fn with(script: &'static Script, keys: Vec<Arc<str>>, args: Vec<Vec<u8>>) -> Self {
-        Self { script, keys, args }
+        Self { script, keys, args, channels: Vec::new() }
+    }
+
+    /// Notes where a wake-up comes from when the call is refused. The script does not see it.
+    #[must_use]
+    pub fn woken_by(self, channels: Vec<Channel>) -> Self {
+        Self { channels, ..self }
     }
 
     /// Gives the key of this name.
@@ -99,6 +107,12 @@ impl Call {
     #[must_use]
     pub fn args(&self) -> &[Vec<u8>] {
         &self.args
+    }
+
+    /// Where a wake-up comes from when the call is refused.
+    #[must_use]
+    pub fn channels(&self) -> &[Channel] {
+        &self.channels
     }
 
     /// The argument of this name, if the script has one and it is text: for stores that answer without Lua.

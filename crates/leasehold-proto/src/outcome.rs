@@ -226,6 +226,7 @@ impl StoreError {
     const fn text(&self) -> &'static str {
         match (self.kind, self.during) {
             (StoreErrorKind::Malformed, Verb::Connect) => "this is no Redis or Valkey server",
+            (StoreErrorKind::WrongNode, Verb::Connect) => "the server serves only some of a cluster's keys",
             (kind, _) => kind.text(),
         }
     }

@@ -13,6 +13,7 @@ pub mod read;
 pub mod read_write;
 pub mod redlock;
 pub mod reentrant;
+pub mod rights;
 pub mod semaphore;
 pub mod spin;
 pub mod upgrade;

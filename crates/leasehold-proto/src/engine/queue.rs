@@ -232,7 +232,7 @@ impl Engine {
         let standing = Standing { once, refused, granted: false, doubtful };
         let beside = self.holder_beside(&subject, owner);
         let ask = Ask { standing, beside, uptime, ..Ask::new(&subject, wire, lease).units(units) };
-        let call = subject.recipe.acquire(&ask);
+        let call = subject.recipe.acquire(&ask).woken_by(subject.recipe.channels(&subject, wire));
         let queues = subject.recipe.manner().queued && !once;
         self.timers.clear(Timer::Ask(id));
         let question = Question { id, subject, wire, lease, sent_at: now, units, doubtful, queues };

@@ -1,0 +1,47 @@
+//! The right to a call's channels, checked by the server before the call's script begins.
+//!
+//! Invariant: a call that gives something back is never refused for want of a channel.
+//! Called by: stores whose server may lack the right; the first call of a script on a connection is checked.
+
+use crate::call::Call;
+use crate::name::Channel;
+use crate::outcome::Verb;
+
+const CHECK: &str = include_str!("../../scripts/check/channels.lua");
+
+/// A call with the check before it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checked {
+    /// The text to send.
+    pub source: String,
+    /// ARGV.
+    pub args: Vec<Vec<u8>>,
+}
+
+/// The call with a check of its channels by these commands; `None` when it has none, or gives something back.
+///
+/// ```
+/// use leasehold_proto::recipe::rights::checked;
+/// use leasehold_proto::{Call, Channel, Script, Verb};
+///
+/// static TAKE: Script = Script::new(Verb::Acquire, "return ARGV[1]");
+/// let call = Call::with(&TAKE, vec!["job".into()], vec![b"1".to_vec()]);
+/// assert_eq!(checked(&call, "PUBLISH", "SUBSCRIBE"), None);
+/// let checked = checked(&call.woken_by(vec![Channel::new("wakes")]), "PUBLISH", "SUBSCRIBE").expect("it has a channel");
+/// assert_eq!(checked.args, [&b"1"[..], b"wakes", b"PUBLISH", b"SUBSCRIBE", b"1"]);
+/// ```
+#[must_use]
+pub fn checked(call: &Call, publish: &str, subscribe: &str) -> Option<Checked> {
+    if matches!(call.verb(), Verb::Release | Verb::ForceRelease | Verb::Renew) {
+        return None;
+    }
+    let woken_by = call.channels().iter().map(Channel::as_str);
+    let channels: Vec<_> = woken_by.chain(call.argument("channel")).collect();
+    if channels.is_empty() {
+        return None;
+    }
+    let count = channels.len().to_string();
+    let more = channels.into_iter().chain([publish, subscribe, &*count]);
+    let args = call.args().iter().cloned().chain(more.map(|arg| arg.as_bytes().to_vec())).collect();
+    Some(Checked { source: format!("{CHECK}{}", call.script().source()), args })
+}

@@ -40,19 +40,25 @@ const CODES: [(&str, Kind, Applied); 20] = [
 ];
 
 /// Errors without a code of their own, by the beginning of what follows `ERR `.
-const TEXTS: [(&str, Kind, Applied); 13] = [
+const TEXTS: [(&str, Kind, Applied); 18] = [
     ("max number of clients reached", Kind::TooManyClients, No),
     ("invalid password", Kind::AuthenticationFailed, No),
     ("AUTH <password> called without any password configured", Kind::AuthenticationFailed, No),
     ("Client sent AUTH, but no password is set", Kind::AuthenticationFailed, No),
+    // Said of the whole call. What a script calls by mistake is said in other words.
+    ("unknown command", Kind::Server, No),
+    ("wrong number of arguments for", Kind::Server, No),
+    ("Error compiling script", Kind::Server, No),
     ("DB index is out of range", Kind::Server, No),
     ("invalid DB index", Kind::Server, No),
     // In a script, so the writes before it stay.
     ("The user executing the script can't run this command", Kind::PermissionDenied, Unknown),
     ("The user executing the script can't access at least one of the keys", Kind::PermissionDenied, Unknown),
+    ("The user executing the script can't publish to the channel", Kind::PermissionDenied, Unknown),
     ("ACL failure in script", Kind::PermissionDenied, Unknown),
     ("Script attempted to access a non local key", Kind::WrongNode, Unknown),
     ("Attempted to access a non local key", Kind::WrongNode, Unknown),
+    ("value is not an integer", Kind::WrongType, Unknown),
     ("hash value is not an integer", Kind::WrongType, Unknown),
     ("increment or decrement would overflow", Kind::WrongType, Unknown),
 ];
@@ -68,9 +74,9 @@ impl Said {
     }
 
     #[cfg(feature = "redis")]
-    /// Whether it is in the table, and so known not to repeat what was sent.
+    /// Whether it is in the table and known not to repeat what was sent.
     pub(crate) fn is_known(&self) -> bool {
-        find(&self.0).is_some()
+        find(&self.0).is_some() && !self.0.starts_with("ERR unknown command")
     }
 }
 
@@ -93,7 +99,7 @@ mod tests {
     use super::*;
 
     /// Texts of redis-server 7.0.15 unless another version is named.
-    const SAID: [(&str, Kind, Applied); 34] = [
+    const SAID: [(&str, Kind, Applied); 41] = [
         ("NOSCRIPT No matching script. Please use EVAL.", Kind::Server, No),
         (
             "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
@@ -177,6 +183,25 @@ mod tests {
         ),
         ("ERR hash value is not an integer script: c0ffee, on @user_script:1.", Kind::WrongType, Unknown),
         ("ERR increment or decrement would overflow script: c0ffee", Kind::WrongType, Unknown),
+        (
+            "ERR value is not an integer or out of range script: 7a79, on @user_script:1.",
+            Kind::WrongType,
+            Unknown,
+        ),
+        (
+            "ERR The user executing the script can't publish to the channel mentioned in the command script: afb2",
+            Kind::PermissionDenied,
+            Unknown,
+        ),
+        ("ERR unknown command 'EVALSHA', with args beginning with: 'c0ffee' '1' ", Kind::Server, No),
+        ("ERR Unknown Redis command called from script script: c0ffee", Kind::Server, Unknown),
+        ("ERR wrong number of arguments for 'evalsha' command", Kind::Server, No),
+        ("ERR Wrong number of args calling Redis command from script script: c0ffee", Kind::Server, Unknown),
+        (
+            "ERR Error compiling script (new function): user_script:1: unexpected symbol near 'if'",
+            Kind::Server,
+            No,
+        ),
         ("ERR invalid expire time in 'pexpire' command script: c0ffee", Kind::Server, Unknown),
         (
             "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)",

@@ -25,7 +25,7 @@ pub enum UrlError {
     #[error("the URL does not begin with a scheme such as `redis://`")]
     NoScheme,
     /// A scheme of the family that needs another feature or a later version.
-    #[error("`{scheme}://` is not available in this build{}", Hint(*feature))]
+    #[error("`{scheme}://` is not {}", Hint(*feature))]
     NotBuiltIn {
         /// The scheme.
         scheme: &'static str,
@@ -126,14 +126,20 @@ fn refuse(scheme: &str) -> UrlError {
     }
 }
 
-/// Which feature to switch on.
+/// The feature to switch on, or that there is none yet.
 struct Hint(Option<&'static str>);
 
 impl fmt::Display for Hint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.map_or(Ok(()), |feature| {
-            write!(f, "; switch on the feature `{feature}` of the crate `leasehold`")
-        })
+        match self.0 {
+            Some(feature) => {
+                write!(
+                    f,
+                    "available in this build; switch on the feature `{feature}` of the crate `leasehold`"
+                )
+            }
+            None => f.write_str("supported yet"),
+        }
     }
 }
 
@@ -166,6 +172,8 @@ mod tests {
         let hint = "is not available in this build; switch on the feature";
         assert_eq!(shown("memory://"), format!("`memory://` {hint} `embedded` of the crate `leasehold`"));
         assert_eq!(shown("unix:///s"), format!("`unix://` {hint} `redis` of the crate `leasehold`"));
-        assert_eq!(shown("rediss://h"), "`rediss://` is not available in this build");
+        for later in LATER {
+            assert_eq!(shown(&format!("{later}://h")), format!("`{later}://` is not supported yet"));
+        }
     }
 }

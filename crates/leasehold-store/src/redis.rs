@@ -8,8 +8,10 @@
 //! Two connections: commands travel on one (`link`, behind `standalone`, which replaces it when it broke), messages on
 //! the other (`pubsub`), because a connection that carries both can hand replies to the wrong caller. `connect` opens
 //! them, over `socket`s or over what a simulator puts in their place ([`Dial`]); the first of them finds out by which
-//! `channels` wake-ups travel. Every close is a reset, so that bytes which the server has not received are gone.
+//! `channels` wake-ups travel. What a server sends passes the `bounds` before it is parsed. Every close is a reset, so that bytes which the server has not received are gone.
 
+mod backoff;
+mod bounds;
 mod channels;
 mod connect;
 mod error;

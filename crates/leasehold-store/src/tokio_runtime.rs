@@ -202,7 +202,7 @@ pub(crate) fn pause(span: Duration) -> impl Future<Output = ()> + Send {
 }
 
 #[cfg(feature = "redis")]
-pub(crate) use self::work::{Task, jittered, spawn, within};
+pub(crate) use self::work::{Instant, Task, after, jittered, pause_until, spawn, within};
 
 /// What the Redis store needs besides a pause.
 #[cfg(feature = "redis")]
@@ -211,11 +211,24 @@ mod work {
     use std::time::Duration;
 
     use tokio::task::AbortHandle;
+    pub(crate) use tokio::time::Instant;
 
     /// The output of `work`, or `None` when it takes longer than `limit`.
     #[expect(clippy::disallowed_methods, reason = "this is the runtime file")]
     pub(crate) async fn within<T>(limit: Duration, work: impl Future<Output = T>) -> Option<T> {
         tokio::time::timeout(limit, work).await.ok()
+    }
+
+    /// The time on tokio's clock when `span` has passed.
+    #[expect(clippy::disallowed_methods, reason = "this is the runtime file")]
+    pub(crate) fn after(span: Duration) -> Instant {
+        Instant::now() + span
+    }
+
+    /// Sleeps on tokio's clock.
+    #[expect(clippy::disallowed_methods, reason = "this is the runtime file")]
+    pub(crate) fn pause_until(at: Instant) -> impl Future<Output = ()> + Send {
+        tokio::time::sleep_until(at)
     }
 
     /// Half of `span` to the whole of it, drawn at random, so that clients that failed together do not come back together.

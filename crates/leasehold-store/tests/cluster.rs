@@ -8,7 +8,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use common::{LIMIT, run};
-use leasehold_proto::{Call, Channel, Reply, Script, Verb};
+use leasehold_proto::{Applied, Call, Channel, Reply, Script, StoreErrorKind, Verb};
 use leasehold_store::redis::{ConnectOptions, Redis};
 use leasehold_store::{Heard, ShardedPubsub, Store, Subscription};
 use leasehold_testkit::servers::RedisServer;
@@ -176,16 +176,41 @@ async fn without_a_cluster_channels_are_plain_unless_told_otherwise() {
 }
 
 #[tokio::test]
-async fn the_server_is_asked_what_it_is_once_and_only_by_auto() {
+async fn the_server_is_asked_what_it_is_once() {
     let server = RedisServer::start();
-    for (setting, asked) in
-        [(ShardedPubsub::Auto, Some(1)), (ShardedPubsub::On, None), (ShardedPubsub::Off, None)]
-    {
+    for setting in [ShardedPubsub::Auto, ShardedPubsub::On, ShardedPubsub::Off] {
         server.reset_stats();
         let store = connect(&server, setting).await;
         assert_ne!(server.cli(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]), "0");
         common::run_on_a_new_connection(&store, release()).await.expect("the release runs");
-        assert_eq!(server.commandstats().get("hello").copied(), asked);
+        assert_eq!(server.commandstats().get("hello"), Some(&1));
         assert_eq!(server.commandstats().get("ping"), Some(&2));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_of_several_masters_is_refused_when_it_is_connected_to() {
+    let node = RedisServer::cluster();
+    drop(connect(&node, ShardedPubsub::Auto).await);
+    let other = RedisServer::with(&["--cluster-enabled", "yes"]);
+    assert_eq!(node.cli(&["CLUSTER", "MEET", "127.0.0.1", &other.port().to_string()]), "OK");
+    eventually(LIMIT, "the nodes to know each other", || {
+        [&node, &other].iter().all(|node| node.cli(&["CLUSTER", "INFO"]).contains("cluster_known_nodes:2"))
+    });
+    // A node without slots takes no names away.
+    drop(connect(&node, ShardedPubsub::Auto).await);
+    let id = other.cli(&["CLUSTER", "MYID"]);
+    for on in [&node, &other] {
+        assert_eq!(on.cli(&["CLUSTER", "SETSLOT", "0", "NODE", &id]), "OK");
+    }
+    eventually(LIMIT, "both to count two masters", || {
+        [&node, &other].iter().all(|node| node.cli(&["CLUSTER", "INFO"]).contains("cluster_size:2"))
+    });
+    for setting in [ShardedPubsub::Auto, ShardedPubsub::On, ShardedPubsub::Off] {
+        let url = node.url().parse().expect("a URL");
+        let options = ConnectOptions::default().timeout(LIMIT).sharded_pubsub(setting);
+        let error = Redis::connect(&url, options).await.expect_err("it serves only some names");
+        common::assert_failed::<()>(Err(error.clone()), StoreErrorKind::WrongNode, Applied::No);
+        assert!(common::story(&error).contains("one of 2 masters of a cluster"), "{}", common::story(&error));
     }
 }

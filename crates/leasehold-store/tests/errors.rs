@@ -7,8 +7,8 @@ mod common;
 use std::process::{Child, Command, Stdio};
 
 use common::{
-    ANSWER_NOTHING, EXPIRE, FAIL, HASH_INCREMENT, LIMIT, PUSH, SET, SET_OTHER, TWO_KEYS, assert_failed, call,
-    connect, connect_to, run, run_on_a_new_connection, story,
+    ANSWER_NOTHING, EXPIRE, FAIL, HASH_INCREMENT, INCREMENT, LIMIT, PUSH, SET, SET_OTHER, TWO_KEYS,
+    assert_failed, call, connect, connect_to, run, run_on_a_new_connection, story,
 };
 use leasehold_proto::Applied::{No, Unknown};
 use leasehold_proto::{Call, Reply, StoreErrorKind as Kind, Verb};
@@ -158,16 +158,25 @@ async fn a_key_of_another_type_may_come_after_a_write() {
     for key in ["text", "hash", "full"] {
         assert_failed(run(&store, call(&HASH_INCREMENT, key, 1)).await, Kind::WrongType, Unknown);
     }
+    assert_failed(run(&store, call(&INCREMENT, "text", 1)).await, Kind::WrongType, Unknown);
 }
 
 #[tokio::test]
 async fn what_is_not_in_the_table_may_have_run() {
     let server = RedisServer::start();
     let store = connect(&server).await;
-    assert_failed(run(&store, call(&EXPIRE, "k", "1.5")).await, Kind::Server, Unknown);
+    assert_failed(run(&store, call(&EXPIRE, "k", i64::MAX)).await, Kind::Server, Unknown);
     assert_eq!(server.cli(&["PTTL", "k"]), "-1");
     assert_failed(run(&store, call(&FAIL, "k", "ERR whatever")).await, Kind::Server, Unknown);
     assert_failed(run(&store, call(&FAIL, "k", "WHATEVER it is")).await, Kind::Server, Unknown);
+}
+
+#[tokio::test]
+async fn a_call_that_the_server_does_not_know_has_not_run() {
+    let server = RedisServer::with(&["--rename-command", "EVAL", "RUN"]);
+    let store = connect(&server).await;
+    assert_failed(run(&store, call(&SET, "k", 1)).await, Kind::Server, No);
+    assert_eq!(server.cli(&["EXISTS", "k"]), "0");
 }
 
 #[tokio::test]

@@ -7,12 +7,16 @@ mod common;
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::story;
-use leasehold_proto::{Applied, StoreErrorKind as Kind};
+use common::{LIMIT, SET, call, story};
+use leasehold_proto::{Applied, Channel, StoreErrorKind as Kind};
+use leasehold_store::Store;
 use leasehold_store::redis::{ConnectOptions, Redis};
+use leasehold_testkit::wait::eventually;
 
 const TIMEOUT: Duration = Duration::from_millis(300);
 
@@ -56,8 +60,6 @@ async fn one_that_stays_silent_times_out() {
     assert_eq!(kind_of(&stranger(|mut client| wait_for_the_end(&mut client))).await, Kind::Timeout);
     assert_eq!(kind_of(&says("+O")).await, Kind::Timeout);
     assert_eq!(kind_of(&says("+OK\r\n+OK\r\n")).await, Kind::Timeout);
-    assert_eq!(kind_of(&says("$1000000000000\r\nabc")).await, Kind::Timeout);
-    assert_eq!(kind_of(&says("*9223372036854775807\r\n")).await, Kind::Timeout);
 }
 
 #[tokio::test]
@@ -107,11 +109,68 @@ async fn an_error_that_repeats_the_password_is_not_repeated() {
 
 #[tokio::test]
 async fn impossible_sizes_and_depths_neither_panic_nor_hang() {
-    for bytes in
-        ["*1\r\n".repeat(100_000), "%-1\r\n".into(), "|-1\r\n".into(), "*99999999999999999999\r\n".into()]
-    {
-        let kind = kind_of(&says(bytes)).await;
-        assert!(matches!(kind, Kind::Malformed | Kind::Timeout), "{kind:?}");
+    for bytes in [
+        "*1\r\n".repeat(100_000),
+        "%-1\r\n".into(),
+        "|-1\r\n".into(),
+        "*99999999999999999999\r\n".into(),
+        "*9223372036854775807\r\n".into(),
+        "$1000000000000\r\nabc".into(),
+        "$4611686018427387904\r\n".into(),
+        format!("-{}", "x".repeat(100_000)),
+    ] {
+        assert_eq!(kind_of(&says(bytes)).await, Kind::Malformed);
+    }
+}
+
+/// What a flooding server has done: how many headers it has sent, and how many bytes after them.
+#[derive(Default)]
+struct Flood {
+    headers: AtomicUsize,
+    bytes: AtomicUsize,
+}
+
+/// A server that greets as a Redis does, and then answers the first call, or the first subscription, by this header and
+/// as many bytes as it is let.
+fn floods(header: &'static [u8]) -> (String, Arc<Flood>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let url = format!("redis://{}", listener.local_addr().expect("a listener has an address"));
+    let flooded = Arc::new(Flood::default());
+    let flood = Arc::clone(&flooded);
+    thread::spawn(move || {
+        for mut client in listener.incoming().flatten() {
+            let flood = Arc::clone(&flood);
+            thread::spawn(move || {
+                let _ = client.read(&mut [0; 512]);
+                let _ = client.write_all(b"+PONG\r\n-ERR unknown command\r\n:0\r\n");
+                let _ = client.read(&mut [0; 512]);
+                let _ = client.write_all(header);
+                flood.headers.fetch_add(1, Ordering::Relaxed);
+                while client.write_all(&[b'x'; 1 << 16]).is_ok() {
+                    flood.bytes.fetch_add(1 << 16, Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    (url, flooded)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_broken_server_sends_is_refused_at_its_header() {
+    const A_FEW_BUFFERS: usize = 32 << 20;
+    for header in [&b"$4611686018427387904\r\n"[..], b"*4611686018427387904\r\n", b"-", b"%2\r\n"] {
+        let (url, flood) = floods(header);
+        let options = ConnectOptions::default().timeout(LIMIT);
+        let store = Redis::connect(&url.parse().expect("a URL"), options).await.expect("it greets");
+        let outcome = store.run(call(&SET, "k", 1), LIMIT).await;
+        common::assert_failed(outcome, Kind::Malformed, Applied::Unknown);
+        let (heard, _news) = tokio::sync::mpsc::unbounded_channel();
+        let listening = store.subscribe(Channel::new("c"), heard);
+        let both = || flood.headers.load(Ordering::Relaxed) > 1;
+        eventually(LIMIT, "the other connection to be answered too", both);
+        drop((listening, store));
+        let taken = flood.bytes.load(Ordering::Relaxed);
+        assert!(taken < A_FEW_BUFFERS, "{taken} bytes were taken");
     }
 }
 

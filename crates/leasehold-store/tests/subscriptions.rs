@@ -177,6 +177,26 @@ async fn a_proxy_that_refuses_for_a_while_is_tried_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn subscriptions_that_ended_are_forgotten_while_the_server_refuses_their_connection() {
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.port());
+    let store = connect_to(&proxy.url()).await.unwrap();
+    proxy.refuse(true);
+    let (heard, mut news) = unbounded_channel();
+    let wanted = store.subscribe(Channel::new("wanted"), heard.clone());
+    for number in 0..100_000 {
+        drop(store.subscribe(Channel::new(&format!("channel {}", number % 1000)), heard.clone()));
+        drop(store.subscribe(Channel::new("wanted"), heard.clone()));
+    }
+    run(&store, call(&SET, "k", 1)).await.expect("the command connection stands");
+    eventually(LIMIT, "the test and one listener to keep the sender", || heard.strong_count() == 2);
+    proxy.refuse(false);
+    assert_eq!(news.recv().await, Some(Heard::Listening(Channel::new("wanted"))));
+    drop(wanted);
+    eventually(LIMIT, "the test to keep the sender alone", || heard.strong_count() == 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_channel_that_is_not_allowed_disturbs_no_other() {
     let server = RedisServer::start();
     let rules = ["ACL", "SETUSER", "app", "on", ">word", "~*", "+@all", "resetchannels", "&mine"];

@@ -1,24 +1,26 @@
-//! The channels that wake-ups travel by: plain or sharded.
+//! What kind of server this is: the channels that wake-ups travel by, plain or sharded, and the right to them.
 //!
-//! Invariant: decided once for a store, on its first connection, so that what one of its connections publishes the other
-//! hears.
+//! Invariant: decided once for a store, on its first connection that can serve, so that what one of its connections
+//! publishes the other hears.
 //! Called by: `connect`, to decide; `standalone`, for what scripts publish; `pubsub`, for what it subscribes to.
 //!
 //! # How it works
-//! Redisson shards only in clusters, and a standalone server takes sharded commands too; so two things have to be known.
 //! HELLO tells whether the server is a node of a cluster: no ACL can forbid it, and it travels with the first PING. If it
-//! is one, an SPUBLISH that nobody hears tells whether the server knows the command and lets this user have it. Redisson
-//! asks `PUBSUB SHARDNUMSUB` for the former; that needs a permission which nothing else here needs, and does not tell
-//! the latter, which a release would find out after it had deleted the lock.
+//! is one, CLUSTER INFO tells whether it serves all names; a user without the right to that finds out by MOVED. Redisson
+//! shards only in clusters, and a standalone server takes sharded commands too; so an SPUBLISH without a listener tells
+//! whether the node knows the command and lets this user have it. Redisson asks `PUBSUB SHARDNUMSUB` for the former; that
+//! needs a permission which nothing else here needs, and does not tell the latter.
+//!
+//! A PUBLISH to a channel of no lock travels with HELLO. A user who may use all channels is not refused. If it is refused,
+//! the user may still have the right to the locks' own channels, and the first calls on them are checked (`link`).
 
 use leasehold_proto::StoreErrorKind;
-use redis::{Cmd, ServerError, Value};
-use tokio::io::AsyncWriteExt;
+use redis::{ServerError, Value};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 
 use super::connect::Reader;
 use super::error::Failure;
 use super::eval::refusal;
-use super::socket::Socket;
 use crate::sharding::ShardedPubsub;
 
 /// Where the probe goes. No lock has a channel of this name.
@@ -41,15 +43,11 @@ impl Channels {
         }
     }
 
-    /// Decides by what the server answered to [`question`], asking more if need be.
-    pub(super) async fn decide(
-        hello: &Value,
-        socket: &mut Socket,
+    /// Decides by probing a node of a cluster.
+    async fn probe(
+        socket: &mut (impl AsyncRead + AsyncWrite + Unpin),
         reader: &mut Reader,
     ) -> Result<Self, Failure> {
-        if !is_cluster_node(hello) {
-            return Ok(Self::Plain);
-        }
         let probe = redis::cmd("SPUBLISH").arg(PROBE).arg("").get_packed_command();
         // If it cannot be written, it is not answered.
         let _ = socket.write_all(&probe).await;
@@ -78,9 +76,65 @@ impl Channels {
     }
 }
 
-/// What is asked first. Without a version it changes nothing about the connection.
-pub(super) fn question() -> Cmd {
-    redis::cmd("HELLO")
+/// What a store knows of its server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Met {
+    pub(super) channels: Channels,
+    /// Whether the user may lack the right to a lock's channels.
+    pub(super) doubts_channels: bool,
+}
+
+impl Met {
+    /// Decides by what the server answered to the [`questions`], asking more if need be.
+    pub(super) async fn decide(
+        [hello, published]: &[Value; 2],
+        setting: ShardedPubsub,
+        socket: &mut (impl AsyncRead + AsyncWrite + Unpin),
+        reader: &mut Reader,
+    ) -> Result<Self, Failure> {
+        let is_node = is_cluster_node(hello);
+        if is_node {
+            serves_all(socket, reader).await?;
+        }
+        let channels = match Channels::told(setting) {
+            Some(channels) => channels,
+            None if is_node => Channels::probe(socket, reader).await?,
+            None => Channels::Plain,
+        };
+        Ok(Self { channels, doubts_channels: is_denied(published) })
+    }
+}
+
+/// What is asked first. HELLO without a version changes nothing about the connection.
+pub(super) fn questions() -> Vec<u8> {
+    let mut questions = redis::cmd("HELLO").get_packed_command();
+    questions.extend(redis::cmd("PUBLISH").arg(PROBE).arg("").get_packed_command());
+    questions
+}
+
+fn is_denied(answer: &Value) -> bool {
+    matches!(answer, Value::ServerError(error) if refusal(error).kind == StoreErrorKind::PermissionDenied)
+}
+
+/// Fails when the node is one of several masters, and so serves only some names.
+async fn serves_all(
+    socket: &mut (impl AsyncRead + AsyncWrite + Unpin),
+    reader: &mut Reader,
+) -> Result<(), Failure> {
+    let question = redis::cmd("CLUSTER").arg("INFO").get_packed_command();
+    // If it cannot be written, it is not answered.
+    let _ = socket.write_all(&question).await;
+    match masters(&reader.next(socket).await?) {
+        Some(masters @ 2..) => Err(Failure::of_cluster(masters)),
+        _ => Ok(()),
+    }
+}
+
+/// How many masters have slots, if the answer says so.
+fn masters(info: &Value) -> Option<u32> {
+    let Value::BulkString(text) = info else { return None };
+    let text = std::str::from_utf8(text).ok()?;
+    text.lines().find_map(|line| line.strip_prefix("cluster_size:"))?.trim().parse().ok()
 }
 
 /// Whether HELLO was answered by a node of a cluster. A server before Redis 6 does not know it, nor sharded channels.
@@ -117,6 +171,7 @@ fn names_spublish(error: &ServerError) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::socket::Socket;
     use super::*;
     use tokio::io::{AsyncReadExt, duplex};
 
@@ -125,16 +180,34 @@ mod tests {
         Value::Array(vec![text("proto"), Value::Int(2), text("mode"), text(mode), text("role")])
     }
 
-    /// What is decided when the server answers so, and whether it was probed.
-    async fn decided(hello: Value, answer: &str) -> (Result<Channels, Failure>, bool) {
+    const NOT_DENIED: Value = Value::Int(0);
+
+    /// What is decided when the server says this to what it is asked besides, and what that was.
+    async fn decided(answers: [Value; 2], says: &str) -> (Result<Met, Failure>, String) {
         let (here, mut there) = duplex(1024);
-        there.write_all(answer.as_bytes()).await.unwrap();
+        there.write_all(says.as_bytes()).await.unwrap();
         let mut socket: Socket = Box::pin(here);
-        let decided = Channels::decide(&hello, &mut socket, &mut Reader::default()).await;
+        let setting = ShardedPubsub::Auto;
+        let decided = Met::decide(&answers, setting, &mut socket, &mut Reader::default()).await;
         drop(socket);
         let mut asked = String::new();
         there.read_to_string(&mut asked).await.unwrap();
-        (decided, asked == "*3\r\n$8\r\nSPUBLISH\r\n$15\r\nleasehold:probe\r\n$0\r\n\r\n")
+        (decided, asked)
+    }
+
+    const ASKED: &str = "*2\r\n$7\r\nCLUSTER\r\n$4\r\nINFO\r\n\
+                         *3\r\n$8\r\nSPUBLISH\r\n$15\r\nleasehold:probe\r\n$0\r\n\r\n";
+
+    fn info(masters: u32) -> String {
+        let info = format!("cluster_state:ok\r\ncluster_known_nodes:6\r\ncluster_size:{masters}\r\n");
+        format!("${}\r\n{info}\r\n", info.len())
+    }
+
+    /// What a node that serves all names is taken for when it answers so to the probe.
+    async fn probed(answer: &str) -> Channels {
+        let (met, asked) = decided([hello("cluster"), NOT_DENIED], &format!("{}{answer}", info(1))).await;
+        assert_eq!(asked, ASKED);
+        met.unwrap().channels
     }
 
     #[tokio::test]
@@ -147,8 +220,7 @@ mod tests {
             "-NOPERM No permissions to access a channel\r\n",
             "-NOPERM this user has no permissions to access one of the channels used as arguments\r\n",
         ] {
-            let (channels, probed) = decided(hello("cluster"), answer).await;
-            assert_eq!((channels.unwrap(), probed), (Channels::Sharded, true), "{answer}");
+            assert_eq!(probed(answer).await, Channels::Sharded, "{answer}");
         }
     }
 
@@ -161,26 +233,59 @@ mod tests {
             "-ERR not here\r\n",
             "+OK\r\n",
         ] {
-            let (channels, probed) = decided(hello("cluster"), answer).await;
-            assert_eq!((channels.unwrap(), probed), (Channels::Plain, true), "{answer}");
+            assert_eq!(probed(answer).await, Channels::Plain, "{answer}");
         }
     }
 
     #[tokio::test]
-    async fn who_is_no_node_is_not_probed() {
+    async fn one_of_several_masters_is_refused_and_a_node_that_does_not_tell_is_not() {
+        let (met, _) = decided([hello("cluster"), NOT_DENIED], &info(3)).await;
+        let error = met.unwrap_err().during(leasehold_proto::Verb::Connect, "".into());
+        assert_eq!(error.kind, StoreErrorKind::WrongNode);
+        assert!(std::error::Error::source(&error).unwrap().to_string().contains("one of 3 masters"));
+        for answer in
+            [&*info(0), "-NOPERM this user has no permissions to run the 'cluster|info' command\r\n"]
+        {
+            let (met, asked) = decided([hello("cluster"), NOT_DENIED], &format!("{answer}:0\r\n")).await;
+            assert_eq!((met.unwrap().channels, &*asked), (Channels::Sharded, ASKED), "{answer}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_no_node_is_not_probed() {
         for hello in
             [hello("standalone"), hello("sentinel"), Value::Okay, Value::Nil, Value::Array(Vec::new())]
         {
-            let (channels, probed) = decided(hello, ":0\r\n").await;
-            assert_eq!((channels.unwrap(), probed), (Channels::Plain, false));
+            let (met, asked) = decided([hello, NOT_DENIED], ":0\r\n").await;
+            assert_eq!((met.unwrap().channels, &*asked), (Channels::Plain, ""));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_user_who_is_refused_a_channel_is_doubted() {
+        for (text, doubted) in [
+            ("NOPERM this user has no permissions to access one of the channels used as arguments", true),
+            ("NOPERM User app has no permissions to access the 'leasehold:probe' channel", true),
+            ("NOPERM this user has no permissions to run the 'publish' command", true),
+            ("ERR unknown command 'PUBLISH'", false),
+        ] {
+            let mut bytes: &[u8] = &[b"-", text.as_bytes(), b"\r\n"].concat();
+            let answer = Reader::default().next(&mut bytes).await.unwrap();
+            let (met, _) = decided([hello("standalone"), answer], "").await;
+            assert_eq!(met.unwrap().doubts_channels, doubted, "{text}");
         }
     }
 
     #[tokio::test]
     async fn a_connection_that_ends_instead_of_an_answer_decides_nothing() {
-        let (here, there) = duplex(1024);
-        drop(there);
-        let mut socket: Socket = Box::pin(here);
-        assert!(Channels::decide(&hello("cluster"), &mut socket, &mut Reader::default()).await.is_err());
+        for says in [String::new(), info(1)] {
+            let (here, mut there) = duplex(1024);
+            there.write_all(says.as_bytes()).await.unwrap();
+            drop(there);
+            let mut socket: Socket = Box::pin(here);
+            let answers = [hello("cluster"), NOT_DENIED];
+            let mut reader = Reader::default();
+            assert!(Met::decide(&answers, ShardedPubsub::Auto, &mut socket, &mut reader).await.is_err());
+        }
     }
 }

@@ -18,10 +18,11 @@ use leasehold_proto::{Applied, StoreErrorKind};
 use redis::{ErrorKind, Value};
 use tokio::io::{AsyncRead, AsyncWriteExt};
 
-use super::channels::{Channels, question};
+use super::bounds::{Bounded, FirstBreach};
+use super::channels::{Channels, Met, questions};
 use super::error::Failure;
 use super::eval::{malformed, refusal};
-use super::socket::{Dial, Socket};
+use super::socket::Dial;
 use super::url::ServerUrl;
 use crate::sharding::ShardedPubsub;
 use crate::tokio_runtime::within;
@@ -73,25 +74,30 @@ pub(super) struct Server {
     pub(super) url: ServerUrl,
     pub(super) options: ConnectOptions,
     pub(super) dialer: Arc<dyn Dial>,
-    /// Empty until the first connection has found out.
-    channels: OnceLock<Channels>,
+    /// Empty until a connection has found out.
+    met: OnceLock<Met>,
 }
 
 impl Server {
     pub(super) fn new(url: ServerUrl, options: ConnectOptions, dialer: Arc<dyn Dial>) -> Self {
-        let channels = Channels::told(options.sharded_pubsub).map(OnceLock::from).unwrap_or_default();
-        Self { url, options, dialer, channels }
+        Self { url, options, dialer, met: OnceLock::new() }
     }
 
     /// What wake-ups travel by.
     pub(super) fn channels(&self) -> Channels {
-        self.channels.get().copied().unwrap_or(Channels::Plain)
+        let told = Channels::told(self.options.sharded_pubsub);
+        self.met.get().map(|met| met.channels).or(told).unwrap_or(Channels::Plain)
+    }
+
+    /// Whether the user may lack the right to a lock's channels.
+    pub(super) fn doubts_channels(&self) -> bool {
+        self.met.get().is_some_and(|met| met.doubts_channels)
     }
 }
 
 /// A connection that is ready for commands.
 pub(super) struct Opened {
-    pub(super) socket: Socket,
+    pub(super) socket: Bounded,
     pub(super) reader: Reader,
     /// Why the server cannot serve at the moment, for example because it is loading its data. Each call will be told
     /// so itself; it is no reason not to be connected.
@@ -106,7 +112,7 @@ pub(super) async fn open(server: &Server) -> Result<Opened, Failure> {
         let dial = server.dialer.dial(&server.url.address, limit);
         let socket = dial.await.map_err(Failure::unreachable)?;
         dialled = true;
-        greet(socket, server).await.map_err(Failure::of_connect)
+        greet(Bounded::over(socket), server).await.map_err(Failure::of_connect)
     };
     match within(limit, attempt).await {
         Some(outcome) => outcome,
@@ -115,9 +121,9 @@ pub(super) async fn open(server: &Server) -> Result<Opened, Failure> {
     }
 }
 
-async fn greet(mut socket: Socket, server: &Server) -> Result<Opened, Failure> {
+async fn greet(mut socket: Bounded, server: &Server) -> Result<Opened, Failure> {
     let url = &server.url;
-    let is_first = server.channels.get().is_none();
+    let is_first = server.met.get().is_none();
     let mut asked = Vec::new();
     if let Some(login) = &url.credentials {
         asked.extend(redis::cmd("AUTH").arg(&login.user).arg(&login.password).get_packed_command());
@@ -130,12 +136,12 @@ async fn greet(mut socket: Socket, server: &Server) -> Result<Opened, Failure> {
         asked.extend(redis::cmd("CLIENT").arg("SETNAME").arg(&**name).get_packed_command());
     }
     if is_first {
-        asked.extend(question().get_packed_command());
+        asked.extend(questions());
     }
     // A server that refused us may have closed already; what it said is still there to be read.
     let _ = socket.write_all(&asked).await;
 
-    let mut reader = Reader::default();
+    let mut reader = Reader::of(&socket);
     let demands = usize::from(url.credentials.is_some()) + usize::from(url.db != 0);
     for _ in 0..demands {
         match reader.next(&mut socket).await? {
@@ -154,9 +160,13 @@ async fn greet(mut socket: Socket, server: &Server) -> Result<Opened, Failure> {
         reader.next(&mut socket).await?;
     }
     if is_first {
-        let hello = reader.next(&mut socket).await?;
-        let channels = Channels::decide(&hello, &mut socket, &mut reader).await?;
-        server.channels.get_or_init(|| channels);
+        let answers = [reader.next(&mut socket).await?, reader.next(&mut socket).await?];
+        // A server that cannot serve at the moment tells the next connection what it is.
+        if greeting.is_ok() {
+            let setting = server.options.sharded_pubsub;
+            let met = Met::decide(&answers, setting, &mut socket, &mut reader).await?;
+            server.met.get_or_init(|| met);
+        }
     }
     Ok(Opened { socket, reader, greeting })
 }
@@ -176,13 +186,22 @@ fn read_excuse(failure: Failure) -> Result<Result<(), Failure>, Failure> {
 
 /// Reads replies one after the other.
 #[derive(Default)]
-pub(super) struct Reader(Decoder<AnySendSyncPartialState, PointerOffset<[u8]>>);
+pub(super) struct Reader {
+    decoder: Decoder<AnySendSyncPartialState, PointerOffset<[u8]>>,
+    breach: FirstBreach,
+}
 
 impl Reader {
+    pub(super) fn of(socket: &Bounded) -> Self {
+        Self { breach: socket.breach(), ..Self::default() }
+    }
+
     pub(super) async fn next(&mut self, source: &mut (impl AsyncRead + Unpin)) -> Result<Value, Failure> {
-        redis::parse_redis_value_async(&mut self.0, source).await.map_err(|error| match error.kind() {
+        let read = redis::parse_redis_value_async(&mut self.decoder, source).await;
+        read.map_err(|error| match (self.breach.get(), error.kind()) {
+            (Some(&breach), _) => Failure::breach(breach),
             // The parser's own text repeats what was read, which may be what we sent.
-            ErrorKind::Parse => malformed(),
+            (None, ErrorKind::Parse) => malformed(),
             _ => Failure::new(StoreErrorKind::ConnectionLost, Applied::Unknown),
         })
     }

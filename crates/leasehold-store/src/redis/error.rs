@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use leasehold_proto::{Applied, StoreError, StoreErrorKind, Verb};
 
+use super::bounds::Breach;
 use crate::refusal::{Said, classify};
 use Applied::No;
 use StoreErrorKind as Kind;
@@ -29,6 +30,10 @@ enum Cause {
     Said(Said),
     #[error("{}", io_text(.0))]
     Io(Arc<io::Error>),
+    #[error(transparent)]
+    Breach(Breach),
+    #[error("the server is one of {0} masters of a cluster, and clusters are not supported yet")]
+    Masters(u32),
 }
 
 /// What the system says, in our words where it says no more than a number: `connection refused`.
@@ -47,6 +52,16 @@ impl Failure {
     /// No connection was made.
     pub(super) fn unreachable(error: io::Error) -> Self {
         Self { cause: Some(Cause::Io(Arc::new(error))), ..Self::new(Kind::Unreachable, No) }
+    }
+
+    /// The server sent what no Redis sends.
+    pub(super) fn breach(breach: Breach) -> Self {
+        Self { cause: Some(Cause::Breach(breach)), ..Self::new(Kind::Malformed, Applied::Unknown) }
+    }
+
+    /// The server is one of several masters of a cluster.
+    pub(super) fn of_cluster(masters: u32) -> Self {
+        Self { cause: Some(Cause::Masters(masters)), ..Self::new(Kind::WrongNode, No) }
     }
 
     /// The server answered with an error.

@@ -3,28 +3,34 @@
 //! Invariant: names and owners travel as KEYS and ARGV only.
 //! Called by: the link.
 
+use leasehold_proto::recipe::rights::Checked;
 use leasehold_proto::{Applied, Call, Reply, StoreErrorKind};
-use redis::{Cmd, ErrorKind, RedisError, ServerError, ServerErrorKind, Value};
+use redis::{Cmd, RedisError, ServerError, ServerErrorKind, Value};
 
 use super::error::Failure;
 
 /// The call by its script's hash.
 pub(super) fn evalsha(call: &Call) -> Cmd {
-    command("EVALSHA", call.script().sha1(), call)
+    command("EVALSHA", call.script().sha1(), call, call.args())
 }
 
 /// The call with its script's text, which the server then remembers.
 pub(super) fn eval(call: &Call) -> Cmd {
-    command("EVAL", call.script().source(), call)
+    command("EVAL", call.script().source(), call, call.args())
 }
 
-fn command(name: &str, script: &str, call: &Call) -> Cmd {
+/// The call behind a check of its channels.
+pub(super) fn eval_checked(call: &Call, checked: &Checked) -> Cmd {
+    command("EVAL", &checked.source, call, &checked.args)
+}
+
+fn command(name: &str, script: &str, call: &Call, args: &[Vec<u8>]) -> Cmd {
     let mut command = redis::cmd(name);
     command.arg(script).arg(call.keys().len());
     for key in call.keys() {
         command.arg(&**key);
     }
-    for argument in call.args() {
+    for argument in args {
         command.arg(argument);
     }
     command
@@ -39,24 +45,14 @@ pub(super) fn is_unknown_script(answer: &Result<Value, RedisError>) -> bool {
 }
 
 /// The reply of a script.
-pub(super) fn read(answer: Result<Value, RedisError>) -> Result<Reply, Failure> {
-    match answer {
-        Ok(value) => read_value(value),
-        Err(error) if error.kind() == ErrorKind::Parse => Err(malformed()),
-        Err(_) => Err(Failure::new(StoreErrorKind::ConnectionLost, Applied::Unknown)),
-    }
-}
-
-fn read_value(value: Value) -> Result<Reply, Failure> {
+pub(super) fn read(value: Value) -> Result<Reply, Failure> {
     match value {
         Value::Nil => Ok(Reply::Nil),
         Value::Int(number) => Ok(Reply::Int(number)),
         Value::BulkString(bytes) => Ok(Reply::Text(bytes)),
         Value::SimpleString(text) => Ok(Reply::Text(text.into_bytes())),
         Value::Okay => Ok(Reply::Text(b"OK".to_vec())),
-        Value::Array(values) => {
-            Ok(Reply::Array(values.into_iter().map(read_value).collect::<Result<_, _>>()?))
-        }
+        Value::Array(values) => Ok(Reply::Array(values.into_iter().map(read).collect::<Result<_, _>>()?)),
         Value::ServerError(error) => Err(refusal(&error)),
         _ => Err(malformed()),
     }

@@ -5,41 +5,48 @@
 //! Called by: `standalone`.
 //!
 //! # How it works
-//! One task owns the connection and the board of who listens to what. Subscribing and unsubscribing are messages to
-//! that task, so they neither block nor need a runtime. A connection is one [`session`]; between two of them the task
-//! waits, longer after each failure.
+//! The board holds who listens to what. Subscribing and unsubscribing change it under a short lock, from any thread, and
+//! wake the one task that owns the connection; so what was wanted and is not any more costs nothing, connected or not. A
+//! connection is one [`session`]; between two of them the task pauses, longer after each failure.
 
 mod board;
 mod session;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use leasehold_proto::Channel;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::Notify;
+use tokio::sync::mpsc::UnboundedSender;
 
 use self::board::Board;
 use self::session::serve;
+use super::backoff::Backoff;
 use super::connect::{Server, open};
 use crate::store::{Heard, Subscription};
-use crate::tokio_runtime::{Task, pause, spawn};
+use crate::tokio_runtime::{Task, pause_until, spawn};
 
-/// The wait before the first attempt to connect again, and the longest.
-const BACKOFF: Duration = Duration::from_millis(20);
-const BACKOFF_MAX: Duration = Duration::from_secs(1);
+/// What the store's listeners want, and a signal that it has changed.
+#[derive(Default)]
+struct Wanted {
+    board: Mutex<Board>,
+    changed: Notify,
+}
 
-/// What the task is told.
-pub(super) enum Order {
-    /// Send what is heard on a channel to somebody, known by a number of its own.
-    Listen { id: u64, channel: Channel, heard: UnboundedSender<Heard> },
-    /// Stop that.
-    End { id: u64, channel: Channel },
+impl Wanted {
+    fn board(&self) -> MutexGuard<'_, Board> {
+        self.board.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Board)) {
+        change(&mut self.board());
+        self.changed.notify_one();
+    }
 }
 
 /// The store's subscriptions. Dropping it closes their connection.
 pub(super) struct Listener {
-    orders: UnboundedSender<Order>,
+    wanted: Arc<Wanted>,
     next_id: AtomicU64,
     _task: Task,
 }
@@ -47,36 +54,39 @@ pub(super) struct Listener {
 impl Listener {
     /// Starts the task; it connects with the first subscription.
     pub(super) fn start(server: Arc<Server>) -> Self {
-        let (orders, received) = unbounded_channel();
-        let task = spawn(listen(server, received));
-        Self { orders, next_id: AtomicU64::new(0), _task: task }
+        let wanted = Arc::new(Wanted::default());
+        let task = spawn(listen(server, Arc::clone(&wanted)));
+        Self { wanted, next_id: AtomicU64::new(0), _task: task }
     }
 
     pub(super) fn subscribe(&self, channel: Channel, heard: UnboundedSender<Heard>) -> Subscription {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        // Sending fails only when the runtime, and the task with it, has gone: then there is nothing to hear.
-        let _ = self.orders.send(Order::Listen { id, channel: channel.clone(), heard });
-        let orders = self.orders.clone();
+        self.wanted.change(|board| board.join(id, channel.clone(), heard));
+        // Weak: a subscription that outlives the store keeps no listener's channel open.
+        let wanted = Arc::downgrade(&self.wanted);
         Subscription::new(move || {
-            let _ = orders.send(Order::End { id, channel });
+            if let Some(wanted) = wanted.upgrade() {
+                wanted.change(|board| board.leave(id, &channel));
+            }
         })
     }
 }
 
-async fn listen(server: Arc<Server>, mut orders: UnboundedReceiver<Order>) {
-    let mut board = Board::default();
-    let mut backoff = BACKOFF;
+async fn listen(server: Arc<Server>, wanted: Arc<Wanted>) {
+    let mut backoff = Backoff::default();
     loop {
-        while board.is_empty() {
-            let Some(order) = orders.recv().await else { return };
-            board.apply(order);
+        while wanted.board().is_empty() {
+            wanted.changed.notified().await;
         }
         if let Ok(opened) = open(&server).await
-            && serve(opened, server.channels(), &mut board, &mut orders).await
+            && serve(opened, server.channels(), &wanted).await
         {
-            backoff = BACKOFF;
+            backoff.forget();
         }
-        pause(server.dialer.jitter(backoff)).await;
-        backoff = (backoff * 2).min(BACKOFF_MAX);
+        wanted.board().start_over();
+        backoff.attempted(&*server.dialer);
+        if let Some(at) = backoff.not_before() {
+            pause_until(at).await;
+        }
     }
 }

@@ -7,7 +7,8 @@
 //! # How it works
 //! A call that finds a live connection is on the wire when its future was first polled. One that finds none stands in
 //! line while a task connects; when that succeeds, the task itself puts the line on the wire, in order, before any
-//! later call can. When it fails, all who stand in line are told, and the next call tries again.
+//! later call can. When it fails, all who stand in line are told. A call that comes after that stands in line for the next
+//! attempt, which begins when the pause of `backoff` is over, however many wait for it.
 
 use std::future::Future;
 use std::mem;
@@ -20,6 +21,7 @@ use leasehold_proto::{Applied, Call, Channel, Reply, StoreError, StoreErrorKind,
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 
+use super::backoff::Backoff;
 use super::connect::{ConnectOptions, Server, open};
 use super::error::Failure;
 use super::link::{Carried, Link, Outcome};
@@ -27,7 +29,7 @@ use super::pubsub::Listener;
 use super::socket::{Dial, RealSockets};
 use super::url::ServerUrl;
 use crate::store::{Heard, Store, Subscription};
-use crate::tokio_runtime::{Task, pause, spawn};
+use crate::tokio_runtime::{Instant, Task, pause, pause_until, spawn};
 
 /// A single Redis or Valkey server.
 ///
@@ -57,8 +59,7 @@ impl Redis {
     #[must_use]
     pub fn lazy(url: &ServerUrl, options: ConnectOptions) -> Self {
         let server = Arc::new(Server::new(url.clone(), options, Arc::new(RealSockets)));
-        let lane = Lane { server: Arc::clone(&server), state: Mutex::new(State::Idle) };
-        Self { lane: Arc::new(lane), listener: Listener::start(server) }
+        Self { lane: Lane::new(Arc::clone(&server), State::Idle), listener: Listener::start(server) }
     }
 
     /// Connects over streams of one's own: for simulators and fuzzers.
@@ -74,9 +75,9 @@ impl Redis {
         let server = Arc::new(Server::new(url.clone(), options, dialer));
         let mut opened = open(&server).await.map_err(failed)?;
         mem::replace(&mut opened.greeting, Ok(())).map_err(failed)?;
-        let link = Link::over(opened).await.map_err(failed)?;
-        let lane = Lane { server: Arc::clone(&server), state: Mutex::new(State::Live(Arc::new(link))) };
-        Ok(Self { lane: Arc::new(lane), listener: Listener::start(server) })
+        let link = Link::over(opened, &server).await.map_err(failed)?;
+        let lane = Lane::new(Arc::clone(&server), State::Live(Arc::new(link)));
+        Ok(Self { lane, listener: Listener::start(server) })
     }
 }
 
@@ -110,15 +111,26 @@ impl std::fmt::Debug for Redis {
     }
 }
 
-/// Where commands travel.
+/// The command connection: the present one, or the next.
 struct Lane {
     server: Arc<Server>,
-    state: Mutex<State>,
+    inner: Mutex<Inner>,
+}
+
+struct Inner {
+    state: State,
+    backoff: Backoff,
+    /// Why the last attempt to connect failed, until the next one begins.
+    last_failure: Option<Failure>,
 }
 
 enum State {
     Idle,
-    Connecting { attempt: Task, line: Vec<Place> },
+    /// The task pauses or dials; the calls of `line` wait for it.
+    Connecting {
+        attempt: Task,
+        line: Vec<Place>,
+    },
     Live(Arc<Link>),
     Closed,
 }
@@ -136,27 +148,26 @@ enum Put {
 }
 
 impl Lane {
+    fn new(server: Arc<Server>, state: State) -> Arc<Self> {
+        let inner = Inner { state, backoff: Backoff::default(), last_failure: None };
+        Arc::new(Self { server, inner: Mutex::new(inner) })
+    }
+
     async fn run(self: Arc<Self>, call: Call, timeout: Duration) -> Outcome {
         let mut expiry = pin!(pause(timeout));
         let Carried { link, answer } = match self.put(call)? {
             Put::OnTheWire(carried) => carried,
-            Put::InLine(mut turn) => match select(&mut turn, expiry.as_mut()).await {
-                Either::Left((outcome, _)) => outcome.unwrap_or_else(|_| Err(closed()))?,
-                Either::Right(_) => {
-                    // It may have been put on the wire at this very moment.
-                    turn.close();
-                    let Ok(Ok(carried)) = turn.try_recv() else {
-                        return Err(timed_out(Applied::No));
-                    };
-                    self.cut(&carried.link);
-                    return Err(timed_out(Applied::Unknown));
-                }
+            Put::InLine(mut turn) => match select(expiry.as_mut(), &mut turn).await {
+                Either::Left(_) => self.give_up(turn)?,
+                Either::Right((outcome, _)) => outcome.unwrap_or_else(|_| Err(closed()))?,
             },
         };
         match select(answer, expiry).await {
             Either::Left((outcome, _)) => {
                 if outcome.as_ref().is_err_and(Failure::spoils_connection) {
                     self.retire(&link);
+                } else if link.proves_useful() {
+                    self.inner().backoff.forget();
                 }
                 outcome
             }
@@ -169,58 +180,72 @@ impl Lane {
 
     /// Puts a call on the wire, or in line for the connection that is being made.
     fn put(self: &Arc<Self>, call: Call) -> Result<Put, Failure> {
-        let mut state = self.state();
-        match &mut *state {
+        let mut inner = self.inner();
+        match &mut inner.state {
             State::Closed => return Err(closed()),
             State::Live(link) if link.is_live() => return Ok(Put::OnTheWire(link.carry(call))),
             State::Connecting { attempt, .. } if !attempt.has_ended() => {}
             State::Idle | State::Live(_) | State::Connecting { .. } => {
-                let attempt = spawn(Arc::clone(self).connect());
-                *state = State::Connecting { attempt, line: Vec::new() };
+                let attempt = spawn(Arc::clone(self).connect(inner.backoff.not_before()));
+                inner.state = State::Connecting { attempt, line: Vec::new() };
             }
         }
         let (turn, in_line) = oneshot::channel();
-        if let State::Connecting { line, .. } = &mut *state {
+        if let State::Connecting { line, .. } = &mut inner.state {
             line.push(Place { call, turn });
         }
         Ok(Put::InLine(in_line))
     }
 
-    async fn connect(self: Arc<Self>) {
+    /// Takes a call whose time is over out of the line, unless it is on the wire.
+    fn give_up(&self, mut turn: oneshot::Receiver<Result<Carried, Failure>>) -> Result<Carried, Failure> {
+        // The task that puts the line on the wire holds the same lock: it has put this call there, or never does.
+        let inner = self.inner();
+        turn.close();
+        turn.try_recv().unwrap_or_else(|_| Err(inner.last_failure.clone().unwrap_or(timed_out(Applied::No))))
+    }
+
+    async fn connect(self: Arc<Self>, not_before: Option<Instant>) {
+        if let Some(at) = not_before {
+            pause_until(at).await;
+        }
+        self.inner().last_failure = None;
         let outcome = match open(&self.server).await {
-            Ok(opened) => Link::over(opened).await,
+            Ok(opened) => Link::over(opened, &self.server).await,
             Err(failure) => Err(failure),
         };
-        let mut state = self.state();
+        let mut inner = self.inner();
+        inner.backoff.attempted(&*self.server.dialer);
         // Taking the state out drops the handle of this very task, which would end it at its next await: there is none.
-        let State::Connecting { line, .. } = mem::replace(&mut *state, State::Idle) else {
-            *state = State::Closed;
+        let State::Connecting { line, .. } = mem::replace(&mut inner.state, State::Idle) else {
+            inner.state = State::Closed;
             return;
         };
         match outcome {
             Ok(link) => {
                 let link = Arc::new(link);
                 for Place { call, turn } in line {
-                    // Otherwise nobody waits for it any more: it was dropped, or told that its call did not run.
+                    // Otherwise its caller has gone, or was told that the call did not run.
                     if !turn.is_closed() {
                         let _ = turn.send(Ok(link.carry(call)));
                     }
                 }
-                *state = State::Live(link);
+                inner.state = State::Live(link);
             }
             Err(failure) => {
                 for Place { turn, .. } in line {
                     let _ = turn.send(Err(failure.clone()));
                 }
+                inner.last_failure = Some(failure);
             }
         }
     }
 
     /// Lets the next call make a new connection. Calls on the old one are still answered; it closes after the last.
     fn retire(&self, link: &Arc<Link>) {
-        let mut state = self.state();
-        if matches!(&*state, State::Live(current) if Arc::ptr_eq(current, link)) {
-            *state = State::Idle;
+        let mut inner = self.inner();
+        if matches!(&inner.state, State::Live(current) if Arc::ptr_eq(current, link)) {
+            inner.state = State::Idle;
         }
     }
 
@@ -230,13 +255,13 @@ impl Lane {
     }
 
     fn close(&self) {
-        if let State::Live(link) = mem::replace(&mut *self.state(), State::Closed) {
+        if let State::Live(link) = mem::replace(&mut self.inner().state, State::Closed) {
             link.cut();
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -247,3 +272,6 @@ const fn timed_out(applied: Applied) -> Failure {
 const fn closed() -> Failure {
     Failure::new(StoreErrorKind::Closed, Applied::No)
 }
+
+#[cfg(test)]
+mod tests;

@@ -31,6 +31,7 @@ scripts! {
     PUSH = "return redis.call('rpush', KEYS[1], ARGV[1])";
     SET = "redis.call('set', KEYS[1], ARGV[1]) return ARGV[1]";
     HASH_INCREMENT = "return redis.call('hincrby', KEYS[1], 'f', ARGV[1])";
+    INCREMENT = "return redis.call('incrby', KEYS[1], ARGV[1])";
     EXPIRE = "redis.call('set', KEYS[1], 'v') return redis.call('pexpire', KEYS[1], ARGV[1])";
     SET_OTHER = "redis.call('set', KEYS[1], 'v') return redis.call('set', ARGV[1], 'v')";
     FAIL = "return redis.error_reply(ARGV[1])";

@@ -1,120 +1,182 @@
-//! Who listens to which channel.
+//! Who listens to which channel, and what the server has been told of it.
 //!
-//! Invariant: a channel is on the board as long as somebody listens to it.
-//! Called by: the subscription task and its session.
+//! Invariant: memory is bounded by the channels that have listeners and those that were asked for on the present
+//! connection, however many subscriptions have come and gone.
+//! Called by: the store, which adds and removes listeners at any time; the subscription task and its session.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use leasehold_proto::Channel;
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::Order;
 use crate::store::Heard;
 
 /// The listeners of all channels, in the channels' order, so that what is sent depends on nothing else.
 #[derive(Default)]
-pub(super) struct Board(BTreeMap<Channel, Entry>);
+pub(super) struct Board {
+    entries: BTreeMap<Channel, Entry>,
+    /// Channels for which the server has to be told something.
+    pending: BTreeSet<Channel>,
+    /// Channels that the server has refused, to be asked for again later.
+    refused: BTreeSet<Channel>,
+}
 
+#[derive(Default)]
 struct Entry {
-    /// The first listener's number: a channel that was left and joined again has another one, so that a late
-    /// confirmation of the old subscription is not taken for the new one's.
-    ask: u64,
-    confirmed: bool,
+    standing: Standing,
     listeners: Vec<(u64, UnboundedSender<Heard>)>,
 }
 
-/// What the server has to be told after an order.
-#[derive(Debug, PartialEq, Eq)]
+/// A channel on the present connection. One question about a channel is on its way at a time, so a listener that comes
+/// and goes meanwhile changes only what is asked next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Standing {
+    /// The server has not been asked, or has refused.
+    #[default]
+    Apart,
+    Joining,
+    Joined,
+    Leaving,
+}
+
+/// What the server has to be told.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Change {
-    Join(Ask),
+    Join(Channel),
     Leave(Channel),
 }
 
-/// One wish to be subscribed to a channel.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Ask {
-    pub(super) channel: Channel,
-    id: u64,
-}
-
 impl Board {
+    /// Whether no channel has a listener and none is left to leave.
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.entries.is_empty()
     }
 
-    /// Takes an order; says what follows from it for the server.
-    pub(super) fn apply(&mut self, order: Order) -> Option<Change> {
-        match order {
-            Order::Listen { id, channel, heard } => self.join(id, channel, heard),
-            Order::End { id, channel } => self.leave(id, channel),
+    /// Adds a listener, known by a number of its own.
+    pub(super) fn join(&mut self, id: u64, channel: Channel, heard: UnboundedSender<Heard>) {
+        let entry = self.entries.entry(channel.clone()).or_default();
+        if entry.standing == Standing::Joined {
+            let _ = heard.send(Heard::Listening(channel.clone()));
+        }
+        entry.listeners.push((id, heard));
+        if entry.standing == Standing::Apart && !self.refused.contains(&channel) {
+            self.pending.insert(channel);
         }
     }
 
-    fn join(&mut self, id: u64, channel: Channel, heard: UnboundedSender<Heard>) -> Option<Change> {
-        if let Some(entry) = self.0.get_mut(&channel) {
-            if entry.confirmed {
-                let _ = heard.send(Heard::Listening(channel));
-            }
-            entry.listeners.push((id, heard));
-            return None;
-        }
-        let entry = Entry { ask: id, confirmed: false, listeners: vec![(id, heard)] };
-        self.0.insert(channel.clone(), entry);
-        Some(Change::Join(Ask { channel, id }))
-    }
-
-    fn leave(&mut self, id: u64, channel: Channel) -> Option<Change> {
-        let entry = self.0.get_mut(&channel)?;
+    /// Removes a listener.
+    pub(super) fn leave(&mut self, id: u64, channel: &Channel) {
+        let Some(entry) = self.entries.get_mut(channel) else { return };
         entry.listeners.retain(|(listener, _)| *listener != id);
         if !entry.listeners.is_empty() {
-            return None;
-        }
-        self.0.remove(&channel);
-        Some(Change::Leave(channel))
-    }
-
-    /// All channels, to be asked for on a new connection, on which none is confirmed yet.
-    pub(super) fn start_over(&mut self) -> Vec<Ask> {
-        let ask = |(channel, entry): (&Channel, &mut Entry)| {
-            entry.confirmed = false;
-            Ask { channel: channel.clone(), id: entry.ask }
-        };
-        self.0.iter_mut().map(ask).collect()
-    }
-
-    /// Whether somebody still waits for this.
-    pub(super) fn wants(&self, ask: &Ask) -> bool {
-        self.0.get(&ask.channel).is_some_and(|entry| entry.ask == ask.id)
-    }
-
-    /// The server has confirmed: everybody who listens is told.
-    pub(super) fn confirm(&mut self, ask: &Ask) {
-        let Some(entry) = self.0.get_mut(&ask.channel).filter(|entry| entry.ask == ask.id) else {
             return;
-        };
-        entry.confirmed = true;
-        for (_, heard) in &entry.listeners {
-            let _ = heard.send(Heard::Listening(ask.channel.clone()));
+        }
+        match entry.standing {
+            Standing::Apart => self.forget(channel),
+            Standing::Joined => drop(self.pending.insert(channel.clone())),
+            // The answer that is on its way finds no listener.
+            Standing::Joining | Standing::Leaving => {}
         }
     }
 
-    /// The server has ended a subscription; what to ask for if somebody counted on it.
-    pub(super) fn lose(&mut self, channel: &str) -> Option<Ask> {
-        let (channel, _) = self.0.get_key_value(channel)?;
-        let channel = channel.clone();
-        let entry = self.0.get_mut(&channel).filter(|entry| entry.confirmed)?;
-        entry.confirmed = false;
-        Some(Ask { channel, id: entry.ask })
+    /// The next thing to tell the server, which counts as told from now on.
+    pub(super) fn next_change(&mut self) -> Option<Change> {
+        while let Some(channel) = self.pending.pop_first() {
+            let Some(entry) = self.entries.get_mut(&channel) else { continue };
+            match (entry.standing, entry.listeners.is_empty()) {
+                (Standing::Apart, false) => {
+                    entry.standing = Standing::Joining;
+                    return Some(Change::Join(channel));
+                }
+                (Standing::Joined, true) => {
+                    entry.standing = Standing::Leaving;
+                    return Some(Change::Leave(channel));
+                }
+                _ => {}
+            }
+        }
+        None
+    }
+
+    /// Prepares for a new connection, on which nothing has been asked for.
+    pub(super) fn start_over(&mut self) {
+        self.entries.retain(|_, entry| !entry.listeners.is_empty());
+        self.entries.values_mut().for_each(|entry| entry.standing = Standing::Apart);
+        self.refused.clear();
+        self.pending = self.entries.keys().cloned().collect();
+    }
+
+    /// The server has confirmed a subscription: its listeners are told.
+    pub(super) fn confirm(&mut self, channel: &Channel) {
+        let Some(entry) = self.entries.get_mut(channel) else { return };
+        entry.standing = Standing::Joined;
+        for (_, heard) in &entry.listeners {
+            let _ = heard.send(Heard::Listening(channel.clone()));
+        }
+        if entry.listeners.is_empty() {
+            self.pending.insert(channel.clone());
+        }
+    }
+
+    /// The server has refused a subscription.
+    pub(super) fn refuse(&mut self, channel: Channel) {
+        let Some(entry) = self.entries.get_mut(&channel) else { return };
+        entry.standing = Standing::Apart;
+        if entry.listeners.is_empty() {
+            self.forget(&channel);
+        } else {
+            self.refused.insert(channel);
+        }
+    }
+
+    pub(super) fn has_refused(&self) -> bool {
+        !self.refused.is_empty()
+    }
+
+    /// Lets the refused channels be asked for again.
+    pub(super) fn ask_again(&mut self) {
+        self.pending.append(&mut self.refused);
+    }
+
+    /// The server has ended a subscription, as it was told to.
+    pub(super) fn left(&mut self, channel: &Channel) {
+        let Some(entry) = self.entries.get_mut(channel) else { return };
+        entry.standing = Standing::Apart;
+        if entry.listeners.is_empty() {
+            self.forget(channel);
+        } else {
+            self.pending.insert(channel.clone());
+        }
+    }
+
+    /// The server has ended a subscription unasked. While a question about the channel is on its way, the answer decides.
+    pub(super) fn lose(&mut self, channel: &str) {
+        let Some((channel, entry)) = self.entries.get_key_value(channel) else { return };
+        if entry.standing == Standing::Joined {
+            self.left(&channel.clone());
+        }
     }
 
     /// A message came.
     pub(super) fn deliver(&self, channel: &str, payload: &[u8]) {
-        let Some((channel, entry)) = self.0.get_key_value(channel) else {
+        let Some((channel, entry)) = self.entries.get_key_value(channel) else {
             return;
         };
         for (_, heard) in &entry.listeners {
             let _ = heard.send(Heard::Message(channel.clone(), payload.to_vec()));
         }
+    }
+
+    fn forget(&mut self, channel: &Channel) {
+        self.entries.remove(channel);
+        self.pending.remove(channel);
+        self.refused.remove(channel);
+    }
+
+    /// How many channels it knows.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.entries.len() + self.pending.len() + self.refused.len()
     }
 }
 
@@ -124,68 +186,117 @@ mod tests {
 
     use super::*;
 
-    fn listen(board: &mut Board, id: u64) -> (Option<Change>, UnboundedReceiver<Heard>) {
-        let (heard, news) = unbounded_channel();
-        let change = board.apply(Order::Listen { id, channel: Channel::new("c"), heard });
-        (change, news)
+    fn c() -> Channel {
+        Channel::new("c")
     }
 
-    fn end(board: &mut Board, id: u64) -> Option<Change> {
-        board.apply(Order::End { id, channel: Channel::new("c") })
+    fn listen(board: &mut Board, id: u64) -> UnboundedReceiver<Heard> {
+        let (heard, news) = unbounded_channel();
+        board.join(id, c(), heard);
+        news
     }
 
     fn listening() -> Heard {
-        Heard::Listening(Channel::new("c"))
+        Heard::Listening(c())
     }
 
     #[test]
     fn one_channel_is_joined_once_and_left_by_the_last() {
         let mut board = Board::default();
-        let (Some(Change::Join(ask)), mut first) = listen(&mut board, 1) else { panic!("joins") };
-        board.confirm(&ask);
-        let (change, mut second) = listen(&mut board, 2);
-        assert_eq!(change, None);
+        let mut first = listen(&mut board, 1);
+        assert_eq!(board.next_change(), Some(Change::Join(c())));
+        board.confirm(&c());
+        let mut second = listen(&mut board, 2);
+        assert_eq!(board.next_change(), None);
         board.deliver("c", b"0");
         board.deliver("other", b"1");
         for news in [&mut first, &mut second] {
             assert_eq!(news.try_recv().unwrap(), listening());
-            assert_eq!(news.try_recv().unwrap(), Heard::Message(Channel::new("c"), b"0".to_vec()));
+            assert_eq!(news.try_recv().unwrap(), Heard::Message(c(), b"0".to_vec()));
             assert!(news.try_recv().is_err());
         }
-        assert_eq!(end(&mut board, 1), None);
-        assert_eq!(end(&mut board, 2), Some(Change::Leave(Channel::new("c"))));
+        board.leave(1, &c());
+        assert_eq!(board.next_change(), None);
+        board.leave(2, &c());
+        assert_eq!(board.next_change(), Some(Change::Leave(c())));
+        board.left(&c());
+        board.leave(2, &c());
         assert!(board.is_empty());
-        assert_eq!(end(&mut board, 2), None);
+        assert_eq!(board.len(), 0);
     }
 
     #[test]
-    fn nobody_is_told_before_the_server_confirmed_nor_after_the_connection_was_lost() {
+    fn a_listener_is_told_after_the_confirmation_and_again_after_a_lost_connection() {
         let mut board = Board::default();
-        let (_, mut first) = listen(&mut board, 1);
-        let (_, mut second) = listen(&mut board, 2);
+        let (mut first, mut second) = (listen(&mut board, 1), listen(&mut board, 2));
+        assert_eq!(board.next_change(), Some(Change::Join(c())));
         assert!(first.try_recv().is_err());
-        let asks = board.start_over();
-        board.confirm(&asks[0]);
+        board.confirm(&c());
         assert_eq!(first.try_recv().unwrap(), listening());
         assert_eq!(second.try_recv().unwrap(), listening());
-        let again = board.start_over();
-        let (_, mut third) = listen(&mut board, 3);
+        board.start_over();
+        let mut third = listen(&mut board, 3);
         assert!(third.try_recv().is_err());
-        board.confirm(&again[0]);
+        assert_eq!(board.next_change(), Some(Change::Join(c())));
+        board.confirm(&c());
         assert_eq!(first.try_recv().unwrap(), listening());
         assert_eq!(third.try_recv().unwrap(), listening());
     }
 
     #[test]
-    fn a_late_confirmation_is_not_taken_for_that_of_a_channel_joined_again() {
+    fn a_channel_that_is_left_and_joined_while_the_server_answers_is_asked_for_once_at_a_time() {
         let mut board = Board::default();
-        let (Some(Change::Join(old)), _) = listen(&mut board, 1) else { panic!("joins") };
-        end(&mut board, 1);
-        let (Some(Change::Join(new)), mut news) = listen(&mut board, 2) else { panic!("joins") };
-        assert!(!board.wants(&old) && board.wants(&new));
-        board.confirm(&old);
-        assert!(news.try_recv().is_err());
-        board.confirm(&new);
-        assert_eq!(news.try_recv().unwrap(), listening());
+        let mut old = listen(&mut board, 1);
+        assert_eq!(board.next_change(), Some(Change::Join(c())));
+        board.leave(1, &c());
+        let mut new = listen(&mut board, 2);
+        assert_eq!(board.next_change(), None, "the first question is not answered");
+        board.confirm(&c());
+        assert_eq!(new.try_recv().unwrap(), listening());
+        assert!(old.try_recv().is_err());
+
+        board.leave(2, &c());
+        assert_eq!(board.next_change(), Some(Change::Leave(c())));
+        let mut newest = listen(&mut board, 3);
+        assert_eq!(board.next_change(), None);
+        board.left(&c());
+        assert!(newest.try_recv().is_err(), "the subscription has ended");
+        assert_eq!(board.next_change(), Some(Change::Join(c())));
+        board.leave(3, &c());
+        board.confirm(&c());
+        assert_eq!(board.next_change(), Some(Change::Leave(c())));
+        board.left(&c());
+        assert_eq!(board.len(), 0);
+    }
+
+    #[test]
+    fn what_comes_and_goes_without_a_connection_leaves_nothing() {
+        let mut board = Board::default();
+        let _wanted = listen(&mut board, 0);
+        for id in 1..1000 {
+            let (heard, _news) = unbounded_channel();
+            let channel = Channel::new(&format!("channel {id}"));
+            board.join(id, channel.clone(), heard.clone());
+            board.leave(id, &channel);
+            board.join(id, c(), heard);
+            board.leave(id, &c());
+            assert_eq!(board.len(), 2);
+        }
+    }
+
+    #[test]
+    fn a_refused_channel_is_asked_for_again_only_when_it_is_time_and_wanted() {
+        let mut board = Board::default();
+        let _news = listen(&mut board, 1);
+        assert_eq!(board.next_change(), Some(Change::Join(c())));
+        board.refuse(c());
+        let _more = listen(&mut board, 2);
+        assert_eq!((board.next_change(), board.has_refused()), (None, true));
+        board.ask_again();
+        assert_eq!(board.next_change(), Some(Change::Join(c())));
+        board.refuse(c());
+        board.leave(1, &c());
+        board.leave(2, &c());
+        assert_eq!(board.len(), 0);
     }
 }

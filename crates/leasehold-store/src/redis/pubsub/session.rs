@@ -5,24 +5,22 @@
 //! Called by: the subscription task.
 
 use std::collections::VecDeque;
-use std::mem;
 use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
 use futures_util::stream::{self, Stream, StreamExt};
-use leasehold_proto::{Applied, Channel, StoreErrorKind};
+use leasehold_proto::{Applied, StoreErrorKind};
 use redis::Value;
 use tokio::io::{AsyncWriteExt, ReadHalf, WriteHalf, split};
-use tokio::sync::mpsc::UnboundedReceiver;
 
-use super::Order;
-use super::board::{Ask, Board, Change};
+use super::Wanted;
+use super::board::Change;
+use crate::redis::bounds::Bounded;
 use crate::redis::channels::Channels;
 use crate::redis::connect::{Opened, Reader};
 use crate::redis::error::Failure;
 use crate::redis::eval::{malformed, refusal};
-use crate::redis::socket::Socket;
 use crate::tokio_runtime::{pause, within};
 
 /// How long the server may take to answer; the connection counts as dead after that.
@@ -31,11 +29,12 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 const PING_EVERY: Duration = Duration::from_secs(10);
 /// How long after a refused subscription it is asked for again.
 const ASK_AGAIN_AFTER: Duration = Duration::from_secs(1);
+/// How many questions may be on their way. What is wanted beyond that waits on the board, where it can be taken back.
+const QUESTIONS_MAX: usize = 1024;
 
 /// What was sent and is not answered.
 enum Question {
-    Join(Ask),
-    Leave(Channel),
+    Change(Change),
     Ping,
 }
 
@@ -53,74 +52,50 @@ enum News {
     },
 }
 
-/// What a session waits for.
-enum Event {
-    Reply(Result<Value, Failure>),
-    Order(Order),
-}
-
 /// One connection and what is outstanding on it.
 pub(super) struct Session<'a> {
-    board: &'a mut Board,
+    wanted: &'a Wanted,
     channels: Channels,
-    outgoing: WriteHalf<Socket>,
+    outgoing: WriteHalf<Bounded>,
     questions: VecDeque<Question>,
-    refused: Vec<Ask>,
     was_useful: bool,
 }
 
 /// Serves the board on a connection until that breaks. Says whether it confirmed anything.
-pub(super) async fn serve(
-    opened: Opened,
-    channels: Channels,
-    board: &mut Board,
-    orders: &mut UnboundedReceiver<Order>,
-) -> bool {
+pub(super) async fn serve(opened: Opened, channels: Channels, wanted: &Wanted) -> bool {
     let (incoming, outgoing) = split(opened.socket);
-    let mut session = Session {
-        board,
-        channels,
-        outgoing,
-        questions: VecDeque::new(),
-        refused: Vec::new(),
-        was_useful: false,
-    };
-    let events = stream::select(
-        replies(opened.reader, incoming).map(Event::Reply),
-        stream::poll_fn(|cx| orders.poll_recv(cx)).map(Event::Order),
-    );
+    let mut session = Session { wanted, channels, outgoing, questions: VecDeque::new(), was_useful: false };
     // How it broke does not matter: what follows is another attempt.
-    let _ = session.run(events).await;
+    let _ = session.run(replies(opened.reader, incoming)).await;
     session.was_useful
 }
 
-fn replies(reader: Reader, socket: ReadHalf<Socket>) -> impl Stream<Item = Result<Value, Failure>> {
+fn replies(reader: Reader, socket: ReadHalf<Bounded>) -> impl Stream<Item = Result<Value, Failure>> {
     stream::unfold((reader, socket), |(mut reader, mut socket)| async {
         Some((reader.next(&mut socket).await, (reader, socket)))
     })
 }
 
 impl Session<'_> {
-    async fn run(&mut self, events: impl Stream<Item = Event>) -> Result<(), Failure> {
-        let mut events = pin!(events);
-        let everything = self.board.start_over();
-        self.ask(everything.into_iter().map(Question::Join)).await?;
+    async fn run(&mut self, replies: impl Stream<Item = Result<Value, Failure>>) -> Result<(), Failure> {
+        let mut replies = pin!(replies);
+        self.wanted.board().start_over();
+        self.ask_what_is_wanted().await?;
         let mut silence = pin!(pause(self.longest_silence()));
         loop {
             let outstanding = self.questions.len();
-            match select(events.next(), silence.as_mut()).await {
-                Either::Left((Some(Event::Reply(reply)), _)) => self.take(read(reply?)?).await?,
-                Either::Left((Some(Event::Order(order)), _)) => match self.board.apply(order) {
-                    Some(Change::Join(ask)) => self.ask([Question::Join(ask)]).await?,
-                    Some(Change::Leave(channel)) => self.ask([Question::Leave(channel)]).await?,
-                    None => {}
-                },
+            let wanted = self.wanted;
+            let changed = pin!(wanted.changed.notified());
+            match select(replies.next(), select(changed, silence.as_mut())).await {
+                Either::Left((Some(reply), _)) => self.take(read(reply?)?)?,
                 Either::Left((None, _)) => return Ok(()),
-                Either::Right(_) => self.nothing_came().await?,
+                Either::Right((Either::Left(_), _)) => {}
+                Either::Right((Either::Right(_), _)) => self.nothing_came().await?,
             }
+            let answered = self.questions.len() < outstanding;
+            self.ask_what_is_wanted().await?;
             // The clock starts anew with the first question and with every answer; messages do not touch it.
-            let now_outstanding = self.questions.len();
-            if now_outstanding < outstanding || (outstanding == 0 && now_outstanding > 0) {
+            if answered || (outstanding == 0 && !self.questions.is_empty()) {
                 silence.set(pause(self.longest_silence()));
             }
         }
@@ -130,7 +105,7 @@ impl Session<'_> {
     fn longest_silence(&self) -> Duration {
         if !self.questions.is_empty() {
             ANSWER_WITHIN
-        } else if !self.refused.is_empty() {
+        } else if self.wanted.board().has_refused() {
             ASK_AGAIN_AFTER
         } else {
             PING_EVERY
@@ -141,10 +116,21 @@ impl Session<'_> {
         if !self.questions.is_empty() {
             return Err(Failure::new(StoreErrorKind::Timeout, Applied::Unknown));
         }
-        let refused = mem::take(&mut self.refused);
-        let again: Vec<_> =
-            refused.into_iter().filter(|ask| self.board.wants(ask)).map(Question::Join).collect();
-        if again.is_empty() { self.ask([Question::Ping]).await } else { self.ask(again).await }
+        if self.wanted.board().has_refused() {
+            self.wanted.board().ask_again();
+            return Ok(());
+        }
+        self.ask([Question::Ping]).await
+    }
+
+    /// Tells the server what has changed on the board, as far as there is room for questions.
+    async fn ask_what_is_wanted(&mut self) -> Result<(), Failure> {
+        let room = QUESTIONS_MAX.saturating_sub(self.questions.len());
+        let changes: Vec<_> = {
+            let mut board = self.wanted.board();
+            std::iter::from_fn(|| board.next_change()).take(room).map(Question::Change).collect()
+        };
+        if changes.is_empty() { Ok(()) } else { self.ask(changes).await }
     }
 
     /// Sends questions, each as a command of its own with one channel.
@@ -152,10 +138,10 @@ impl Session<'_> {
         let mut bytes = Vec::new();
         for question in questions {
             let command = match &question {
-                Question::Join(ask) => {
-                    redis::cmd(self.channels.subscribe()).arg(ask.channel.as_str()).get_packed_command()
+                Question::Change(Change::Join(channel)) => {
+                    redis::cmd(self.channels.subscribe()).arg(channel.as_str()).get_packed_command()
                 }
-                Question::Leave(channel) => {
+                Question::Change(Change::Leave(channel)) => {
                     redis::cmd(self.channels.unsubscribe()).arg(channel.as_str()).get_packed_command()
                 }
                 Question::Ping => redis::cmd("PING").get_packed_command(),
@@ -169,41 +155,43 @@ impl Session<'_> {
         }
     }
 
-    async fn take(&mut self, news: News) -> Result<(), Failure> {
+    fn take(&mut self, news: News) -> Result<(), Failure> {
+        let mut board = self.wanted.board();
         let outcome = match news {
             News::Message { channel, payload } => {
-                // Channels that were asked for are text; anything else is nobody's.
+                // Channels that were asked for are text; no listener has any other.
                 if let Ok(channel) = std::str::from_utf8(&channel) {
-                    self.board.deliver(channel, &payload);
+                    board.deliver(channel, &payload);
                 }
                 return Ok(());
             }
-            News::Left { channel } if !self.asked_to_leave(&channel) => return self.rejoin(&channel).await,
+            News::Left { channel } if !self.asked_to_leave(&channel) => {
+                if let Ok(channel) = std::str::from_utf8(&channel) {
+                    board.lose(channel);
+                }
+                return Ok(());
+            }
             News::Left { .. } => Ok(()),
             News::Answer(outcome) => outcome,
         };
         match (self.questions.pop_front().ok_or(malformed())?, outcome) {
             (_, Err(failure)) if failure.spoils_connection() => return Err(failure),
-            (Question::Join(ask), Ok(())) => {
-                self.board.confirm(&ask);
+            (Question::Change(Change::Join(channel)), Ok(())) => {
+                board.confirm(&channel);
                 self.was_useful = true;
             }
             // Asked again later: the other channels are served meanwhile.
-            (Question::Join(ask), Err(_)) => self.refused.push(ask),
-            (Question::Leave(_) | Question::Ping, _) => {}
+            (Question::Change(Change::Join(channel)), Err(_)) => board.refuse(channel),
+            (Question::Change(Change::Leave(channel)), _) => board.left(&channel),
+            (Question::Ping, _) => {}
         }
         Ok(())
     }
 
     /// Whether the oldest question was to leave this channel.
     fn asked_to_leave(&self, left: &[u8]) -> bool {
-        matches!(self.questions.front(), Some(Question::Leave(channel)) if channel.as_str().as_bytes() == left)
-    }
-
-    /// Asks again for a channel that the server took away. When a question for it is on its way, its answer is to come.
-    async fn rejoin(&mut self, channel: &[u8]) -> Result<(), Failure> {
-        let lost = std::str::from_utf8(channel).ok().and_then(|channel| self.board.lose(channel));
-        self.ask(lost.map(Question::Join)).await
+        let oldest = self.questions.front();
+        matches!(oldest, Some(Question::Change(Change::Leave(channel))) if channel.as_str().as_bytes() == left)
     }
 }
 
@@ -229,11 +217,13 @@ fn read(reply: Value) -> Result<News, Failure> {
 
 #[cfg(test)]
 mod tests {
+    use leasehold_proto::Channel;
     use tokio::io::{AsyncReadExt, DuplexStream, duplex};
-    use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+    use tokio::sync::mpsc::unbounded_channel;
 
     use super::*;
     use crate::store::Heard;
+    use crate::tokio_runtime::after;
 
     /// The server's side of a session that listens to `c`, on a clock that jumps to the next timer.
     struct Server(DuplexStream);
@@ -256,26 +246,24 @@ mod tests {
     const PONG: &str = "*2\r\n$4\r\npong\r\n$0\r\n\r\n";
 
     /// Runs a session against what `script` does as the server; says whether the session was useful.
-    async fn session(script: impl AsyncFnOnce(&mut Server, UnboundedSender<Order>)) -> (bool, Vec<Heard>) {
+    async fn session(script: impl AsyncFnOnce(&mut Server, &Wanted)) -> (bool, Vec<Heard>) {
         session_by(Channels::Plain, script).await
     }
 
     async fn session_by(
         channels: Channels,
-        script: impl AsyncFnOnce(&mut Server, UnboundedSender<Order>),
+        script: impl AsyncFnOnce(&mut Server, &Wanted),
     ) -> (bool, Vec<Heard>) {
         let (here, there) = duplex(1024);
-        let opened = Opened { socket: Box::pin(here), reader: Reader::default(), greeting: Ok(()) };
-        let (orders, mut received) = unbounded_channel();
+        let opened =
+            Opened { socket: Bounded::over(Box::pin(here)), reader: Reader::default(), greeting: Ok(()) };
         let (heard, mut news) = unbounded_channel();
-        let mut board = Board::default();
-        board.apply(Order::Listen { id: 1, channel: Channel::new("c"), heard });
+        let wanted = Wanted::default();
+        wanted.change(|board| board.join(1, Channel::new("c"), heard));
         let mut server = Server(there);
-        let (was_useful, ()) = tokio::join!(
-            serve(opened, channels, &mut board, &mut received),
-            script(&mut server, orders.clone())
-        );
-        drop(board);
+        let served = serve(opened, channels, &wanted);
+        let (was_useful, ()) = tokio::join!(served, script(&mut server, &wanted));
+        drop(wanted);
         let mut all = Vec::new();
         while let Some(one) = news.recv().await {
             all.push(one);
@@ -285,7 +273,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_silent_server_is_asked_whether_it_is_there_and_given_up() {
-        let (was_useful, heard) = session(async |server, _orders| {
+        let (was_useful, heard) = session(async |server, _wanted| {
             server.is_told(SUBSCRIBE).await;
             server.says(SUBSCRIBED).await;
             for _ in 0..3 {
@@ -301,7 +289,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_subscription_that_is_not_confirmed_is_given_up_whatever_else_arrives() {
-        let (was_useful, heard) = session(async |server, _orders| {
+        let (was_useful, heard) = session(async |server, _wanted| {
             server.is_told(SUBSCRIBE).await;
             server.says("*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\n0\r\n").await;
         })
@@ -312,7 +300,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_refused_channel_is_asked_for_again_on_the_same_connection() {
-        let (was_useful, heard) = session(async |server, _orders| {
+        let (was_useful, heard) = session(async |server, _wanted| {
             server.is_told(SUBSCRIBE).await;
             server.says("-NOPERM this user has no permissions to access one of the channels\r\n").await;
             server.is_told(SUBSCRIBE).await;
@@ -329,7 +317,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_session_ends_when_the_server_wants_a_password_or_talks_nonsense() {
         for nonsense in ["-NOAUTH Authentication required.\r\n", ":1\r\n", "HTTP/1.1 400\r\n", "*0\r\n"] {
-            let (was_useful, heard) = session(async |server, _orders| {
+            let (was_useful, heard) = session(async |server, _wanted| {
                 server.is_told(SUBSCRIBE).await;
                 server.says(nonsense).await;
             })
@@ -341,10 +329,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_last_listener_unsubscribes() {
-        session(async |server, orders| {
+        session(async |server, wanted| {
             server.is_told(SUBSCRIBE).await;
             server.says(SUBSCRIBED).await;
-            orders.send(Order::End { id: 1, channel: Channel::new("c") }).unwrap();
+            wanted.change(|board| board.leave(1, &Channel::new("c")));
             server.is_told("*2\r\n$11\r\nUNSUBSCRIBE\r\n$1\r\nc\r\n").await;
             server.says("*3\r\n$11\r\nunsubscribe\r\n$1\r\nc\r\n:0\r\n").await;
             server.is_told(PING).await;
@@ -361,7 +349,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_node_that_gives_a_channel_away_is_asked_for_it_until_it_has_it_again() {
-        let (was_useful, heard) = session_by(Channels::Sharded, async |server, _orders| {
+        let (was_useful, heard) = session_by(Channels::Sharded, async |server, _wanted| {
             server.is_told(SSUBSCRIBE).await;
             server.says(SSUBSCRIBED).await;
             server.says("*3\r\n$8\r\nsmessage\r\n$1\r\nc\r\n$1\r\n0\r\n").await;
@@ -380,23 +368,67 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_channel_that_is_left_and_taken_away_at_once_and_joined_again_is_confirmed_once() {
-        session_by(Channels::Sharded, async |server, orders| {
+        session_by(Channels::Sharded, async |server, wanted| {
             server.is_told(SSUBSCRIBE).await;
             server.says(SSUBSCRIBED).await;
             let (heard, mut news) = unbounded_channel();
-            orders.send(Order::End { id: 1, channel: Channel::new("c") }).unwrap();
-            orders.send(Order::Listen { id: 2, channel: Channel::new("c"), heard }).unwrap();
+            wanted.change(|board| board.leave(1, &Channel::new("c")));
             server.is_told(SUNSUBSCRIBE).await;
-            server.is_told(SSUBSCRIBE).await;
-            // Taken away, and then the answers to both.
+            wanted.change(|board| board.join(2, Channel::new("c"), heard));
+            // Taken away, and then the answers to both questions.
             server.says(SUNSUBSCRIBED).await;
+            server.is_told(SSUBSCRIBE).await;
             server.says(SUNSUBSCRIBED).await;
             server.says(SSUBSCRIBED).await;
             assert_eq!(news.recv().await, Some(Heard::Listening(Channel::new("c"))));
-            // What nobody listens to may be taken away, too.
+            // A channel without a listener may be taken away, too.
             server.says("*3\r\n$12\r\nsunsubscribe\r\n$1\r\nx\r\n:0\r\n").await;
             server.is_told(PING).await;
             assert!(news.try_recv().is_err());
+        })
+        .await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn messages_do_not_put_off_the_end_of_a_connection_that_does_not_answer() {
+        let message = "*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\n0\r\n";
+        for confirms in [false, true] {
+            let begin = after(Duration::ZERO);
+            let (was_useful, heard) = session(async |server, _wanted| {
+                server.is_told(SUBSCRIBE).await;
+                if confirms {
+                    server.says(SUBSCRIBED).await;
+                }
+                // A message each second, until the session hangs up.
+                while server.0.write_all(message.as_bytes()).await.is_ok() {
+                    pause(Duration::from_secs(1)).await;
+                }
+            })
+            .await;
+            let expected = if confirms { PING_EVERY + ANSWER_WITHIN } else { ANSWER_WITHIN };
+            let lasted = after(Duration::ZERO) - begin;
+            assert!(lasted >= expected && lasted <= expected + Duration::from_secs(1), "{lasted:?}");
+            assert_eq!(was_useful, confirms);
+            assert!(heard.len() >= 5);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_answers_nothing_is_asked_a_bounded_number_of_questions() {
+        session(async |server, wanted| {
+            server.is_told(SUBSCRIBE).await;
+            server.says(SUBSCRIBED).await;
+            let (heard, _news) = unbounded_channel();
+            for id in 2..20_000 {
+                let channel = Channel::new(&format!("channel {id}"));
+                wanted.change(|board| board.join(id, channel.clone(), heard.clone()));
+                // Lets the session send it, and takes it off the wire.
+                let mut bytes = [0; 4096];
+                tokio::task::yield_now().await;
+                while let Some(Ok(1..)) = within(Duration::ZERO, server.0.read(&mut bytes)).await {}
+                wanted.change(|board| board.leave(id, &channel));
+            }
+            assert!(wanted.board().len() <= QUESTIONS_MAX + 1, "{}", wanted.board().len());
         })
         .await;
     }

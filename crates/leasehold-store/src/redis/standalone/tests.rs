@@ -1,0 +1,331 @@
+//! The command connection over a server of the test, on a clock that jumps to the next timer.
+
+use std::future::poll_fn;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::Poll;
+
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, join_all};
+use leasehold_proto::Script;
+use redis::Value;
+use tokio::io::{AsyncWriteExt, DuplexStream, duplex};
+use tokio::sync::Semaphore;
+
+use super::super::connect::Reader;
+use super::super::socket::Socket;
+use super::super::url::Address;
+use super::*;
+use crate::sharding::ShardedPubsub;
+use crate::tokio_runtime::after;
+
+static SET: Script = Script::new(
+    Verb::Acquire,
+    "-- KEYS[1] key string any\n-- ARGV[1] value string any\nredis.call('set', KEYS[1], ARGV[1])",
+);
+
+const LONG: Duration = Duration::from_secs(3600);
+const SHORT: Duration = Duration::from_millis(100);
+
+/// A server that counts who dials it and notes which calls reach it.
+#[derive(Debug, Default)]
+struct World {
+    is_up: AtomicBool,
+    dialled: AtomicUsize,
+    /// The last argument of each call, in the order of arrival.
+    ran: Mutex<Vec<String>>,
+    /// By which commands they came.
+    by: Mutex<Vec<String>>,
+    /// Whether it hangs up at the next call.
+    hangs_up: AtomicBool,
+    /// What it says to a call; to everything else, what a Redis says.
+    answer: Mutex<&'static str>,
+    /// Greetings wait for a permit, unless it is up for all.
+    greets: Option<Semaphore>,
+    tasks: Mutex<Vec<Task>>,
+}
+
+#[derive(Debug)]
+struct Dialer(Arc<World>);
+
+impl Dial for Dialer {
+    fn dial<'a>(&'a self, _: &'a Address, _: Duration) -> BoxFuture<'a, io::Result<Socket>> {
+        async {
+            self.0.dialled.fetch_add(1, Ordering::Relaxed);
+            if !self.0.is_up.load(Ordering::Relaxed) {
+                return Err(io::ErrorKind::ConnectionRefused.into());
+            }
+            let (here, there) = duplex(1 << 16);
+            self.0.tasks.lock().unwrap().push(spawn(Arc::clone(&self.0).serve(there)));
+            Ok(Box::pin(here) as Socket)
+        }
+        .boxed()
+    }
+
+    fn jitter(&self, span: Duration) -> Duration {
+        span
+    }
+}
+
+impl World {
+    fn up() -> Arc<Self> {
+        Arc::new(Self { is_up: true.into(), answer: Mutex::new("$-1\r\n"), ..Self::default() })
+    }
+
+    /// A server that lets a connection in when it is given a permit.
+    fn slow() -> Arc<Self> {
+        let greets = Some(Semaphore::new(0));
+        Arc::new(Self { is_up: true.into(), answer: Mutex::new("$-1\r\n"), greets, ..Self::default() })
+    }
+
+    fn store(self: &Arc<Self>) -> Redis {
+        let options = ConnectOptions::default().timeout(LONG).sharded_pubsub(ShardedPubsub::Off);
+        let url = ServerUrl::parse("redis://nowhere.invalid").unwrap();
+        let server = Arc::new(Server::new(url, options, Arc::new(Dialer(Arc::clone(self)))));
+        Redis { lane: Lane::new(Arc::clone(&server), State::Idle), listener: Listener::start(server) }
+    }
+
+    async fn serve(self: Arc<Self>, mut client: DuplexStream) {
+        let mut reader = Reader::default();
+        while let Ok(Value::Array(words)) = reader.next(&mut client).await {
+            let Some(Value::BulkString(last)) = words.last() else { return };
+            let answer = if words[0] == Value::BulkString(b"PUBLISH".to_vec()) {
+                ":0\r\n"
+            } else if words[0] == Value::BulkString(b"HELLO".to_vec()) {
+                "*0\r\n"
+            } else if words.len() == 1 {
+                if let Some(greets) = &self.greets {
+                    greets.acquire().await.unwrap().forget();
+                }
+                "+PONG\r\n"
+            } else {
+                self.ran.lock().unwrap().push(String::from_utf8_lossy(last).into_owned());
+                let Value::BulkString(command) = &words[0] else { return };
+                self.by.lock().unwrap().push(String::from_utf8_lossy(command).into_owned());
+                if self.hangs_up.swap(false, Ordering::Relaxed) {
+                    return;
+                }
+                *self.answer.lock().unwrap()
+            };
+            if client.write_all(answer.as_bytes()).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    fn dialled(&self) -> usize {
+        self.dialled.load(Ordering::Relaxed)
+    }
+
+    fn ran(&self) -> Vec<String> {
+        self.ran.lock().unwrap().clone()
+    }
+}
+
+fn call(value: &str) -> Call {
+    Call::of(&SET).key("key", "k").arg("value", value)
+}
+
+type Running = std::pin::Pin<Box<dyn Future<Output = Result<Reply, StoreError>> + Send>>;
+
+/// Polls a call once; it has no answer yet.
+async fn start(store: &Redis, value: &str, timeout: Duration) -> Running {
+    let mut running: Running = Box::pin(store.run(call(value), timeout));
+    let polled = poll_fn(|cx| Poll::Ready(running.as_mut().poll(cx))).await;
+    assert!(polled.is_pending());
+    running
+}
+
+#[track_caller]
+fn assert_failed(outcome: Result<Reply, StoreError>, kind: StoreErrorKind, applied: Applied) {
+    let error = outcome.expect_err("the call fails");
+    assert_eq!((error.kind, error.applied), (kind, applied));
+}
+
+/// Calls again and again until the first success, as the engine does for each of its waiters.
+async fn insist(store: &Redis) {
+    loop {
+        match store.run(call("v"), LONG).await {
+            Ok(_) => return,
+            Err(error) => assert_eq!((error.kind, error.applied), (StoreErrorKind::Unreachable, Applied::No)),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_down_is_dialled_at_one_pace_however_many_wait() {
+    for waiters in [1, 10, 300, 1000] {
+        let world = World::up();
+        world.is_up.store(false, Ordering::Relaxed);
+        let store = world.store();
+        let all = join_all((0..waiters).map(|_| insist(&store)));
+        let mut all = pin!(all.fuse());
+        let back = after(Duration::from_secs(10));
+        match select(&mut all, pin!(pause_until(back))).await {
+            Either::Left(_) => panic!("the server is down"),
+            Either::Right(_) => world.is_up.store(true, Ordering::Relaxed),
+        }
+        // 20, 40, 80, 160 and 320 ms, and then every 500 ms.
+        assert_eq!(world.dialled(), 24, "{waiters} waiters");
+        all.await;
+        assert_eq!(world.dialled(), 25);
+        assert!(after(Duration::ZERO) <= back + Duration::from_millis(500), "found soon after it was back");
+        assert_eq!(world.ran().len(), waiters);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_answers_nothing_useful_is_dialled_at_the_same_pace() {
+    for (answer, kind) in [
+        ("-READONLY You can't write against a read only replica.\r\n", StoreErrorKind::ReadOnly),
+        ("HTTP/1.1 400 Bad Request\r\n", StoreErrorKind::Malformed),
+    ] {
+        let world = World::up();
+        *world.answer.lock().unwrap() = answer;
+        let store = world.store();
+        let end = after(Duration::from_secs(10));
+        while after(Duration::ZERO) < end {
+            assert_eq!(store.run(call("v"), LONG).await.unwrap_err().kind, kind);
+        }
+        assert!((24..=26).contains(&world.dialled()), "{}", world.dialled());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_was_useful_is_replaced_at_once() {
+    let world = World::up();
+    let store = world.store();
+    let begin = after(Duration::ZERO);
+    for round in 1..100 {
+        store.run(call("v"), LONG).await.unwrap();
+        *world.answer.lock().unwrap() = "-READONLY a failover\r\n";
+        assert_failed(store.run(call("v"), LONG).await, StoreErrorKind::ReadOnly, Applied::No);
+        *world.answer.lock().unwrap() = "$-1\r\n";
+        assert_eq!(world.dialled(), round);
+    }
+    assert_eq!(after(Duration::ZERO), begin);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_whose_time_ends_in_the_pause_is_told_why_the_last_attempt_failed() {
+    let world = World::up();
+    world.is_up.store(false, Ordering::Relaxed);
+    let store = world.store();
+    for _ in 0..20 {
+        assert_failed(store.run(call("v"), SHORT).await, StoreErrorKind::Unreachable, Applied::No);
+    }
+    // Within a second and a bit: the calls of the long pauses ended by their own timeouts.
+    assert!(world.dialled() < 10, "{}", world.dialled());
+    world.is_up.store(true, Ordering::Relaxed);
+    store.run(call("v"), LONG).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_was_told_it_was_not_applied_is_never_sent() {
+    let world = World::slow();
+    let store = world.store();
+    let late = start(&store, "late", SHORT).await;
+    let patient = start(&store, "patient", LONG).await;
+    let dropped = start(&store, "dropped", LONG).await;
+    drop(dropped);
+    assert_failed(late.await, StoreErrorKind::Timeout, Applied::No);
+    world.greets.as_ref().unwrap().add_permits(1);
+    patient.await.unwrap();
+    store.run(call("last"), LONG).await.unwrap();
+    assert_eq!(world.ran(), ["patient", "last"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_was_put_on_the_wire_as_its_time_ended_is_unknown() {
+    let world = World::slow();
+    *world.answer.lock().unwrap() = "";
+    let store = world.store();
+    let late = start(&store, "late", SHORT).await;
+    world.greets.as_ref().unwrap().add_permits(1);
+    // The connection is made and carries the call, and the caller has not polled it since; then its time ends.
+    while world.ran().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    pause(SHORT).await;
+    assert_failed(late.await, StoreErrorKind::Timeout, Applied::Unknown);
+    assert_eq!(world.ran(), ["late"]);
+    *world.answer.lock().unwrap() = "$-1\r\n";
+    world.greets.as_ref().unwrap().add_permits(1);
+    store.run(call("next"), LONG).await.unwrap();
+    assert_eq!(world.dialled(), 2, "the connection of a call without an answer is cut");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reply_to_no_call_is_not_taken_for_the_next_ones_answer() {
+    let world = World::up();
+    let store = world.store();
+    *world.answer.lock().unwrap() = "$-1\r\n:1\r\n";
+    let _ = store.run(call("first"), LONG).await;
+    *world.answer.lock().unwrap() = "$-1\r\n";
+    // The connection with the reply too many is gone, or this call finds out.
+    match store.run(call("second"), LONG).await {
+        Ok(reply) => assert_eq!(reply, Reply::Nil),
+        Err(error) => {
+            assert!(matches!(error.kind, StoreErrorKind::Malformed | StoreErrorKind::ConnectionLost));
+        }
+    }
+    assert_eq!(store.run(call("third"), LONG).await, Ok(Reply::Nil));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_ends_with_the_answer_outstanding_leaves_its_calls_unknown() {
+    let world = World::up();
+    let store = world.store();
+    store.run(call("first"), LONG).await.unwrap();
+    *world.answer.lock().unwrap() = "";
+    let earlier = start(&store, "earlier", LONG).await;
+    world.hangs_up.store(true, Ordering::Relaxed);
+    let later = start(&store, "later", LONG).await;
+    for running in [later, earlier] {
+        assert_failed(running.await, StoreErrorKind::ConnectionLost, Applied::Unknown);
+    }
+    assert_eq!(world.dialled(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_without_an_answer_takes_its_connection_and_the_calls_on_it_along() {
+    let world = World::up();
+    *world.answer.lock().unwrap() = "";
+    let store = world.store();
+    let hasty = start(&store, "hasty", SHORT).await;
+    let patient = start(&store, "patient", LONG).await;
+    assert_failed(hasty.await, StoreErrorKind::Timeout, Applied::Unknown);
+    assert_failed(patient.await, StoreErrorKind::ConnectionLost, Applied::Unknown);
+    *world.answer.lock().unwrap() = "$-1\r\n";
+    store.run(call("next"), LONG).await.unwrap();
+    assert_eq!((world.ran(), world.dialled()), (["hasty", "patient", "next"].map(String::from).to_vec(), 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scripts_text_goes_out_once_and_again_when_the_server_has_forgotten_it() {
+    let world = World::up();
+    let store = world.store();
+    for _ in 0..3 {
+        store.run(call("v"), LONG).await.unwrap();
+    }
+    *world.answer.lock().unwrap() = "-NOSCRIPT No matching script. Please use EVAL.\r\n";
+    // A server that says so of the text as well is not asked a third time.
+    assert_failed(store.run(call("v"), LONG).await, StoreErrorKind::Server, Applied::No);
+    assert_eq!(*world.by.lock().unwrap(), ["EVAL", "EVALSHA", "EVALSHA", "EVALSHA", "EVAL"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dropped_store_refuses_what_was_not_started_and_ends_what_was() {
+    let world = World::up();
+    *world.answer.lock().unwrap() = "";
+    let store = world.store();
+    let started = start(&store, "started", LONG).await;
+    let late = store.run(call("late"), LONG);
+    while world.ran().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    drop(store);
+    assert_failed(started.await, StoreErrorKind::ConnectionLost, Applied::Unknown);
+    assert_failed(late.await, StoreErrorKind::Closed, Applied::No);
+    assert_eq!((world.ran().len(), world.dialled()), (1, 1));
+}

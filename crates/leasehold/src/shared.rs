@@ -23,7 +23,9 @@ use std::task::{Poll, Waker};
 
 use futures_util::future::BoxFuture;
 use leasehold_proto::engine::{Action, CallId, Event, Id, Settlement};
-use leasehold_proto::{Applied, Call, ClientId, Engine, Moment, Name, Reply, StoreError, StoreErrorKind};
+use leasehold_proto::{
+    Applied, Call, ClientId, Engine, Moment, Name, Reply, StoreError, StoreErrorKind, Verb,
+};
 use tokio::sync::{Notify, oneshot};
 
 use crate::defaults::Defaults;
@@ -314,9 +316,10 @@ impl Shared {
         read: impl FnOnce(&Reply) -> Option<T>,
     ) -> Result<T, InspectErrorKind> {
         let (verb, key) = (call.verb(), call.subject());
-        let reply = self.look(call).await?.ok_or(InspectErrorKind::Closed)??;
-        read(&reply)
-            .ok_or_else(|| StoreError::new(StoreErrorKind::Malformed, verb, key, Applied::Unknown).into())
+        let answer = self.look(call).await?.ok_or(InspectErrorKind::Closed)?;
+        let malformed = || StoreError::new(StoreErrorKind::Malformed, verb, key, Applied::Unknown);
+        let read = answer.and_then(|reply| read(&reply).ok_or_else(malformed));
+        Ok(read.map_err(surely_untouched)?)
     }
 
     /// For the driver, before it sleeps: what to do now, and until when to sleep; `None` when the client has ended.
@@ -435,6 +438,15 @@ impl State {
             Action::Settle(_, settlement) => news.settled = Some(settlement),
             order => self.orders.push(Order::Act(order)),
         }
+    }
+}
+
+/// The failed inspection or forced release, told as certainly not applied where it is: an inspection writes nothing, and
+/// a forced release refuses a key of another type before it writes.
+fn surely_untouched(error: StoreError) -> StoreError {
+    match (error.during, error.kind) {
+        (Verb::Inspect, _) | (Verb::ForceRelease, StoreErrorKind::WrongType) => error.not_applied(),
+        _ => error,
     }
 }
 

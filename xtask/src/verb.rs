@@ -16,6 +16,7 @@ pub(crate) mod servers;
 pub(crate) mod sim;
 pub(crate) mod test;
 pub(crate) mod tidy;
+pub(crate) mod valkey;
 pub(crate) mod verify;
 
 use anyhow::{Result, ensure};

@@ -8,7 +8,7 @@ mod oldest_rust;
 
 use anyhow::{Result, bail};
 
-use super::{fuzz, interleave, interop, mutants, package, sim, test, tidy};
+use super::{fuzz, interleave, interop, mutants, package, sim, test, tidy, valkey};
 use crate::shell::{Done, Part, cargo, run as run_command, summary};
 
 /// The share of the mutants that the simulator finds; `cargo x hunt` tries all.
@@ -32,7 +32,8 @@ const BEFORE_TESTS: [Check; 3] = [
     ("tidy", || fully(tidy::run(&[]))),
     ("clippy", || fully(clippy())),
 ];
-const AFTER_TESTS: [Check; 10] = [
+const AFTER_TESTS: [Check; 11] = [
+    ("valkey", valkey::if_possible),
     ("interop", || interop::if_possible(&[])),
     ("documentation", || fully(documentation())),
     ("features", || fully(each_feature())),

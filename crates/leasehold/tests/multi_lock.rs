@@ -72,7 +72,12 @@ async fn a_wait_that_ends_leaves_nothing(server: Place) {
     for (set, [first, second]) in [(pair(&one), SAME_SLOT), (apart(&one), APART)] {
         let _held = other.lock(Name::raw_redisson(second).unwrap()).lock().await.unwrap();
         let started = Instant::now();
-        assert!(MultiLock::of(set).try_lock_for(ms(200)).await.unwrap().is_none());
+        let outcome = MultiLock::of(set).try_lock_for(ms(200)).await;
+        // On a slow machine an attempt may be on its way as the wait ends: its outcome is unknown, and it is undone.
+        assert!(
+            matches!(outcome, Ok(None) | Err(AcquireError { kind: AcquireErrorKind::Unknown { .. }, .. })),
+            "{outcome:?}"
+        );
         assert!(started.elapsed() >= ms(200));
         eventually("the first to be free", || is_free(&server, first)).await;
     }

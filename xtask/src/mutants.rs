@@ -52,9 +52,10 @@ macro_rules! mutants {
 
 mod engine;
 mod family;
+mod redis;
 mod tested;
 
 /// All mutants, those of the simulator first.
 pub(crate) fn all() -> impl Iterator<Item = &'static Mutant> {
-    engine::MUTANTS.iter().chain(family::MUTANTS).chain(tested::MUTANTS)
+    engine::MUTANTS.iter().chain(family::MUTANTS).chain(redis::MUTANTS).chain(tested::MUTANTS)
 }

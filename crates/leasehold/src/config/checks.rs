@@ -65,6 +65,10 @@ impl Checked<'_> {
         if hold.min_hold.zip(hold.max_hold).is_some_and(|(least, most)| least > most) {
             return Err(self.disagree(&key("min_hold"), &key("max_hold"), Disagreement::Order));
         }
+        // Nothing renews a fixed lease, so the server would let others in before the least time is over.
+        if hold.min_hold.zip(hold.lease).is_some_and(|(least, lease)| least > lease) {
+            return Err(self.disagree(&key("min_hold"), &key("lease"), Disagreement::Order));
+        }
         if hold.backoff_first.zip(hold.backoff_longest).is_some_and(|(first, longest)| first > longest) {
             return Err(self.disagree(&key("backoff_first"), &key("backoff_longest"), Disagreement::Order));
         }

@@ -95,6 +95,12 @@ fn terms_that_contradict_each_other_are_refused() {
             Disagreement::Order,
         ),
         (
+            "[rw_lock]\nmin_hold = '6s'\nlease = '5s'",
+            "rw_lock.min_hold",
+            "rw_lock.lease",
+            Disagreement::Order,
+        ),
+        (
             "[spin_lock]\nbackoff_first = '1s'",
             "spin_lock.backoff_first",
             "spin_lock.backoff_longest",
@@ -105,6 +111,7 @@ fn terms_that_contradict_each_other_are_refused() {
         assert_eq!(found, (one.to_owned(), other.to_owned(), why), "{text}");
     }
     assert!(toml("url = 'memory://'\n[lock]\nmin_hold = '5s'\nmax_hold = '5s'").is_ok());
+    assert!(toml("url = 'memory://'\n[lock]\nmin_hold = '5s'\nlease = '5s'").is_ok());
 }
 
 #[test]

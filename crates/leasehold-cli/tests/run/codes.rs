@@ -5,7 +5,9 @@ use std::os::unix::ffi::OsStrExt;
 
 use leasehold_testkit::servers::RedisServer;
 
-use crate::fixture::{Folder, NAME, Running, is_locked, leasehold, nobody_listens, outcome, run, run_script};
+use crate::fixture::{
+    Folder, NAME, Running, is_locked, leasehold, nobody_listens, outcome, run, run_script, shell,
+};
 
 /// A password that must not be seen anywhere.
 const CANARY: &str = "canary-7c1e";
@@ -235,7 +237,7 @@ fn a_stderr_that_is_gone_changes_nothing() {
     let server = RedisServer::start();
     let mut program = leasehold();
     program.env("LEASEHOLD_URL", server.url());
-    let mut shell = std::process::Command::new("sh");
+    let mut shell = shell();
     shell.args(["-c", "\"$0\" run -v \"$1\" -- sh -c 'exit 6' 2>&-"]).arg(program.get_program()).arg(NAME);
     shell.env("LEASEHOLD_URL", server.url());
     assert_eq!(Running::start(&mut shell).outcome().code(), 6);

@@ -1,12 +1,11 @@
 //! What the command sees of the world: as much as if nobody stood in front of it.
 
 use std::fs::File;
-use std::process::Command;
 
 use leasehold_testkit::servers::RedisServer;
 use nix::unistd::getpgrp;
 
-use crate::fixture::{Folder, NAME, Outcome, Running, leasehold, number, outcome, run, run_script};
+use crate::fixture::{Folder, NAME, Outcome, Running, leasehold, number, outcome, run, run_script, shell};
 
 #[test]
 fn the_command_knows_the_lock_and_its_owner() {
@@ -57,7 +56,7 @@ fn the_command_leads_a_process_group_of_its_own() {
 /// Runs `report` without and with the wrapper in between, after `before` in the same shell.
 fn alone_and_wrapped(server: &RedisServer, before: &str, report: &str) -> (Outcome, Outcome) {
     let ended = |in_front: &str| {
-        let mut shell = Command::new("sh");
+        let mut shell = shell();
         shell.args(["-c", &format!("{before}; exec {in_front} {report}")]).env("LEASEHOLD_URL", server.url());
         outcome(&mut shell)
     };

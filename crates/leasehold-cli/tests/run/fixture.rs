@@ -19,7 +19,16 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 
 /// The program, with nothing of the tester's own environment that it would react to.
 pub(crate) fn leasehold() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_leasehold"));
+    without_our_variables(Command::new(env!("CARGO_BIN_EXE_leasehold")))
+}
+
+/// A shell that starts the program, in the same environment.
+pub(crate) fn shell() -> Command {
+    without_our_variables(Command::new("sh"))
+}
+
+/// The program takes every variable of this prefix for a key of its configuration.
+pub(crate) fn without_our_variables(mut command: Command) -> Command {
     let own = env::vars_os().map(|(name, _)| name);
     for name in own.filter(|name| name.to_string_lossy().starts_with("LEASEHOLD_")) {
         command.env_remove(name);

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use leasehold_testkit::servers::RedisServer;
 use leasehold_testkit::wait::eventually;
+use nix::sys::signal::Signal;
 
 use crate::fixture::{Folder, LIMIT, Running, delete, is_alive, is_locked, number, run_script};
 
@@ -157,4 +158,22 @@ fn a_release_that_nobody_confirms_is_warned_about_and_the_code_is_the_commands()
     let ended = running.outcome();
     assert_eq!(ended.code(), 3, "{ended:?}");
     assert!(ended.err.contains("not confirmed: the server cannot be reached (connection refused); it goes on being tried, and is free within "), "{ended:?}");
+}
+
+#[test]
+fn signals_reach_what_is_left_of_the_group_during_the_grace() {
+    let server = RedisServer::start();
+    // The first process goes at once, the second when it is told.
+    let script = "(trap '' TERM; trap 'echo got USR1; exit' USR1; echo ready=1; while :; do sleep 0.01; done) & \
+                  echo pid=$$; while :; do sleep 0.01; done";
+    let running = Running::start(&mut run_script(&server, &["--lease", SHORT, "--grace", "1h"], script));
+    running.until_it_says("ready=");
+    running.until_it_says("pid=");
+    let pid = number(&running.out(), "pid");
+    delete(&server);
+    eventually(LIMIT, "the end of the first process", || !is_alive(pid));
+    running.signal(Signal::SIGUSR1);
+    let ended = running.outcome();
+    assert_eq!(ended.code(), 79, "{ended:?}");
+    assert!(ended.out.contains("got USR1"), "{ended:?}");
 }

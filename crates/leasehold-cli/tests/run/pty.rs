@@ -11,7 +11,7 @@ use nix::fcntl::OFlag;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::pty::{PtyMaster, grantpt, posix_openpt, ptsname_r, unlockpt};
 
-use crate::fixture::LIMIT;
+use crate::fixture::{LIMIT, without_our_variables};
 
 /// The keyboard's codes for the signals of a terminal.
 pub(crate) const CTRL_C: &str = "\x03";
@@ -34,7 +34,7 @@ impl Session {
         let without_adopting = OFlag::O_NOCTTY.bits();
         let side =
             || File::options().read(true).write(true).custom_flags(without_adopting).open(&path).unwrap();
-        let mut setsid = Command::new("setsid");
+        let mut setsid = without_our_variables(Command::new("setsid"));
         setsid.args(["--ctty", "--wait"]).args(shell).envs(environment.iter().copied());
         setsid.env("PS1", "$ ").env_remove("ENV");
         let process = setsid.stdin(side()).stdout(side()).stderr(side()).spawn().unwrap();

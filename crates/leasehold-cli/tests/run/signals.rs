@@ -7,8 +7,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::fixture::{
-    Folder, LIMIT, NAME, Running, delete, is_locked, leasehold, number, occupy, run, run_script, state,
-    until_it_is_renewed,
+    Folder, LIMIT, NAME, Running, delete, is_locked, leasehold, number, occupy, run, run_script, shell,
+    state, until_it_is_renewed,
 };
 
 const FORWARDED: [Signal; 7] = [
@@ -122,7 +122,7 @@ fn a_signal_that_the_caller_ignores_is_ignored() {
     let wrapper = leasehold().get_program().to_str().unwrap().to_owned();
     let script =
         format!("trap '' HUP; exec {wrapper} run {NAME} -- sh -c 'echo begun; {}'", folder.wait_for("go"));
-    let mut shell = std::process::Command::new("sh");
+    let mut shell = shell();
     let running = Running::start(shell.args(["-c", &script]).env("LEASEHOLD_URL", server.url()));
     running.until_it_says("begun");
     running.signal(Signal::SIGHUP);

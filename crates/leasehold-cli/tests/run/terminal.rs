@@ -5,7 +5,7 @@
 use leasehold_testkit::servers::RedisServer;
 use leasehold_testkit::wait::eventually;
 
-use crate::fixture::{LIMIT, delete, is_locked, leasehold};
+use crate::fixture::{Folder, LIMIT, delete, is_locked, leasehold};
 use crate::pty::{CTRL_C, CTRL_Z, Session};
 
 /// A session whose scripts find the program as `$LH` and the server by its variable.
@@ -118,6 +118,26 @@ fn control_z_stops_both_and_fg_continues_both() {
 }
 
 #[test]
+fn a_continued_command_has_the_terminal_before_it_asks() {
+    let server = RedisServer::start();
+    let folder = Folder::new();
+    let script = "who() { echo group=$(cut -d' ' -f5 /proc/$$/stat) tty=$(cut -d' ' -f8 /proc/$$/stat) here; }\n\
+                  trap who CONT; sleep 1000 & echo begun; while :; do wait; done";
+    std::fs::write(folder.path("script"), script).unwrap();
+    let mut session = interactive(&server);
+    session.press(&format!("$LH run --lease 1h the:lock -- sh {}; echo code''=$?\n", folder.at("script")));
+    session.until("begun");
+    session.press(CTRL_Z);
+    session.until("suspended");
+    session.until("$ ");
+    session.press("fg\n");
+    let (group, terminal) = two_numbers(&session.until("here"));
+    assert_eq!(group, terminal, "the command is in the foreground again");
+    session.press(CTRL_C);
+    session.until("$ ");
+}
+
+#[test]
 fn a_lock_lost_while_both_are_stopped_ends_the_command_at_fg() {
     let server = RedisServer::start();
     let mut session = interactive(&server);
@@ -128,6 +148,9 @@ fn a_lock_lost_while_both_are_stopped_ends_the_command_at_fg() {
     session.press(CTRL_Z);
     session.until("suspended");
     eventually(LIMIT, "the end of the lease", || !is_locked(&server));
+    session.press("echo wai''ted\n");
+    let seen = session.until("waited");
+    assert!(!seen.contains("cleaned"), "a suspended command waits for its terminal: {seen:?}");
     session.press("fg; echo code''=$?\n");
     let seen = session.until("code=79");
     assert!(!seen.contains("--max-hold"), "the reason is a true one: {seen:?}");

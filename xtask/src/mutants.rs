@@ -50,6 +50,7 @@ macro_rules! mutants {
     };
 }
 
+mod command;
 mod engine;
 mod family;
 mod redis;
@@ -57,5 +58,6 @@ mod tested;
 
 /// All mutants, those of the simulator first.
 pub(crate) fn all() -> impl Iterator<Item = &'static Mutant> {
-    engine::MUTANTS.iter().chain(family::MUTANTS).chain(redis::MUTANTS).chain(tested::MUTANTS)
+    let of_tests = redis::MUTANTS.iter().chain(tested::MUTANTS).chain(command::MUTANTS);
+    engine::MUTANTS.iter().chain(family::MUTANTS).chain(of_tests)
 }

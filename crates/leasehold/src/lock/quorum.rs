@@ -257,7 +257,7 @@ impl QuorumLock {
 
     /// Votes of an earlier round have aged: they are renewed, or given up.
     async fn renew_votes(&self, round: &mut Round) {
-        let renewing = round.votes.iter().zip(&self.nodes).map(|(vote, node)| async {
+        let renewing = round.votes.iter().zip(&self.nodes).map(|(vote, node)| async move {
             match vote {
                 Some(guard) => guard.ensure(node.terms.lease() / 2).await.is_ok(),
                 None => true,

@@ -16,7 +16,7 @@ use leasehold_testkit::servers::RedisServer;
 use tokio::task::JoinHandle;
 
 mod support;
-use support::{connect, connect_with, eventually, keys, listeners, ms, soon, time_passes};
+use support::{connect, connect_with, eventually, keys, listeners, ms, pace, soon};
 
 const CLIENTS: u64 = 4;
 const TASKS_PER_CLIENT: u64 = 3;
@@ -144,13 +144,14 @@ async fn no_two_guards_are_valid_at_once_on_a_network_that_breaks_all_the_time()
         proxies.push(proxy);
     }
     let mut dice = Dice(20_261_121);
+    let mut pace = pace(ms(25));
     while Instant::now() < until {
         let chosen = usize::try_from(dice.roll(CLIENTS)).unwrap();
         match dice.roll(3) {
             0 => trouble(&proxies[chosen], &mut dice),
             _ => calm(&proxies[chosen]),
         }
-        time_passes(ms(5 + dice.roll(40))).await;
+        pace.tick().await;
     }
     proxies.iter().for_each(calm);
     let mut errors = 0;
@@ -187,8 +188,10 @@ async fn a_server_that_is_restarted_again_and_again_stops_nobody_for_long() {
         let client = connect_with(builder, &server.url()).await;
         workers.push(worker(client, number, until, Arc::clone(&spans)));
     }
+    let mut pace = pace(ms(300));
+    pace.tick().await;
     while Instant::now() < until {
-        time_passes(ms(300)).await;
+        pace.tick().await;
         // Blocks one of the two threads for as long as it takes.
         tokio::task::block_in_place(|| server.restart());
     }

@@ -9,7 +9,7 @@ use leasehold::{
 };
 
 mod support;
-use support::{Place, connect, connect_with, is_free, ms, on_both, pttl, soon, tell, time_passes};
+use support::{Place, connect, connect_with, is_free, ms, on_both, pttl, soon, tell};
 
 const TOKEN: &str = "redisson_lock_token:{job}";
 
@@ -89,7 +89,7 @@ async fn a_hybrid_token_survives_a_lost_counter(server: Place) {
     guard.release().await.unwrap();
     assert_eq!(pttl(&server, TOKEN), -1);
     tell(&server, &["DEL", TOKEN]);
-    time_passes(ms(2)).await;
+    support::a_lease_passes(&server, ms(2)).await;
     let guard = lock.lock().await.unwrap();
     assert!(guard.token() > before);
     let stored: u64 = server.cli(&["INCR", TOKEN]).parse().unwrap();

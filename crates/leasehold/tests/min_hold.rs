@@ -61,7 +61,7 @@ async fn nothing_is_sent_for_a_lease_that_lasts(server: Place) {
 async fn a_hold_that_lasted_is_released_at_once(server: Place) {
     let client = connect(&server).await;
     let guard = client.lock("job").min_hold(ms(30)).lock().await.unwrap();
-    support::time_passes(ms(31)).await;
+    support::a_lease_passes(&server, ms(31)).await;
     guard.release().await.unwrap();
     assert!(is_free(&server, "job"));
 }

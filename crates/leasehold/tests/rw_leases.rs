@@ -9,8 +9,7 @@ use leasehold::{LostReason, Released, Verb};
 
 mod support;
 use support::{
-    Monitor, Place, connect, eventually, fields, is_free, keys, ms, on_both, pttl, soon, tell, time_passes,
-    times_sent,
+    Monitor, Place, connect, eventually, fields, is_free, keys, ms, on_both, pttl, soon, tell, times_sent,
 };
 
 /// Short enough to see many of them, long enough that a busy machine renews in time.
@@ -81,7 +80,6 @@ async fn a_dead_reader_beside_one_that_is_renewed_blocks_for_no_longer(server: P
     let dead = client.rw_lock("job").lease(LEASE).read().await.unwrap();
     let living = client.rw_lock("job").watchdog(ms(5_000)).read().await.unwrap();
     dead.keep();
-    time_passes(LEASE).await;
     eventually("its lease to end", || keys(&server) == 2).await;
     assert_eq!(fields(&server, "job").len(), 3, "its field is still there");
     living.release().await.unwrap();
@@ -105,11 +103,11 @@ async fn the_watchdog_keeps_fifty_readers(server: Place) {
         let client = if number % 2 == 0 { &client } else { &other };
         readers.push(client.rw_lock("job").watchdog(ms(900)).read().await.unwrap());
     }
-    let started = Instant::now();
+    let (started, mut pace) = (Instant::now(), support::pace(ms(20)));
     while started.elapsed() < 4 * ms(900) {
         assert!(readers.iter().all(leasehold::Guard::is_held));
         assert!(other.rw_lock("job").try_write().await.unwrap().is_none());
-        time_passes(ms(20)).await;
+        pace.tick().await;
     }
     assert_eq!(keys(&server), 51);
     for reader in readers {
@@ -125,12 +123,12 @@ async fn the_watchdog_keeps_lock_and_leases_through_a_downgrade(server: Place) {
     let readers = [lock.read().await.unwrap(), lock.read().await.unwrap()];
     let lease = |hold| format!("{{job}}:{}:rwlock_timeout:{hold}", readers[0].wire_owner());
     let stays = async || {
-        let started = Instant::now();
+        let (started, mut pace) = (Instant::now(), support::pace(ms(5)));
         while started.elapsed() < 3 * ms(900) {
             let left = [pttl(&server, "job"), pttl(&server, &lease(1)), pttl(&server, &lease(2))];
             assert!(left.iter().all(|left| *left > 0), "{left:?}");
             assert!(other.rw_lock("job").try_write().await.unwrap().is_none());
-            time_passes(ms(5)).await;
+            pace.tick().await;
         }
     };
     stays().await;
@@ -149,10 +147,11 @@ async fn each_side_of_an_owner_is_renewed_by_itself(server: Place) {
     let (writer, reader) = (lock.write().await.unwrap(), lock.read().await.unwrap());
     reader.release().await.unwrap();
     let monitor = Monitor::start(&server);
-    time_passes(ms(1_800)).await;
+    let started = Instant::now();
+    eventually("nine renewals", || times_sent(&monitor, Verb::Renew) >= 9).await;
+    let took = started.elapsed();
     assert!(writer.is_held(), "the end of the reads does not end the writer's watchdog");
-    let renewals = times_sent(&monitor, Verb::Renew);
-    assert!((7..=10).contains(&renewals), "{renewals} renewals in three leases");
+    assert!(took > ms(1_550), "nine renewals, a third of 600 ms apart, in {took:?}");
     writer.release().await.unwrap();
 }
 

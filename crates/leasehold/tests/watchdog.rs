@@ -11,7 +11,7 @@ use leasehold_testkit::servers::RedisServer;
 mod support;
 use support::{
     Monitor, Place, connect, connect_through, eventually, is_free, ms, on_both, pttl, sent, server_and_proxy,
-    soon, time_passes, times_sent,
+    soon, times_sent,
 };
 
 /// Short enough to see many of them, long enough that a busy machine renews in time.
@@ -40,13 +40,13 @@ on_both! {
 async fn a_watched_lock_is_never_lost_for_ten_leases(server: Place) {
     let (holder, other) = (connect(&server).await, connect(&server).await);
     let guard = holder.lock("job").watchdog(LEASE).lock().await.unwrap();
-    let started = Instant::now();
+    let (started, mut pace) = (Instant::now(), support::pace(ms(5)));
     let mut looks = 0;
     while started.elapsed() < 10 * LEASE {
         assert!(guard.is_held());
         assert!(other.lock("job").try_lock().await.unwrap().is_none());
         looks += 1;
-        time_passes(ms(5)).await;
+        pace.tick().await;
     }
     assert!(looks > 10);
     assert_eq!(guard.release().await, Ok(Released::Released));
@@ -59,7 +59,7 @@ async fn fifty_locks_of_one_client_are_all_kept(server: Place) {
         let lock = client.lock(format!("job:{number}")).watchdog(LEASE);
         guards.push(lock.lock().await.unwrap());
     }
-    time_passes(5 * LEASE).await;
+    support::a_lease_passes(&server, 5 * LEASE).await;
     assert!(guards.iter().all(leasehold::Guard::is_held));
     assert_eq!(support::keys(&server), 50);
 }
@@ -68,9 +68,11 @@ async fn renewals_come_every_third_of_the_lease_and_no_oftener(server: Place) {
     let lease = ms(600);
     let guard = connect(&server).await.lock("job").watchdog(lease).lock().await.unwrap();
     let monitor = Monitor::start(&server);
-    time_passes(3 * lease).await;
-    let renewals = times_sent(&monitor, Verb::Renew);
-    assert!((7..=10).contains(&renewals), "{renewals} renewals in three leases");
+    let started = Instant::now();
+    eventually("nine renewals", || times_sent(&monitor, Verb::Renew) >= 9).await;
+    let took = started.elapsed();
+    assert!(guard.is_held());
+    assert!(took > ms(1_550), "nine renewals, a third of 600 ms apart, in {took:?}");
     drop(guard);
 }
 
@@ -140,8 +142,9 @@ async fn no_renewal_follows_a_release_or_a_drop(server: Place) {
     let monitor = Monitor::start(&server);
     for round in 0..20 {
         let guard = lock.lock().await.unwrap();
-        // Just when a renewal is due, and before and after.
-        time_passes(ms(22 + round)).await;
+        // Nearly when a renewal is due, after a third of the lease, or a little later.
+        let nearly = guard.remaining().saturating_sub(ms(22 + round % 8));
+        eventually("a renewal to be nearly due", || guard.remaining() <= nearly).await;
         if round % 2 == 0 {
             guard.release().await.unwrap();
         } else {
@@ -166,7 +169,7 @@ async fn the_failure_of_one_lock_does_not_touch_another(server: Place) {
     support::tell(&server, &["DEL", "taken"]);
     support::tell(&server, &["SET", "taken", "something else"]);
     soon("the loss", taken.lost()).await;
-    time_passes(3 * LEASE).await;
+    support::a_lease_passes(&server, 3 * LEASE).await;
     assert!(kept.is_held());
     assert_eq!(server.cli(&["GET", "taken"]), "something else");
 }
@@ -198,10 +201,10 @@ async fn a_renewal_whose_reply_is_lost_is_tried_again_within_the_lease() {
     proxy.drop_nth_reply(1);
     eventually("the lost renewal and the one after it", || times_sent(&monitor, Verb::Renew) >= 2).await;
     // The first lease is over by then.
-    let started = Instant::now();
+    let (started, mut pace) = (Instant::now(), support::pace(ms(20)));
     while started.elapsed() < lease {
         assert!(guard.is_held());
-        time_passes(ms(20)).await;
+        pace.tick().await;
     }
     assert_eq!(guard.release().await, Ok(Released::Released));
 }
@@ -212,9 +215,14 @@ async fn a_renewal_whose_connection_breaks_is_tried_again_within_the_lease() {
     let (server, proxy) = server_and_proxy();
     let client = connect_through(&proxy, Duration::from_secs(3)).await;
     let guard = client.lock("job").watchdog(lease).lock().await.unwrap();
+    let monitor = Monitor::start(&server);
     for _ in 0..4 {
+        let before = times_sent(&monitor, Verb::Renew);
         proxy.cut_on_nth_reply(1);
-        time_passes(lease / 2).await;
+        eventually("the renewal that is cut off and the next one", || {
+            times_sent(&monitor, Verb::Renew) >= before + 2
+        })
+        .await;
         assert!(guard.is_held());
     }
     assert_eq!(guard.release().await, Ok(Released::Released));
@@ -227,7 +235,7 @@ async fn a_server_that_is_away_for_less_than_a_lease_costs_no_lock() {
     let mut server = RedisServer::with(&["--appendonly", "yes", "--appendfsync", "always"]);
     let guard = connect(&server).await.lock("job").watchdog(lease).lock().await.unwrap();
     server.restart();
-    time_passes(2 * lease).await;
+    support::a_lease_passes(&server, 2 * lease).await;
     assert!(guard.is_held(), "{:?}", guard.lost().await);
     assert_eq!(guard.release().await, Ok(Released::Released));
 }
@@ -238,10 +246,12 @@ async fn a_re_entry_that_fails_does_not_put_off_the_renewals_of_the_outer_hold()
     let client = connect(&server).await;
     let lock = client.lock("job").owned_by(&client.owner());
     let outer = lock.clone().watchdog(ms(600)).lock().await.unwrap();
+    // Begun while there is memory for it.
+    let more_than_two_leases = support::a_lease_passes(&server, ms(2_000));
     support::tell(&server, &["CONFIG", "SET", "maxmemory", "1"]);
     let inner = lock.watchdog(Duration::from_secs(60)).try_lock().await;
     assert!(matches!(inner, Err(AcquireError { kind: AcquireErrorKind::Store(_), .. })), "{inner:?}");
-    time_passes(ms(1_500)).await;
+    more_than_two_leases.await;
     assert!(outer.is_held(), "it was lost: {}", outer.lost().await);
 }
 

@@ -18,7 +18,7 @@ use leasehold_testkit::servers::{self, RedisServer};
 mod support;
 use support::{
     Monitor, Place, Subscriber, Told, channel, connect, eventually, fields, hold_by_hand, is_free, listeners,
-    ms, on_both, pttl, sent, soon, tell, time_passes,
+    ms, on_both, pttl, sent, soon, tell,
 };
 
 const CHANNEL: &str = "redisson_lock__channel:{lk}";
@@ -368,7 +368,7 @@ async fn nothing_but_the_locks_own_key_is_ever_written() {
     let lock = one.lock("lk").owned_by(&owner).watchdog(ms(300));
     let guards = [lock.lock().await.unwrap(), lock.lock().await.unwrap()];
     assert!(other.lock("lk").try_lock_for(ms(50)).await.unwrap().is_none());
-    time_passes(ms(250)).await;
+    support::a_lease_passes(&server, ms(250)).await;
     for guard in guards {
         guard.release().await.unwrap();
     }

@@ -81,15 +81,24 @@ fn unfinished(source: &Source) -> Vec<String> {
     hits.map(|(line, mark)| source.finding(line, &format!("{mark} is not for keeping"))).collect()
 }
 
-/// A sleep in a test is too long on one machine and too short on another. Methods are left alone: virtual clocks have them.
+/// A sleep in a test is too long on one machine and too short on another, under whatever name, and also as a condition
+/// that nothing but time makes true. Methods are left alone: virtual clocks have them.
 fn fixed_sleeps(source: &Source) -> Vec<String> {
+    const CALLS: [&str; 5] = ["sleep(", "sleep_until(", "sleep_ms(", "time_passes(", "park_timeout("];
     let sleeps = |line: &str| {
-        let calls =
-            ["sleep(", "sleep_until(", "sleep_ms("].map(|call| places(line, call).collect::<Vec<_>>());
+        let calls = CALLS.map(|call| places(line, call).collect::<Vec<_>>());
         calls.concat().iter().any(|&at| !line[..at].ends_with('.') && !line[..at].ends_with("fn "))
     };
-    let hits = source.tests().filter(|(_, line)| sleeps(line));
+    let hits = source.tests().filter(|(_, line)| sleeps(line) || waits_for_time(line));
     hits.map(|(line, _)| source.finding(line, "wait for a condition (testkit::wait), do not sleep")).collect()
+}
+
+/// Whether there is a closure whose whole condition is that some time has passed: `|| started.elapsed() >= span`.
+fn waits_for_time(line: &str) -> bool {
+    line.split("|| ").skip(1).any(|body| {
+        let condition = body.split_once(".elapsed() >");
+        condition.is_some_and(|(clock, _)| clock.chars().all(|letter| is_word(letter) || letter == '.'))
+    })
 }
 
 fn too_long(source: &Source) -> Vec<String> {

@@ -7,7 +7,7 @@ use leasehold::{LostReason, PermitId, Released, Remaining};
 use crate::bench::{Bench, PROMPTLY, Thread, on_each_server};
 use crate::crowd::permits_are_never_exceeded;
 use crate::semaphore::channel;
-use crate::support::{ms, soon, time_passes};
+use crate::support::{a_lease_passes, ms, soon};
 use crate::turns::{Turns, java_hands_over_to_rust, rust_hands_over_to_java};
 
 const SHORT_LEASE: Duration = ms(1_500);
@@ -164,7 +164,7 @@ async fn the_watchdog_keeps_permits_from_java_for_several_leases(bench: Bench) {
     let (rooms, thread) = (client.expirable_semaphore(&*name).watchdog(SHORT_LEASE), peer.thread("a"));
     assert!(rooms.try_set_permits(2).await.unwrap());
     let permits = rooms.acquire_many(2).await.unwrap();
-    time_passes(3 * SHORT_LEASE).await;
+    a_lease_passes(bench.server(), 3 * SHORT_LEASE).await;
     assert!(permits.is_held());
     assert_eq!(thread.ok(&format!("expirable try {name}")).await, "none");
     assert_eq!(thread.number(&format!("expirable acquired {name}")).await, 2);

@@ -7,7 +7,7 @@ use leasehold::{LostReason, Name, Released, ShardedPubsub};
 use crate::bench::{Bench, PROMPTLY, on_each_server};
 use crate::crowd::counts_exactly;
 use crate::java::Java;
-use crate::support::{channel, count, fields, is_free, ms, pttl, soon, time_passes};
+use crate::support::{a_lease_passes, channel, count, fields, is_free, ms, pttl, soon};
 use crate::turns::{Turns, java_hands_over_to_rust, rust_hands_over_to_java};
 
 /// What `RLock.unlock` throws at those who do not hold the lock.
@@ -187,7 +187,7 @@ async fn both_watchdogs_keep_their_holds_for_several_leases(bench: Bench) {
     assert_eq!(thread.ok(&format!("lock acquire lock {theirs}")).await, "true");
     assert!(pttl(bench.server(), &theirs) <= 1_500, "it is the short lease that is kept");
 
-    time_passes(3 * SHORT_LEASE).await;
+    a_lease_passes(bench.server(), 3 * SHORT_LEASE).await;
     assert!(guard.is_held());
     assert_eq!(thread.ok(&format!("lock try lock {ours}")).await, "false");
     assert!(client.lock(&*theirs).try_lock().await.unwrap().is_none());

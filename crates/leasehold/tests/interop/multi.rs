@@ -7,7 +7,7 @@ use leasehold::{Client, Member, MultiLock, Name, Released};
 
 use crate::bench::{Bench, on_each_server};
 use crate::crowd::counts_exactly;
-use crate::support::{channel, eventually, fields, is_free, ms, soon, time_passes};
+use crate::support::{a_lease_passes, channel, eventually, fields, is_free, ms, soon};
 use crate::turns::{Turns, java_hands_over_to_rust, rust_hands_over_to_java};
 
 const SHORT_LEASE: Duration = ms(1_500);
@@ -175,7 +175,7 @@ async fn both_watchdogs_keep_all_members_for_several_leases(bench: Bench) {
     }
     let theirs = names(&bench, true);
     turns(&theirs).take(&thread).await;
-    time_passes(3 * SHORT_LEASE).await;
+    a_lease_passes(bench.server(), 3 * SHORT_LEASE).await;
     for names in &held {
         for name in names {
             assert_eq!(thread.ok(&format!("lock try lock {name}")).await, "false");

@@ -8,7 +8,7 @@ use crate::bench::{Bench, PROMPTLY, Wait, on_each_server};
 use crate::cast::{Cast, it_is_held, part};
 use crate::java::Java;
 use crate::read_write::{channel, enter, turns};
-use crate::support::{eventually, is_free, ms, pttl, soon};
+use crate::support::{a_lease_passes, eventually, is_free, ms, pttl, soon};
 
 const LEASE: Duration = ms(1_500);
 
@@ -41,13 +41,14 @@ async fn a_killed_java_process_blocks_rust_for_at_most_one_lease(bench: Bench) {
 
     java.kill();
     let killed = Instant::now();
+    let its_lease = a_lease_passes(bench.server(), LEASE);
     let [writer, other_reader, last] = waiters;
     for waiter in [writer, other_reader] {
         let guard = soon("the lock of the dead", waiter).await.unwrap();
         assert!(killed.elapsed() < 2 * LEASE, "it took {:?}", killed.elapsed());
         assert_eq!(guard.release().await.unwrap(), Released::Released);
     }
-    eventually("the dead reader's lease to be over", || killed.elapsed() > LEASE).await;
+    its_lease.await;
     assert!(reader.is_held() && !last.is_finished(), "we read on");
     let released = Instant::now();
     assert_eq!(reader.release().await.unwrap(), Released::Released);
@@ -75,9 +76,10 @@ async fn a_killed_rust_process_blocks_java_for_at_most_one_lease(bench: Bench) {
 
     holder.kill();
     let killed = Instant::now();
+    let its_lease = a_lease_passes(bench.server(), LEASE);
     soon("the lock of the dead", waiter.ok()).await;
     assert!(killed.elapsed() < 2 * LEASE, "it took {:?}", killed.elapsed());
-    eventually("the dead reader's lease to be over", || killed.elapsed() > LEASE).await;
+    its_lease.await;
     assert_eq!(reader.ok(&format!("lock held read {read}")).await, "true");
     turns("read", &read).give_back(&reader, "").await;
     assert!(is_free(bench.server(), &read), "no field of the dead keeps it");

@@ -6,7 +6,7 @@ use leasehold::Released;
 
 use crate::bench::{Bench, on_each_server};
 use crate::read_write::{enter, leases, turns};
-use crate::support::{fields, is_free, ms, pttl, soon, time_passes};
+use crate::support::{a_lease_passes, fields, is_free, ms, pttl, soon};
 
 const SHORT_LEASE: Duration = ms(1_500);
 
@@ -136,7 +136,7 @@ async fn both_watchdogs_keep_readers_and_writers_for_several_leases(bench: Bench
     turns("write", &theirs).take(&writer).await;
     assert!(pttl(bench.server(), &theirs) <= 1_500, "it is the short lease that is kept");
 
-    time_passes(3 * SHORT_LEASE).await;
+    a_lease_passes(bench.server(), 3 * SHORT_LEASE).await;
     assert!(ours_reading.is_held() && ours_writing.is_held());
     assert_eq!(leases(&bench, &read), 3);
     let other = peer.thread("other");
@@ -149,7 +149,7 @@ async fn both_watchdogs_keep_readers_and_writers_for_several_leases(bench: Bench
     // Java's reader goes; ours is kept without it.
     turns("read", &read).give_back(&reader, "").await;
     turns("read", &read).give_back(&reader, "").await;
-    time_passes(SHORT_LEASE + SHORT_LEASE / 2).await;
+    a_lease_passes(bench.server(), SHORT_LEASE + SHORT_LEASE / 2).await;
     assert!(ours_reading.is_held());
     assert_eq!(other.ok(&format!("lock try write {read}")).await, "false");
     assert_eq!(ours_reading.release().await.unwrap(), Released::Released);

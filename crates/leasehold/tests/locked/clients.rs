@@ -93,7 +93,7 @@ mod vendored {
     on_lost = finish,
     crate = self::vendored,
 )]
-async fn of_vendored(look: impl Fn() -> u32) -> Result<u32, vendored::RunError> {
+async fn of_vendored(look: impl Fn() -> u32) -> Result<u32, RunError> {
     Ok(look())
 }
 

@@ -12,6 +12,7 @@ use std::future::{Future, poll_fn};
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
@@ -49,10 +50,22 @@ pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) -> imp
     }
 }
 
-/// Waits until this much time has passed, for what takes real time: leases.
-pub(crate) async fn time_passes(span: Duration) {
-    let started = Instant::now();
-    eventually("time to pass", || started.elapsed() >= span).await;
+/// A lease of this length, begun on the server by this call; the future completes when the server has ended it.
+///
+/// What was set before for as long, and was not renewed, has ended then too: by the server's own clock, and however late
+/// the machine is.
+pub(crate) fn a_lease_passes<'a>(server: &'a impl Told, lease: Duration) -> impl Future<Output = ()> + 'a {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    let key = format!("a-lease-that-passes:{}", LAST.fetch_add(1, Ordering::Relaxed));
+    assert_eq!(server.cli(&["SET", &key, "1", "PX", &lease.as_millis().to_string()]), "OK");
+    async move { eventually("a lease to end", || server.cli(&["EXISTS", &key]) == "0").await }
+}
+
+/// The pace of a loop that looks again and again, or that makes trouble; how long a step takes decides nothing.
+pub(crate) fn pace(step: Duration) -> tokio::time::Interval {
+    let mut pace = tokio::time::interval(step);
+    pace.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    pace
 }
 
 /// The output of a future that should be ready soon.

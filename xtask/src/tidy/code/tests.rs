@@ -55,8 +55,12 @@ fn unfinished_work_is_found_everywhere() {
 #[test]
 fn sleeps_are_found_in_tests() {
     let source = "std::thread::sleep(d);\nsleep(d).await;\nclock.sleep(d);\nfn sleep() {}\ncli(\"sleep(1)\");\n\
-                  asleep(d);\ntime::sleep_until(then).await;\n";
-    assert_eq!(lines(fixed_sleeps, "crates/leasehold/tests/lock.rs", source), [1, 2, 7]);
+                  asleep(d);\ntime::sleep_until(then).await;\ntime_passes(d).await;\n\
+                  eventually(what, || started.elapsed() >= span).await;\n\
+                  eventually(what, || is_free() || began.elapsed() > limit).await;\n\
+                  eventually(what, || is_free() && count(began.elapsed() > limit)).await;\n";
+    let found = lines(fixed_sleeps, "crates/leasehold/tests/lock.rs", source);
+    assert_eq!(found, [1, 2, 7, 8, 9, 10]);
     assert!(lines(fixed_sleeps, "crates/leasehold-testkit/src/wait.rs", source).is_empty());
 }
 

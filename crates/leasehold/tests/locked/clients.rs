@@ -73,14 +73,14 @@ async fn a_client_may_come_out_of_a_mutex(server: Place) {
 
 /// The library under another path, and unlike itself in one function, which tells the two apart.
 mod vendored {
-    pub(crate) use leasehold::{__private, Client, NotInstalled, OnFinish, OnLost, RunError};
+    pub(super) use leasehold::{__private, Client, NotInstalled, OnFinish, OnLost, RunError};
 
     thread_local! {
         /// The client of the test that runs on this thread.
-        pub(crate) static CLIENT: std::cell::RefCell<Option<Client>> = const { std::cell::RefCell::new(None) };
+        pub(super) static CLIENT: std::cell::RefCell<Option<Client>> = const { std::cell::RefCell::new(None) };
     }
 
-    pub(crate) fn installed() -> Result<Client, NotInstalled> {
+    pub(super) fn installed() -> Result<Client, NotInstalled> {
         CLIENT.with_borrow(Clone::clone).ok_or(NotInstalled)
     }
 }
@@ -91,7 +91,7 @@ mod vendored {
     on_busy = skip,
     on_finish = release,
     on_lost = finish,
-    crate = self::vendored,
+    crate = vendored,
 )]
 async fn of_vendored(look: impl Fn() -> u32) -> Result<u32, RunError> {
     Ok(look())

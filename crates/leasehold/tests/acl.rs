@@ -1,5 +1,7 @@
 //! The least that a server's user must be allowed, as `SECURITY.md` gives it.
 
+#![allow(clippy::disallowed_methods, reason = "test code: waits that are given up in real time")]
+
 use std::time::Duration;
 
 use leasehold::{AcquireError, AcquireErrorKind, Client, Released, StoreErrorKind};

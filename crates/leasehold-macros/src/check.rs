@@ -76,6 +76,13 @@ fn holds(options: &Options, problems: &mut Problems) {
         let message = "`min_hold` is longer than `max_hold`; make it shorter, or leave one of them out";
         at_value(given, message, problems);
     }
+    if let (Some(least), Some(lease)) = (min_hold, known(&options.lease))
+        && least > lease
+    {
+        let message = "`min_hold` is longer than the fixed `lease`, which ends the hold; make it shorter, or set \
+                       `watchdog` instead of `lease`";
+        at_value(given, message, problems);
+    }
     if matches!(value(options.on_finish.as_ref()), Some(OnFinish::Keep)) {
         let message = "`on_finish = keep` leaves the lock to its lease, whatever `min_hold` says; leave one of them out";
         problems.at(&given.word, message);

@@ -7,12 +7,18 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use leasehold_proto::Owner;
+#[cfg(any(feature = "unstable-store", feature = "embedded"))]
+use leasehold_proto::StoreError;
 use leasehold_proto::backoff::Backoff;
 use leasehold_proto::engine::{CloseReport, Event, Settlement};
-use leasehold_proto::{Owner, StoreError};
-use leasehold_store::{Runtime, ShardedPubsub, Store};
+use leasehold_store::ShardedPubsub;
+#[cfg(any(feature = "unstable-store", feature = "embedded"))]
+use leasehold_store::{Runtime, Store};
 
-use crate::connect::{How, connect, start};
+#[cfg(any(feature = "unstable-store", feature = "embedded"))]
+use crate::connect::start;
+use crate::connect::{How, connect};
 use crate::defaults::{HoldTerms, Primitive, check_prefix};
 use crate::error::ConnectError;
 use crate::fenced::FencedWrites;
@@ -516,12 +522,31 @@ impl ClientBuilder {
     /// traits of `leasehold-store`. `open` is called where the runtime starts the driver; `server` names the store in
     /// errors.
     ///
+    /// Needs the feature `unstable-store`: this method and those traits may change with any version.
+    ///
     /// # Errors
     /// As [`connect`](Self::connect), by what `open` says.
     ///
     /// # Cancel safety
     /// Dropping the future ends the attempt; nothing is left behind.
+    #[cfg(feature = "unstable-store")]
     pub async fn connect_over<R, S, O>(
+        self,
+        runtime: &R,
+        server: &str,
+        open: O,
+    ) -> Result<Client, ConnectError>
+    where
+        R: Runtime + Clone,
+        S: Store,
+        O: AsyncFnOnce() -> Result<S, StoreError> + Send + 'static,
+    {
+        self.over(runtime, server, open).await
+    }
+
+    /// The same for the crate itself.
+    #[cfg(any(feature = "unstable-store", feature = "embedded"))]
+    pub(crate) async fn over<R, S, O>(
         self,
         runtime: &R,
         server: &str,

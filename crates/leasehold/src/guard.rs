@@ -28,6 +28,52 @@ use crate::ticket::Ticket;
 /// does not stand still in suspend, counted from before the last confirmed call was sent, less what clocks may differ;
 /// [`lost`](Self::lost) tells you. Between a check and what follows it a process can be paused for any time: what must
 /// not happen twice needs a check at the resource as well.
+///
+/// # Slips that compile
+/// A guard holds the lock for exactly as long as it lives. Two ways to write the acquire drop it at once, and neither the
+/// compiler nor the lock can tell:
+///
+/// ```
+/// # use leasehold::Lock;
+/// # async fn work() {}
+/// # async fn example(lock: Lock) -> Result<(), leasehold::Error> {
+/// let _ = lock.lock().await?; // wrong: `_` binds nothing, the lock is released before the next line
+/// work().await;
+///
+/// let _guard = lock.lock().await?; // right: held to the end of the scope
+/// work().await;
+/// # Ok(())
+/// # }
+/// ```
+/// ```
+/// # use leasehold::Lock;
+/// # async fn work() {}
+/// # async fn example(lock: Lock) -> Result<(), leasehold::Error> {
+/// if lock.try_lock().await?.is_some() {
+///     work().await; // wrong: the guard was dropped with the condition
+/// }
+///
+/// if let Some(_guard) = lock.try_lock().await? {
+///     work().await; // right: held to the end of the block
+/// }
+/// # Ok(())
+/// # }
+/// ```
+/// [`Lock::run`](crate::Lock::run) leaves no room for either.
+///
+/// # A deadlock of one's own
+/// Without an owner, two acquires of one lock are two owners, also in one task: the second waits for the first, forever.
+///
+/// ```no_run
+/// # async fn example(client: leasehold::Client) -> Result<(), leasehold::Error> {
+/// let _outer = client.lock("order:42").lock().await?;
+/// let _inner = client.lock("order:42").lock().await?; // waits for `_outer`, and so for itself
+/// # Ok(())
+/// # }
+/// ```
+/// Where code that holds a lock calls code that takes it, run both in one [`owner::scope`](crate::owner::scope) or under
+/// [`Lock::run`](crate::Lock::run), or hand the guard down. A wait that may be such a one is better bounded, by
+/// [`try_lock_for`](crate::Lock::try_lock_for).
 #[must_use = "dropping a guard releases the lock at once"]
 pub struct Guard {
     handle: Arc<Handle>,

@@ -42,6 +42,7 @@
 //! | `macros` (on unless switched off) | the attribute [`locked`](macro@locked) |
 //! | `blocking` | [`blocking`]: the same for threads that block; nothing else changes |
 //! | `config` | settings from files and the environment: [`config`] |
+//! | `unstable-store` | a client over a store of your own: `ClientBuilder::connect_over`; it may change with any version |
 //! | `embedded` | a server in the process: `memory://` and [`testing`]; its Lua interpreter needs a C compiler |
 //!
 //! # What a distributed lock cannot promise

@@ -32,6 +32,7 @@ use crate::terms::{Terms, acquire, wait_for};
 
 pub use fair::Fair;
 pub use fenced::{Fenced, FencedGuard};
+use kind::Claimed;
 pub use kind::{HoldGuard, Kind};
 pub use multi::{Member, MultiGuard, MultiLock};
 pub use quorum::QuorumLock;
@@ -166,7 +167,8 @@ impl<K: Kind> Lock<K> {
     ///
     /// If this process ends before the time is over, or its client is closed or dropped, whatever lease is left ends the
     /// hold: a release that was awaited, or confirmed by [`Client::close`](crate::Client::close), has seen to it that this
-    /// is not too early; it is later where the lease is longer than the least time. A hold that is lost has no rest.
+    /// is not too early; it is later where the lease is longer than the least time. A hold that is lost has no rest, so a
+    /// fixed [`lease`](Self::lease) that is shorter is refused by the acquire.
     ///
     /// # Examples
     /// ```
@@ -352,7 +354,7 @@ impl<K: Kind> Lock<K> {
         let (reenters, backoff, uptime) = (self.reenters, self.kind.backoff(), self.kind.uptime());
         let request = Request { reenters, backoff, uptime, ..request };
         let guard = acquire(&self.handle, request, self.kind.subject_kind()).await?;
-        Ok(guard.map(K::Guard::from))
+        Ok(guard.map(|guard| K::guard(Claimed(guard))))
     }
 }
 

@@ -351,7 +351,7 @@ impl Sealed for OnePermit {
     }
 
     async fn take(&self, wait: Option<Duration>) -> Result<Option<Taken<Permits>>, RunError> {
-        self.semaphore.try_set_permits(self.most).await?;
+        self.semaphore.set_permits_once(self.most).await?;
         let guard = match wait {
             None => Some(self.semaphore.acquire().await?),
             Some(wait) => self.semaphore.try_acquire_for(wait).await?,

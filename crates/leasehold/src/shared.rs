@@ -56,7 +56,12 @@ pub(crate) struct Shared {
     /// The server's URL, with its password masked.
     server: String,
     defaults: Defaults,
+    /// Semaphores whose number of permits was set, and until when that is believed.
+    set: Mutex<BTreeMap<Name, Moment>>,
 }
+
+/// Of so many semaphores a client remembers that their permits are set; then it forgets them all.
+const SET_MAX: usize = 1024;
 
 struct State {
     engine: Engine,
@@ -103,7 +108,26 @@ impl Shared {
             client,
             server: String::new(),
             defaults: Defaults::default(),
+            set: Mutex::new(BTreeMap::new()),
         }
+    }
+
+    /// Whether the number of this semaphore's permits was set a short time ago.
+    pub(crate) fn was_set(&self, name: &Name, now: Moment) -> bool {
+        if self.check_process().is_err() {
+            return false;
+        }
+        let set = self.set.lock().unwrap_or_else(PoisonError::into_inner);
+        set.get(name).is_some_and(|until| now < *until)
+    }
+
+    /// It was set.
+    pub(crate) fn is_set(&self, name: &Name, until: Moment) {
+        let mut set = self.set.lock().unwrap_or_else(PoisonError::into_inner);
+        if set.len() >= SET_MAX {
+            set.clear();
+        }
+        set.insert(name.clone(), until);
     }
 
     /// The same, with other defaults for what is made of it.

@@ -64,8 +64,10 @@ impl Terms {
         if let Some(given) = self.max_hold.filter(|most| *most < LEASE_MIN) {
             return Err(AcquireErrorKind::MaxHold { given });
         }
-        // What rests has one lease, so a longer bound on the hold does not help.
-        let most = self.max_hold.unwrap_or(LEASE_MAX).min(LEASE_MAX);
+        // What rests has one lease, so a longer bound on the hold does not help. A fixed lease ends the hold before a rest
+        // could begin.
+        let lease = if self.watchdog { LEASE_MAX } else { self.lease };
+        let most = self.max_hold.unwrap_or(lease).min(lease);
         match self.min_hold.filter(|least| *least > most) {
             Some(given) => Err(AcquireErrorKind::MinHold { given, most }),
             None => Ok(()),

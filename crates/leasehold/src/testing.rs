@@ -34,6 +34,41 @@
 //! The clock is that of the locks alone. What else a test waits for should come from the test (a channel, a
 //! [`Server::sleep`]) rather than from a real clock.
 //!
+//! # Bodies that use `tokio::time`
+//! A `tokio::time::sleep` under a lock goes by tokio's clock, which [`Server::advance`] does not move: such a test takes
+//! real time, or waits forever with both clocks standing still. Pause tokio's clock and move both by the same steps, this
+//! one first:
+//!
+//! ```ignore
+//! use std::time::Duration;
+//! use leasehold::testing::Server;
+//!
+//! /// Lets this much time pass for the locks and for `tokio::time`.
+//! async fn pass(server: &Server, span: Duration) {
+//!     let step = Duration::from_secs(1); // at most a third of the shortest lease
+//!     let end = server.elapsed() + span;
+//!     while server.elapsed() < end {
+//!         let step = step.min(end - server.elapsed());
+//!         server.advance(step).await;
+//!         tokio::time::advance(step).await;
+//!     }
+//!     server.settle().await;
+//! }
+//!
+//! #[tokio::test(start_paused = true)] // needs tokio's feature `test-util`
+//! async fn a_report_takes_ninety_seconds() {
+//!     let server = Server::new();
+//!     let lock = server.client().await.unwrap().lock("report");
+//!     let report = tokio::spawn(async move {
+//!         lock.run(async |_guard| tokio::time::sleep(Duration::from_secs(90)).await).await
+//!     });
+//!     pass(&server, Duration::from_secs(89)).await;
+//!     assert!(server.holder("report").is_some());
+//!     pass(&server, Duration::from_secs(2)).await;
+//!     report.await.unwrap().unwrap();
+//! }
+//! ```
+//!
 //! On an executor with one thread, which is what `#[tokio::test]` uses, everything is deterministic. On one with several
 //! threads it works too, but which of two tasks runs first is then that executor's choice.
 
@@ -47,7 +82,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use leasehold_proto::{Applied, ClientId, Moment, StoreError, StoreErrorKind, Verb};
+use leasehold_proto::{Applied, ClientId, Moment, PermitId, StoreError, StoreErrorKind, Verb};
 
 use self::runtime::VirtualRuntime;
 use self::settle::{GivenUp, Woken, settle};
@@ -108,7 +143,8 @@ struct Member {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Holder {
-    /// The field of the lock's hash; that of a guard is [`Guard::wire_owner`](crate::Guard::wire_owner).
+    /// The field of the lock's hash; that of a guard is [`Guard::wire_owner`](crate::Guard::wire_owner), with `:write`
+    /// behind it for a writer. Of a permit its id, [`Permits::ids`](crate::Permits::ids).
     pub wire_owner: String,
     /// How often it holds the lock.
     pub hold_count: u32,
@@ -179,7 +215,7 @@ impl Server {
             false => Ok(store),
             true => Err(StoreError::new(StoreErrorKind::Unreachable, Verb::Connect, "".into(), Applied::No)),
         };
-        let client = builder.connect_over(&self.0.runtime, "the server of this test", open).await?;
+        let client = builder.over(&self.0.runtime, "the server of this test", open).await?;
         let handle = client.handle();
         let member = Member { id: handle.client(), handle: Arc::downgrade(handle), line };
         let gone: Vec<Member> = {
@@ -302,7 +338,8 @@ impl Server {
         self.execute(&["DEL", &key(name)]) == Frame::Int(1)
     }
 
-    /// Who holds a lock by the server's word; `None` when it is free.
+    /// Who holds a lock by the server's word; `None` when it is free. Of several readers or permits it is one; see
+    /// [`holders`](Self::holders).
     ///
     /// # Panics
     /// When the name cannot be a lock's.
@@ -323,15 +360,67 @@ impl Server {
     /// ```
     #[track_caller]
     pub fn holder(&self, name: impl IntoName) -> Option<Holder> {
+        self.holders(name).into_iter().next()
+    }
+
+    /// All who hold a lock, or a permit of an expirable semaphore, by the server's word. A plain semaphore is a number: the
+    /// server does not know who has its permits, and neither does this.
+    ///
+    /// # Panics
+    /// When the name cannot be a lock's.
+    ///
+    /// # Examples
+    /// ```
+    /// # use leasehold::testing;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// let server = testing::Server::new();
+    /// let prices = server.client().await?.rw_lock("prices");
+    /// let (one, other) = (prices.read().await?, prices.read().await?);
+    /// assert_eq!(server.holders("prices").len(), 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn holders(&self, name: impl IntoName) -> Vec<Holder> {
         let key = key(name);
-        let Frame::Array(fields) = self.execute(&["HGETALL", &key]) else { return None };
-        let [Frame::Bulk(owner), Frame::Bulk(count), ..] = &fields[..] else { return None };
-        let Frame::Int(remaining_ms) = self.execute(&["PTTL", &key]) else { return None };
-        Some(Holder {
+        match self.execute(&["HGETALL", &key]) {
+            Frame::Array(fields) => self.hash_holders(&key, &fields),
+            _ => self.permit_holders(&key),
+        }
+    }
+
+    /// Who stands in a lock's hash. That of a read-write lock has its mode beside them.
+    fn hash_holders(&self, key: &str, fields: &[Frame]) -> Vec<Holder> {
+        let Frame::Int(remaining_ms) = self.execute(&["PTTL", key]) else { return Vec::new() };
+        let remaining = u64::try_from(remaining_ms).ok().map(Duration::from_millis);
+        let pairs = fields.chunks_exact(2).filter_map(|pair| match pair {
+            [Frame::Bulk(owner), Frame::Bulk(count)] if owner != b"mode" => Some((owner, count)),
+            _ => None,
+        });
+        let holder = |(owner, count): (&Vec<u8>, &Vec<u8>)| Holder {
             wire_owner: String::from_utf8_lossy(owner).into_owned(),
             hold_count: String::from_utf8_lossy(count).parse().unwrap_or_default(),
-            remaining: u64::try_from(remaining_ms).ok().map(Duration::from_millis),
-        })
+            remaining,
+        };
+        pairs.map(holder).collect()
+    }
+
+    /// Whose permits of an expirable semaphore are taken: their ids, each with its end.
+    fn permit_holders(&self, key: &str) -> Vec<Holder> {
+        let tagged = if key.contains('{') { key.to_owned() } else { format!("{{{key}}}") };
+        let ids = self.execute(&["ZRANGE", &format!("{tagged}:timeout"), "0", "-1", "WITHSCORES"]);
+        let Frame::Array(ids) = ids else { return Vec::new() };
+        let elapsed = u64::try_from(self.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let now_ms = SERVER_BEGINS_MS.saturating_add(elapsed);
+        let holder = |pair: &[Frame]| {
+            let [Frame::Bulk(id), Frame::Bulk(end)] = pair else { return None };
+            let id = PermitId::from_bytes(id.as_slice().try_into().ok()?);
+            let end_ms = String::from_utf8_lossy(end).parse::<u64>().ok();
+            let left = end_ms.map(|end| Duration::from_millis(end.saturating_sub(now_ms)));
+            Some(Holder { wire_owner: id.to_string(), hold_count: 1, remaining: left })
+        };
+        ids.chunks_exact(2).filter_map(holder).collect()
     }
 
     /// While set, calls of all clients are executed and their replies are lost: they end by the client's timeout, and

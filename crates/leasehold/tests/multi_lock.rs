@@ -29,6 +29,7 @@ on_both! {
         losing_one_of_a_slot_frees_the_others,
         an_owner_that_holds_a_member_takes_the_set,
         an_error_of_one_gives_the_others_back,
+        names_that_cannot_be_used_are_not_one_name,
         one_name_as_two_kinds_is_told_at_once,
     }
 }
@@ -250,6 +251,15 @@ async fn an_error_of_one_gives_the_others_back(server: Place) {
         );
         eventually("the first to be free", || is_free(&server, first)).await;
     }
+}
+
+async fn names_that_cannot_be_used_are_not_one_name(server: Place) {
+    let client = connect(&server).await;
+    // None of them has a place in the order.
+    let set = MultiLock::of([client.lock("a{").into(), client.fair_lock("b{").into()]);
+    let error = soon("the error", set.lock()).await.unwrap_err();
+    assert_eq!(error, AcquireErrorKind::Name(leasehold::NameError::Brace { at: 1 }));
+    assert!(matches!(&*error.subject.name, "a{" | "b{"), "{error}");
 }
 
 async fn one_name_as_two_kinds_is_told_at_once(server: Place) {

@@ -398,3 +398,54 @@ async fn a_future_that_nobody_polls_does_not_stop_time() {
     assert!(acquiring.await.unwrap().is_held(), "asked again");
     assert_eq!(server.elapsed(), HOUR);
 }
+
+#[tokio::test]
+async fn holders_of_read_write_locks_and_semaphores_are_known() {
+    let server = Server::new();
+    let client = server.client().await.unwrap();
+    let prices = client.rw_lock("prices");
+    assert_eq!(server.holder("prices"), None);
+    let readers = [prices.read().await.unwrap(), prices.read().await.unwrap()];
+    let mut told: Vec<_> = server.holders("prices").into_iter().map(|holder| holder.wire_owner).collect();
+    told.sort_unstable();
+    let mut held = readers.each_ref().map(|reader| reader.wire_owner().to_string()).to_vec();
+    held.sort_unstable();
+    assert_eq!(told, held);
+    drop(readers);
+    let writer = prices.write().await.unwrap();
+    let holder = server.holder("prices").unwrap();
+    assert_eq!(holder.wire_owner, format!("{}:write", writer.wire_owner()));
+    assert_eq!((holder.hold_count, holder.remaining), (1, Some(30 * SECOND)));
+
+    let seats = client.expirable_semaphore("seats").lease(60 * SECOND);
+    seats.try_set_permits(3).await.unwrap();
+    assert_eq!(server.holders("seats"), []);
+    let permits = seats.acquire_many(2).await.unwrap();
+    server.advance(SECOND).await;
+    let mut told: Vec<_> = server.holders("seats");
+    told.sort_by_key(|holder| holder.wire_owner.clone());
+    let mut ids: Vec<_> = permits.ids().iter().map(ToString::to_string).collect();
+    ids.sort_unstable();
+    assert_eq!(told.iter().map(|holder| holder.wire_owner.clone()).collect::<Vec<_>>(), ids);
+    assert!(told.iter().all(|holder| holder.remaining == Some(59 * SECOND)), "{told:?}");
+    let plain = client.semaphore("plain");
+    plain.try_set_permits(1).await.unwrap();
+    let _permit = plain.acquire().await.unwrap();
+    assert_eq!(server.holder("plain"), None, "the server has a number");
+}
+
+#[tokio::test]
+async fn a_section_of_permits_sets_their_number_once_a_minute() {
+    let server = Server::new();
+    let client = server.client().await.unwrap();
+    let seats = client.expirable_semaphore("seats");
+    seats.section(2).run(async |_permit| ()).await.unwrap();
+    assert_eq!(seats.permits().await.unwrap(), 2);
+    // Deleted behind its back: believed to be set for the rest of the minute.
+    assert!(server.delete("seats"));
+    let wait = seats.section(2).wait(Duration::ZERO);
+    assert!(wait.clone().run(async |_permit| ()).await.unwrap_err().is_busy());
+    server.advance(60 * SECOND).await;
+    wait.run(async |_permit| ()).await.unwrap();
+    assert_eq!(seats.permits().await.unwrap(), 2);
+}

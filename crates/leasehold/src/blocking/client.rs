@@ -5,9 +5,13 @@
 
 use std::time::Duration;
 
+use leasehold_proto::Owner;
+#[cfg(feature = "unstable-store")]
+use leasehold_proto::StoreError;
 use leasehold_proto::engine::CloseReport;
-use leasehold_proto::{Owner, StoreError};
-use leasehold_store::{Runtime, ShardedPubsub, Store};
+use leasehold_store::ShardedPubsub;
+#[cfg(feature = "unstable-store")]
+use leasehold_store::{Runtime, Store};
 
 use super::park::park;
 use super::{CountDownLatch, ExpirableSemaphore, FencedWrites, Lock, RwLock, Semaphore};
@@ -233,13 +237,15 @@ impl ClientBuilder {
         park("ClientBuilder::connect", self.0.connect(url)).map(Client)
     }
 
-    /// Connects to a store of one's own; `open` is async, since it runs on the client's own thread.
+    /// Connects to a store of one's own; `open` is async, since it runs on the client's own thread. Needs the feature
+    /// `unstable-store`.
     ///
     /// # Errors
     /// As [`ClientBuilder::connect_over`](crate::ClientBuilder::connect_over).
     ///
     /// # Panics
     /// In [async code](crate::blocking#in-async-code).
+    #[cfg(feature = "unstable-store")]
     #[track_caller]
     pub fn connect_over<R, S, O>(self, runtime: &R, server: &str, open: O) -> Result<Client, ConnectError>
     where

@@ -143,7 +143,7 @@ impl From<crate::FencedGuard> for FencedGuard {
 
 impl From<FencedGuard> for crate::FencedGuard {
     fn from(guard: FencedGuard) -> Self {
-        guard.guard.0.into()
+        Self::again(guard.guard.0)
     }
 }
 

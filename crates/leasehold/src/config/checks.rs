@@ -62,8 +62,10 @@ impl Checked<'_> {
                 return Err(self.disagree(&key("lease"), &key(bound), Disagreement::NeverRenewed));
             }
         }
-        if hold.min_hold.zip(hold.max_hold).is_some_and(|(least, most)| least > most) {
-            return Err(self.disagree(&key("min_hold"), &key("max_hold"), Disagreement::Order));
+        for (most, given) in [("max_hold", hold.max_hold), ("lease", hold.lease)] {
+            if hold.min_hold.zip(given).is_some_and(|(least, most)| least > most) {
+                return Err(self.disagree(&key("min_hold"), &key(most), Disagreement::Order));
+            }
         }
         // Nothing renews a fixed lease, so the server would let others in before the least time is over.
         if hold.min_hold.zip(hold.lease).is_some_and(|(least, lease)| least > lease) {

@@ -71,7 +71,7 @@ impl World {
     pub(super) fn connecting(&self) -> impl Future<Output = Result<Client, crate::ConnectError>> + use<> {
         let (world, store) = (self.clone(), self.clone());
         let builder = Client::builder().poll_interval(POLL_INTERVAL);
-        async move { builder.connect_over(&world, "the server", async move || Ok(store)).await }
+        async move { builder.over(&world, "the server", async move || Ok(store)).await }
     }
 
     /// What only one may do at a time.

@@ -5,7 +5,7 @@
 
 use leasehold_proto::recipe::{LockRecipe, fair};
 
-use super::kind::{Kind, Sealed};
+use super::kind::{Claimed, Kind, Sealed};
 use crate::error::SubjectKind;
 use crate::guard::Guard;
 
@@ -29,4 +29,8 @@ impl Sealed for Fair {
 
 impl Kind for Fair {
     type Guard = Guard;
+
+    fn guard(Claimed(guard): Claimed) -> Guard {
+        guard
+    }
 }

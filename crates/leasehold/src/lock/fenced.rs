@@ -10,7 +10,7 @@ use leasehold_proto::recipe::LockRecipe;
 use leasehold_proto::recipe::fenced::{self, Tokens};
 
 use super::Lock;
-use super::kind::{Kind, Sealed};
+use super::kind::{Claimed, Kind, Sealed};
 use crate::error::{ReleaseError, SubjectKind};
 use crate::guard::{Guard, Released};
 
@@ -33,6 +33,10 @@ impl Sealed for Fenced {
 
 impl Kind for Fenced {
     type Guard = FencedGuard;
+
+    fn guard(Claimed(guard): Claimed) -> FencedGuard {
+        FencedGuard(guard)
+    }
 }
 
 impl Lock<Fenced> {
@@ -56,7 +60,15 @@ impl Lock<Fenced> {
     }
 }
 
-/// A hold of a fenced lock: a [`Guard`] with a token.
+/// A hold of a fenced lock: a [`Guard`] with a token. A fenced lock alone makes one, so there is always a token:
+///
+/// ```compile_fail,E0277
+/// # async fn example(client: leasehold::Client) -> Result<(), leasehold::Error> {
+/// let plain = client.lock("order:42").lock().await?;
+/// let fenced = leasehold::FencedGuard::from(plain); // a plain lock has no tokens
+/// # Ok(())
+/// # }
+/// ```
 ///
 /// # Losing the lease
 /// As every [`Guard`]; a resource that checks the token is safe even then.
@@ -78,6 +90,12 @@ impl Lock<Fenced> {
 pub struct FencedGuard(Guard);
 
 impl FencedGuard {
+    /// Of a guard that came from one.
+    #[cfg(feature = "blocking")]
+    pub(crate) const fn again(guard: Guard) -> Self {
+        Self(guard)
+    }
+
     /// The token of this grant.
     #[must_use]
     pub fn token(&self) -> u64 {
@@ -112,12 +130,6 @@ impl Deref for FencedGuard {
 impl AsRef<Guard> for FencedGuard {
     fn as_ref(&self) -> &Guard {
         &self.0
-    }
-}
-
-impl From<Guard> for FencedGuard {
-    fn from(guard: Guard) -> Self {
-        Self(guard)
     }
 }
 

@@ -16,12 +16,20 @@ use crate::guard::Guard;
 pub trait Kind: Sealed + Clone + fmt::Debug + Send + Sync + 'static {
     /// What a hold of this kind is in the user's hands.
     type Guard: HoldGuard;
+
+    /// The guard of a hold of this kind.
+    #[doc(hidden)]
+    fn guard(claimed: Claimed) -> Self::Guard;
 }
 
-/// A guard of any kind of lock: a [`Guard`], or more than that.
-pub trait HoldGuard: AsRef<Guard> + From<Guard> + Into<Guard> + Send + Sync + 'static {}
+/// A hold that was just claimed by its own kind. Only the crate makes one, so no guard becomes one of another kind.
+#[derive(Debug)]
+pub struct Claimed(pub(super) Guard);
 
-impl<G: AsRef<Guard> + From<Guard> + Into<Guard> + Send + Sync + 'static> HoldGuard for G {}
+/// A guard of any kind of lock: a [`Guard`], or more than that.
+pub trait HoldGuard: AsRef<Guard> + Into<Guard> + Send + Sync + 'static {}
+
+impl<G: AsRef<Guard> + Into<Guard> + Send + Sync + 'static> HoldGuard for G {}
 
 /// What only this crate says of a kind.
 pub trait Sealed {

@@ -11,7 +11,7 @@ use leasehold_proto::Owner;
 use leasehold_proto::recipe::{LockRecipe, read, write};
 
 use super::Lock;
-use super::kind::{Kind, Sealed};
+use super::kind::{Claimed, Kind, Sealed};
 use crate::error::{AcquireError, SubjectKind};
 use crate::guard::Guard;
 
@@ -49,10 +49,18 @@ impl Sealed for Write {
 
 impl Kind for Read {
     type Guard = Guard;
+
+    fn guard(Claimed(guard): Claimed) -> Guard {
+        guard
+    }
 }
 
 impl Kind for Write {
     type Guard = Guard;
+
+    fn guard(Claimed(guard): Claimed) -> Guard {
+        guard
+    }
 }
 
 /// A lock with two sides: many read together, or one writes alone. Cheap to clone.

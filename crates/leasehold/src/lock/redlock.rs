@@ -11,7 +11,7 @@ use futures_util::future::{join_all, try_join_all};
 use leasehold_proto::recipe::{LockRecipe, redlock};
 
 use super::Lock;
-use super::kind::{Kind, Sealed};
+use super::kind::{Claimed, Kind, Sealed};
 use super::quorum::QuorumLock;
 use crate::client::{Client, ClientBuilder};
 use crate::defaults::Primitive;
@@ -84,6 +84,10 @@ impl Sealed for Node {
 
 impl Kind for Node {
     type Guard = Guard;
+
+    fn guard(Claimed(guard): Claimed) -> Guard {
+        guard
+    }
 }
 
 impl Redlock {

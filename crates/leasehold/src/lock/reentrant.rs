@@ -6,7 +6,7 @@
 use leasehold_proto::recipe::LockRecipe;
 use leasehold_proto::recipe::reentrant;
 
-use super::kind::{Kind, Sealed};
+use super::kind::{Claimed, Kind, Sealed};
 use crate::error::SubjectKind;
 use crate::guard::Guard;
 
@@ -27,4 +27,8 @@ impl Sealed for Reentrant {
 
 impl Kind for Reentrant {
     type Guard = Guard;
+
+    fn guard(Claimed(guard): Claimed) -> Guard {
+        guard
+    }
 }

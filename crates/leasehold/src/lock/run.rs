@@ -14,6 +14,10 @@ impl<K: Kind> Lock<K> {
     ///
     /// What the body calls re-enters the lock: it has the body's owner. What the body spawns does not.
     ///
+    /// The body is an *async closure*, `async |guard| { .. }`, which borrows the guard. The older `|guard| async { .. }` is a
+    /// closure that returns a future, which cannot borrow from its argument: the compiler answers that with a list of
+    /// lifetimes. With `async move |guard| { .. }` the body owns what it captures.
+    ///
     /// # Errors
     /// [`RunError::Acquire`] when there was no lock and so the body did not run; [`RunError::Lost`] when the hold was
     /// lost before the body had ended. A body that ended in time has its value returned even if the release could not

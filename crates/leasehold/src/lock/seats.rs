@@ -22,8 +22,11 @@ use leasehold_proto::engine::LostReason;
 use super::Lock;
 use super::quorum::{Asked, Asking, QuorumLock};
 use super::redlock::Node;
-use crate::error::{AcquireErrorKind, Cause, EnsureError, EnsureErrorKind, ReleaseError, Subject};
+use crate::error::{
+    AcquireErrorKind, Cause, EnsureError, EnsureErrorKind, ReleaseError, ReleaseErrorKind, Subject,
+};
 use crate::guard::{Guard, Released};
+use crate::shared::{Forked, Handle};
 
 /// A hold of a majority of the nodes, released when dropped.
 ///
@@ -40,6 +43,8 @@ pub struct QuorumGuard {
 struct Seats {
     quorum: usize,
     state: Mutex<State>,
+    /// Of the first node; it knows which process the hold belongs to.
+    handle: Arc<Handle>,
 }
 
 #[derive(Default)]
@@ -82,8 +87,14 @@ impl Seats {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The lock, for what users call. In a forked child it may be taken for ever, by a thread that only the parent has.
+    fn enter(&self) -> Result<MutexGuard<'_, State>, Forked> {
+        self.handle.check_process()?;
+        Ok(self.lock())
+    }
+
     fn remaining(&self) -> Duration {
-        self.lock().remaining(self.quorum)
+        self.enter().map_or(Duration::ZERO, |state| state.remaining(self.quorum))
     }
 
     /// A node has its part again, or late.
@@ -127,9 +138,11 @@ impl Seats {
     }
 
     fn loss(&self) -> Loss<'_> {
-        let mut state = self.lock();
-        state.last_wait += 1;
-        Loss { seats: self, number: state.last_wait }
+        let number = self.enter().map_or(0, |mut state| {
+            state.last_wait += 1;
+            state.last_wait
+        });
+        Loss { seats: self, number }
     }
 }
 
@@ -137,7 +150,7 @@ impl Future for Loss<'_> {
     type Output = LostReason;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<LostReason> {
-        let mut state = self.seats.lock();
+        let Ok(mut state) = self.seats.enter() else { return Poll::Ready(LostReason::Closed) };
         if let Some(reason) = state.lost {
             return Poll::Ready(reason);
         }
@@ -150,7 +163,8 @@ impl Future for Loss<'_> {
 
 impl Drop for Loss<'_> {
     fn drop(&mut self) {
-        let known = self.seats.lock().wakers.remove(&self.number);
+        // In a forked process there is nobody to forget.
+        let known = self.seats.enter().map(|mut state| state.wakers.remove(&self.number));
         drop(known);
     }
 }
@@ -206,7 +220,8 @@ impl QuorumGuard {
     pub(super) fn new(lock: &QuorumLock, votes: Vec<Option<Guard>>, asking: Vec<Asking>) -> Self {
         let nodes = votes.len();
         let state = Mutex::new(State { guards: votes, ..State::default() });
-        let seats = Arc::new(Seats { quorum: lock.quorum(), state });
+        let seats =
+            Arc::new(Seats { quorum: lock.quorum(), state, handle: Arc::clone(lock.node(0).handle()) });
         let mut late: BTreeMap<usize, Asking> =
             asking.into_iter().map(|asking| (asking.node, asking)).collect();
         let mut keepers = Vec::with_capacity(nodes);
@@ -250,13 +265,16 @@ impl QuorumGuard {
     /// ```
     #[must_use]
     pub fn votes(&self) -> usize {
-        self.seats.lock().guards.iter().flatten().filter(|guard| guard.is_held()).count()
+        let held = |state: MutexGuard<'_, State>| {
+            state.guards.iter().flatten().filter(|guard| guard.is_held()).count()
+        };
+        self.seats.enter().map_or(0, held)
     }
 
     /// Completes when there is no majority any more, and says why the last node that it had was lost.
     ///
     /// # Cancel safety
-    /// Cancel safe, as [`Guard::lost`].
+    /// Cancel safe, as [`Guard::lost`]. In a forked process it completes at once, as [`LostReason::Closed`].
     ///
     /// # Examples
     /// ```
@@ -299,8 +317,10 @@ impl QuorumGuard {
     /// # }
     /// ```
     pub async fn ensure(&self, least: Duration) -> Result<(), EnsureError> {
-        let ensuring: Vec<_> =
-            self.seats.lock().guards.iter().flatten().map(|guard| guard.ensuring(least)).collect();
+        let ensuring: Vec<_> = match self.seats.enter() {
+            Ok(state) => state.guards.iter().flatten().map(|guard| guard.ensuring(least)).collect(),
+            Err(forked) => return Err(EnsureErrorKind::from(forked).of(self.subject.clone())),
+        };
         let failed = join_all(ensuring).await.into_iter().find_map(Result::err);
         match failed {
             Some(error) if self.remaining() < least => Err(error),
@@ -332,6 +352,9 @@ impl QuorumGuard {
     /// # }
     /// ```
     pub async fn release(self) -> Result<Released, ReleaseError> {
+        if let Err(forked) = self.seats.handle.check_process() {
+            return Err(ReleaseErrorKind::from(forked).of(self.subject.clone()));
+        }
         let (held, guards) = (self.is_held(), self.end());
         let quorum = self.seats.quorum;
         let reports = join_all(guards.into_iter().map(Guard::release)).await;
@@ -349,9 +372,9 @@ impl QuorumGuard {
         self.end().into_iter().for_each(Guard::keep);
     }
 
-    /// Takes what is held, and ends the keepers.
+    /// Takes what is held, and ends the keepers. In a forked process both are the parent's.
     fn end(&self) -> Vec<Guard> {
-        let mut state = self.seats.lock();
+        let Ok(mut state) = self.seats.enter() else { return Vec::new() };
         state.ended = true;
         let guards = std::mem::take(&mut state.guards);
         drop(state);
@@ -370,5 +393,56 @@ impl Drop for QuorumGuard {
 impl fmt::Debug for QuorumGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("QuorumGuard").field("votes", &self.votes()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use leasehold_proto::engine::Settings;
+    use leasehold_proto::{ClientId, Engine, Moment};
+
+    use super::*;
+    use crate::client::Client;
+    use crate::error::ReleaseErrorKind;
+    use crate::shared::Shared;
+
+    const SOON: Duration = Duration::from_secs(20);
+
+    /// Three nodes whose clients another process made, and a hold of them as a forked child has it.
+    fn forked() -> QuorumGuard {
+        let client = |node: u8| {
+            let engine = Engine::new(ClientId::from_random([node; 16]), Settings::default());
+            let shared = Shared::new(engine, std::process::id() + 1, Moment::default);
+            Client::new(Handle::new(Arc::new(shared)))
+        };
+        let redlock = crate::Redlock::builder().over([1, 2, 3].map(client));
+        QuorumGuard::new(&redlock.lock("job"), vec![None, None, None], Vec::new())
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "a test that fails instead of hanging")]
+    fn a_hold_of_another_process_is_lost_at_once_and_blocks_nobody() {
+        let (tell, told) = mpsc::channel();
+        std::thread::spawn(move || {
+            let guards = [forked(), forked(), forked()];
+            let seats = guards.each_ref().map(|guard| Arc::clone(&guard.seats));
+            // As when a thread of the parent was inside when it forked.
+            let taken = seats.each_ref().map(|seats| seats.lock());
+            let [guard, released, kept] = guards;
+            let at_once = "a forked process is told at the first poll";
+            assert_eq!(guard.lost().now_or_never().expect(at_once), LostReason::Closed);
+            assert_eq!((guard.is_held(), guard.remaining(), guard.votes()), (false, Duration::ZERO, 0));
+            let ensured = guard.ensure(SOON).now_or_never().expect(at_once);
+            assert_eq!(ensured.map_err(|error| error.kind), Err(EnsureErrorKind::Forked));
+            let released = released.release().now_or_never().expect(at_once);
+            assert_eq!(released.map_err(|error| error.kind), Err(ReleaseErrorKind::Forked));
+            kept.keep();
+            drop(guard);
+            drop(taken);
+            tell.send(()).expect("the test waits");
+        });
+        told.recv_timeout(SOON).expect("nothing fails and nothing waits for the lock");
     }
 }

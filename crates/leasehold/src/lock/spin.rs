@@ -9,7 +9,7 @@ use leasehold_proto::backoff::Backoff;
 use leasehold_proto::recipe::{LockRecipe, spin};
 
 use super::Lock;
-use super::kind::{Kind, Sealed};
+use super::kind::{Claimed, Kind, Sealed};
 use crate::error::SubjectKind;
 use crate::guard::Guard;
 
@@ -42,6 +42,10 @@ impl Sealed for Spin {
 
 impl Kind for Spin {
     type Guard = Guard;
+
+    fn guard(Claimed(guard): Claimed) -> Guard {
+        guard
+    }
 }
 
 impl Lock<Spin> {

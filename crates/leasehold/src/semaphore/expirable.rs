@@ -24,6 +24,10 @@ use crate::section::{OnePermit, Section};
 use crate::shared::Handle;
 use crate::terms::{Terms, acquire, wait_for};
 
+/// For how long the number of permits is taken to be set once it was: what a server that lost its data, or a semaphore that
+/// was deleted, can cost those that count on a section to set it.
+const SET_AGAIN: Duration = Duration::from_secs(60);
+
 /// A semaphore whose permits have a lease: so many, over all processes, and none is lost when its process dies. Cheap to
 /// clone.
 ///
@@ -393,7 +397,7 @@ impl ExpirableSemaphore {
     }
 
     /// A run of a body with a permit, at most so many at a time over all processes: sets their number unless that was
-    /// done before, which is a call to the server, and takes one.
+    /// done before, and takes one. To set it is a call to the server, which each client makes once a minute at most.
     ///
     /// # Examples
     /// ```
@@ -407,6 +411,17 @@ impl ExpirableSemaphore {
     /// ```
     pub fn section(&self, most: u32) -> Section<OnePermit> {
         Section::of(OnePermit::new(self.clone(), most))
+    }
+
+    /// As [`try_set_permits`](Self::try_set_permits), but not again for [`SET_AGAIN`]: a round trip that comes to nothing.
+    pub(crate) async fn set_permits_once(&self, permits: u32) -> Result<(), OperationError> {
+        let Ok(name) = &self.name else { return self.try_set_permits(permits).await.map(drop) };
+        let now = self.handle.now();
+        if !self.handle.was_set(name, now) {
+            self.try_set_permits(permits).await?;
+            self.handle.is_set(name, now + SET_AGAIN);
+        }
+        Ok(())
     }
 
     async fn ask(

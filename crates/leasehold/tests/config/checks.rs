@@ -95,6 +95,12 @@ fn terms_that_contradict_each_other_are_refused() {
             Disagreement::Order,
         ),
         (
+            "[fair_lock]\nmin_hold = '6s'\nlease = '5s'",
+            "fair_lock.min_hold",
+            "fair_lock.lease",
+            Disagreement::Order,
+        ),
+        (
             "[rw_lock]\nmin_hold = '6s'\nlease = '5s'",
             "rw_lock.min_hold",
             "rw_lock.lease",
@@ -111,6 +117,7 @@ fn terms_that_contradict_each_other_are_refused() {
         assert_eq!(found, (one.to_owned(), other.to_owned(), why), "{text}");
     }
     assert!(toml("url = 'memory://'\n[lock]\nmin_hold = '5s'\nmax_hold = '5s'").is_ok());
+    assert!(toml("url = 'memory://'\n[lock]\nmin_hold = '5s'\nlease = '5s'").is_ok());
     assert!(toml("url = 'memory://'\n[lock]\nmin_hold = '5s'\nlease = '5s'").is_ok());
 }
 

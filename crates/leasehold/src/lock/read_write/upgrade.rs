@@ -12,6 +12,7 @@ use leasehold_proto::recipe::{LockRecipe, upgrade};
 use super::{Read, RwLock, Sealed};
 use crate::error::{About, AcquireError, AcquireErrorKind, Cause, SubjectKind};
 use crate::guard::Guard;
+use crate::lock::kind::Claimed;
 use crate::lock::{Kind, Lock};
 
 /// How a reader asks to write; what it gets is held as any write hold.
@@ -30,6 +31,10 @@ impl Sealed for Upgrade {
 
 impl Kind for Upgrade {
     type Guard = Guard;
+
+    fn guard(Claimed(guard): Claimed) -> Guard {
+        guard
+    }
 }
 
 impl RwLock {

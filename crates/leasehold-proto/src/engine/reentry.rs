@@ -146,11 +146,11 @@ impl Engine {
         let (entered, entering) = tenure.entering.drain(..).partition(|id| setting.carries.contains(id));
         tenure.entering = entering;
         let entered: VecDeque<Id> = entered;
-        if !setting.carries.is_empty() {
-            self.confirm(wire, setting.sent_at, setting.lease);
-        }
         for id in entered {
             self.entered(now, id, wire);
+        }
+        if !setting.carries.is_empty() {
+            self.confirm(wire, setting.sent_at, setting.lease);
         }
         self.set_count(now, wire);
     }

@@ -22,14 +22,40 @@ use crate::recipe::{Ask, Renewal};
 const RETRY_MAX: Duration = Duration::from_secs(1);
 
 impl Tenure {
-    /// The lease to ask for now: no longer than the hold's own bound allows.
+    /// The lease to ask for now: no longer than the bounds of its holds allow, or their minimum hold times need.
     pub(super) fn lease_now(&self, now: Moment) -> Lease {
-        self.lease().min(Lease::clamped(self.ends_at().since(now)))
+        self.lease().min(Lease::clamped(self.kept_until().since(now)))
+    }
+
+    /// The moment up to which renewals keep the key.
+    fn kept_until(&self) -> Moment {
+        self.ends_at().max(self.rests_until_at_least())
+    }
+
+    /// Whether the key would end before a minimum hold time does. Then it is renewed whatever the terms of the holds.
+    fn owes_time(&self) -> bool {
+        self.rests_until_at_least() > self.expires_at
     }
 
     /// Whether the watchdog has to keep it.
     fn is_watched(&self) -> bool {
-        self.lost.is_none() && self.holds.values().any(Hold::is_watched)
+        self.lost.is_none() && (self.holds.values().any(Hold::is_watched) || self.owes_time())
+    }
+
+    /// Why it is lost when its validity passes: renewals failed to come, or none was due any more.
+    pub(super) fn reason_by_the_clock(&self) -> LostReason {
+        let could_grow = |hold: &Hold| hold.ends_at.since(self.expires_at) >= LEASE_MIN;
+        let is_due =
+            self.owes_time() || self.holds.values().any(|hold| hold.is_watched() && could_grow(hold));
+        if is_due && self.valid_until < self.ends_at() {
+            LostReason::Unreachable
+        } else if self.holds.values().any(|hold| !could_grow(hold)) {
+            LostReason::MaxHold
+        } else if self.holds.values().any(|hold| hold.watchdog && hold.renewals_left == Some(0)) {
+            LostReason::MaxRenewals
+        } else {
+            LostReason::Expired
+        }
     }
 }
 
@@ -56,7 +82,7 @@ impl Engine {
             return;
         };
         // Also when it gives no more time: it finds out whether the hold is still there.
-        if tenure.is_watched() && tenure.ends_at().since(now) >= LEASE_MIN {
+        if tenure.is_watched() && tenure.kept_until().since(now) >= LEASE_MIN {
             self.send_renewal(now, wire);
         }
     }
@@ -136,7 +162,9 @@ impl Engine {
         };
         (tenure.renew_failures, tenure.retry_at) = (0, None);
         tenure.confirmed_at = tenure.confirmed_at.max(sent_at);
-        tenure.valid_until = tenure.valid_until.max(lease.valid_until(sent_at));
+        // A minimum hold time keeps the key for longer than the bounds of the holds; nobody may trust it for that.
+        let trusted_until = lease.valid_until(sent_at).min(tenure.ends_at());
+        tenure.valid_until = tenure.valid_until.max(trusted_until);
         tenure.expires_at = tenure.expires_at.max(sent_at + lease.duration());
         self.timers.set(Timer::Expire(wire), tenure.valid_until);
         self.plan_renewal(wire);

@@ -14,7 +14,7 @@ use super::ticket::{AcquireFailure, EnsureFailure, Settlement, Ticket};
 use super::timer::Timer;
 use super::undo::{Cause, Leaving, Parting};
 use super::{Engine, Grant, Id, LostReason, Request, Subject, Wait};
-use crate::lease::{LEASE_MIN, Lease};
+use crate::lease::Lease;
 use crate::moment::Moment;
 use crate::outcome::StoreError;
 use crate::owner::{Owner, WireOwner};
@@ -115,20 +115,6 @@ impl Tenure {
         if self.lost.is_some() { Duration::ZERO } else { self.valid_until.since(now) }
     }
 
-    /// Why it is lost when its validity passes: renewals failed to come, or none was due any more.
-    pub(super) fn reason_by_the_clock(&self) -> LostReason {
-        let could_grow = |hold: &Hold| hold.ends_at.since(self.expires_at) >= LEASE_MIN;
-        if self.holds.values().any(|hold| hold.is_watched() && could_grow(hold)) {
-            LostReason::Unreachable
-        } else if self.holds.values().any(|hold| !could_grow(hold)) {
-            LostReason::MaxHold
-        } else if self.holds.values().any(|hold| hold.watchdog && hold.renewals_left == Some(0)) {
-            LostReason::MaxRenewals
-        } else {
-            LostReason::Expired
-        }
-    }
-
     /// The lease that renewals ask for and are paced by.
     pub(super) fn lease(&self) -> Lease {
         self.holds.values().map(|hold| hold.lease).max().unwrap_or(self.longest)
@@ -164,7 +150,7 @@ impl Tenure {
     }
 
     /// Until when the server keeps it if every hold were given back now.
-    fn rests_until_at_least(&self) -> Moment {
+    pub(super) fn rests_until_at_least(&self) -> Moment {
         let claimed = self.holds.values().filter(|hold| hold.claimed).map(|hold| hold.rests_until);
         claimed.fold(self.rests_until, Moment::max)
     }
@@ -263,10 +249,12 @@ impl Engine {
 
     /// Sets the least time of a hold that was taken without one.
     pub(super) fn hold_at_least(&mut self, now: Moment, hold: Id, least: Duration) {
-        let tenure = self.holds.get(&hold).and_then(|wire| self.tenures.get_mut(wire));
+        let Some(wire) = self.holds.get(&hold).copied() else { return };
+        let tenure = self.tenures.get_mut(&wire);
         if let Some(held) = tenure.and_then(|tenure| tenure.holds.get_mut(&hold)) {
             held.rests_until = held.rests_until.max(now + least);
         }
+        self.plan_renewal(wire);
     }
 
     /// Takes a hold off its tenure, claimed or not.
@@ -370,17 +358,19 @@ impl Engine {
         let (subject, lease, units) = (tenure.subject.clone(), tenure.longest, tenure.units);
         let owner = tenure.owner;
         let rests_until = tenure.rests_until_at_least();
-        let rests = reason == LostReason::Closed && rests_until > now;
+        // A close ends its guards, or their bounds do, while the key is still there.
+        let is_kept = reason.is_by_own_terms() && tenure.expires_at > now;
+        let rests = rests_until > now && (reason == LostReason::Closed || is_kept);
         let rest = rests.then(|| tenure.rest(rests_until));
         let entering: Vec<Id> = tenure.entering.iter().copied().collect();
         let holds: Vec<Id> = tenure.holds.keys().copied().collect();
         let reports = std::mem::take(&mut tenure.reports);
         let ensuring = std::mem::take(&mut tenure.ensuring);
         self.clear_timers(wire);
-        // What the owner holds beside it keeps the key alive, and with it what stands there for this hold; or what it is
-        // about to get, as long as the key has not run out.
+        // What the owner holds beside it, or what other readers hold, keeps the key alive, and with it what stands there
+        // for this hold; so does what the owner is about to get, as long as the key has not run out.
         let by_the_clock = reason == LostReason::Unreachable || reason.is_by_own_terms();
-        let may_live_on = by_the_clock && subject.recipe.blocked_by().is_some();
+        let may_live_on = by_the_clock && subject.recipe.beside().is_some();
         let lives_on = may_live_on || self.holds_what_blocks(&subject, owner);
         if let Some(rest) = rest {
             self.begin_rest(now, wire, rest);

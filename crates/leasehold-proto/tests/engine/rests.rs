@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use leasehold_proto::engine::{Event, Id, Request, Settlement, Wait};
+use leasehold_proto::engine::{Event, Id, LostReason, Request, Settlement, Wait};
 use leasehold_proto::{LEASE_MAX, Reply, StoreErrorKind, Verb};
 
-use crate::desk::{Desk, ms, refused, request};
+use crate::desk::{Desk, bounded, millis, ms, refused, request};
 
 fn resting(lease_ms: u64, least_ms: u64) -> Request {
     Request { min_hold: Some(Duration::from_millis(least_ms)), ..request(1, lease_ms) }
@@ -85,6 +85,75 @@ fn a_rest_that_somebody_took_away_is_over() {
     assert_eq!(desk.claim(901, 9), Some(Settlement::Released(Ok(false))));
     desk.step(60_000, Event::Tick);
     assert!(desk.sent.is_empty(), "{:?}", desk.sent);
+}
+
+/// Lets the timers fire with every renewal confirmed until no more are sent; when the key ends, and the hold before it.
+fn renewed_until(desk: &mut Desk) -> [u64; 2] {
+    let mut ends = 0;
+    loop {
+        let at = millis(desk.engine.next_timer());
+        desk.step(at, Event::Tick);
+        if desk.sent.is_empty() {
+            return [ends, at];
+        }
+        while !desk.sent.is_empty() {
+            let call = desk.answer(at, Ok(Reply::Int(1)));
+            assert_eq!(call.verb(), Verb::Renew, "at {at}");
+            ends = at + call.argument("lease_ms").unwrap().parse::<u64>().unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_hold_with_a_fixed_lease_lasts_for_its_minimum_all_the_same() {
+    let fixed = Request { watchdog: false, ..resting(3_000, 10_000) };
+    let counted = Request { max_renewals: Some(1), ..resting(3_000, 10_000) };
+    for (request, reason) in [(fixed, LostReason::Expired), (counted, LostReason::MaxRenewals)] {
+        let mut desk = Desk::new();
+        desk.hold(0, 1, request);
+        assert_eq!(renewed_until(&mut desk), [10_000, 9_968]);
+        assert_eq!(desk.engine.lost(Id(1), ms(9_968)), Some(reason));
+    }
+}
+
+#[test]
+fn a_minimum_that_is_set_later_keeps_a_fixed_lease_too() {
+    let mut desk = Desk::new();
+    desk.hold(0, 1, Request { watchdog: false, ..request(1, 3_000) });
+    desk.step(500, Event::AtLeast(Id(1), Duration::from_secs(10)));
+    assert!(renewed_until(&mut desk)[0] >= 10_500);
+}
+
+#[test]
+fn a_hold_beside_it_that_ends_by_the_clock_does_not_cut_a_minimum() {
+    let mut desk = Desk::new();
+    desk.hold(0, 1, resting(3_000, 10_000));
+    desk.hold(10, 2, Request { watchdog: false, ..request(1, 3_000) });
+    desk.release(20, 1, 9);
+    desk.answer(21, Ok(Reply::Int(0)));
+    assert!(renewed_until(&mut desk)[0] >= 10_000);
+}
+
+#[test]
+fn a_hold_beside_it_that_ends_by_its_bound_does_not_cut_a_minimum() {
+    let mut desk = Desk::new();
+    desk.hold(0, 1, resting(3_000, 10_000));
+    desk.hold(10, 2, bounded(request(1, 3_000), 5_000));
+    desk.release(20, 1, 9);
+    desk.answer(21, Ok(Reply::Int(0)));
+    let (mut ends, mut at) = (3_000, 21);
+    while at < 10_000 {
+        at = millis(desk.engine.next_timer());
+        desk.step(at, Event::Tick);
+        while at < 10_000 && !desk.sent.is_empty() {
+            let call = desk.answer(at, Ok(Reply::Int(1)));
+            assert_eq!(call.verb(), Verb::Renew, "at {at}");
+            ends = at + call.argument("lease_ms").unwrap().parse::<u64>().unwrap();
+        }
+        assert!(!desk.engine.is_held(Id(2), ms(5_011)), "its own bound counts, whatever the server keeps");
+        assert!(ends > at || at >= 10_000, "the key ended at {ends}");
+    }
+    assert_eq!(desk.answer(10_000, Ok(Reply::Int(1))).verb(), Verb::Release);
 }
 
 #[test]

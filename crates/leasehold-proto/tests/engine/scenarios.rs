@@ -364,6 +364,30 @@ fn a_write_hold_that_runs_out_is_taken_off_before_its_owner_reads_beside_it() {
 }
 
 #[test]
+fn a_read_hold_that_runs_out_is_taken_off_the_hash_that_other_readers_keep() {
+    let mut desk = Desk::new();
+    let subject = Subject::new(&Name::new("x").unwrap(), &READ_LOCK);
+    let acquired = desk.hold(0, 1, Request { subject, watchdog: false, ..request(1, 30_000) });
+    desk.step(29_698, Event::Tick);
+    let given_back = desk.answer(29_699, Ok(Reply::Int(0)));
+    assert_eq!((given_back.verb(), given_back.argument("remaining")), (Verb::Release, Some("0")));
+    assert_eq!(given_back.argument("owner"), acquired.argument("owner"));
+}
+
+#[test]
+fn a_renewal_with_a_shorter_lease_takes_nothing_off_what_was_confirmed() {
+    let mut desk = Desk::new();
+    desk.hold(0, 1, request(1, 3_000));
+    desk.hold(2, 2, request(1, 30_000));
+    desk.release(4, 2, 9);
+    desk.answer(5, Ok(Reply::Int(0)));
+    desk.step(1_100, Event::Tick);
+    assert_eq!(desk.answer(1_101, Ok(Reply::Int(1))).argument("lease_ms"), Some("3000"));
+    assert!(desk.engine.is_held(Id(1), ms(29_699)), "the server keeps the longer one");
+    assert!(!desk.engine.is_held(Id(1), ms(29_700)));
+}
+
+#[test]
 fn whoever_joins_a_subscription_that_stands_asks_again() {
     let mut desk = Desk::new();
     let subject = |recipe| Subject::new(&Name::new("x").unwrap(), recipe);

@@ -35,8 +35,6 @@ pub(super) struct Parting {
     failures: u32,
     /// An earlier attempt may have been applied, so "not held" may be its doing.
     doubtful: bool,
-    /// Something may have been granted after the attempt that is on its way was sent.
-    again: bool,
     last_error: Option<StoreError>,
     reports: Vec<Id>,
 }
@@ -97,30 +95,22 @@ impl Engine {
         leaving: Leaving,
     ) {
         let Leaving { lease, units, gone_by, cause, reports } = leaving;
-        if let Some(parting) = self.partings.get_mut(&wire) {
-            parting.gone_by = parting.gone_by.max(gone_by);
-            if cause == Cause::UnknownAcquire {
-                parting.cause = cause;
-            }
-            parting.again = parting.call.is_some();
-            parting.reports.extend(reports);
-        } else {
-            let parting = Parting {
-                subject: subject.clone(),
-                lease,
-                units,
-                gone_by,
-                cause,
-                call: None,
-                failures: 0,
-                doubtful: false,
-                again: false,
-                last_error: None,
-                reports,
-            };
-            self.partings.insert(wire, parting);
-            self.timers.set(Timer::Report(wire), now + self.settings.timeout);
-        }
+        // One call at a time acquires under a wire owner, and none once it parts: no grant arrives behind its undo.
+        debug_assert!(!self.partings.contains_key(&wire), "{wire} parts twice");
+        let parting = Parting {
+            subject: subject.clone(),
+            lease,
+            units,
+            gone_by,
+            cause,
+            call: None,
+            failures: 0,
+            doubtful: false,
+            last_error: None,
+            reports,
+        };
+        self.partings.insert(wire, parting);
+        self.timers.set(Timer::Report(wire), now + self.settings.timeout);
         self.part(now, wire);
     }
 
@@ -167,13 +157,11 @@ impl Engine {
         if parting.call.take_if(|sent| *sent == call).is_none() {
             return;
         }
-        let again = std::mem::take(&mut parting.again);
         let subject = parting.subject.clone();
         let answer = result.and_then(|reply| {
             subject.recipe.read_release(&reply).ok_or_else(|| subject.malformed(Verb::Release))
         });
         match answer {
-            Ok(_) if again => self.part(now, wire),
             Ok(held) => {
                 let held = held || parting.doubtful;
                 self.end_parting(now, wire, Some(held));

@@ -54,10 +54,12 @@ mod command;
 mod engine;
 mod family;
 mod redis;
+mod stepped;
 mod tested;
 
 /// All mutants, those of the simulator first.
 pub(crate) fn all() -> impl Iterator<Item = &'static Mutant> {
-    let of_tests = redis::MUTANTS.iter().chain(tested::MUTANTS).chain(command::MUTANTS);
+    let of_client = redis::MUTANTS.iter().chain(tested::MUTANTS).chain(command::MUTANTS);
+    let of_tests = stepped::MUTANTS.iter().chain(of_client);
     engine::MUTANTS.iter().chain(family::MUTANTS).chain(of_tests)
 }

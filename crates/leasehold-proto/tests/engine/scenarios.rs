@@ -188,7 +188,8 @@ fn each_hold_has_its_own_number_of_renewals() {
 
 #[test]
 fn a_hold_that_its_own_terms_end_says_which() {
-    let bounds: [(fn(Request) -> Request, LostReason); 4] = [
+    type Bound = fn(Request) -> Request;
+    let bounds: [(Bound, LostReason); 4] = [
         (|request| Request { watchdog: false, ..request }, LostReason::Expired),
         (|request| Request { max_hold: Some(Duration::from_millis(2_000)), ..request }, LostReason::MaxHold),
         (

@@ -11,7 +11,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use leasehold_store::embedded::{Embedded, Frame};
 use leasehold_store::redis::{ConnectOptions, Redis};
 use leasehold_testkit::contract::read_write::{self, marks};
-use leasehold_testkit::contract::{Admin, expirable, fair, latch, locks, reentrant, semaphore, store};
+use leasehold_testkit::contract::{Admin, expirable, fair, fleet, latch, locks, reentrant, semaphore, store};
 use leasehold_testkit::servers::RedisServer;
 
 /// Whoever publishes beside the store does it as the store does: by sharded channels.
@@ -81,6 +81,10 @@ async fn a_node_of_a_cluster_does_all_of_it() {
         println!("{name}");
         fair::run(name, &redis, &admin).await;
     }
+    for name in fleet::NAMES {
+        println!("{name}");
+        fleet::run(name, &redis, &admin).await;
+    }
     for name in locks::NAMES {
         println!("{name}");
         locks::run(name, &redis, &admin).await;
@@ -125,6 +129,13 @@ async fn both_stores_run_the_reentrant_lock() {
 async fn both_stores_run_the_fair_lock() {
     for name in fair::NAMES {
         on_both(name, fair::run, fair::run).await;
+    }
+}
+
+#[tokio::test]
+async fn both_stores_run_what_redisson_shares() {
+    for name in fleet::NAMES {
+        on_both(name, fleet::run, fleet::run).await;
     }
 }
 

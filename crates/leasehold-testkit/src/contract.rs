@@ -28,6 +28,7 @@ mod asks;
 mod counters;
 pub mod expirable;
 pub mod fair;
+pub mod fleet;
 pub mod latch;
 pub mod locks;
 pub mod read_write;
@@ -38,7 +39,7 @@ pub mod store;
 use std::time::{Duration, Instant};
 
 use leasehold_proto::recipe::reentrant::SCRIPTS;
-use leasehold_proto::{Call, Channel, Reply, StoreError, Verb};
+use leasehold_proto::{Call, Channel, Reply, Script, StoreError, Verb};
 use leasehold_store::{Heard, Store, Subscription};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
@@ -127,6 +128,35 @@ impl<'a, S: Store, A: Admin> Bench<'a, S, A> {
     fn listeners(&self) -> String {
         let answer = self.tell(&["PUBSUB", "NUMSUB", &self.channel().to_string()]);
         answer.lines().last().unwrap_or_default().to_owned()
+    }
+}
+
+/// Runs a call behind these lines of Lua, which find the server's time in `now_ms`. Returns that time, or nothing when
+/// the clock went on before the call had ended.
+async fn timed<S: Store, A: Admin>(bench: &Bench<'_, S, A>, call: &Call, first: &str) -> Option<i64> {
+    let source = format!(
+        "local function clock_ms()
+  local time = redis.call('time')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+local now_ms = clock_ms()
+{first}
+local function body()
+{}
+end
+body()
+return {{ now_ms, clock_ms() }}",
+        call.script().source()
+    );
+    // A call's script lives as long as the program.
+    let script = Box::leak(Box::new(Script::new(call.verb(), Box::leak(source.into_boxed_str()))));
+    let timed = Call::with(script, call.keys().to_vec(), call.args().to_vec());
+    match bench.ask(timed).await {
+        Reply::Array(times) => match times[..] {
+            [Reply::Int(began), Reply::Int(ended)] => (began == ended).then_some(began),
+            _ => panic!("these are no two times: {times:?}"),
+        },
+        other => panic!("these are no times: {other:?}"),
     }
 }
 

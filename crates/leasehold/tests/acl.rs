@@ -57,7 +57,7 @@ async fn the_documented_user_can_do_everything_and_no_more() {
 #[tokio::test]
 async fn the_documented_user_of_read_write_locks_can_do_everything_with_them() {
     let server = RedisServer::start();
-    for line in [documented_user(), documented("ACL SETUSER lock +hdel +hgetall")] {
+    for line in [documented_user(), documented("ACL SETUSER lock +hgetall")] {
         assert_eq!(server.cli(&line), "OK");
     }
     let url = format!("redis://lock:PASSWORD@127.0.0.1:{}", server.port());

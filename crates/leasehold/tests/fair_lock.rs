@@ -240,15 +240,21 @@ async fn a_java_waiter_that_lives_is_not_passed_by(server: Place) {
     let mut woken = server.listen("redisson_lock__channel:{job}:java:1");
     held.release().await.unwrap();
     woken.message();
-    // As Redisson takes it: out of the queue, and every deadline behind it earlier by its own wait.
-    tell(&server, &["LPOP", QUEUE]);
-    tell(&server, &["ZREM", TIMEOUT, "java:1"]);
-    tell(&server, &["HSET", "job", "java:1", "1"]);
-    tell(&server, &["PEXPIRE", "job", "800"]);
-    let ours = queue(&server)[0].clone();
-    tell(&server, &["ZINCRBY", TIMEOUT, "-300000", &ours]);
-    let due: f64 = server.cli(&["ZSCORE", TIMEOUT, &ours]).parse().unwrap();
-    assert!(due > server_ms(&server) as f64, "Redisson still counts ours as alive");
+    // As Redisson takes it, in one script: out of the queue, and every deadline behind it earlier by its own wait.
+    let taken = "if redis.call('lindex', KEYS[2], 0) ~= 'java:1' then return 'passed by' end
+        redis.call('lpop', KEYS[2])
+        redis.call('zrem', KEYS[3], 'java:1')
+        redis.call('hset', KEYS[1], 'java:1', '1')
+        redis.call('pexpire', KEYS[1], 30000)
+        local ours, time = redis.call('lindex', KEYS[2], 0), redis.call('time')
+        local due = redis.call('zincrby', KEYS[3], -300000, ours)
+        return due - (time[1] * 1000 + math.floor(time[2] / 1000)) > 0 and 'alive' or 'dead'";
+    assert_eq!(
+        server.cli(&["EVAL", taken, "3", "job", QUEUE, TIMEOUT]),
+        "alive",
+        "Redisson counts ours as such"
+    );
+    tell(&server, &["DEL", "job"]);
     soon("our turn", waiting).await.unwrap().release().await.unwrap();
 }
 

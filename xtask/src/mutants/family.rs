@@ -30,13 +30,13 @@ mutants! {
     "fair: nobody leaves the queue":
         FAIR_RELEASE, "if not mine then leave(q, owner) end" => ""
     "fair: waiters who live are taken out":
-        FAIR_QUEUE, "local GONE_AFTER, FOREIGN_WAIT, KEPT = 5000, 300000, 15000" => "local GONE_AFTER, FOREIGN_WAIT, KEPT = 1000, 300000, 15000"
+        FAIR_QUEUE, "local GONE_AFTER = 5000" => "local GONE_AFTER = 1000"
     "fair: waiters do not show themselves":
         FAIR, "seen_every: Some(SEEN_EVERY)" => "seen_every: None"
     "fair: one who does not wait goes before the queue":
         FAIR_ACQUIRE, "(free and (not head or head == owner))" => "(free and (once == 1 or not head or head == owner))"
     "fair: who is granted stays in the queue":
-        FAIR_ACQUIRE, "if head then leave(q, owner) end" => ""
+        FAIR_ACQUIRE, "if head then leave(q, owner) keep(q) end" => ""
     "least time: a release before it is sent at once":
         TENURE, "(tenure.rests_until > now).then" => "(tenure.rests_until == Moment::NEVER).then"
     "least time: a lease that is too short is not extended":
@@ -48,7 +48,7 @@ mutants! {
     "read-write: a reader joins a writer":
         READ_ACQUIRE, "mode == 'write' and redis.call('pttl', lock) or mode" => "mode == 'write' and -2 or mode"
     "read-write: the last reader frees what is written":
-        READ_RELEASE, "  if fields[at] == 'mode' and fields[at + 1] == 'write' then return 0 end\n" => ""
+        READ_RELEASE, "if remaining > 0 or redis.call('hget', lock, 'mode') == 'write' then return 0 end" => "if remaining > 0 then return 0 end"
     "read-write: a renewal forgets the reader's leases":
         READ_RENEW, "if redis.call('pttl', timeout .. hold) < lease_ms then" => "if lease_ms < 0 then"
     "read-write: a writer who leaves frees what is read":
@@ -60,7 +60,7 @@ mutants! {
     "semaphore: a release forgets the marker":
         MARKER, "    redis.call('del', marker)" => ""
     "permits: a late release adds":
-        PERMIT_RELEASE, "if removed > 0 then" => "removed = #all\nif removed > 0 then"
+        PERMIT_RELEASE, "if #taken > 0 then" => "taken = all\nif #taken > 0 then"
     "latch: a count-down leaves no marker":
         COUNT_DOWN, "redis.call('set', done, left, 'PX', done_ms)" => ""
     "latch: a wait ends before zero":

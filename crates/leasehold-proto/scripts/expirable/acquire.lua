@@ -6,7 +6,7 @@
 -- ARGV[3] publish  string  PUBLISH, or SPUBLISH in a cluster with sharded channels
 -- ARGV[4] channel  string  where waiters listen
 -- returns nil when taken, else in how many milliseconds the next permit ends, -1 when none does
--- calls decrby get pexpire pttl zadd zrange
+-- calls decrby get pexpire pttl zadd zrange zrem
 -- wire 13, tryAcquire
 local counter, ids = KEYS[1], KEYS[2]
 local given, lease_ms, publish, channel = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
@@ -23,14 +23,17 @@ if wanted > 0 and wanted > left then
   local next = redis.call('zrange', ids, 0, 0, 'withscores')[2]
   return next and tonumber(next) < UNENDING and next - now or -1
 end
+local lifetime = redis.call('pttl', counter)
 if wanted > 0 then
   redis.call('decrby', counter, wanted)
 end
-for _, id in ipairs(all) do
-  redis.call('zadd', ids, now + lease_ms, id)
-end
-local lifetime = redis.call('pttl', counter)
-if lifetime > 0 then
-  redis.call('pexpire', ids, lifetime)
+for at, id in ipairs(all) do
+  local done = redis.pcall('zadd', ids, now + lease_ms, id)
+  if at == 1 and lifetime > 0 and type(done) == 'number' then done = redis.pcall('pexpire', ids, lifetime) end
+  if type(done) == 'table' and wanted > 0 then
+    redis.call('decrby', counter, -wanted)
+    redis.call('zrem', ids, id)
+  end
+  if type(done) == 'table' then return done end
 end
 return nil

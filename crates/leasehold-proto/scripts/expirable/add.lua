@@ -26,7 +26,11 @@ if redis.call('zcard', ids) > 0 then
   redis.call('persist', ids)
 end
 redis.call('set', done, total, 'PX', done_ms)
-redis.call('set', counter, total)
+local changed = redis.pcall('set', counter, total)
+if changed.err then
+  redis.call('set', done, '', 'PX', 1)
+  return changed
+end
 if permits > 0 then
   redis.call(publish, channel, permits)
 end

@@ -1,6 +1,6 @@
 -- Permits that end by the server's clock: a set of ids, each with its end.
 -- returns nothing: these are functions for the scripts of this folder
--- calls incrby time zremrangebyscore zscore publish|spublish
+-- calls time zscore
 -- wire 13; the server's clock in the place of each client's (promise P5)
 local UNENDING = 922337203685477
 local function now_ms()
@@ -24,16 +24,4 @@ local function present(ids, all)
     end
   end
   return found
-end
--- Takes back the permits that have ended, and returns how many are left: the wire's reclaim step, of all at once.
-local function reclaim(counter, ids, now, left, publish, channel)
-  local ended = redis.call('zremrangebyscore', ids, '0', now)
-  if ended == 0 then
-    return tonumber(left or 0)
-  end
-  local total = redis.call('incrby', counter, ended)
-  if total > 0 then
-    redis.call(publish, channel, total)
-  end
-  return total
 end

@@ -5,7 +5,7 @@
 -- ARGV[2] publish string PUBLISH, or SPUBLISH in a cluster with sharded channels
 -- ARGV[3] channel string where waiters listen
 -- returns 1 when all of them were taken still, 0 when the lease of one had ended, or it was returned before
--- calls get incrby zrem zscore publish|spublish
+-- calls get zscore publish|spublish
 -- wire 13, release; one message for all of them
 local counter, ids = KEYS[1], KEYS[2]
 local given, publish, channel = ARGV[1], ARGV[2], ARGV[3]
@@ -16,13 +16,15 @@ local left, now, all = redis.call('get', counter), now_ms(), each(given)
 if not tonumber(left or 0) then
   return redis.error_reply('WRONGTYPE the name is another kind of object')
 end
-local held, removed = 0, 0
+local held, taken = 0, {}
 for _, id in ipairs(all) do
-  local ends = tonumber(redis.call('zscore', ids, id) or 0)
-  removed = removed + redis.call('zrem', ids, id)
-  held = held + (ends > now and 1 or 0)
+  local ends = tonumber(redis.call('zscore', ids, id) or '')
+  if ends then taken[#taken + 1] = id end
+  held = held + (ends and ends > now and 1 or 0)
 end
-if removed > 0 then
-  redis.call(publish, channel, redis.call('incrby', counter, removed))
+if #taken > 0 then
+  local total, refused = give_back(counter, ids, taken)
+  if refused then return refused end
+  redis.call(publish, channel, total)
 end
 return held == #all and 1 or 0

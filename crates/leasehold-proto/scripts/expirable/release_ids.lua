@@ -7,7 +7,7 @@
 -- ARGV[3] publish string  PUBLISH, or SPUBLISH in a cluster with sharded channels
 -- ARGV[4] channel string  where waiters listen
 -- returns how many were given back, 0 when one of them was not taken any more
--- calls get incrby set zrem zscore publish|spublish
+-- calls get set zscore publish|spublish
 -- wire 13, tryRelease of a list
 local counter, ids, done = KEYS[1], KEYS[2], KEYS[3]
 local given, done_ms, publish, channel = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
@@ -18,7 +18,7 @@ local left, now, all = redis.call('get', counter), now_ms(), each(given)
 if not tonumber(left or 0) then
   return redis.error_reply('WRONGTYPE the name is another kind of object')
 end
-local before, removed = redis.call('get', done), 0
+local before = redis.call('get', done)
 if before then
   return tonumber(before)
 end
@@ -29,10 +29,11 @@ for _, id in ipairs(all) do
   end
 end
 reclaim(counter, ids, now, left, publish, channel)
-for _, id in ipairs(all) do
-  removed = removed + redis.call('zrem', ids, id)
+redis.call('set', done, #all, 'PX', done_ms)
+local _, refused = give_back(counter, ids, all)
+if refused then
+  redis.call('set', done, '', 'PX', 1)
+  return refused
 end
-redis.call('set', done, removed, 'PX', done_ms)
-redis.call('incrby', counter, removed)
-redis.call(publish, channel, removed)
-return removed
+redis.call(publish, channel, #all)
+return #all

@@ -23,14 +23,19 @@ if before then
 end
 local taken = redis.call('zcard', ids)
 local change = left and permits - tonumber(left) - taken
+local total = left and permits - taken or permits
+redis.call('set', done, total, 'PX', done_ms)
+local changed
 if not left then
-  redis.call('set', counter, permits)
+  changed = redis.pcall('set', counter, permits)
 elseif change ~= 0 then
-  redis.call('incrby', counter, change)
+  changed = redis.pcall('incrby', counter, change)
+end
+if type(changed) == 'table' and changed.err then
+  redis.call('set', done, '', 'PX', 1)
+  return changed
 end
 if change ~= 0 then
   redis.call(publish, channel, permits)
 end
-local total = left and permits - taken or permits
-redis.call('set', done, total, 'PX', done_ms)
 return total

@@ -26,8 +26,10 @@ end
 local now = now_ms()
 reclaim(counter, ids, now, left, publish, channel)
 local taken = redis.call('zscore', ids, given) and 1 or 0
-if taken == 1 then
-  redis.call('zadd', ids, now + lease_ms, given)
-end
 redis.call('set', done, taken, 'PX', done_ms)
+local changed = taken == 1 and redis.pcall('zadd', ids, now + lease_ms, given)
+if type(changed) == 'table' then
+  redis.call('set', done, '', 'PX', 1)
+  return changed
+end
 return taken

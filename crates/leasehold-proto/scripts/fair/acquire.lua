@@ -10,7 +10,7 @@
 -- ARGV[5] channel  string  where waiters listen, each with its owner behind it
 -- ARGV[6] message  string  what they are told, an ASCII decimal
 -- returns nil when held, else the PTTL of somebody else's hold (-1: no expiry), or how long the head has to take it
--- calls exists hexists hset pexpire pttl zadd zscore publish|spublish
+-- calls exists hdel hexists hlen hset pexpire pttl zadd zscore publish|spublish
 -- wire 6.2, 6.3; server time, absolute scores (section 23 item 7); a head that does not take a free lock is passed by
 local lock, queue, timeout, seen = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local lease_ms, owner, once = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
@@ -19,23 +19,27 @@ if not lease_ms or lease_ms < 1 or lease_ms % 1 ~= 0 or lease_ms > 9007199254740
   return redis.error_reply('LOCKERR acquire: lease_ms must be whole and positive')
 end
 local mine = redis.call('hexists', lock, owner) == 1
-if not mine and redis.call('hexists', lock, 'mode') == 1 then
-  return redis.error_reply('WRONGTYPE the name is a read-write lock')
+if not mine and redis.call('hlen', lock) > 1 then
+  return redis.error_reply('WRONGTYPE the name is a read-write lock or a group of values')
 end
 local q = { queue = queue, timeout = timeout, seen = seen, now = now_ms() }
 local head, changed = purge(q)
 local free = redis.call('exists', lock) == 0
 if mine or (free and (not head or head == owner)) then
-  if head then leave(q, owner) end
+  if head then leave(q, owner) keep(q) end
   if free then redis.call('hset', lock, owner, '1') end
-  if redis.call('pttl', lock) < lease_ms then redis.call('pexpire', lock, ARGV[1]) end
-  return nil
+  local lives = free and -2 or redis.call('pttl', lock)
+  local expires = lives < lease_ms and redis.pcall('pexpire', lock, ARGV[1])
+  if type(expires) == 'table' and free then redis.call('hdel', lock, owner) end
+  return type(expires) == 'table' and expires or nil
 end
-local due = free and not redis.call('zscore', seen, head) and redis.call('zscore', timeout, head)
-if due and tonumber(due) > q.now + GONE_AFTER then
-  redis.call('zadd', timeout, q.now + GONE_AFTER, head)
-  changed = true
+local shown, due = redis.call('zscore', seen, head or ''), redis.call('zscore', timeout, head or '')
+due = shown and shown + GONE_AFTER or tonumber(due or 0)
+if free and due > q.now + GONE_AFTER then
+  due, changed = q.now + GONE_AFTER, true
+  redis.call('zadd', timeout, due, head)
 end
 if free and changed then redis.call(publish, channel .. ':' .. head, message) end
-if once ~= 1 then enter(q, owner) end
-return free and GONE_AFTER or redis.call('pttl', lock)
+local refused = once ~= 1 and enter(q, owner)
+if changed and once == 1 then keep(q) end
+return refused or (free and math.max(1, due - q.now) or redis.call('pttl', lock))

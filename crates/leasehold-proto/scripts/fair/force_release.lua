@@ -11,12 +11,18 @@
 -- wire 6.6
 local lock, queue, timeout, seen = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local publish, channel, message = ARGV[1], ARGV[2], ARGV[3]
-if redis.call('hlen', lock) == 0 then
+local fields = redis.call('hlen', lock)
+if fields > 1 then
+  return redis.error_reply('WRONGTYPE the name belongs to a read-write lock or a group of values')
+end
+if fields == 0 then
   return 0
 end
 redis.call('del', lock)
-local head = purge({ queue = queue, timeout = timeout, seen = seen, now = now_ms() })
+local q = { queue = queue, timeout = timeout, seen = seen, now = now_ms() }
+local head = purge(q)
 if head then
   redis.call(publish, channel .. ':' .. head, message)
 end
+keep(q)
 return 1

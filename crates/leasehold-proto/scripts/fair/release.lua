@@ -9,7 +9,7 @@
 -- ARGV[4] channel   string  where waiters listen, each with its owner behind it
 -- ARGV[5] message   string  what they are told, an ASCII decimal
 -- returns nil when the owner does not hold it, 0 after a partial release, 1 when the lock is free
--- calls hexists hset del exists publish|spublish
+-- calls hexists hset hdel exists publish|spublish
 -- wire 6.4, 6.5; the head is woken also when the lock had expired; absolute count, no latch (section 23 item 8)
 local lock, queue, timeout, seen = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local owner, remaining = ARGV[1], tonumber(ARGV[2])
@@ -26,8 +26,9 @@ end
 local q = { queue = queue, timeout = timeout, seen = seen, now = now_ms() }
 if not mine then leave(q, owner) end
 local head = purge(q)
-if mine then redis.call('del', lock) end
+if mine then redis.call('hdel', lock, owner) end
 if head and redis.call('exists', lock) == 0 then
   redis.call(publish, channel .. ':' .. head, message)
 end
+keep(q)
 return mine and 1 or nil

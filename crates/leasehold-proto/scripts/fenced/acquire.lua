@@ -6,20 +6,18 @@
 -- ARGV[3] hybrid     integer 1 when a token is at least the server's time in unix microseconds
 -- ARGV[4] token_kept integer for how many milliseconds the token is kept after a grant, 0 for ever
 -- returns {-2, token} when held, else {the PTTL of somebody else's hold (-1: no expiry), nothing}
--- calls hexists exists hset pttl pexpire get set time
--- wire 7; the same token for a grant that is asked for twice; a number of 2^53 or more stops the lock
+-- calls hexists exists hlen hset hdel pttl pexpire get set time
+-- wire 7; the same token for a grant that is asked for twice; a number of 2^53 or more stops the lock; all or nothing
 local lock, token = KEYS[1], KEYS[2]
-local lease_ms, owner, hybrid = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
-local token_kept = tonumber(ARGV[4])
+local lease_ms, owner, hybrid, token_kept = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 if not lease_ms or lease_ms < 1 or lease_ms % 1 ~= 0 or lease_ms > 9007199254740991 or not token_kept
   or token_kept < 0 or token_kept % 1 ~= 0 then
   return redis.error_reply('LOCKERR acquire: lease_ms and token_kept must be whole')
 end
 local mine = redis.call('hexists', lock, owner) == 1
 if not mine and redis.call('exists', lock) == 1 then
-  if redis.call('hexists', lock, 'mode') == 1 then
-    return redis.error_reply('WRONGTYPE the name is a read-write lock')
-  end
+  local is_other = redis.call('hlen', lock) > 1
+  if is_other then return redis.error_reply('WRONGTYPE the name is a read-write lock or a group of values') end
   return { redis.call('pttl', lock), '' }
 end
 local last = redis.call('get', token)
@@ -28,12 +26,20 @@ local next = given or (tonumber(last or 0) or -1) + 1
 if next < 1 or next >= 9007199254740991 then
   return redis.error_reply('WRONGTYPE the token key holds no token')
 end
-if not given then
-  local time = redis.call('time')
-  if hybrid == 1 then next = math.max(next, time[1] * 1000000 + time[2]) end
-  redis.call('hset', lock, owner, '1')
-  redis.call('set', token, string.format('%.0f', next))
+local kept, number = math.max(token_kept, lease_ms), string.format('%.0f', next)
+if given then
+  if token_kept > 0 then redis.call('pexpire', token, kept) end
+  if redis.call('pttl', lock) < lease_ms then redis.call('pexpire', lock, ARGV[1]) end
+  return { -2, number }
 end
-if token_kept > 0 then redis.call('pexpire', token, math.max(token_kept, lease_ms)) end
-if redis.call('pttl', lock) < lease_ms then redis.call('pexpire', lock, ARGV[1]) end
-return { -2, string.format('%.0f', next) }
+if hybrid == 1 then
+  local time = redis.call('time')
+  number = string.format('%.0f', math.max(next, time[1] * 1000000 + time[2]))
+end
+redis.call('hset', lock, owner, '1')
+local done = redis.pcall('pexpire', lock, ARGV[1])
+if done == 1 and token_kept > 0 then done = redis.pcall('set', token, number, 'PX', kept) end
+if done == 1 then done = redis.pcall('set', token, number) end
+if done.ok then return { -2, number } end
+redis.call('hdel', lock, owner)
+return done

@@ -23,13 +23,17 @@ if before then
 end
 local left = math.max(count - 1, 0)
 redis.call('set', done, left, 'PX', done_ms)
+local changed = 0
 if left > 0 then
-  return redis.call('decr', latch)
+  changed = redis.pcall('decr', latch)
+elseif value then
+  changed = redis.pcall('del', latch)
 end
-if value then
-  redis.call('del', latch)
+if type(changed) == 'table' then
+  redis.call('set', done, '', 'PX', 1)
+  return changed
 end
 if count == 1 then
   redis.call(publish, channel, message)
 end
-return 0
+return left

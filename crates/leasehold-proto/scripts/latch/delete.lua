@@ -24,7 +24,11 @@ redis.call('set', done, value and 1 or 0, 'PX', done_ms)
 if not value then
   return 0
 end
-redis.call('del', latch)
+local changed = redis.pcall('del', latch)
+if type(changed) == 'table' then
+  redis.call('set', done, '', 'PX', 1)
+  return changed
+end
 redis.call('set', deleted, '1', 'PX', deleted_ms)
 redis.call(publish, channel, message)
 return 1

@@ -24,7 +24,11 @@ redis.call('set', done, value and 0 or 1, 'PX', done_ms)
 if value then
   return 0
 end
-redis.call('set', latch, count)
+local changed = redis.pcall('set', latch, count)
+if changed.err then
+  redis.call('set', done, '', 'PX', 1)
+  return changed
+end
 redis.call('del', deleted)
 redis.call(publish, channel, message)
 return 1

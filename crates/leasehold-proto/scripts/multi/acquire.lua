@@ -3,7 +3,7 @@
 -- ARGV[1] lease_ms integer how long the keys live from now
 -- ARGV[2] owner    string  wire owner, unique per acquisition
 -- returns nil when all are held, else the longest PTTL of somebody else's hold (-1: one has no expiry)
--- calls hexists exists hset pttl pexpire
+-- calls hexists exists hlen hset hdel pttl pexpire
 -- wire 5.1 for each; 10 (all or nothing); an absolute count instead of an increment (section 23 item 8)
 local lock = KEYS[1]
 local lease_ms, owner = tonumber(ARGV[1]), ARGV[2]
@@ -14,8 +14,8 @@ end
 local longest, taken = math.min(-2, redis.call('hexists', lock, owner)), false
 for _, key in ipairs(KEYS) do
   if redis.call('hexists', key, owner) == 0 and redis.call('exists', key) == 1 then
-    if redis.call('hexists', key, 'mode') == 1 then
-      return redis.error_reply('WRONGTYPE one of the names is a read-write lock')
+    if redis.call('hlen', key) > 1 then
+      return redis.error_reply('WRONGTYPE one of the names is a read-write lock or a group of values')
     end
     local remaining = redis.call('pttl', key)
     if remaining == -1 then return -1 end
@@ -23,8 +23,18 @@ for _, key in ipairs(KEYS) do
   end
 end
 if taken then return longest end
+local new = {}
 for _, key in ipairs(KEYS) do
-  if redis.call('hexists', key, owner) == 0 then redis.call('hset', key, owner, '1') end
-  if redis.call('pttl', key) < lease_ms then redis.call('pexpire', key, ARGV[1]) end
+  local done = 0
+  if redis.call('hexists', key, owner) == 0 then
+    done, new[#new + 1] = redis.pcall('hset', key, owner, '1'), key
+    if done == 1 then done = redis.pcall('pexpire', key, ARGV[1]) end
+  elseif redis.call('pttl', key) < lease_ms then
+    done = redis.pcall('pexpire', key, ARGV[1])
+  end
+  if type(done) == 'table' then
+    for _, taken_now in ipairs(new) do redis.call('hdel', taken_now, owner) end
+    return done
+  end
 end
 return nil

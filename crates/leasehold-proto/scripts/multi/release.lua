@@ -6,7 +6,7 @@
 -- ARGV[4] prefix    string  of the channels on which waiters listen
 -- ARGV[5] message   string  what they are told, an ASCII decimal
 -- returns nil when the owner holds not all of them, 0 after a partial release, 1 when the locks are free
--- calls hexists hset del publish|spublish
+-- calls hexists hset hdel publish|spublish
 -- wire 5.4 for each; absolute count, no latch (section 23 item 8); a partial release keeps the lease
 local lock, owner, remaining = KEYS[1], ARGV[1], tonumber(ARGV[2])
 local publish, prefix, message = ARGV[3], ARGV[4], ARGV[5]
@@ -17,14 +17,14 @@ local all = redis.call('hexists', lock, owner) == 1
 for _, key in ipairs(KEYS) do
   all = redis.call('hexists', key, owner) == 1 and all
 end
+local freed = {}
 for _, key in ipairs(KEYS) do
   if remaining > 0 and all then
     redis.call('hset', key, owner, ARGV[2])
-  elseif redis.call('hexists', key, owner) == 1 and remaining == 0 then
-    redis.call('del', key)
-    local channel = prefix .. (key:find('{', 1, true) and ':' .. key or ':{' .. key .. '}')
-    redis.call(publish, channel, message)
+  elseif remaining == 0 and redis.call('hdel', key, owner) == 1 then
+    freed[#freed + 1] = prefix .. (key:find('{', 1, true) and ':' .. key or ':{' .. key .. '}')
   end
 end
+for _, channel in ipairs(freed) do redis.call(publish, channel, message) end
 if not all then return nil end
 return remaining > 0 and 0 or 1

@@ -7,7 +7,7 @@
 -- ARGV[5] prefix   string  of the channels on which waiters listen
 -- ARGV[6] message  string  what they are told, an ASCII decimal
 -- returns 1 when all are renewed, 0 when one is free, -1 when somebody else holds one
--- calls hexists exists hset pttl pexpire del publish|spublish
+-- calls hexists exists hset pttl pexpire hdel publish|spublish
 -- wire 17.3 (a) for each; section 23 item 15
 local lock = KEYS[1]
 local lease_ms, owner, count = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
@@ -24,8 +24,7 @@ for _, key in ipairs(KEYS) do
   if answer == 1 then
     if count > 0 then redis.call('hset', key, owner, ARGV[3]) end
     if redis.call('pttl', key) < lease_ms then redis.call('pexpire', key, ARGV[1]) end
-  elseif redis.call('hexists', key, owner) == 1 then
-    redis.call('del', key)
+  elseif redis.call('hdel', key, owner) == 1 then
     local channel = prefix .. (key:find('{', 1, true) and ':' .. key or ':{' .. key .. '}')
     redis.call(publish, channel, message)
   end

@@ -8,7 +8,7 @@
 -- ARGV[3] beside   string  wire owner of the same owner's write hold, empty for none
 -- ARGV[4] yields   integer 1 to let a waiting writer go first
 -- returns nil when held, else for how long it is refused: the PTTL of what is in the way (-1: no expiry)
--- calls hget hexists hlen hset set pttl pexpire
+-- calls hget hexists hlen hset hdel set del pttl pexpire
 -- wire 9.2; an absolute count, a hash without a mode is refused (section 21 item 23), marks of our own
 local lock, timeout, upgrade, writer = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local lease_ms, owner, beside, yields = tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
@@ -26,11 +26,18 @@ if not known and not within then
   if wait == -2 and yields == '1' then wait = redis.call('pttl', writer) end
   if wait ~= -2 then return wait end
 end
-if not mode then
-  redis.call('hset', lock, 'mode', 'read', owner, '1')
-elseif not known then
-  redis.call('hset', lock, owner, '1')
+if known then
+  if redis.call('pttl', timeout) < lease_ms then redis.call('set', timeout, '1', 'px', ARGV[1]) end
+  if redis.call('pttl', lock) < lease_ms then redis.call('pexpire', lock, ARGV[1]) end
+  return nil
 end
-if not known or redis.call('pttl', timeout) < lease_ms then redis.call('set', timeout, '1', 'px', ARGV[1]) end
-if not mode or redis.call('pttl', lock) < lease_ms then redis.call('pexpire', lock, ARGV[1]) end
+local lives = mode and redis.call('pttl', lock) or -2
+redis.call('hset', lock, 'mode', mode or 'read', owner, '1')
+local done = redis.pcall('set', timeout, '1', 'px', ARGV[1])
+if done.ok and lives < lease_ms then done = redis.pcall('pexpire', lock, ARGV[1]) end
+if type(done) == 'table' and not done.ok then
+  redis.call('del', timeout)
+  redis.call('hdel', lock, owner, not mode and 'mode' or owner)
+  return done
+end
 return nil

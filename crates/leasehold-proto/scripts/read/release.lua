@@ -8,8 +8,9 @@
 -- ARGV[4] channel   string  where waiters listen
 -- ARGV[5] message   string  what they are told, an ASCII decimal
 -- returns nil when the owner does not hold it, 0 when the lock stays held, 1 when it is free
--- calls hget hset hdel hgetall del exists pttl pexpire publish|spublish
+-- calls hget hlen hset hdel hgetall del exists pttl pexpire publish|spublish
 -- wire 9.4; absolute count, no latch; never shortens a write hold, nor what is left of this owner's
+local SAME = 10
 local lock, readers, upgrade = KEYS[1], KEYS[2], KEYS[3]
 local owner, remaining = ARGV[1], tonumber(ARGV[2])
 local publish, channel, message = ARGV[3], ARGV[4], ARGV[5]
@@ -19,23 +20,26 @@ end
 local held = tonumber(redis.call('hget', lock, owner))
 if not held then return nil end
 local function timeout(reader, hold) return readers .. ':' .. reader .. ':rwlock_timeout:' .. hold end
-for hold = remaining + 1, held do redis.call('del', timeout(owner, hold)) end
-if remaining > 0 then
-  redis.call('hset', lock, owner, ARGV[2])
-  return 0
+local own, lives = -2, redis.call('pttl', lock)
+if remaining > 0 then redis.call('hset', lock, owner, ARGV[2]) else redis.call('hdel', lock, owner) end
+for hold = remaining + 1, held do
+  own = math.max(own, redis.call('pttl', timeout(owner, hold)))
+  redis.call('del', timeout(owner, hold))
 end
-redis.call('hdel', lock, owner)
-local fields, longest = redis.call('hgetall', lock), 0
-for at = 1, #fields, 2 do
-  if fields[at] == 'mode' and fields[at + 1] == 'write' then return 0 end
-  for hold = 1, tonumber(fields[at + 1]) or 0 do
-    longest = math.max(longest, redis.call('pttl', timeout(fields[at], hold)))
+if remaining > 0 or redis.call('hget', lock, 'mode') == 'write' then return 0 end
+local longest = redis.call('hlen', lock) == 1 and 0 or lives
+-- Another one keeps the lock for longer: nothing changes for it, and nobody else is looked at.
+if longest > 0 and (own <= 0 or lives <= own + SAME) then
+  longest = 0
+  local fields = redis.call('hgetall', lock)
+  for at = 1, #fields, 2 do
+    local left = -2
+    for hold = 1, tonumber(fields[at + 1]) or 0 do left = math.max(left, redis.call('pttl', timeout(fields[at], hold))) end
+    if left <= 0 and fields[at] ~= 'mode' then redis.call('hdel', lock, fields[at]) end
+    longest = math.max(longest, left)
   end
+  if longest > 0 then redis.call('pexpire', lock, string.format('%.0f', longest)) end
 end
-if longest == 0 then
-  redis.call('del', lock)
-else
-  redis.call('pexpire', lock, string.format('%.0f', longest))
-end
+if longest == 0 then redis.call('del', lock) end
 if longest == 0 or redis.call('exists', upgrade) == 1 then redis.call(publish, channel, message) end
 return longest == 0 and 1 or 0

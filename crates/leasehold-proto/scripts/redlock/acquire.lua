@@ -4,7 +4,7 @@
 -- ARGV[2] owner     string  wire owner, unique per acquisition
 -- ARGV[3] uptime_ms integer for how long the server must have been up, 0 when it forgets nothing
 -- returns nil when held, the PTTL of somebody else's hold (-1: no expiry), or {for how much longer it is too young}
--- calls hexists exists hset info pttl pexpire
+-- calls hexists exists hlen hset hdel info pttl pexpire
 -- wire 10; the Redlock page, "crash recovery" (delayed restarts)
 local lock = KEYS[1]
 local lease_ms, owner, uptime_ms = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
@@ -16,8 +16,8 @@ if redis.call('hexists', lock, owner) == 1 then
   return nil
 end
 if redis.call('exists', lock) == 1 then
-  if redis.call('hexists', lock, 'mode') == 1 then
-    return redis.error_reply('WRONGTYPE the name is a read-write lock')
+  if redis.call('hlen', lock) > 1 then
+    return redis.error_reply('WRONGTYPE the name is a read-write lock or a group of values')
   end
   return redis.call('pttl', lock)
 end
@@ -28,5 +28,9 @@ if uptime_ms > 0 then
   if young_for > 0 then return { young_for } end
 end
 redis.call('hset', lock, owner, '1')
-redis.call('pexpire', lock, ARGV[1])
+local expires = redis.pcall('pexpire', lock, ARGV[1])
+if expires ~= 1 then
+  redis.call('hdel', lock, owner)
+  return expires
+end
 return nil

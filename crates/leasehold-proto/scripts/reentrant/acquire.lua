@@ -3,8 +3,8 @@
 -- ARGV[1] lease_ms integer  how long the key lives from now
 -- ARGV[2] owner    string   wire owner, unique per acquisition
 -- returns nil when held, else the PTTL of somebody else's hold (-1: no expiry)
--- calls hexists exists hset pttl pexpire
--- wire 5.1; an absolute count instead of an increment (reliability 4.3, section 23 item 8)
+-- calls hexists exists hlen hset hdel pttl pexpire
+-- wire 5.1; an absolute count instead of an increment (reliability 4.3, section 23 item 8); without the right to set an expiry nothing is left
 local lock = KEYS[1]
 local lease_ms, owner = tonumber(ARGV[1]), ARGV[2]
 if not lease_ms or lease_ms < 1 or lease_ms % 1 ~= 0 or lease_ms > 9007199254740991 then
@@ -17,11 +17,15 @@ if redis.call('hexists', lock, owner) == 1 then
   return nil
 end
 if redis.call('exists', lock) == 1 then
-  if redis.call('hexists', lock, 'mode') == 1 then
-    return redis.error_reply('WRONGTYPE the name belongs to a read-write lock')
+  if redis.call('hlen', lock) > 1 then
+    return redis.error_reply('WRONGTYPE the name belongs to a read-write lock or a group of values')
   end
   return redis.call('pttl', lock)
 end
 redis.call('hset', lock, owner, '1')
-redis.call('pexpire', lock, ARGV[1])
+local expires = redis.pcall('pexpire', lock, ARGV[1])
+if expires ~= 1 then
+  redis.call('hdel', lock, owner)
+  return expires
+end
 return nil

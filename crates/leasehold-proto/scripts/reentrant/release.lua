@@ -6,7 +6,7 @@
 -- ARGV[4] channel   string  where waiters listen
 -- ARGV[5] message   string  what they are told, an ASCII decimal
 -- returns nil when the owner does not hold it, 0 after a partial release, 1 when the lock is free
--- calls hexists hset del publish|spublish
+-- calls hexists hset hdel publish|spublish
 -- wire 5.4; absolute count, no latch, channel as argument (section 23 item 8); a partial release keeps the lease
 local lock, owner, remaining = KEYS[1], ARGV[1], tonumber(ARGV[2])
 local publish, channel, message = ARGV[3], ARGV[4], ARGV[5]
@@ -20,6 +20,6 @@ if remaining > 0 then
   redis.call('hset', lock, owner, ARGV[2])
   return 0
 end
-redis.call('del', lock)
+redis.call('hdel', lock, owner)
 redis.call(publish, channel, message)
 return 1

@@ -23,5 +23,4 @@ end
 if taken == 0 or (not taken and permits > tonumber(left or 0)) then
   return 0
 end
-take(counter, marker, permits, doubtful, taken)
-return 1
+return take(counter, marker, permits, doubtful, taken) or 1

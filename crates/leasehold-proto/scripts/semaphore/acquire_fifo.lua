@@ -11,7 +11,7 @@
 -- ARGV[5] publish  string  PUBLISH, or SPUBLISH in a cluster with sharded channels
 -- ARGV[6] channel  string  where waiters listen
 -- returns 1 when taken, 0 when there are too few or somebody is before the owner
--- calls exists get lindex lpop lrem pexpire rpush time zadd zrem zscore publish|spublish
+-- calls exists get lrem time zrem publish|spublish
 -- wire 12, 21 item 31; who has not shown itself for five seconds is passed by
 local counter, marker, timeout, queue, seen = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local permits, doubtful, owner, once = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
@@ -23,21 +23,16 @@ local left = redis.call('get', counter)
 if is_other(left, timeout) then return redis.error_reply('WRONGTYPE the name is another kind of object') end
 local taken, time = taken_by(marker), redis.call('time')
 if permits == 0 then return 1 elseif taken == 0 then return 0 end
-local now, head = time[1] * 1000 + math.floor(time[2] / 1000), redis.call('lindex', queue, 0)
-while head and head ~= owner and tonumber(redis.call('zscore', seen, head) or 0) < now - 5000 do
-  redis.call('zrem', seen, redis.call('lpop', queue))
-  head = redis.call('lindex', queue, 0)
-end
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local head = pass_by(queue, seen, owner, now)
 left = tonumber(left or 0)
 if not taken and (permits > left or (head and head ~= owner)) then
   if once == 1 then return 0 end
-  if not redis.call('zscore', seen, owner) then redis.call('rpush', queue, owner) end
-  redis.call('zadd', seen, now, owner)
-  for _, key in ipairs({ queue, seen }) do redis.call('pexpire', key, 10000) end
-  return 0
+  return stand(queue, seen, owner, now) or 0
 end
 redis.call('zrem', seen, owner)
 redis.call('lrem', queue, 0, owner)
-take(counter, marker, permits, doubtful, taken)
+local refused = take(counter, marker, permits, doubtful, taken)
+if refused then return refused end
 if left > permits and redis.call('exists', queue) == 1 then redis.call(publish, channel, left - permits) end
 return 1

@@ -23,6 +23,10 @@ if before then
 end
 local total = tonumber(left or 0) + permits
 redis.call('set', done, total, 'PX', done_ms)
-redis.call('set', counter, total)
+local changed = redis.pcall('set', counter, total)
+if changed.err then
+  redis.call('set', done, '', 'PX', 1)
+  return changed
+end
 redis.call(publish, channel, total)
 return total

@@ -18,8 +18,10 @@ end
 if before then
   return tonumber(before)
 end
-if left then
-  redis.call('set', counter, '0')
-end
 redis.call('set', done, left or '0', 'PX', done_ms)
+local changed = left and redis.pcall('set', counter, '0')
+if changed and changed.err then
+  redis.call('set', done, '', 'PX', 1)
+  return changed
+end
 return tonumber(left or 0)

@@ -11,22 +11,30 @@ end
 local function taken_by(marker)
   return tonumber(redis.call('get', marker) or '')
 end
+-- Returns the error of a server that refuses a part; the whole is undone then.
 local function take(counter, marker, permits, doubtful, taken)
-  if not taken then
-    redis.call('decrby', counter, permits)
-  end
   if not taken or doubtful == 1 then
     redis.call('set', marker, doubtful == 1 and -permits or permits, 'PX', MARKER_MS)
   end
+  local done = not taken and redis.pcall('decrby', counter, permits)
+  if type(done) == 'table' then
+    redis.call('del', marker)
+    return done
+  end
 end
--- The new total, or nothing when nothing was to be given back.
+-- Returns the new total, or nothing when nothing was to be given back; behind it the error of a server that refuses.
 local function give_back(counter, marker, permits, granted, doubtful)
   local taken = taken_by(marker)
   local back = math.abs(taken or (granted == 1 and doubtful == 0 and permits or 0))
+  local total, done = back > 0 and redis.call('incrby', counter, back), 1
   if doubtful == 1 or (taken and taken <= 0) then
-    redis.call('set', marker, '0', 'PX', MARKER_MS)
+    done = redis.pcall('set', marker, '0', 'PX', MARKER_MS)
   elseif taken then
-    redis.call('del', marker)
+    done = redis.pcall('del', marker)
   end
-  return back > 0 and redis.call('incrby', counter, back)
+  if type(done) == 'table' and not done.ok then
+    if total then redis.call('incrby', counter, -back) end
+    return nil, done
+  end
+  return total
 end

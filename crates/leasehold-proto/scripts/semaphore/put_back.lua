@@ -22,6 +22,10 @@ if before then
   return tonumber(before)
 end
 local total = redis.call('incrby', counter, permits)
-redis.call('set', done, total, 'PX', done_ms)
+local kept = redis.pcall('set', done, total, 'PX', done_ms)
+if kept.err then
+  redis.call('incrby', counter, -permits)
+  return kept
+end
 redis.call(publish, channel, total)
 return total

@@ -22,7 +22,8 @@ end
 if permits == 0 then
   return granted
 end
-local total = give_back(counter, marker, permits, granted, doubtful)
+local total, refused = give_back(counter, marker, permits, granted, doubtful)
+if refused then return refused end
 if not total then
   return 0
 end

@@ -28,7 +28,8 @@ local stood = redis.call('lrem', queue, 0, owner) > 0
 if permits == 0 then
   return granted
 end
-local total = give_back(counter, marker, permits, granted, doubtful)
+local total, refused = give_back(counter, marker, permits, granted, doubtful)
+if refused then return refused end
 if total or (stood and tonumber(left or 0) > 0) then
   redis.call(publish, channel, total or left)
 end

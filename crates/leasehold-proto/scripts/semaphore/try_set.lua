@@ -25,10 +25,15 @@ if value then
   return 0
 end
 redis.call('set', done, '1', 'PX', done_ms)
+local changed
 if lifetime_ms > 0 then
-  redis.call('set', counter, permits, 'PX', lifetime_ms)
+  changed = redis.pcall('set', counter, permits, 'PX', lifetime_ms)
 else
-  redis.call('set', counter, permits)
+  changed = redis.pcall('set', counter, permits)
+end
+if changed.err then
+  redis.call('set', done, '', 'PX', 1)
+  return changed
 end
 redis.call(publish, channel, permits)
 return 1

@@ -4,7 +4,11 @@
 -- calls hlen del
 -- wire 8; a key of another type is refused by hlen and stays untouched
 local lock = KEYS[1]
-if redis.call('hlen', lock) == 0 then
+local fields = redis.call('hlen', lock)
+if fields > 1 then
+  return redis.error_reply('WRONGTYPE the name belongs to a read-write lock or a group of values')
+end
+if fields == 0 then
   return 0
 end
 redis.call('del', lock)

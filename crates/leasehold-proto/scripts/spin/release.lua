@@ -3,7 +3,7 @@
 -- ARGV[1] owner     string  wire owner
 -- ARGV[2] remaining integer the holds that are left after this, 0 to free the lock
 -- returns nil when the owner does not hold it, 0 after a partial release, 1 when the lock is free
--- calls hexists hset del
+-- calls hexists hset hdel
 -- wire 8; absolute count, no latch (section 23 item 8); a partial release keeps the lease
 local lock, owner, remaining = KEYS[1], ARGV[1], tonumber(ARGV[2])
 if not remaining or remaining < 0 or remaining % 1 ~= 0 then
@@ -16,5 +16,5 @@ if remaining > 0 then
   redis.call('hset', lock, owner, ARGV[2])
   return 0
 end
-redis.call('del', lock)
+redis.call('hdel', lock, owner)
 return 1

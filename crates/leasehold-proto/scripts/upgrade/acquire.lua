@@ -18,10 +18,8 @@ end
 if redis.call('hexists', lock, owner .. ':write') == 0 then
   local fields, living = redis.call('hgetall', lock), {}
   for at = 1, #fields, 2 do
-    local alive = false
-    for hold = 1, tonumber(fields[at + 1]) or 0 do
-      alive = alive or redis.call('pttl', readers .. ':' .. fields[at] .. ':rwlock_timeout:' .. hold) > 0
-    end
+    local alive, timeout = false, readers .. ':' .. fields[at] .. ':rwlock_timeout:'
+    for hold = 1, tonumber(fields[at + 1]) or 0 do alive = alive or redis.call('pttl', timeout .. hold) > 0 end
     local list = alive and living or dead
     list[#list + 1], living[fields[at]] = fields[at], alive
   end
@@ -33,10 +31,14 @@ if redis.call('hexists', lock, owner .. ':write') == 0 then
     if mark_ms > 0 then redis.call('set', mark, beside .. ' ' .. owner, 'px', ARGV[4]) end
     return redis.call('pttl', lock)
   end
-  for _, field in ipairs(dead) do redis.call('hdel', lock, field) end
-  redis.call('hset', lock, 'mode', 'write')
-  redis.call('hset', lock, owner .. ':write', '1')
-  redis.call('del', mark)
+  for _, field in ipairs(dead) do if field ~= 'mode' then redis.call('hdel', lock, field) end end
+  redis.call('hset', lock, 'mode', 'write', owner .. ':write', '1')
+  local done = redis.call('pttl', lock) < lease_ms and redis.pcall('pexpire', lock, ARGV[1])
+  if type(done) ~= 'table' then done = redis.pcall('del', mark) end
+  if type(done) ~= 'table' then return nil end
+  redis.call('hset', lock, 'mode', 'read')
+  redis.call('hdel', lock, owner .. ':write')
+  return done
 end
 if redis.call('pttl', lock) < lease_ms then redis.call('pexpire', lock, ARGV[1]) end
 return nil

@@ -6,7 +6,7 @@
 -- ARGV[3] beside   string  wire owner of the same owner's read hold, empty for none
 -- ARGV[4] mark_ms  integer how long the mark of one who is refused stands, 0 for no mark
 -- returns nil when held, else the PTTL of others' hold (-1: no expiry), -3 when it would wait for its own read hold
--- calls hget hexists hlen hset get set del pttl pexpire
+-- calls hget hexists hlen hset hdel get set del pttl pexpire
 -- wire 9.3; an absolute count, a hash without a mode is refused (section 21 item 23), the mark is our own
 local lock, mark = KEYS[1], KEYS[2]
 local lease_ms, owner, beside, mark_ms = tonumber(ARGV[1]), ARGV[2], ARGV[3], tonumber(ARGV[4])
@@ -23,11 +23,16 @@ if mode and redis.call('hexists', lock, owner .. ':write') == 0 then
   if mark_ms > 0 then redis.call('set', mark, owner, 'px', ARGV[4]) end
   return redis.call('pttl', lock)
 end
-if not mode then
-  redis.call('hset', lock, 'mode', 'write', owner .. ':write', '1')
-  if mark_ms > 0 and redis.call('get', mark) == owner then redis.call('del', mark) end
+if mode then
+  if redis.call('pttl', lock) < lease_ms then redis.call('pexpire', lock, ARGV[1]) end
+  return nil
 end
-if not mode or redis.call('pttl', lock) < lease_ms then
-  redis.call('pexpire', lock, ARGV[1])
+local marked = mark_ms > 0 and redis.call('get', mark) == owner
+redis.call('hset', lock, 'mode', 'write', owner .. ':write', '1')
+local done = redis.pcall('pexpire', lock, ARGV[1])
+if done == 1 and marked then done = redis.pcall('del', mark) end
+if type(done) == 'table' then
+  redis.call('hdel', lock, 'mode', owner .. ':write')
+  return done
 end
 return nil

@@ -11,8 +11,7 @@
 -- calls hexists hset hdel hgetall get del pttl pexpire publish|spublish
 -- wire 9.5; absolute count, no latch; a partial release keeps the lease; tells the waiters also when readers are left
 local lock, readers, mark = KEYS[1], KEYS[2], KEYS[3]
-local owner, remaining = ARGV[1], tonumber(ARGV[2])
-local publish, channel, message = ARGV[3], ARGV[4], ARGV[5]
+local owner, remaining, publish, channel, message = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4], ARGV[5]
 if not remaining or remaining < 0 or remaining % 1 ~= 0 then
   return redis.error_reply('LOCKERR release: remaining must be whole and not negative')
 end
@@ -27,17 +26,17 @@ if remaining > 0 then
   redis.call('hset', lock, owner .. ':write', ARGV[2])
   return 0
 end
-redis.call('hdel', lock, owner .. ':write')
-local fields, longest = redis.call('hgetall', lock), 0
+local fields, longest, gone = redis.call('hgetall', lock), 0, { owner .. ':write' }
 for at = 1, #fields, 2 do
-  for hold = 1, tonumber(fields[at + 1]) or 0 do
-    local pttl = redis.call('pttl', readers .. ':' .. fields[at] .. ':rwlock_timeout:' .. hold)
-    longest = math.max(longest, pttl)
-  end
+  local left, timeout = -2, readers .. ':' .. fields[at] .. ':rwlock_timeout:'
+  for hold = 1, tonumber(fields[at + 1]) or 0 do left = math.max(left, redis.call('pttl', timeout .. hold)) end
+  if left <= 0 and fields[at] ~= 'mode' then gone[#gone + 1] = fields[at] end
+  longest = math.max(longest, left)
 end
 if longest == 0 then
   redis.call('del', lock)
 else
+  for _, field in ipairs(gone) do redis.call('hdel', lock, field) end
   redis.call('hset', lock, 'mode', 'read')
   redis.call('pexpire', lock, string.format('%.0f', longest))
 end

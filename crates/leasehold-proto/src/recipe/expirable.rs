@@ -25,6 +25,7 @@ macro_rules! script {
             Verb::$verb,
             concat!(
                 include_str!("../../scripts/expirable/ids.lua"),
+                include_str!("../../scripts/expirable/returns.lua"),
                 include_str!(concat!("../../scripts/expirable/", $file))
             ),
         )

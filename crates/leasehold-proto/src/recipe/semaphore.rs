@@ -37,7 +37,14 @@ macro_rules! script {
 
 static ACQUIRE: Script = script!(Acquire, "acquire.lua");
 static RELEASE: Script = script!(Release, "release.lua");
-static ACQUIRE_FIFO: Script = script!(Acquire, "acquire_fifo.lua");
+static ACQUIRE_FIFO: Script = Script::new(
+    Verb::Acquire,
+    concat!(
+        include_str!("../../scripts/semaphore/marker.lua"),
+        include_str!("../../scripts/semaphore/line.lua"),
+        include_str!("../../scripts/semaphore/acquire_fifo.lua")
+    ),
+);
 static RELEASE_FIFO: Script = script!(Release, "release_fifo.lua");
 static TRY_SET: Script = Script::new(Verb::Adjust, include_str!("../../scripts/semaphore/try_set.lua"));
 static ADD: Script = script!(Adjust, "add.lua");

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use leasehold_proto::engine::Subject;
 use leasehold_proto::recipe::{LockRecipe, Standing};
-use leasehold_proto::{Ask, ClientId, Lease, Name, Recipe, Reply, StoreError, WireOwner};
+use leasehold_proto::{Ask, Call, ClientId, Lease, Name, Recipe, Reply, StoreError, WireOwner};
 use leasehold_store::Store;
 
 use super::{Admin, Bench};
@@ -53,6 +53,10 @@ impl<'a, S: Store, A: Admin> Asks<'a, S, A> {
 
     pub(super) async fn try_acquire(&self, number: u64, lease_ms: u64) -> Result<Reply, StoreError> {
         self.bench.run(self.subject.recipe.acquire(&self.ask(number, lease_ms))).await
+    }
+
+    pub(super) fn acquire_call(&self, number: u64) -> Call {
+        self.subject.recipe.acquire(&self.ask(number, LONG))
     }
 
     /// Of somebody who does not wait.

@@ -90,7 +90,11 @@ impl<'a, S: Store, A: Admin> Counter<'a, S, A> {
     }
 
     pub(super) async fn renew(&self, recipe: &'static dyn Recipe, who: (u64, u32), lease_ms: u64) -> Reply {
-        self.bench.ask(self.call(recipe, who, lease_ms, FRESH, |ask| recipe.renew(ask))).await
+        self.bench.ask(self.renew_call(recipe, who, lease_ms)).await
+    }
+
+    pub(super) fn renew_call(&self, recipe: &'static dyn Recipe, who: (u64, u32), lease_ms: u64) -> Call {
+        self.call(recipe, who, lease_ms, FRESH, |ask| recipe.renew(ask))
     }
 
     pub(super) async fn release(

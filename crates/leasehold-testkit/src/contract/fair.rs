@@ -32,24 +32,24 @@ behaviours! {
     other_kinds_of_keys_are_refused_and_stay_untouched,
 }
 
-struct Queue<'a, S, A> {
-    asks: Asks<'a, S, A>,
+pub(super) struct Queue<'a, S, A> {
+    pub(super) asks: Asks<'a, S, A>,
 }
 
 impl<'a, S: Store, A: Admin> Queue<'a, S, A> {
-    fn new(bench: &'a Bench<'a, S, A>) -> Self {
+    pub(super) fn new(bench: &'a Bench<'a, S, A>) -> Self {
         Self { asks: Asks::new(bench, &Fair) }
     }
 
-    fn key(&self, prefix: &str) -> String {
+    pub(super) fn key(&self, prefix: &str) -> String {
         self.asks.subject.name.prefixed(prefix).to_string()
     }
 
-    fn tell(&self, words: &[&str]) -> String {
+    pub(super) fn tell(&self, words: &[&str]) -> String {
         self.asks.bench.tell(words)
     }
 
-    fn list(&self) -> String {
+    pub(super) fn list(&self) -> String {
         self.asks.numbers(&self.tell(&["LRANGE", &self.key("redisson_lock_queue"), "0", "-1"]))
     }
 
@@ -57,30 +57,30 @@ impl<'a, S: Store, A: Admin> Queue<'a, S, A> {
         self.asks.numbers(&self.tell(&["ZRANGE", &self.key(prefix), "0", "-1"]))
     }
 
-    fn now_ms(&self) -> i64 {
+    pub(super) fn now_ms(&self) -> i64 {
         self.tell(&["TIME"]).lines().next().and_then(|line| line.parse::<i64>().ok()).expect("a time") * 1_000
     }
 
     /// For how much longer the deadline in Redisson's set counts.
-    fn due_in(&self, member: &str) -> i64 {
+    pub(super) fn due_in(&self, member: &str) -> i64 {
         let score = self.tell(&["ZSCORE", &self.key("redisson_lock_timeout"), member]);
         score.parse::<f64>().expect("it has a deadline") as i64 - self.now_ms()
     }
 
     /// As Redisson enters the queue.
-    fn stranger(&self, member: &str, due_in_ms: i64) {
+    pub(super) fn stranger(&self, member: &str, due_in_ms: i64) {
         self.tell(&["RPUSH", &self.key("redisson_lock_queue"), member]);
         let due = (self.now_ms() + due_in_ms).to_string();
         self.tell(&["ZADD", &self.key("redisson_lock_timeout"), &due, member]);
     }
 
     /// Was last seen so long ago.
-    fn unseen_for(&self, number: u64, ms: i64) {
+    pub(super) fn unseen_for(&self, number: u64, ms: i64) {
         let seen = (self.now_ms() - ms).to_string();
         self.tell(&["ZADD", &self.key("leasehold_lock_seen"), &seen, &owner(number).to_string()]);
     }
 
-    fn channel(&self, of: &str) -> Channel {
+    pub(super) fn channel(&self, of: &str) -> Channel {
         Channel::new(&format!("{}:{of}", self.key("redisson_lock__channel")))
     }
 }

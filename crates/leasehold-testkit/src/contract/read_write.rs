@@ -30,6 +30,7 @@ behaviours! {
     a_renewal_of_what_is_not_held_changes_nothing,
     the_lock_lives_as_long_as_its_longest_reader,
     a_dead_reader_goes_with_the_last_living_one,
+    a_dead_reader_is_taken_off_while_others_read_on,
     a_readers_release_leaves_a_writers_lease_alone,
     a_writer_who_reads_on_leaves_the_lock_to_readers_and_tells_them,
     a_writer_frees_the_lock_when_only_a_dead_reader_is_left,
@@ -223,6 +224,29 @@ async fn the_lock_lives_as_long_as_its_longest_reader<S: Store, A: Admin>(bench:
     assert_eq!(rw.release(&READ_LOCK, 4, 0).await, Reply::Int(0));
     assert!((5_001..=9_000).contains(&rw.remaining()));
     assert_eq!(rw.said(&mut heard).await, "now", "nobody is told while somebody reads");
+}
+
+async fn a_dead_reader_is_taken_off_while_others_read_on<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
+    let rw = Rw::new(bench);
+    for reader in [1, 2, 3] {
+        rw.acquire(&READ_LOCK, reader, LONG).await;
+    }
+    rw.acquire(&READ_LOCK, 4, 60_000).await;
+    bench.tell(&["DEL", &rw.timeout(1, 1)]);
+    assert_eq!(rw.release(&READ_LOCK, 2, 0).await, Reply::Int(0));
+    assert!(rw.remaining() > 50_000, "the longest one reads on");
+    assert_eq!(rw.release(&READ_LOCK, 4, 0).await, Reply::Int(0));
+    assert!(rw.is(&[("mode", "read"), ("3", "1")]), "{:?}", rw.fields());
+    assert!((1..=30_000).contains(&rw.remaining()));
+    // A writer that read and reads on no more takes dead ones off as well.
+    rw.acquire(&READ_LOCK, 5, LONG).await;
+    rw.acquire_beside(&Upgrade, 6, 3).await;
+    assert_eq!(rw.release(&READ_LOCK, 5, 0).await, Reply::Int(0));
+    assert_eq!(rw.acquire_beside(&Upgrade, 6, 3).await, Reply::Nil);
+    assert_eq!(rw.acquire_beside(&READ_LOCK, 7, 6).await, Reply::Nil);
+    bench.tell(&["DEL", &rw.timeout(7, 1)]);
+    assert_eq!(rw.release(&WRITE_LOCK, 6, 0).await, Reply::Int(1));
+    assert!(rw.is(&[("mode", "read"), ("3", "1")]), "{:?}", rw.fields());
 }
 
 async fn a_dead_reader_goes_with_the_last_living_one<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {

@@ -3,7 +3,7 @@
 //! Invariant: what the key and the channels of a name hash to is computed here anew, by the server's rule.
 //! Called by: the target `names`.
 
-use leasehold_proto::{NAME_BYTES_MAX, Name, NameError};
+use leasehold_proto::{Name, NameError, RAW_NAME_BYTES_MAX};
 
 /// Prefixes of helper keys and channels, as recipes of the family use them.
 const PREFIXES: [&str; 4] = [
@@ -54,7 +54,7 @@ fn check(text: &str, outcome: &Result<Name, NameError>) {
 fn check_name(text: &str, name: &Name) {
     assert_eq!(name.as_str(), text);
     assert_eq!(name.to_string(), text);
-    assert!((1..=NAME_BYTES_MAX).contains(&text.len()) && !text.contains(char::is_control));
+    assert!((1..=RAW_NAME_BYTES_MAX).contains(&text.len()) && !text.contains(char::is_control));
     assert!(PREFIXES.iter().all(|prefix| !text.starts_with(prefix)), "{text:?} collides with a helper key");
     for prefix in PREFIXES {
         let helper = name.prefixed(prefix);

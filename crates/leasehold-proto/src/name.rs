@@ -10,6 +10,8 @@ use std::sync::Arc;
 
 /// The longest name, in bytes.
 pub const NAME_BYTES_MAX: usize = 512;
+/// The longest name that [`Name::raw_redisson`] takes, in bytes.
+pub const RAW_NAME_BYTES_MAX: usize = 65_536;
 
 /// Key prefixes that helper keys and channels of the family use on the wire; a lock called so would collide with them.
 const RESERVED: [&str; 9] = [
@@ -51,8 +53,10 @@ pub enum NameError {
     /// The name has no bytes.
     #[error("the name is empty")]
     Empty,
-    /// The name is longer than [`NAME_BYTES_MAX`].
-    #[error("the name has {bytes} bytes, at most {NAME_BYTES_MAX} are allowed")]
+    /// The name is longer than [`NAME_BYTES_MAX`], or than [`RAW_NAME_BYTES_MAX`] for [`Name::raw_redisson`].
+    #[error(
+        "the name has {bytes} bytes, at most {NAME_BYTES_MAX} are allowed ({RAW_NAME_BYTES_MAX} in a raw Redisson name)"
+    )]
     TooLong {
         /// Its length.
         bytes: usize,
@@ -91,7 +95,7 @@ impl Name {
     /// # Errors
     /// [`NameError`] says which rule the name breaks.
     pub fn new(name: &str) -> Result<Self, NameError> {
-        check_bytes(name)?;
+        check_bytes(name, NAME_BYTES_MAX)?;
         if let Some(at) = name.find(['{', '}']) {
             return Err(NameError::Brace { at });
         }
@@ -112,18 +116,23 @@ impl Name {
             }
         }
         let name = format!("{{{tag}}}{rest}");
-        check_bytes(&name)?;
+        check_bytes(&name, NAME_BYTES_MAX)?;
         Ok(Self(name.into()))
     }
 
-    /// A name exactly as Redisson takes it, braces included, for names that Java services already use.
+    /// A name exactly as Redisson takes it, braces included and up to [`RAW_NAME_BYTES_MAX`] bytes long, for names that
+    /// Java services already use.
     ///
     /// # Errors
     /// Besides the rules of length and control characters, refuses what breaks in Redisson too: braces that scatter
     /// the helper keys over slots ([`NameError::CrossSlot`]), a name that is one hash tag and nothing else
     /// ([`NameError::SharedHelpers`]) and the reserved prefixes.
     pub fn raw_redisson(name: &str) -> Result<Self, NameError> {
-        check_bytes(name)?;
+        Self::raw(name, RAW_NAME_BYTES_MAX)
+    }
+
+    fn raw(name: &str, bytes_max: usize) -> Result<Self, NameError> {
+        check_bytes(name, bytes_max)?;
         match (name.find('{'), hash_tag(name)) {
             (None, _) if name.contains('}') => return Err(NameError::CrossSlot),
             (Some(_), None) => return Err(NameError::CrossSlot),
@@ -134,15 +143,16 @@ impl Name {
     }
 
     /// The same name with a prefix in front, as Redisson's `NameMapper` writes it: every key and channel follows from the
-    /// whole.
+    /// whole. A prefix with a hash tag, such as `{app}:`, puts all names behind it into one cluster slot.
     ///
     /// # Errors
-    /// [`NameError::Brace`] for a brace in the prefix; else says which rule the whole breaks.
+    /// [`NameError::CrossSlot`] for braces in the prefix that are no hash tag; else says which rule the whole breaks.
     pub fn behind(&self, prefix: &str) -> Result<Self, NameError> {
-        if let Some(at) = prefix.find(['{', '}']) {
-            return Err(NameError::Brace { at });
+        if prefix.contains(['{', '}']) && hash_tag(prefix).is_none() {
+            return Err(NameError::CrossSlot);
         }
-        Self::raw_redisson(&format!("{prefix}{self}"))
+        let bytes_max = if self.0.len() > NAME_BYTES_MAX { RAW_NAME_BYTES_MAX } else { NAME_BYTES_MAX };
+        Self::raw(&format!("{prefix}{self}"), bytes_max)
     }
 
     /// The name as the user wrote it, which is also the key.
@@ -175,15 +185,6 @@ impl Name {
     #[must_use]
     pub(crate) fn latch_channel(&self) -> Channel {
         Channel(format!("redisson_countdownlatch__channel__{{{}}}", self.0).into())
-    }
-
-    /// The same name for a count-down latch.
-    ///
-    /// # Errors
-    /// [`NameError::CrossSlot`] when the name has braces: the latch's channel would then be in another cluster slot than
-    /// the latch, which Redisson's scripts cannot do in a cluster either.
-    pub fn for_latch(self) -> Result<Self, NameError> {
-        if self.0.contains('{') { Err(NameError::CrossSlot) } else { Ok(self) }
     }
 
     /// The name with braces that choose its slot: `{name}`, or the name when it has some of its own. Helper keys in
@@ -245,11 +246,11 @@ impl fmt::Debug for Channel {
 }
 
 /// The rules that hold for every kind of name.
-fn check_bytes(name: &str) -> Result<(), NameError> {
+fn check_bytes(name: &str, bytes_max: usize) -> Result<(), NameError> {
     if name.is_empty() {
         return Err(NameError::Empty);
     }
-    if name.len() > NAME_BYTES_MAX {
+    if name.len() > bytes_max {
         return Err(NameError::TooLong { bytes: name.len() });
     }
     if let Some((at, found)) = name.char_indices().find(|(_, c)| c.is_control()) {
@@ -310,6 +311,9 @@ mod tests {
             assert_eq!(Name::raw_redisson(bad), Err(NameError::CrossSlot), "{bad}");
         }
         assert_eq!(Name::raw_redisson("{job}"), Err(NameError::SharedHelpers));
+        assert!(Name::raw_redisson(&"x".repeat(RAW_NAME_BYTES_MAX)).is_ok());
+        let bytes = RAW_NAME_BYTES_MAX + 1;
+        assert_eq!(Name::raw_redisson(&"x".repeat(bytes)), Err(NameError::TooLong { bytes }));
         for good in ["job", "a{b}c", "{b}c", "a{b}"] {
             assert_eq!(Name::raw_redisson(good).unwrap().as_str(), good);
         }
@@ -320,7 +324,9 @@ mod tests {
         let behind = |name: Name, prefix| name.behind(prefix).map(|name| name.as_str().to_owned());
         assert_eq!(behind(Name::new("order").unwrap(), "app:"), Ok("app:order".to_owned()));
         assert_eq!(behind(Name::with_hash_tag("a", "b").unwrap(), "app:"), Ok("app:{a}b".to_owned()));
-        assert_eq!(behind(Name::new("order").unwrap(), "a{b}"), Err(NameError::Brace { at: 1 }));
+        assert_eq!(behind(Name::new("order").unwrap(), "{app}:"), Ok("{app}:order".to_owned()));
+        assert_eq!(behind(Name::new("order").unwrap(), "a{b"), Err(NameError::CrossSlot));
+        assert_eq!(behind(Name::new("order").unwrap(), "a}"), Err(NameError::CrossSlot));
         let long = Name::new(&"x".repeat(510)).unwrap();
         assert_eq!(behind(long, "app:"), Err(NameError::TooLong { bytes: 514 }));
         let reserved = NameError::ReservedPrefix { prefix: "redisson_sc" };

@@ -13,8 +13,8 @@ use leasehold_proto::recipe::latch::{self, Latch};
 use leasehold_proto::{Call, LEASE_MAX, Lease, Name, Owner, Reply};
 
 use crate::error::{
-    self, About, BadName, InspectError, InspectErrorKind, OperationError, OperationErrorKind, SubjectKind,
-    WaitError, WaitErrorKind,
+    self, About, InspectError, InspectErrorKind, OperationError, OperationErrorKind, SubjectKind, WaitError,
+    WaitErrorKind,
 };
 use crate::name::Named;
 use crate::operation::perform;
@@ -51,11 +51,6 @@ pub struct CountDownLatch {
 
 impl CountDownLatch {
     pub(crate) fn new(handle: &Arc<Handle>, name: Named) -> Self {
-        let name = name.and_then(|name| {
-            let written = name.clone();
-            let bad = |error| BadName::new(error, handle.defaults().as_written(&written));
-            name.for_latch().map_err(bad)
-        });
         Self { handle: Arc::clone(handle), name }
     }
 

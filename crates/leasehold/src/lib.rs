@@ -121,8 +121,8 @@ pub use leasehold_proto::recipe::Remaining;
 pub use leasehold_proto::recipe::expirable::PERMITS_MAX;
 pub use leasehold_proto::recipe::fenced::Tokens;
 pub use leasehold_proto::{
-    Applied, FreeWithin, LEASE_MAX, LEASE_MIN, LeaseError, NAME_BYTES_MAX, Name, NameError, Owner, PermitId,
-    PermitIdError, Reply, StoreError, StoreErrorKind, Verb, WireOwner,
+    Applied, FreeWithin, LEASE_MAX, LEASE_MIN, LeaseError, MapEntry, NAME_BYTES_MAX, Name, NameError, Owner,
+    PermitId, PermitIdError, RAW_NAME_BYTES_MAX, Reply, StoreError, StoreErrorKind, Verb, WireOwner,
 };
 pub use leasehold_store::ShardedPubsub;
 pub use lock::{

@@ -55,7 +55,7 @@ on_both! {
         a_waiter_is_woken_in_redissons_way,
         a_java_waiter_is_told_what_redisson_tells_it,
         a_lost_message_costs_no_more_than_the_polling_interval,
-        a_name_with_braces_is_refused,
+        a_name_with_braces_is_that_of_redisson,
         another_kind_of_object_is_refused_and_stays_as_it_is,
         a_closed_client_ends_every_wait,
         waiting_changes_nothing,
@@ -212,36 +212,17 @@ async fn a_lost_message_costs_no_more_than_the_polling_interval(server: Place) {
     soon("the next look", waiter).await.unwrap().unwrap();
 }
 
-async fn a_name_with_braces_is_refused(server: Place) {
+async fn a_name_with_braces_is_that_of_redisson(server: Place) {
     let client = connect(&server).await;
-    for name in [Name::with_hash_tag("import", ":parts"), Name::raw_redisson("a{b}c")] {
-        let latch = client.count_down_latch(name.unwrap());
-        assert_eq!(
-            latch.wait().await.map_err(|error| error.kind),
-            Err(WaitErrorKind::Name(NameError::CrossSlot))
-        );
-        assert_eq!(
-            latch.wait_for(ms(1)).await.map_err(|error| error.kind),
-            Err(WaitErrorKind::Name(NameError::CrossSlot))
-        );
-        assert_eq!(
-            latch.try_set_count(1).await.map_err(|error| error.kind),
-            Err(OperationErrorKind::Name(NameError::CrossSlot))
-        );
-        assert_eq!(
-            latch.count_down().await.map_err(|error| error.kind),
-            Err(OperationErrorKind::Name(NameError::CrossSlot))
-        );
-        assert_eq!(
-            latch.delete().await.map_err(|error| error.kind),
-            Err(OperationErrorKind::Name(NameError::CrossSlot))
-        );
-        assert_eq!(
-            latch.count().await.map_err(|error| error.kind),
-            Err(InspectErrorKind::Name(NameError::CrossSlot))
-        );
+    for name in ["{import}:parts", "a{b}c"] {
+        let latch = client.count_down_latch(Name::raw_redisson(name).unwrap());
+        assert!(latch.try_set_count(1).await.unwrap());
+        let mut heard = server.listen(&format!("redisson_countdownlatch__channel__{{{name}}}"));
+        assert_eq!(server.cli(&["GET", name]), "1");
+        latch.count_down().await.unwrap();
+        assert_eq!(heard.message(), "0");
+        latch.wait().await.unwrap();
     }
-    assert_eq!(scripts_run(&server), 0);
 }
 
 async fn another_kind_of_object_is_refused_and_stays_as_it_is(server: Place) {

@@ -3,10 +3,11 @@
 //! Invariant: a jar that is returned is newer than everything that it is made of.
 //! Called by: the verb `interop`.
 
-use std::fs;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::SystemTime;
+use std::{env, fs};
 
 use anyhow::{Context, Result, bail};
 
@@ -48,14 +49,31 @@ pub(crate) fn install(machine: &impl Machine) -> Result<()> {
     machine.run(&words(prefix, "apt-get", &install))
 }
 
-/// The jar, built first when a source is newer.
-pub(crate) fn jar() -> Result<PathBuf> {
+/// The class path of the program with a release of Redisson: the jar, built first when a source is newer, and the
+/// libraries of that release, fetched when they are not there.
+pub(crate) fn class_path(release: &str) -> Result<OsString> {
     let project = root()?.canonicalize()?.join(PROJECT);
+    let jar = jar(&project)?;
+    let libraries = project.join("target").join(format!("lib-{release}"));
+    // A folder that was not filled to its end has no name of its own.
+    if !libraries.is_dir() {
+        let partly = project.join("target").join(format!("lib-{release}.partly"));
+        let version = format!("-Dredisson.version={release}");
+        let folder = format!("-DoutputDirectory={}", partly.display());
+        let words = ["-q", "-B", "dependency:copy-dependencies", "-DincludeScope=runtime", &version, &folder];
+        run(Command::new("mvn").args(words).current_dir(&project))?;
+        fs::rename(&partly, &libraries)?;
+    }
+    Ok(env::join_paths([jar, libraries.join("*")])?)
+}
+
+/// The jar, built first when a source is newer.
+fn jar(project: &Path) -> Result<PathBuf> {
     let jar = project.join(JAR);
     let built = fs::metadata(&jar).and_then(|jar| jar.modified()).ok();
     let changed = changed(&project.join("src"))?.max(changed(&project.join("pom.xml"))?);
     if built.is_none_or(|built| built < changed) {
-        run(Command::new("mvn").args(["-q", "-B", "package"]).current_dir(&project))?;
+        run(Command::new("mvn").args(["-q", "-B", "package"]).current_dir(project))?;
     }
     Ok(jar)
 }

@@ -5,15 +5,35 @@
 
 use anyhow::{Result, bail};
 
-use crate::interop::{install, jar, missing};
+use crate::interop::{class_path, install, missing};
 use crate::server;
 use crate::server::install::ThisMachine;
 use crate::shell::{Done, cargo, on_ci, run as run_command};
 
-/// What tells the tests where the Java process is.
-const VARIABLE: &str = "LEASEHOLD_INTEROP_JAR";
+/// What tells the tests the class path of the Java process.
+const CLASS_PATH: &str = "LEASEHOLD_INTEROP_CLASS_PATH";
+/// What tells them the release of Redisson.
+const RELEASE: &str = "LEASEHOLD_INTEROP_RELEASE";
+
+/// The release that all tests run with.
+const NEWEST: &str = "4.7.0";
+/// The older ones that run for every change, with [`SHARED`].
+const OLDER: [&str; 2] = ["3.27.2", "3.50.0"];
+/// The others of `--all`.
+const OTHERS: [&str; 5] = ["3.16.8", "3.20.1", "3.37.0", "3.45.1", "4.0.0"];
+/// The tests of what every release has, on a plain server: what differs between releases are the scripts.
+const SHARED: [&str; 7] = [
+    "fair::plain::",
+    "fair_order::plain::",
+    "lock::plain::",
+    "read_write::plain::",
+    "expirable::plain::",
+    "semaphore::plain::",
+    "latch::plain::",
+];
 
 /// Builds the Java process and runs the tests with it; arguments go to the test program, as in `cargo x interop lock::`.
+/// `--all` runs every release, and `--redisson 3.50.0` before other arguments one of them.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     match if_possible(arguments)? {
         Done::Fully | Done::Except(_) => Ok(()),
@@ -21,7 +41,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     }
 }
 
-/// The same where there is Java; on CI it is installed if need be.
+/// The same where there is Java; on CI it is installed if need be. Without arguments: all tests with the newest release,
+/// and what differs with two older ones.
 pub(crate) fn if_possible(arguments: &[String]) -> Result<Done> {
     if let Some(reason) = missing(&ThisMachine) {
         if !on_ci() {
@@ -36,9 +57,29 @@ pub(crate) fn if_possible(arguments: &[String]) -> Result<Done> {
         }
     }
     server::ensure_installed()?;
-    let jar = jar()?;
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words[..] {
+        [] => run_releases(&OLDER)?,
+        ["--all"] => run_releases(&[&OLDER[..], &OTHERS].concat())?,
+        ["--redisson", release, ref rest @ ..] => run_with(release, rest)?,
+        ref rest => run_with(NEWEST, rest)?,
+    }
+    Ok(Done::Fully)
+}
+
+/// All tests with the newest release, then those of [`SHARED`] with these.
+fn run_releases(older: &[&str]) -> Result<()> {
+    run_with(NEWEST, &[])?;
+    older.iter().try_for_each(|release| run_with(release, &SHARED))
+}
+
+/// Runs the tests that these words choose with a release.
+fn run_with(release: &str, words: &[&str]) -> Result<()> {
+    let class_path = class_path(release)?;
+    println!("interop with Redisson {release}");
     let tests = ["test", "--locked", "-p", "leasehold", "--all-features", "--test", "interop", "--"];
     // More at once than there are processors wait for each other, and for the Java process.
-    run_command(cargo(&tests)?.args(arguments).env(VARIABLE, jar).env("RUST_TEST_THREADS", "4"))?;
-    Ok(Done::Fully)
+    let mut command = cargo(&tests)?;
+    command.args(words).env(CLASS_PATH, class_path).env(RELEASE, release).env("RUST_TEST_THREADS", "4");
+    run_command(&mut command)
 }

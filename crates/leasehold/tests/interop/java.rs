@@ -12,12 +12,24 @@ use std::{env, fmt, thread};
 
 use tokio::sync::oneshot;
 
-/// Where the jar is; `cargo x interop` says it.
-const JAR: &str = "LEASEHOLD_INTEROP_JAR";
+/// The class path of the Java program with its libraries; `cargo x interop` says it.
+const CLASS_PATH: &str = "LEASEHOLD_INTEROP_CLASS_PATH";
+/// The release of Redisson that is on the class path.
+const RELEASE: &str = "LEASEHOLD_INTEROP_RELEASE";
+/// The class that runs.
+const MAIN: &str = "leasehold.interop.Main";
 /// How long any answer may take, those of whole crowds among them; far more than it takes.
 const ANSWER_WITHIN: Duration = Duration::from_secs(90);
 /// It is started often and for a short while.
-const ARGUMENTS: [&str; 4] = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m", "-jar"];
+const ARGUMENTS: [&str; 4] = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m", "-cp"];
+
+/// Whether the release of Redisson is at least this one.
+pub(crate) fn release_is_at_least(major: u32, minor: u32) -> bool {
+    let release = env::var(RELEASE).expect("`cargo x interop` says the release");
+    let mut numbers = release.split('.').map(|number| number.parse().expect("a release is made of numbers"));
+    let mut next = || numbers.next().unwrap_or(0_u32);
+    (next(), next()) >= (major, minor)
+}
 
 /// What a command came to.
 pub(crate) type Reply = Result<String, Failure>;
@@ -50,7 +62,7 @@ impl Java {
     /// The process that tests share, started by the first that asks.
     ///
     /// # Panics
-    /// Without a jar: a test that cannot run does not pass.
+    /// Without a class path: a test that cannot run does not pass.
     pub(crate) fn shared() -> Arc<Self> {
         static SHARED: OnceLock<Arc<Java>> = OnceLock::new();
         Arc::clone(SHARED.get_or_init(Self::start))
@@ -58,10 +70,11 @@ impl Java {
 
     /// A process of one's own, to be killed.
     pub(crate) fn start() -> Arc<Self> {
-        let jar = env::var_os(JAR).expect("LEASEHOLD_INTEROP_JAR names the jar; `cargo x interop` sets it");
+        let class_path =
+            env::var(CLASS_PATH).expect("`cargo x interop` says the class path of the Java program");
         let mut process = Command::new("java")
             .args(ARGUMENTS)
-            .arg(jar)
+            .args([&class_path, MAIN])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

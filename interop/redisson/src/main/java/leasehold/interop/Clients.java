@@ -5,6 +5,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import org.redisson.Redisson;
 import org.redisson.api.RLock;
 import org.redisson.api.RedissonClient;
+import org.redisson.config.ClusterServersConfig;
 import org.redisson.config.Config;
 import org.redisson.config.ShardedSubscriptionMode;
 
@@ -69,11 +70,14 @@ final class Clients {
         // Few threads and connections to start with, so that a client is there quickly; the pools grow.
         config.setNettyThreads(4);
         if (command.has("cluster")) {
-            config.useClusterServers()
+            ClusterServersConfig cluster = config.useClusterServers()
                     .addNodeAddress(command.option("cluster"))
-                    .setShardedSubscriptionMode(ShardedSubscriptionMode.valueOf(command.option("sharded", "AUTO")))
                     .setMasterConnectionMinimumIdleSize(1)
                     .setSlaveConnectionMinimumIdleSize(1);
+            // Releases before 3.29.0 have no such setting.
+            if (command.has("sharded")) {
+                cluster.setShardedSubscriptionMode(ShardedSubscriptionMode.valueOf(command.option("sharded")));
+            }
         } else {
             config.useSingleServer().setAddress(command.option("url")).setConnectionMinimumIdleSize(1);
         }

@@ -1,8 +1,10 @@
 package leasehold.interop;
 
+import java.util.List;
 import java.util.stream.Stream;
 import org.redisson.api.RLock;
 import org.redisson.api.RedissonClient;
+import org.redisson.client.codec.StringCodec;
 
 /** The kinds of locks, by the words that commands use. */
 final class Kinds {
@@ -20,9 +22,16 @@ final class Kinds {
             case "write" -> redisson.getReadWriteLock(name).writeLock();
             case "nonreentrant" -> redisson.getNonReentrantLock(name);
             case "nonreentrant-fair" -> redisson.getNonReentrantFairLock(name);
+            case "group" -> redisson.getMultiLock(named(name)[0], List.of((Object[]) named(name)[1].split("\\+")));
+            case "map-entry" -> redisson.getMap(named(name)[0], StringCodec.INSTANCE).getLock(named(name)[1]);
             case "multi" -> redisson.getMultiLock(members(clients, client, name));
             default -> throw new IllegalArgumentException("no kind of lock is called " + kind);
         };
+    }
+
+    /** A name of two parts: {@code group:value+value}, {@code map:key}. */
+    private static String[] named(String name) {
+        return name.split(":", 2);
     }
 
     /** Of a multi-lock, whose name is a list {@code kind:name,kind@client:name,...}. */

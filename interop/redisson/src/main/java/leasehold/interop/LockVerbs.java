@@ -26,6 +26,7 @@ final class LockVerbs implements Verbs {
             case "force" -> lock.forceUnlock();
             case "locked" -> lock.isLocked();
             case "held" -> lock.isHeldByCurrentThread();
+            case "name" -> lock.getName();
             case "count" -> lock.getHoldCount();
             case "remaining" -> lock.remainTimeToLive();
             case "acquire-token" -> orNone(acquireToken(fenced(lock), command));

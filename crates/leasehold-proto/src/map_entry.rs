@@ -15,7 +15,7 @@ const KEY: [u64; 4] =
 /// use leasehold_proto::Name;
 ///
 /// let entry = Name::redisson_map_entry("prices", b"apple");
-/// assert_eq!(entry.lock()?.as_str(), "{prices}:Tpj5ZgAJdtxHGKCHdY/s6A:lock");
+/// assert_eq!(entry.lock()?.as_str(), "{prices}:Obc/DlI/H3SPnZeNiiq/AA:lock");
 /// # Ok::<(), leasehold_proto::NameError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -203,5 +203,53 @@ fn zipper_merge(from: &[u64; 4], to: &mut [u64; 4]) {
             | even & 0xff00_0000_0000_0000;
         to[at] = to[at].wrapping_add(first);
         to[at + 1] = to[at + 1].wrapping_add(second);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hash_is_that_of_redisson_for_every_length_of_a_rest() {
+        let text = b"The-quick-brown-fox-jumps-over-the-lazy-dog-and-then-over-another-one.";
+        // What `Hash.hash128toBase64` of Redisson 4.7.0 returns.
+        for (length, hash) in [
+            (0, "t6rZwibGo2uy1OSmNVe8pg"),
+            (1, "5dZpJMVyU9prPii2xicIGA"),
+            (2, "bLiO3cy+XQGS1CxlMEohzQ"),
+            (3, "QWrLhn0w8vwbba6nFSdEQw"),
+            (5, "3LHdBtNyOS4EZ+MqdFfhBQ"),
+            (15, "q4XY5ed3HJsI+rrbZm909g"),
+            (16, "aYdgjj9Ot2rqfl4rzPJ76w"),
+            (17, "NIvx2QBxFJhnKWPe9hD7zg"),
+            (31, "/IDIJsq5ie0O4Y/BAoza9g"),
+            (32, "I1YI0/FpL7DZ0sRU5waB9A"),
+            (33, "D0UbNG6eyi8BjCVJQLKLcw"),
+            (63, "m+KQuPegeeZOAOyllVlOoA"),
+            (64, "AC2KzlQETDBlJhfZNkP4og"),
+            (70, "oGZCVBt2wJ251a8LbsnwXQ"),
+        ] {
+            assert_eq!(base64(&highway_hash(&text[..length])), hash, "{length} bytes");
+        }
+    }
+
+    #[test]
+    fn every_kind_has_its_name_and_a_maps_own_braces_stay() {
+        let entry = Name::redisson_map_entry("prices", b"apple");
+        let names = [
+            (entry.lock(), "lock"),
+            (entry.fair_lock(), "fairlock"),
+            (entry.rw_lock(), "rw_lock"),
+            (entry.semaphore(), "semaphore"),
+            (entry.expirable_semaphore(), "permitexpirablesemaphore"),
+            (entry.count_down_latch(), "countdownlatch"),
+        ];
+        for (name, kind) in names {
+            assert_eq!(name.unwrap().as_str(), format!("{{prices}}:Obc/DlI/H3SPnZeNiiq/AA:{kind}"));
+        }
+        let tagged = Name::redisson_map_entry("{app}.prices", b"apple").lock();
+        assert_eq!(tagged.unwrap().as_str(), "{app}.prices:Obc/DlI/H3SPnZeNiiq/AA:lock");
+        assert_eq!(Name::redisson_map_entry("a{", b"apple").lock(), Err(NameError::CrossSlot));
     }
 }

@@ -8,8 +8,7 @@
 //! Redisson gives each waiter a deadline of minutes, and every script takes those off the head whose deadline has passed.
 //! Our waiters ask every [`SEEN_EVERY`] and note the server's time in a set of their own; one that has not for
 //! [`GONE_AFTER`] is taken out wherever it stands. Its deadline in Redisson's set is as short, and longer only by what
-//! Redisson's waiters before it will take off it when they are granted, so a Java process takes a dead one of ours out as
-//! soon. A Java waiter that does not take a free lock has its deadline cut to the same [`GONE_AFTER`].
+//! Redisson's waiters before it may take off it when they are granted. A Java waiter that does not take a free lock has its deadline cut to the same [`GONE_AFTER`].
 
 use std::time::Duration;
 

@@ -23,6 +23,7 @@ on_each_server! {
     a_release_by_java_resolves_lost_in_rust,
     the_lease_of_a_java_permit_is_seen_and_changed_by_rust,
     the_lease_of_a_rust_permit_is_seen_and_changed_by_java,
+    a_permit_that_java_shortened_is_lost_at_the_next_renewal,
     the_watchdog_keeps_permits_from_java_for_several_leases,
     a_permit_that_ends_goes_to_a_waiter_of_the_other_side,
     both_sides_count_the_permits_alike,
@@ -157,6 +158,27 @@ async fn the_lease_of_a_rust_permit_is_seen_and_changed_by_java(bench: Bench) {
     let failure = thread.thrown(&format!("expirable lease {name} {id}")).await;
     assert_eq!(failure.class, NOT_THERE, "{failure:?}");
     assert_eq!(thread.ok(&format!("expirable update-lease {name} {id} lease=60000")).await, "false");
+}
+
+/// Redisson says it to nobody. The next renewal, within a third of the lease, finds that another one has the permit.
+async fn a_permit_that_java_shortened_is_lost_at_the_next_renewal(bench: Bench) {
+    const LEASE: Duration = ms(6_000);
+    let (client, peer, name) = (bench.client().await, bench.peer("").await, bench.name("rooms"));
+    let (rooms, thread) = (client.expirable_semaphore(&*name).watchdog(LEASE), peer.thread("a"));
+    assert!(rooms.try_set_permits(1).await.unwrap());
+    let permit = rooms.acquire().await.unwrap();
+    let renewed = Instant::now();
+    let id = permit.ids()[0];
+    assert_eq!(thread.ok(&format!("expirable update-lease {name} {id} lease=1")).await, "true");
+    let theirs = soon("the permit that ended", take(&thread, &name, "lease=20000")).await;
+    assert_eq!(soon("the loss", permit.lost()).await, LostReason::Deleted);
+    assert!(
+        renewed.elapsed() < LEASE / 2,
+        "not as late as the lease would have ended: {:?}",
+        renewed.elapsed()
+    );
+    assert_eq!(permit.release().await.unwrap(), Released::NotHeld);
+    assert!(rooms.lease_of(theirs).await.unwrap().is_some());
 }
 
 async fn the_watchdog_keeps_permits_from_java_for_several_leases(bench: Bench) {

@@ -1,0 +1,94 @@
+//! The fair queue in which both sides stand: the order holds, and the queue outlives whoever leaves it.
+
+use std::time::{Duration, Instant};
+
+use leasehold::{Client, Released};
+
+use crate::bench::{Bench, on_each_server};
+use crate::cast::Cast;
+use crate::fair::{queued, turns};
+use crate::support::{connect, ms, pttl, soon};
+
+on_each_server! {
+    a_queue_that_we_leave_to_java_does_not_expire,
+    a_java_wait_of_ten_minutes_does_not_throw_us_out,
+    a_dead_waiter_of_ours_behind_java_goes_with_the_next_question_of_ours,
+}
+
+fn keys(name: &str) -> [String; 2] {
+    ["redisson_lock_queue", "redisson_lock_timeout"].map(|prefix| format!("{prefix}:{{{name}}}"))
+}
+
+/// The lock of somebody else who waits as long as it takes.
+fn wait(client: &Client, name: &str) -> tokio::task::JoinHandle<leasehold::Guard> {
+    let lock = client.fair_lock(name);
+    tokio::spawn(async move { lock.lock().await.unwrap() })
+}
+
+async fn a_queue_that_we_leave_to_java_does_not_expire(bench: Bench) {
+    let (client, peer, name) = (bench.client().await, bench.peer("").await, bench.name("order"));
+    let held = client.fair_lock(&*name).lock().await.unwrap();
+    let ours = wait(&bench.client().await, &name);
+    queued(&bench, &name, 1).await;
+    let java = peer.thread("a").ask(&turns(&name).acquire);
+    queued(&bench, &name, 2).await;
+    held.release().await.unwrap();
+    let guard = soon("our turn", ours).await.unwrap();
+    queued(&bench, &name, 1).await;
+    for key in keys(&name) {
+        assert_eq!(pttl(bench.server(), &key), -1, "{key} stays for Java");
+    }
+    assert_eq!(guard.release().await.unwrap(), Released::Released);
+    soon("Java's turn", java.ok()).await;
+    turns(&name).give_back(&peer.thread("a"), "").await;
+}
+
+async fn a_java_wait_of_ten_minutes_does_not_throw_us_out(bench: Bench) {
+    let (client, peer, name) = (bench.client().await, bench.peer("").await, bench.name("order"));
+    let (holder, java) = (peer.thread("holder"), peer.thread("a"));
+    turns(&name).take(&holder).await;
+    let long = java.ask(&format!("{} wait=600000", turns(&name).acquire));
+    queued(&bench, &name, 1).await;
+    let ours = wait(&client, &name);
+    queued(&bench, &name, 2).await;
+    let [queue, timeout] = keys(&name);
+    let place = bench.server().cli(&["LINDEX", &queue, "1"]);
+
+    turns(&name).give_back(&holder, "").await;
+    assert_eq!(soon("Java's turn", long.ok()).await, "true");
+    // What Redisson now takes off the head is what every script of its would throw out.
+    let score: f64 = bench.server().cli(&["ZSCORE", &timeout, &place]).parse().unwrap();
+    let now = bench.server().cli(&["TIME"]).lines().next().unwrap().parse::<f64>().unwrap() * 1_000.0;
+    assert!(score > now + 1_000.0, "Redisson counts us as alive for {} ms", score - now);
+    assert_eq!(peer.thread("b").ok(&format!("lock try fair {name}")).await, "false");
+    assert_eq!(bench.server().cli(&["LINDEX", &queue, "0"]), place, "we stand where we stood");
+    turns(&name).give_back(&java, "").await;
+    assert_eq!(soon("our turn", ours).await.unwrap().release().await.unwrap(), Released::Released);
+}
+
+/// With Java alone it would stay for most of five minutes, since it had to outlast a wait whose length it cannot know.
+async fn a_dead_waiter_of_ours_behind_java_goes_with_the_next_question_of_ours(bench: Bench) {
+    const GONE_AFTER: Duration = ms(5_000);
+    let (peer, name) = (bench.peer("").await, bench.name("order"));
+    let (holder, java) = (peer.thread("holder"), peer.thread("a"));
+    turns(&name).take(&holder).await;
+    let short = java.ask(&format!("{} wait=20000", turns(&name).acquire));
+    queued(&bench, &name, 1).await;
+    let mut dead = Cast::start("fair_deaths::a_process_that_waits_until_it_is_killed", &bench.url(), &name);
+    queued(&bench, &name, 2).await;
+    dead.kill();
+    let killed = Instant::now();
+    let behind = peer.thread("behind").ask(&turns(&name).acquire);
+    queued(&bench, &name, 3).await;
+    turns(&name).give_back(&holder, "").await;
+    assert_eq!(soon("Java's turn", short.ok()).await, "true");
+    turns(&name).give_back(&java, "").await;
+    // Any client of ours, also one that does not wait.
+    let passer_by = connect(bench.server()).await;
+    while bench.server().cli(&["EXISTS", &name]) == "0" {
+        assert!(passer_by.fair_lock(&*name).try_lock().await.unwrap().is_none(), "Java is the next");
+        assert!(killed.elapsed() < 2 * GONE_AFTER, "the dead one is passed by in seconds");
+        tokio::task::yield_now().await;
+    }
+    soon("the turn behind the dead one", behind.ok()).await;
+}

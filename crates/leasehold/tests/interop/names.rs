@@ -1,0 +1,77 @@
+//! Names that only Redisson makes, and names of another kind of lock of its.
+
+use leasehold::{AcquireError, Name, Released};
+
+use crate::bench::{Bench, on_each_server};
+use crate::java::Java;
+use crate::support::soon;
+
+on_each_server! {
+    the_locks_of_a_maps_keys_have_the_names_that_redisson_computes,
+    the_lock_of_a_maps_key_excludes_both_sides,
+    a_group_of_values_is_another_kind_and_stays_whole,
+}
+
+async fn the_locks_of_a_maps_keys_have_the_names_that_redisson_computes(bench: Bench) {
+    let peer = bench.peer("").await;
+    let thread = peer.thread("a");
+    let text = "The-quick-brown-fox-jumps-over-the-lazy-dog-and-then-over-another-one.";
+    for length in 1..text.len() {
+        let key = &text[..length];
+        let theirs = thread.ok(&format!("lock name map-entry prices:{key}")).await;
+        assert_eq!(
+            Name::redisson_map_entry("prices", key.as_bytes()).lock().unwrap().as_str(),
+            theirs,
+            "{key}"
+        );
+    }
+    let theirs = thread.ok("lock name map-entry {app}.prices:apple").await;
+    assert_eq!(Name::redisson_map_entry("{app}.prices", b"apple").lock().unwrap().as_str(), theirs);
+}
+
+async fn the_lock_of_a_maps_key_excludes_both_sides(bench: Bench) {
+    let (client, peer, map) = (bench.client().await, bench.peer("").await, bench.name("prices"));
+    let (lock, thread) =
+        (client.lock(Name::redisson_map_entry(&map, b"apple").lock().unwrap()), peer.thread("a"));
+    let guard = lock.lock().await.unwrap();
+    assert_eq!(thread.ok(&format!("lock try map-entry {map}:apple")).await, "false");
+    assert_eq!(thread.ok(&format!("lock try map-entry {map}:pear")).await, "true");
+    guard.release().await.unwrap();
+    assert_eq!(thread.ok(&format!("lock try map-entry {map}:apple")).await, "true");
+    assert!(lock.try_lock().await.unwrap().is_none());
+}
+
+async fn a_group_of_values_is_another_kind_and_stays_whole(bench: Bench) {
+    let (client, peer, name) = (bench.client().await, bench.peer("").await, bench.name("seats"));
+    let (lock, thread) = (client.lock(&*name), peer.thread("a"));
+    assert_eq!(thread.ok(&format!("lock acquire group {name}:1+2")).await, "true");
+    assert!(matches!(lock.try_lock().await, Err(AcquireError::OtherKind(_))));
+    assert!(lock.force_unlock().await.is_err(), "it is another kind");
+    assert_eq!(peer.thread("b").ok(&format!("lock try group {name}:2+3")).await, "false");
+    thread.ok(&format!("lock release group {name}:1+2")).await;
+
+    // Redisson grants a group beside a lock of ours; what it has there outlives our release.
+    let guard = lock.lock().await.unwrap();
+    assert_eq!(thread.ok(&format!("lock acquire group {name}:1+2")).await, "true");
+    assert_eq!(guard.release().await.unwrap(), Released::Released);
+    assert_eq!(peer.thread("b").ok(&format!("lock try group {name}:2+3")).await, "false");
+    thread.ok(&format!("lock release group {name}:1+2")).await;
+}
+
+/// In a cluster its channel is in another slot than its key, for Redisson too.
+#[tokio::test]
+async fn a_latch_with_braces_is_handed_over_in_both_directions() {
+    let bench = Bench::plain(Java::shared());
+    let (client, peer) = (bench.client().await, bench.peer("").await);
+    let name = format!("{{{}}}:parts", bench.name("import"));
+    let (latch, thread) = (client.count_down_latch(Name::raw_redisson(&name).unwrap()), peer.thread("a"));
+    assert!(latch.try_set_count(1).await.unwrap());
+    let java = peer.thread("waiter").ask(&format!("latch await {name}"));
+    let ours = latch.clone();
+    let rust = tokio::spawn(async move { ours.wait().await });
+    let channel = format!("redisson_countdownlatch__channel__{{{name}}}");
+    crate::support::eventually("both to listen", || bench.listeners(&channel) == 2).await;
+    thread.ok(&format!("latch down {name}")).await;
+    assert_eq!(soon("Java", java.ok()).await, "true");
+    soon("Rust", rust).await.unwrap().unwrap();
+}

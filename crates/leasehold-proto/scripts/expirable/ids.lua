@@ -7,11 +7,14 @@ local function now_ms()
   local time = redis.call('time')
   return time[1] * 1000 + math.floor(time[2] / 1000)
 end
--- The ids of an argument, 16 bytes each.
+-- The ids of an argument, 16 bytes each; an id that stands there twice counts once.
 local function each(given)
-  local all = {}
+  local all, known = {}, {}
   for at = 1, #given, 16 do
-    all[#all + 1] = string.sub(given, at, at + 15)
+    local id = string.sub(given, at, at + 15)
+    if not known[id] then
+      all[#all + 1], known[id] = id, true
+    end
   end
   return all
 end

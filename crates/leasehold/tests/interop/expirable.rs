@@ -191,8 +191,9 @@ async fn the_watchdog_keeps_permits_from_java_for_several_leases(bench: Bench) {
     assert_eq!(thread.ok(&format!("expirable try {name}")).await, "none");
     assert_eq!(thread.number(&format!("expirable acquired {name}")).await, 2);
     for id in permits.ids() {
+        // Java counts by the wall clock, which may be set back meanwhile.
         let left = thread.number(&format!("expirable lease {name} {id}")).await;
-        assert!((1..=1_500).contains(&left), "{left}");
+        assert!((1..=1_600).contains(&left), "{left}");
     }
     assert_eq!(permits.release().await.unwrap(), Released::Released);
     assert_ne!(thread.ok(&format!("expirable try {name} 2")).await, "none");

@@ -86,9 +86,6 @@ async fn a_name_with_braces_is_handed_over_in_both_directions(bench: Bench) {
 
 /// On the wire it is the reentrant one, whose holder asks only once.
 async fn javas_non_reentrant_lock_is_handed_over_in_both_directions(bench: Bench) {
-    if !release_is_at_least(4, 4) {
-        return;
-    }
     let (client, peer, name) = (bench.client().await, bench.peer("").await, bench.name("order"));
     let (lock, thread) = (client.lock(&*name).non_reentrant(), peer.thread("a"));
     let turns = Turns::of_lock("nonreentrant", &name, Some(channel(&name)));

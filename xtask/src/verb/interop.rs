@@ -33,7 +33,15 @@ const SHARED: [&str; 7] = [
 ];
 
 /// Tests of what Redisson can do from a release on; with an older one they do not run.
-const SINCE: [((u32, u32), &str); 8] = [
+const SINCE: [((u32, u32), &str); 14] = [
+    // The crowds of the Java program know fenced locks.
+    ((3, 19), "lose_no_count"),
+    ((3, 19), "readers_and_writers_of_both_sides_keep_apart"),
+    ((3, 19), "a_java_downgrade_lets_rust_readers_in_within_one_lease"),
+    // Several permits at once, and a read lock that says it is locked while a writer reads.
+    ((3, 27), "expirable::"),
+    ((3, 27), "a_rust_downgrade_wakes_java_readers"),
+    ((3, 27), "a_rust_upgrade_waits_for_java_readers_and_keeps_java_out_when_it_has_come"),
     ((3, 29), "permits_set_for_a_while_are_gone_for_both"),
     ((3, 41), "the_lease_of_a_rust_permit_is_seen_and_changed_by_java"),
     ((3, 41), "the_lease_of_a_java_permit_is_seen_and_changed_by_rust"),

@@ -5,9 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use leasehold::{
-    Client, InspectErrorKind, Name, NameError, OperationError, OperationErrorKind, WaitError, WaitErrorKind,
-};
+use leasehold::{Client, Name, OperationError, OperationErrorKind, WaitError, WaitErrorKind};
 use leasehold_testkit::servers::RedisServer;
 use tokio::task::JoinHandle;
 

@@ -1,6 +1,6 @@
 //! Names that only Redisson makes, and names of another kind of lock of its.
 
-use leasehold::{AcquireError, Name, Released};
+use leasehold::{AcquireErrorKind, Name, Released};
 
 use crate::bench::{Bench, on_each_server};
 use crate::java::Java;
@@ -45,7 +45,8 @@ async fn a_group_of_values_is_another_kind_and_stays_whole(bench: Bench) {
     let (client, peer, name) = (bench.client().await, bench.peer("").await, bench.name("seats"));
     let (lock, thread) = (client.lock(&*name), peer.thread("a"));
     assert_eq!(thread.ok(&format!("lock acquire group {name}:1+2")).await, "true");
-    assert!(matches!(lock.try_lock().await, Err(AcquireError::OtherKind(_))));
+    let refused = lock.try_lock().await.map_err(|error| error.kind);
+    assert!(matches!(refused, Err(AcquireErrorKind::OtherKind(_))), "{refused:?}");
     assert!(lock.force_unlock().await.is_err(), "it is another kind");
     assert_eq!(peer.thread("b").ok(&format!("lock try group {name}:2+3")).await, "false");
     thread.ok(&format!("lock release group {name}:1+2")).await;

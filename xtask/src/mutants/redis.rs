@@ -15,7 +15,7 @@ const STANDALONE: &str = "crates/leasehold-store/src/redis/standalone.rs";
 
 mutants! {
     "redis: a call that was told it was not applied is sent", "leasehold-store" "lib" "redis::standalone::tests::a_call_that_was_told_it_was_not_applied_is_never_sent":
-        STANDALONE, "if !turn.is_closed() {" => "if !turn.is_closed() || link.is_live() {"
+        STANDALONE, "                    if !turn.is_closed() {\n                        let _ = turn.send(Ok(link.carry(call)));\n                    }" => "                    if let Err(Ok(unwanted)) = turn.send(Ok(link.carry(call))) {\n                        mem::forget(unwanted.answer);\n                    }"
     "redis: a call on the wire is told it was not applied as its time ends", "leasehold-store" "lib" "redis::standalone::tests::a_call_that_was_put_on_the_wire_as_its_time_ended_is_unknown":
         STANDALONE, "turn.try_recv()" => "Err::<Result<Carried, Failure>, _>(oneshot::error::TryRecvError::Empty)"
     "redis: a call without an answer is told it was not applied", "leasehold-store" "lib" "redis::standalone::tests::a_call_without_an_answer_takes_its_connection_and_the_calls_on_it_along":

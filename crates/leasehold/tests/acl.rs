@@ -230,3 +230,24 @@ async fn a_user_without_channels_is_told_so_by_the_first_call_that_needs_one() {
     let client = client_without(&server, "+@all").await;
     assert_eq!(client.lock("job").lock().await.unwrap().release().await, Ok(Released::Released));
 }
+
+#[tokio::test]
+async fn a_release_that_may_not_be_published_is_a_release() {
+    let server = RedisServer::start();
+    let client = client_without(&server, "+@all").await;
+    let guard = client.lock("job").lock().await.unwrap();
+    let read = client.rw_lock("prices").read().await.unwrap();
+    let permits = client.semaphore("seats");
+    assert!(permits.try_set_permits(1).await.unwrap());
+    let permit = permits.acquire().await.unwrap();
+    assert_eq!(server.cli(&["ACL", "SETUSER", "app", "resetchannels"]), "OK");
+    server.reset_stats();
+    assert_eq!(guard.release().await, Ok(Released::Released));
+    assert_eq!(read.release().await, Ok(Released::Released));
+    permit.release().await.unwrap();
+    let stats = server.commandstats();
+    let calls = ["eval", "evalsha"].map(|name| stats.get(name).copied().unwrap_or_default());
+    assert_eq!(calls.iter().sum::<u64>(), 3, "each was sent once: {stats:?}");
+    assert_eq!(server.cli(&["GET", "seats"]), "1");
+    assert_eq!(server.cli(&["EXISTS", "job", "prices"]), "0");
+}

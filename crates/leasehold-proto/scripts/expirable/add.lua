@@ -32,6 +32,6 @@ if changed.err then
   return changed
 end
 if permits > 0 then
-  redis.call(publish, channel, permits)
+  redis.pcall(publish, channel, permits)
 end
 return total

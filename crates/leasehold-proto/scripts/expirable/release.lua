@@ -25,6 +25,6 @@ end
 if #taken > 0 then
   local total, refused = give_back(counter, ids, taken)
   if refused then return refused end
-  redis.call(publish, channel, total)
+  redis.pcall(publish, channel, total)
 end
 return held == #all and 1 or 0

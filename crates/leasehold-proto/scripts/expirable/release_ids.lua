@@ -35,5 +35,5 @@ if refused then
   redis.call('set', done, '', 'PX', 1)
   return refused
 end
-redis.call(publish, channel, #all)
+redis.pcall(publish, channel, #all)
 return #all

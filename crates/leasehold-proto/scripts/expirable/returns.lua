@@ -15,7 +15,7 @@ local function reclaim(counter, ids, now, left, publish, channel)
     redis.call('zremrangebyscore', ids, '0', now)
   end
   if total > 0 then
-    redis.call(publish, channel, total)
+    redis.pcall(publish, channel, total)
   end
   return total
 end

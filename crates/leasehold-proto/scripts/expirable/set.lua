@@ -36,6 +36,6 @@ if type(changed) == 'table' and changed.err then
   return changed
 end
 if change ~= 0 then
-  redis.call(publish, channel, permits)
+  redis.pcall(publish, channel, permits)
 end
 return total

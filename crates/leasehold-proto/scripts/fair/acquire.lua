@@ -39,7 +39,7 @@ if free and due > q.now + GONE_AFTER then
   due, changed = q.now + GONE_AFTER, true
   redis.call('zadd', timeout, due, head)
 end
-if free and changed then redis.call(publish, channel .. ':' .. head, message) end
+if free and changed then redis.pcall(publish, channel .. ':' .. head, message) end
 local refused = once ~= 1 and enter(q, owner)
 if changed and once == 1 then keep(q) end
 return refused or (free and math.max(1, due - q.now) or redis.call('pttl', lock))

@@ -22,7 +22,7 @@ redis.call('del', lock)
 local q = { queue = queue, timeout = timeout, seen = seen, now = now_ms() }
 local head = purge(q)
 if head then
-  redis.call(publish, channel .. ':' .. head, message)
+  redis.pcall(publish, channel .. ':' .. head, message)
 end
 keep(q)
 return 1

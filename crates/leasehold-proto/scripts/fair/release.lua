@@ -28,7 +28,7 @@ if not mine then leave(q, owner) end
 local head = purge(q)
 if mine then redis.call('hdel', lock, owner) end
 if head and redis.call('exists', lock) == 0 then
-  redis.call(publish, channel .. ':' .. head, message)
+  redis.pcall(publish, channel .. ':' .. head, message)
 end
 keep(q)
 return mine and 1 or nil

@@ -34,6 +34,6 @@ if type(changed) == 'table' then
   return changed
 end
 if count == 1 then
-  redis.call(publish, channel, message)
+  redis.pcall(publish, channel, message)
 end
 return left

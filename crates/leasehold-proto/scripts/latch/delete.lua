@@ -30,5 +30,5 @@ if type(changed) == 'table' then
   return changed
 end
 redis.call('set', deleted, '1', 'PX', deleted_ms)
-redis.call(publish, channel, message)
+redis.pcall(publish, channel, message)
 return 1

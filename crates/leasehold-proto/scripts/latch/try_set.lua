@@ -30,5 +30,5 @@ if changed.err then
   return changed
 end
 redis.call('del', deleted)
-redis.call(publish, channel, message)
+redis.pcall(publish, channel, message)
 return 1

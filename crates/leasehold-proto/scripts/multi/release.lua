@@ -25,6 +25,6 @@ for _, key in ipairs(KEYS) do
     freed[#freed + 1] = prefix .. (key:find('{', 1, true) and ':' .. key or ':{' .. key .. '}')
   end
 end
-for _, channel in ipairs(freed) do redis.call(publish, channel, message) end
+for _, channel in ipairs(freed) do redis.pcall(publish, channel, message) end
 if not all then return nil end
 return remaining > 0 and 0 or 1

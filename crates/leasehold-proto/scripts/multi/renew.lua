@@ -26,7 +26,7 @@ for _, key in ipairs(KEYS) do
     if redis.call('pttl', key) < lease_ms then redis.call('pexpire', key, ARGV[1]) end
   elseif redis.call('hdel', key, owner) == 1 then
     local channel = prefix .. (key:find('{', 1, true) and ':' .. key or ':{' .. key .. '}')
-    redis.call(publish, channel, message)
+    redis.pcall(publish, channel, message)
   end
 end
 return answer

@@ -41,5 +41,5 @@ if longest > 0 and (own <= 0 or lives <= own + SAME) then
   if longest > 0 then redis.call('pexpire', lock, string.format('%.0f', longest)) end
 end
 if longest == 0 then redis.call('del', lock) end
-if longest == 0 or redis.call('exists', upgrade) == 1 then redis.call(publish, channel, message) end
+if longest == 0 or redis.call('exists', upgrade) == 1 then redis.pcall(publish, channel, message) end
 return longest == 0 and 1 or 0

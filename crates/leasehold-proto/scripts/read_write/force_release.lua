@@ -20,5 +20,5 @@ for at = 1, #fields, 2 do
   end
 end
 redis.call('del', lock)
-redis.call(publish, channel, message)
+redis.pcall(publish, channel, message)
 return 1

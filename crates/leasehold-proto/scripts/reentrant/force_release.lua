@@ -16,5 +16,5 @@ if fields == 0 then
   return 0
 end
 redis.call('del', lock)
-redis.call(publish, channel, message)
+redis.pcall(publish, channel, message)
 return 1

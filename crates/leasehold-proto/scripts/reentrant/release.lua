@@ -21,5 +21,5 @@ if remaining > 0 then
   return 0
 end
 redis.call('hdel', lock, owner)
-redis.call(publish, channel, message)
+redis.pcall(publish, channel, message)
 return 1

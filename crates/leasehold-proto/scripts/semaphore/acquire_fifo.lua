@@ -34,5 +34,5 @@ redis.call('zrem', seen, owner)
 redis.call('lrem', queue, 0, owner)
 local refused = take(counter, marker, permits, doubtful, taken)
 if refused then return refused end
-if left > permits and redis.call('exists', queue) == 1 then redis.call(publish, channel, left - permits) end
+if left > permits and redis.call('exists', queue) == 1 then redis.pcall(publish, channel, left - permits) end
 return 1

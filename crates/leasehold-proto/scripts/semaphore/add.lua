@@ -28,5 +28,5 @@ if changed.err then
   redis.call('set', done, '', 'PX', 1)
   return changed
 end
-redis.call(publish, channel, total)
+redis.pcall(publish, channel, total)
 return total

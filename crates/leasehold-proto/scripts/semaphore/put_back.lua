@@ -27,5 +27,5 @@ if kept.err then
   redis.call('incrby', counter, -permits)
   return kept
 end
-redis.call(publish, channel, total)
+redis.pcall(publish, channel, total)
 return total

@@ -27,5 +27,5 @@ if refused then return refused end
 if not total then
   return 0
 end
-redis.call(publish, channel, total)
+redis.pcall(publish, channel, total)
 return 1

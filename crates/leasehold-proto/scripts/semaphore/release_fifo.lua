@@ -31,6 +31,6 @@ end
 local total, refused = give_back(counter, marker, permits, granted, doubtful)
 if refused then return refused end
 if total or (stood and tonumber(left or 0) > 0) then
-  redis.call(publish, channel, total or left)
+  redis.pcall(publish, channel, total or left)
 end
 return total and 1 or 0

@@ -35,5 +35,5 @@ if changed.err then
   redis.call('set', done, '', 'PX', 1)
   return changed
 end
-redis.call(publish, channel, permits)
+redis.pcall(publish, channel, permits)
 return 1

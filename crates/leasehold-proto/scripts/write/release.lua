@@ -18,7 +18,7 @@ end
 if redis.call('hexists', lock, owner .. ':write') == 0 then
   if string.sub(redis.call('get', mark) or '', -#owner) == owner then
     redis.call('del', mark)
-    redis.call(publish, channel, message)
+    redis.pcall(publish, channel, message)
   end
   return nil
 end
@@ -40,5 +40,5 @@ else
   redis.call('hset', lock, 'mode', 'read')
   redis.call('pexpire', lock, string.format('%.0f', longest))
 end
-redis.call(publish, channel, message)
+redis.pcall(publish, channel, message)
 return 1

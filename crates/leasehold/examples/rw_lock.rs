@@ -33,7 +33,7 @@ async fn price(client: &Client, who: &str, today: u64) -> Result<u64, Error> {
             }
             // Somebody else who reads is about to write: out of its way, and then look again.
             Err(AcquireError { kind: AcquireErrorKind::Deadlock, .. }) => {
-                println!("  {who} lets somebody else set it")
+                println!("  {who} lets somebody else set it");
             }
             Err(error) => return Err(error.into()),
         }

@@ -119,6 +119,11 @@ impl Deadline {
         async move { shared.struck.notified().await }
     }
 
+    /// Whether the watcher has struck, also when its thread has not told yet.
+    pub(crate) fn has_struck(&self) -> bool {
+        self.shared.lock().has_struck(boot())
+    }
+
     /// The wrapper is about to stop, as its command did: at the deadline nothing of the command may run, and its end waits
     /// until both go on.
     pub(crate) fn suspend(&self) {

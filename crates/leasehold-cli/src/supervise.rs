@@ -33,6 +33,9 @@ use crate::terminal::{Terminal, under_job_control};
 /// How often to look whether a group whose first process has ended is gone; nobody tells us.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
+/// Why the watcher ended the command.
+const STOOD_STILL: &str = "this program stood still until the deadline";
+
 /// The lock as far as the supervisor cares; a guard, or a pretended one in tests.
 pub(crate) trait Hold {
     /// Whether it is held at this instant.
@@ -93,7 +96,7 @@ impl<H: Hold> Supervisor<'_, H> {
             tokio::select! {
                 biased;
                 reason = hold.lost() => reason,
-                () = struck => "this program stood still until the deadline".to_owned(),
+                () = struck => STOOD_STILL.to_owned(),
             }
         });
         let mut lost = false;
@@ -106,7 +109,14 @@ impl<H: Hold> Supervisor<'_, H> {
                     kill_at = self.lose(&reason);
                 }
                 change = self.child.change() => match change? {
-                    Change::Ended(ending) => break ending,
+                    Change::Ended(ending) => {
+                        // The watcher's signal may have ended the command before its thread tells of it.
+                        if !lost && self.deadline.has_struck() {
+                            lost = true;
+                            kill_at = self.lose(STOOD_STILL);
+                        }
+                        break ending;
+                    }
                     Change::Stopped(signal) => self.stopped(signal),
                 },
                 signal = self.signals.next() => self.forward(signal),

@@ -21,6 +21,7 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ("Config::from_file", "a configuration is the same value for both faces"),
     ("Config::from_env", "a configuration is the same value for both faces"),
     ("Config::is_quorum", "a configuration is the same value for both faces"),
+    ("Config::is_in_process", "a configuration is the same value for both faces"),
     ("Config::connect", "it is `Client::from_config`"),
     ("Config::connect_quorum", "it is `Redlock::from_config`"),
 ];

@@ -118,7 +118,9 @@ async fn a_port_of_something_else_is_told() {
         }
     });
     let error = Client::connect(&format!("redis://127.0.0.1:{port}")).await.unwrap_err();
-    let said = format!("no connection to redis://127.0.0.1:{port}: this is no Redis or Valkey server");
+    let said = format!(
+        "no connection to redis://127.0.0.1:{port}: this is no Redis or Valkey server (a web server answers on this port)"
+    );
     says(error, &said, &REFUSED);
     serving.abort();
 }

@@ -6,7 +6,7 @@
 //! # How it works
 //! Probe threads, one for each core, sleep for a millisecond again and again and note by how much each sleep was
 //! too long: that is what a thread waits for a processor. A measured path crosses several threads (a timer, the driver,
-//! the caller's runtime, the server), so it may be late by [`HOPS`] times as much.
+//! the caller's runtime, the server), so it may be late by several times as much.
 
 use std::fmt;
 use std::sync::Arc;

@@ -64,6 +64,10 @@
 //! so a busy async runtime cannot delay a renewal; futures of this crate run on any executor.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
+#![cfg_attr(
+    not(any(feature = "redis", feature = "embedded", feature = "unstable-store")),
+    allow(dead_code, unused_imports, reason = "without a back end no client is made")
+)]
 
 // So that the attribute can be used in this crate too: what it writes says `::leasehold`.
 #[cfg(feature = "macros")]

@@ -321,7 +321,9 @@ mod tests {
     #[test]
     fn every_path_of_the_library_begins_where_the_user_says() {
         let options = "name = \"a\", wait = \"1s\", on_busy = skip, on_finish = keep, on_lost = finish";
-        for item in ["async fn f() -> Result<(), E> { body() }", "fn f() -> Result<(), E> { body() }"] {
+        // Without its feature a function that blocks is a mistake.
+        let blocking = cfg!(feature = "blocking").then_some("fn f() -> Result<(), E> { body() }");
+        for item in std::iter::once("async fn f() -> Result<(), E> { body() }").chain(blocking) {
             let usual = expanded(options, item);
             assert!(usual.matches(":: leasehold :: ").count() >= 5, "{usual}");
             let renamed = expanded(&format!("{options}, crate = own::locks"), item);

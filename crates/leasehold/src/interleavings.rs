@@ -303,7 +303,7 @@ fn a_grant_that_was_lost_before_anybody_looked_is_told() {
             Box::new(move || (0..4).for_each(|_| clock.pass(Duration::from_secs(1)))),
             Box::new(move || match block_on(again) {
                 Ok(guard) => drop(guard),
-                Err(error) => assert!(matches!(error, AcquireErrorKind::Lost(_)), "{error:?}"),
+                Err(error) => assert!(matches!(error.kind, AcquireErrorKind::Lost(_)), "{error:?}"),
             }),
         ]);
         drop((guard, client));

@@ -11,8 +11,8 @@ use anyhow::{Result, bail};
 use super::{fuzz, interleave, interop, mutants, package, sim, test, tidy, valkey};
 use crate::shell::{Done, Part, cargo, run as run_command, summary};
 
-/// The share of the mutants; `cargo x hunt` tries all.
-const MUTANTS_SHARE: [&str; 2] = ["--share", "1/10"];
+/// The mutants of every change, by the beginnings of their names; `cargo x hunt` tries all.
+const MUTANTS_SHARE: [&str; 2] = ["shared:", "guard:"];
 /// The schedules of each kind in each scenario of the interleavings.
 const SCHEDULES_SHARE: &str = "2000";
 /// How long each fuzz target runs.

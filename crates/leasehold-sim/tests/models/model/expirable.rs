@@ -84,8 +84,7 @@ fn permits_that_end_are_counted_once() {
 
 #[test]
 fn a_release_that_does_not_look_for_the_id_is_found_out() {
-    let twin =
-        Some(Twin { find: "removed = removed + redis.call('zrem', ids, id)", put: "removed = removed + 1" });
+    let twin = Some(Twin { find: "if ends then taken[#taken + 1] = id end", put: "taken[#taken + 1] = id" });
     let scene = Scene { twin, ..scene(Budget { ticks: 3, losses: 1, ..QUIET }) };
     assert_found::<Rules>("twin: a release does not look for the id", scene, &["P"]);
 }

@@ -165,7 +165,7 @@ fn a_reader_that_is_admitted_beside_a_writer_is_found_out() {
 
 #[test]
 fn a_last_reader_that_deletes_the_writer_too_is_found_out() {
-    let find = "if fields[at] == 'mode' and fields[at + 1] == 'write' then return 0 end";
+    let find = " or redis.call('hget', lock, 'mode') == 'write'";
     let scene = Scene { twin: Some(Twin { find, put: "" }), ..scene(UP_BESIDE_OTHERS, QUIET) };
     assert_found::<Rules>("twin: the last reader deletes the lock", scene, &["M"]);
 }

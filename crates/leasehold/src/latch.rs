@@ -13,11 +13,10 @@ use leasehold_proto::recipe::latch::{self, Latch};
 use leasehold_proto::{Call, LEASE_MAX, Lease, Name, Owner, Reply};
 
 use crate::error::{
-    self, About, InspectError, InspectErrorKind, OperationError, OperationErrorKind, SubjectKind, WaitError,
-    WaitErrorKind,
+    self, About, InspectError, InspectErrorKind, OperationError, SubjectKind, WaitError, WaitErrorKind,
 };
 use crate::name::Named;
-use crate::operation::perform;
+use crate::operation::change;
 use crate::shared::Handle;
 use crate::terms::wait_for;
 use crate::ticket::Ticket;
@@ -65,17 +64,13 @@ impl CountDownLatch {
         call: impl FnOnce(&Name, &Operation) -> Call,
         read: impl FnOnce(&Reply) -> Option<T>,
     ) -> Result<T, OperationError> {
-        let changed = async {
-            let name = self.name.as_ref().map_err(|bad| OperationErrorKind::from(bad.clone()))?;
-            perform(&self.handle, |operation| call(name, operation), read).await
-        };
-        changed.await.about(|| self.subject())
+        change(&self.handle, SubjectKind::CountDownLatch, &self.name, call, read).await
     }
 
     /// Sets the count of a latch that has none. `false` when it has one; that stays.
     ///
     /// # Errors
-    /// [`OperationError`]; [`OperationErrorKind::Unknown`] when the server has not answered.
+    /// [`OperationError`]; [`OperationErrorKind::Unknown`](crate::OperationErrorKind::Unknown) when the server has not answered.
     ///
     /// # Cancel safety
     /// Dropping the future does not take back what was sent.
@@ -100,7 +95,7 @@ impl CountDownLatch {
     /// It is counted at most once, however often it has to be sent.
     ///
     /// # Errors
-    /// [`OperationError`]; [`OperationErrorKind::Unknown`] when the server has not answered, and it may or may not be counted.
+    /// [`OperationError`]; [`OperationErrorKind::Unknown`](crate::OperationErrorKind::Unknown) when the server has not answered, and it may or may not be counted.
     ///
     /// # Cancel safety
     /// Dropping the future does not take back what was sent.
@@ -225,7 +220,7 @@ impl CountDownLatch {
     /// `false` when it had no count.
     ///
     /// # Errors
-    /// [`OperationError`]; [`OperationErrorKind::Unknown`] when the server has not answered.
+    /// [`OperationError`]; [`OperationErrorKind::Unknown`](crate::OperationErrorKind::Unknown) when the server has not answered.
     ///
     /// # Cancel safety
     /// Dropping the future does not take back what was sent.

@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use leasehold_proto::engine::{Event, OperationFailure, Settlement};
 use leasehold_proto::marker::Operation;
-use leasehold_proto::{Applied, Call, Reply, StoreError, StoreErrorKind};
+use leasehold_proto::{Applied, Call, Name, Reply, StoreError, StoreErrorKind};
 
-use crate::error::OperationErrorKind;
+use crate::error::{About, OperationError, OperationErrorKind, SubjectKind};
+use crate::name::Named;
 use crate::shared::Handle;
 use crate::ticket::Ticket;
 
@@ -36,4 +37,19 @@ pub(crate) async fn perform<T>(
     let (verb, key) = about.expect("the ticket was made");
     let malformed = || StoreError::new(StoreErrorKind::Malformed, verb, key, Applied::Unknown);
     read(&reply).ok_or_else(|| OperationErrorKind::Unknown(malformed()))
+}
+
+/// The same for a named object: its error says which.
+pub(crate) async fn change<T>(
+    handle: &Arc<Handle>,
+    kind: SubjectKind,
+    name: &Named,
+    call: impl FnOnce(&Name, &Operation) -> Call,
+    read: impl FnOnce(&Reply) -> Option<T>,
+) -> Result<T, OperationError> {
+    let changed = async {
+        let name = name.as_ref().map_err(|bad| OperationErrorKind::from(bad.clone()))?;
+        perform(handle, |operation| call(name, operation), read).await
+    };
+    changed.await.about(|| handle.subject(kind, name))
 }

@@ -10,9 +10,8 @@ use leasehold_proto::engine::{AcquireFailure, LostReason};
 use leasehold_proto::recipe::expirable::PERMITS_MAX;
 use leasehold_proto::{FreeWithin, LEASE_MIN, LeaseError, NameError, Rounded, StoreError, StoreErrorKind};
 
-use super::subject::{BadName, Cause, Subject};
+use super::subject::{BadName, Subject, of_a_subject};
 use super::{FORKED, message_in_debug, unavailable};
-use crate::shared::Forked;
 
 /// Why an acquire ended without a guard, other than by another owner's hold.
 #[derive(Clone, PartialEq, Eq)]
@@ -241,19 +240,7 @@ impl fmt::Display for AcquireError {
 
 message_in_debug!(AcquireError { kind, subject });
 
-impl Cause for AcquireErrorKind {
-    type Error = AcquireError;
-
-    fn of(self, subject: Subject) -> AcquireError {
-        AcquireError { kind: self, subject }
-    }
-}
-
-impl PartialEq<AcquireErrorKind> for AcquireError {
-    fn eq(&self, kind: &AcquireErrorKind) -> bool {
-        self.kind == *kind
-    }
-}
+of_a_subject!(AcquireErrorKind => AcquireError);
 
 impl From<BadName> for AcquireErrorKind {
     fn from(bad: BadName) -> Self {
@@ -264,12 +251,6 @@ impl From<BadName> for AcquireErrorKind {
 impl From<LeaseError> for AcquireErrorKind {
     fn from(error: LeaseError) -> Self {
         Self::Lease(error)
-    }
-}
-
-impl From<Forked> for AcquireErrorKind {
-    fn from(Forked: Forked) -> Self {
-        Self::Forked
     }
 }
 

@@ -9,9 +9,8 @@ use std::time::Duration;
 use leasehold_proto::engine::{EnsureFailure, LostReason, ReleaseFailure};
 use leasehold_proto::{FreeWithin, Rounded, StoreError};
 
-use super::subject::{Cause, Subject};
+use super::subject::{Subject, of_a_subject};
 use super::{FORKED, message_in_debug, unavailable};
-use crate::shared::Forked;
 
 /// Why a release is not confirmed.
 #[derive(Clone, PartialEq, Eq)]
@@ -84,25 +83,7 @@ impl fmt::Display for ReleaseError {
 
 message_in_debug!(ReleaseError { kind, subject });
 
-impl Cause for ReleaseErrorKind {
-    type Error = ReleaseError;
-
-    fn of(self, subject: Subject) -> ReleaseError {
-        ReleaseError { kind: self, subject }
-    }
-}
-
-impl PartialEq<ReleaseErrorKind> for ReleaseError {
-    fn eq(&self, kind: &ReleaseErrorKind) -> bool {
-        self.kind == *kind
-    }
-}
-
-impl From<Forked> for ReleaseErrorKind {
-    fn from(Forked: Forked) -> Self {
-        Self::Forked
-    }
-}
+of_a_subject!(ReleaseErrorKind => ReleaseError);
 
 impl From<ReleaseFailure> for ReleaseErrorKind {
     fn from(failure: ReleaseFailure) -> Self {
@@ -195,25 +176,7 @@ impl fmt::Display for EnsureError {
 
 message_in_debug!(EnsureError { kind, subject });
 
-impl Cause for EnsureErrorKind {
-    type Error = EnsureError;
-
-    fn of(self, subject: Subject) -> EnsureError {
-        EnsureError { kind: self, subject }
-    }
-}
-
-impl PartialEq<EnsureErrorKind> for EnsureError {
-    fn eq(&self, kind: &EnsureErrorKind) -> bool {
-        self.kind == *kind
-    }
-}
-
-impl From<Forked> for EnsureErrorKind {
-    fn from(Forked: Forked) -> Self {
-        Self::Forked
-    }
-}
+of_a_subject!(EnsureErrorKind => EnsureError);
 
 impl From<EnsureFailure> for EnsureErrorKind {
     fn from(failure: EnsureFailure) -> Self {

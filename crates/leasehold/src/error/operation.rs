@@ -10,9 +10,8 @@ use leasehold_proto::recipe::expirable::PERMITS_MAX;
 use leasehold_proto::{Applied, LeaseError, NameError, StoreError, StoreErrorKind, Verb};
 
 use super::message::debug;
-use super::subject::{BadName, Cause, Subject};
+use super::subject::{BadName, Subject, of_a_subject};
 use super::{FORKED, message_in_debug, unavailable};
-use crate::shared::Forked;
 
 /// The end of a message about a name that something else has.
 const OTHER_KIND: &str = "another kind of object has this name on the server, it was left as it is";
@@ -112,19 +111,7 @@ impl fmt::Display for OperationError {
 
 message_in_debug!(OperationError { kind, subject });
 
-impl Cause for OperationErrorKind {
-    type Error = OperationError;
-
-    fn of(self, subject: Subject) -> OperationError {
-        OperationError { kind: self, subject }
-    }
-}
-
-impl PartialEq<OperationErrorKind> for OperationError {
-    fn eq(&self, kind: &OperationErrorKind) -> bool {
-        self.kind == *kind
-    }
-}
+of_a_subject!(OperationErrorKind => OperationError);
 
 impl From<BadName> for OperationErrorKind {
     fn from(bad: BadName) -> Self {
@@ -146,12 +133,6 @@ impl From<StoreError> for OperationErrorKind {
             (_, Applied::No) => Self::Store(error),
             (_, Applied::Unknown) => Self::Unknown(error),
         }
-    }
-}
-
-impl From<Forked> for OperationErrorKind {
-    fn from(Forked: Forked) -> Self {
-        Self::Forked
     }
 }
 
@@ -339,29 +320,11 @@ impl WaitErrorKind {
     }
 }
 
-impl Cause for WaitErrorKind {
-    type Error = WaitError;
-
-    fn of(self, subject: Subject) -> WaitError {
-        WaitError { kind: self, subject }
-    }
-}
-
-impl PartialEq<WaitErrorKind> for WaitError {
-    fn eq(&self, kind: &WaitErrorKind) -> bool {
-        self.kind == *kind
-    }
-}
+of_a_subject!(WaitErrorKind => WaitError);
 
 impl From<BadName> for WaitErrorKind {
     fn from(bad: BadName) -> Self {
         Self::Name(bad.error)
-    }
-}
-
-impl From<Forked> for WaitErrorKind {
-    fn from(Forked: Forked) -> Self {
-        Self::Forked
     }
 }
 
@@ -452,19 +415,7 @@ impl fmt::Display for InspectError {
 
 message_in_debug!(InspectError { kind, subject, during });
 
-impl Cause for InspectErrorKind {
-    type Error = InspectError;
-
-    fn of(self, subject: Subject) -> InspectError {
-        InspectError { kind: self, subject, during: Verb::Inspect }
-    }
-}
-
-impl PartialEq<InspectErrorKind> for InspectError {
-    fn eq(&self, kind: &InspectErrorKind) -> bool {
-        self.kind == *kind
-    }
-}
+of_a_subject!(InspectErrorKind => InspectError { during: Verb::Inspect });
 
 impl From<BadName> for InspectErrorKind {
     fn from(bad: BadName) -> Self {
@@ -475,11 +426,5 @@ impl From<BadName> for InspectErrorKind {
 impl From<StoreError> for InspectErrorKind {
     fn from(error: StoreError) -> Self {
         Self::Store(error)
-    }
-}
-
-impl From<Forked> for InspectErrorKind {
-    fn from(Forked: Forked) -> Self {
-        Self::Forked
     }
 }

@@ -107,6 +107,33 @@ pub(crate) trait Cause {
     fn of(self, subject: Subject) -> Self::Error;
 }
 
+/// Makes a kind the cause of an error, which equals its kind; a forked process is a cause of every operation's error.
+macro_rules! of_a_subject {
+    ($kind:ident => $error:ident $({ $($field:ident: $value:expr),* })?) => {
+        impl $crate::error::subject::Cause for $kind {
+            type Error = $error;
+
+            fn of(self, subject: $crate::error::subject::Subject) -> $error {
+                $error { kind: self, subject $($(, $field: $value)*)? }
+            }
+        }
+
+        impl PartialEq<$kind> for $error {
+            fn eq(&self, kind: &$kind) -> bool {
+                self.kind == *kind
+            }
+        }
+
+        impl From<$crate::shared::Forked> for $kind {
+            fn from($crate::shared::Forked: $crate::shared::Forked) -> Self {
+                Self::Forked
+            }
+        }
+    };
+}
+
+pub(super) use of_a_subject;
+
 /// A result of which the error does not say yet what it is about.
 pub(crate) trait About<T, C: Cause> {
     fn about(self, subject: impl FnOnce() -> Subject) -> Result<T, C::Error>;

@@ -14,12 +14,11 @@ use leasehold_proto::recipe::semaphore::{self, FifoSemaphore, read_count};
 use leasehold_proto::{Call, Lease, Name, Owner, Reply};
 
 use crate::error::{
-    self, About, AcquireError, AcquireErrorKind, InspectError, InspectErrorKind, OperationError,
-    OperationErrorKind, SubjectKind,
+    self, About, AcquireError, AcquireErrorKind, InspectError, InspectErrorKind, OperationError, SubjectKind,
 };
 use crate::guard::Guard;
 use crate::name::Named;
-use crate::operation::perform;
+use crate::operation::change;
 use crate::shared::Handle;
 use crate::terms::{acquire, wait_for};
 
@@ -70,11 +69,7 @@ impl Semaphore {
         call: impl FnOnce(&Name, &Operation) -> Call,
         read: impl FnOnce(&Reply) -> Option<T>,
     ) -> Result<T, OperationError> {
-        let changed = async {
-            let name = self.name.as_ref().map_err(|bad| OperationErrorKind::from(bad.clone()))?;
-            perform(&self.handle, |operation| call(name, operation), read).await
-        };
-        changed.await.about(|| self.subject())
+        change(&self.handle, SubjectKind::Semaphore, &self.name, call, read).await
     }
 
     /// The same semaphore, for waiters that are served in the order in which they came, over all processes.
@@ -104,7 +99,7 @@ impl Semaphore {
     /// Sets how many permits there are, unless that was done before. `false` when it was.
     ///
     /// # Errors
-    /// [`OperationError`]; [`OperationErrorKind::Unknown`] when the server has not answered.
+    /// [`OperationError`]; [`OperationErrorKind::Unknown`](crate::OperationErrorKind::Unknown) when the server has not answered.
     ///
     /// # Cancel safety
     /// Dropping the future does not take back what was sent.

@@ -19,7 +19,7 @@ use crate::error::{
     OperationErrorKind, SubjectKind,
 };
 use crate::name::Named;
-use crate::operation::perform;
+use crate::operation::change;
 use crate::section::{OnePermit, Section};
 use crate::shared::Handle;
 use crate::terms::{Terms, acquire, wait_for};
@@ -72,11 +72,7 @@ impl ExpirableSemaphore {
         call: impl FnOnce(&Name, &Operation) -> Call,
         read: impl FnOnce(&Reply) -> Option<T>,
     ) -> Result<T, OperationError> {
-        let changed = async {
-            let name = self.name.as_ref().map_err(|bad| OperationErrorKind::from(bad.clone()))?;
-            perform(&self.handle, |operation| call(name, operation), read).await
-        };
-        changed.await.about(|| self.subject())
+        change(&self.handle, SubjectKind::ExpirableSemaphore, &self.name, call, read).await
     }
 
     /// Looks at it.

@@ -1,6 +1,6 @@
 -- Who stands in the fair queue, and who is taken out of it because nobody answers for it any more.
 -- returns nothing: these are functions for the scripts of this folder
--- calls lindex llen lrem persist time zcard zrangebyscore zrem zscore
+-- calls lindex llen lrem persist time zadd zcard zrangebyscore zrem zscore
 -- wire 6.1; who has shown itself in `seen` goes by that, everybody else by its score as in Redisson (section 23 item 7)
 local GONE_AFTER = 5000
 local function now_ms()
@@ -29,11 +29,15 @@ local function purge(q)
     changed = leave(q, owner) == 1 or changed
   end
   local head = redis.call('lindex', q.queue, 0)
-  while head and not redis.call('zscore', q.seen, head) do
+  local shown = head and redis.call('zscore', q.seen, head)
+  while head and not shown do
     local due = redis.call('zscore', q.timeout, head)
     if due and tonumber(due) > q.now then break end
     leave(q, head)
     changed, head = true, redis.call('lindex', q.queue, 0)
+    shown = head and redis.call('zscore', q.seen, head)
   end
+  -- A clock that was set back would keep a dead head alive for as long as the step.
+  if shown and tonumber(shown) > q.now then redis.call('zadd', q.seen, q.now, head) end
   return head, changed
 end

@@ -5,7 +5,11 @@
 -- Returns the head of the queue, behind those that are passed by.
 local function pass_by(queue, seen, owner, now)
   local head = redis.call('lindex', queue, 0)
-  while head and head ~= owner and tonumber(redis.call('zscore', seen, head) or 0) < now - 5000 do
+  while head and head ~= owner do
+    local shown = tonumber(redis.call('zscore', seen, head) or 0)
+    -- A clock that was set back would keep a dead head alive for as long as the step.
+    if shown > now then redis.call('zadd', seen, now, head) end
+    if shown >= now - 5000 then break end
     redis.call('zrem', seen, redis.call('lpop', queue))
     head = redis.call('lindex', queue, 0)
   end

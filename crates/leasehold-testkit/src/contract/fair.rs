@@ -24,6 +24,7 @@ behaviours! {
     a_release_of_what_has_gone_tells_the_head_too,
     a_partial_release_tells_nobody,
     a_waiter_of_ours_that_was_not_seen_is_taken_out_wherever_it_stands,
+    a_head_seen_by_a_clock_that_was_set_back_is_seen_now_at_the_latest,
     a_strangers_deadline_counts_until_it_has_passed,
     a_strangers_deadline_is_cut_when_it_does_not_take_a_free_lock,
     our_deadline_outlasts_what_strangers_take_off_it,
@@ -78,6 +79,12 @@ impl<'a, S: Store, A: Admin> Queue<'a, S, A> {
     pub(super) fn unseen_for(&self, number: u64, ms: i64) {
         let seen = (self.now_ms() - ms).to_string();
         self.tell(&["ZADD", &self.key("leasehold_lock_seen"), &seen, &owner(number).to_string()]);
+    }
+
+    /// How long ago it showed itself last, by the whole second.
+    fn seen_ago(&self, number: u64) -> i64 {
+        let seen = self.tell(&["ZSCORE", &self.key("leasehold_lock_seen"), &owner(number).to_string()]);
+        self.now_ms() - seen.parse::<f64>().expect("it has shown itself") as i64
     }
 
     pub(super) fn channel(&self, of: &str) -> Channel {
@@ -223,6 +230,20 @@ async fn a_waiter_of_ours_that_was_not_seen_is_taken_out_wherever_it_stands<S: S
     queue.unseen_for(4, 6_000);
     queue.asks.acquire(5, LONG).await;
     assert_eq!((queue.list().as_str(), queue.members("redisson_lock_timeout").as_str()), ("3 5", "3 5"));
+}
+
+async fn a_head_seen_by_a_clock_that_was_set_back_is_seen_now_at_the_latest<S: Store, A: Admin>(
+    bench: &Bench<'_, S, A>,
+) {
+    let queue = Queue::new(bench);
+    queue.asks.acquire(1, LONG).await;
+    queue.asks.acquire(2, LONG).await;
+    queue.unseen_for(2, -3_600_000);
+    bench.tell(&["DEL", queue.asks.key()]);
+    assert_eq!(queue.asks.once(3).await, Reply::Int(5_000));
+    assert!(queue.seen_ago(2) >= -1_000, "{}", queue.seen_ago(2));
+    queue.unseen_for(2, 6_000);
+    assert_eq!(queue.asks.once(3).await, Reply::Nil, "and is passed by like any other");
 }
 
 async fn a_strangers_deadline_counts_until_it_has_passed<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {

@@ -26,6 +26,7 @@ behaviours! {
     a_grant_that_leaves_permits_tells_the_next_in_the_queue,
     one_who_leaves_the_queue_tells_the_next,
     who_has_not_shown_itself_is_passed_by,
+    a_head_seen_by_a_clock_that_was_set_back_is_passed_by_within_seconds,
     the_queue_expires_when_nobody_comes,
     arguments_are_checked_before_the_first_write,
     other_kinds_of_keys_are_refused_and_stay_untouched,
@@ -245,6 +246,22 @@ async fn who_has_not_shown_itself_is_passed_by<S: Store, A: Admin>(bench: &Bench
     });
     granted.await;
     assert_eq!(bench.tell(&["EXISTS", &queue, &seen]), "0");
+}
+
+async fn a_head_seen_by_a_clock_that_was_set_back_is_passed_by_within_seconds<S: Store, A: Admin>(
+    bench: &Bench<'_, S, A>,
+) {
+    let sc = Counter::new(bench, "fifo");
+    let seconds: i64 = bench.tell(&["TIME"]).lines().next().expect("it has two").parse().expect("a number");
+    let (queue, seen) = (sc.key("leasehold_sc_queue"), sc.key("leasehold_sc_seen"));
+    sc.set("1");
+    bench.tell(&["RPUSH", &queue, "dead:1"]);
+    bench.tell(&["ZADD", &seen, &((seconds + 3_600) * 1_000).to_string(), "dead:1"]);
+    assert_eq!(sc.acquire(&FifoSemaphore, (1, 1), FRESH).await, REFUSED);
+    let shown: f64 = bench.tell(&["ZSCORE", &seen, "dead:1"]).parse().expect("it still waits");
+    assert!((shown as i64) < (seconds + 60) * 1_000, "{shown} is no time of now, {seconds} s");
+    bench.tell(&["ZADD", &seen, &((seconds - 7) * 1_000).to_string(), "dead:1"]);
+    assert_eq!(sc.acquire(&FifoSemaphore, (1, 1), FRESH).await, TAKEN, "and is passed by like any other");
 }
 
 async fn the_queue_expires_when_nobody_comes<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {

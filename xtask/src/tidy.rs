@@ -48,6 +48,7 @@ pub(crate) fn check() -> Result<Report> {
     let verification = source::read(&root, "docs/verification.md")?;
     let tests = promises::all_tests(&sources);
     report.findings.extend(promises::untested(&verification, &tests));
+    report.findings.extend(promises::unstated(&source::read(&root, "docs/guarantees.md")?));
     let ledger = source::read(&root, "docs/ledger.md")?;
     report.findings.extend(ledger::stale(&ledger, &tests, &sources, &paths));
     check_manifests(&root, &paths, &mut report)?;

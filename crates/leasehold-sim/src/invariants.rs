@@ -32,7 +32,7 @@ use crate::recorder::View;
 
 /// An observer of one promise.
 pub(crate) trait Invariant: Send {
-    /// The promise's id in promises.md.
+    /// The id of the promise in `docs/guarantees.md`.
     fn id(&self) -> &'static str;
 
     /// Sees an event.

@@ -1,6 +1,7 @@
 //! Every promise has a test, and the page that says so tells the truth.
 //!
-//! Invariant: a row of the table in `docs/verification.md` begins with its id and names tests in backticks.
+//! Invariant: a row of the table in `docs/verification.md` begins with its id and names tests in backticks; the sentence
+//! of an id in `docs/guarantees.md` begins with the id and a colon, or with the id of one letter in bold and a comma.
 //! Called by: [`check`](super::check).
 
 use std::collections::HashSet;
@@ -33,6 +34,30 @@ pub(super) fn untested(page: &str, tests: &HashSet<String>) -> Vec<String> {
             .extend(missing.map(|test| format!("docs/verification.md: {id} names {test}, which is no test")));
     }
     findings
+}
+
+/// Ids that the page of guarantees does not state, and ids on it that have no row of tests.
+pub(super) fn unstated(page: &str) -> Vec<String> {
+    let stated: HashSet<&str> = page.split_whitespace().filter_map(id).collect();
+    let missing = PROMISED.iter().filter(|id| !stated.contains(*id));
+    let mut findings: Vec<String> =
+        missing.map(|id| format!("docs/guarantees.md: does not state {id}")).collect();
+    let untested = stated.iter().filter(|id| !PROMISED.contains(id));
+    findings.extend(untested.map(|id| format!("docs/guarantees.md: states {id}, which has no tests")));
+    findings.sort();
+    findings
+}
+
+/// The id that begins a sentence: `**M,` or `G1:`.
+fn id(word: &str) -> Option<&str> {
+    let letter = word.strip_prefix("**").and_then(|word| word.strip_suffix(',')).filter(|id| id.len() == 1);
+    let numbered = || {
+        let id = word.strip_suffix(':')?;
+        let mut letters = id.chars();
+        (letters.next()?.is_ascii_uppercase() && letters.next()?.is_ascii_digit() && letters.next().is_none())
+            .then_some(id)
+    };
+    letter.or_else(numbered)
 }
 
 /// The id of a row, and the tests that it names: words in backticks that look like a test's name.
@@ -135,6 +160,24 @@ mod tests {
         let line = "| L4 | as `lost()` says | `one_two_three_four` `five` |";
         assert_eq!(row(line), Some(("L4", vec!["one_two_three_four"])));
         assert_eq!(row("| model | of | `one_two_three_four` |"), None);
+    }
+
+    #[test]
+    fn an_id_without_a_statement_and_a_statement_without_tests_are_found() {
+        let page: String = PROMISED
+            .iter()
+            .map(|id| {
+                if id.len() == 1 {
+                    format!("- **{id}, a promise.** More\n")
+                } else {
+                    format!("{id}: it holds. ")
+                }
+            })
+            .collect();
+        assert_eq!(unstated(&page), Vec::<String>::new());
+        assert_eq!(unstated(&page.replace("G1: ", "")), ["docs/guarantees.md: does not state G1"]);
+        let more = format!("{page}Z9: it holds. See A1, (B2) and Note: text");
+        assert_eq!(unstated(&more), ["docs/guarantees.md: states Z9, which has no tests"]);
     }
 
     #[test]

@@ -45,7 +45,7 @@ struct Frame {
 /// itself. [`Lock::run`](crate::Lock::run) needs none: what its body calls re-enters its lock. A scope inside a scope is
 /// the outer one. A scope is *not* inherited by spawned tasks: they are other code, with their own ideas of what they
 /// hold. Branches that run concurrently inside one scope (`join!`, `select!`) share its owner and therefore do not
-/// exclude each other; take an [`Owner`] apiece where they should.
+/// exclude each other; take an [`Owner`] apiece where they should, or wrap each in [`independent`].
 ///
 /// # Cancel safety
 /// Dropping the future drops the inner one, and with it the guards that it holds.
@@ -67,6 +67,37 @@ struct Frame {
 /// ```
 pub async fn scope<F: Future>(future: F) -> F::Output {
     scope_of(Owner::unique(), future).await
+}
+
+/// Runs a future as code of its own: neither the scope nor a body around it lends it an owner.
+///
+/// Every future that a body or a scope polls runs as its callee and re-enters its locks, whichever executor does the
+/// polling. Tokio's tasks are excepted, also those of a `LocalSet`, because tokio tells them apart. The tasks of another
+/// executor that the body drives itself, such as a `LocalPool` of `futures-executor`, look like branches of a `join!`.
+/// Wrap a task of that kind when it must be kept out of the locks that the body holds.
+///
+/// # Cancel safety
+/// Dropping the future drops the inner one, and with it the guards that it holds.
+///
+/// # Examples
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), leasehold::Error> {
+/// # let client = leasehold::Client::connect("memory://").await?;
+/// let lock = client.lock("order:42");
+/// lock.run(async |_guard| {
+///     let callee = lock.try_lock();
+///     assert!(callee.await.expect("it answers").is_some(), "a callee re-enters the body's lock");
+///
+///     let job = leasehold::owner::independent(lock.try_lock());
+///     assert!(job.await.expect("it answers").is_none(), "independent code finds it held");
+/// })
+/// .await?;
+/// # Ok(())
+/// # }
+/// ```
+pub async fn independent<F: Future>(future: F) -> F::Output {
+    AROUND.scope(Around { task: task::try_id(), ..Around::default() }, future).await
 }
 
 /// The owner of the scope that the calling code runs in, if it runs in one.

@@ -148,7 +148,8 @@ impl<A: Acquirable> Section<A> {
 
     /// Waits, runs the body, and ends the hold.
     ///
-    /// What the body calls re-enters its lock: it has the body's owner. What the body spawns does not.
+    /// What the body calls re-enters its lock: it has the body's owner. What the body spawns does not; for tasks
+    /// that the body polls on an executor of its own see [`owner::independent`](crate::owner::independent).
     ///
     /// # Errors
     /// [`RunError`]: when the lock was not acquired, and so the body did not run; and when the hold was lost before the

@@ -30,6 +30,7 @@ on_both! {
         branches_of_a_body_exclude_each_other,
         what_the_body_spawns_waits,
         tasks_that_the_bodys_own_task_polls_wait,
+        tasks_of_another_executor_wait_when_they_are_independent,
         a_scope_around_and_a_scope_inside_change_nothing,
         another_client_is_another_owner,
         a_multi_lock_in_the_body_takes_the_bodys_lock_once_more,
@@ -219,6 +220,25 @@ async fn tasks_that_the_bodys_own_task_polls_wait(server: Place) {
         tasks.run_until(async { spawned.await.unwrap() }).await
     });
     assert!(outcome.await, "of a scope");
+}
+
+/// Tokio's task is the body's, so only the caller can tell these tasks from the body's own branches.
+async fn tasks_of_another_executor_wait_when_they_are_independent(server: Place) {
+    let client = connect(&server).await;
+    let lock = client.lock("job");
+    let is_kept_out = async || lock.try_lock().await.unwrap().is_none();
+    let drives = async || {
+        let callee = futures_executor::block_on(is_kept_out());
+        (callee, futures_executor::block_on(owner::independent(is_kept_out())))
+    };
+    assert_eq!(lock.run(async |_| drives().await).await, Ok((false, true)), "of a body");
+    let of_scope = owner::scope(async {
+        let _guard = lock.lock().await.unwrap();
+        drives().await
+    });
+    assert_eq!(of_scope.await, (false, true), "of a scope");
+    let inside = lock.run(async |_| owner::independent(owner::scope(async { owner::ambient() })).await).await;
+    assert!(inside.unwrap().is_some(), "it may have a scope of its own");
 }
 
 async fn a_scope_around_and_a_scope_inside_change_nothing(server: Place) {

@@ -12,7 +12,8 @@ impl<K: Kind> Lock<K> {
     /// Runs a body under the lock: waits for it, renews it, and releases it. When the hold is lost the body is
     /// cancelled at its next await point. With other wishes than these: [`section`](Self::section).
     ///
-    /// What the body calls re-enters the lock: it has the body's owner. What the body spawns does not.
+    /// What the body calls re-enters the lock: it has the body's owner. What the body spawns does not; for tasks
+    /// that the body polls on an executor of its own see [`owner::independent`](crate::owner::independent).
     ///
     /// The body is an *async closure*, `async |guard| { .. }`, which borrows the guard. The older `|guard| async { .. }` is a
     /// closure that returns a future, which cannot borrow from its argument: the compiler answers that with a list of

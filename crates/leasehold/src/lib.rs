@@ -78,6 +78,8 @@ pub mod blocking;
 #[cfg(feature = "config")]
 pub mod config;
 pub mod error;
+#[cfg(doc)]
+pub mod guide;
 pub mod owner;
 #[cfg(feature = "embedded")]
 pub mod testing;

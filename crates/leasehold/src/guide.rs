@@ -3,13 +3,23 @@
 //! Invariant: each page is a file of `docs/guide` or `docs`, included unchanged; only the targets of its links differ.
 //! Called by: rustdoc, which also runs the examples. A normal build does not have this module.
 //!
-//! 1. [`attribute`]: all options of `#[locked]`.
-//! 2. [`configuration`]: all fields of a configuration.
+//! 1. [`getting_started`]: install, take a lock, run a body under it.
+//! 2. [`choosing_a_primitive`]: which lock, semaphore or latch fits.
+//! 3. [`errors_and_http`]: what each error says, and which status a service answers.
+//! 4. [`testing`]: leases and failures on a virtual clock.
+//! 5. [`deploying`]: connections, time-outs, permissions, shutdown, restarts.
+//! 6. [`attribute`]: all options of `#[locked]`.
+//! 7. [`configuration`]: all fields of a configuration.
 
 /// Link targets for rustdoc. The first definition of a link wins, so these replace the relative ones at the end of a page.
 macro_rules! links {
     () => {
         concat!(
+            "[getting-started]: crate::guide::getting_started\n",
+            "[choosing]: crate::guide::choosing_a_primitive\n",
+            "[errors]: crate::guide::errors_and_http\n",
+            "[testing]: crate::guide::testing\n",
+            "[deploying]: crate::guide::deploying\n",
             "[attribute]: crate::guide::attribute\n",
             "[configuration]: crate::guide::configuration\n",
             "[command]: https://github.com/leasehold-rs/leasehold/blob/main/docs/command.md\n",
@@ -35,6 +45,11 @@ macro_rules! pages {
 }
 
 pages! {
+    getting_started = "getting-started.md";
+    choosing_a_primitive = "choosing-a-primitive.md";
+    errors_and_http = "errors-and-http.md";
+    testing = "testing.md";
+    deploying = "deploying.md";
     attribute = "attribute.md";
     configuration = "configuration.md";
 }

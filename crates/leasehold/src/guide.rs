@@ -8,8 +8,10 @@
 //! 3. [`errors_and_http`]: what each error says, and which status a service answers.
 //! 4. [`testing`]: leases and failures on a virtual clock.
 //! 5. [`deploying`]: connections, time-outs, permissions, shutdown, restarts.
-//! 6. [`attribute`]: all options of `#[locked]`.
-//! 7. [`configuration`]: all fields of a configuration.
+//! 6. [`from_redisson`]: each call of Redisson and its counterpart.
+//! 7. [`from_other_libraries`]: ShedLock, redsync and rslock.
+//! 8. [`attribute`]: all options of `#[locked]`.
+//! 9. [`configuration`]: all fields of a configuration.
 
 /// Link targets for rustdoc. The first definition of a link wins, so these replace the relative ones at the end of a page.
 macro_rules! links {
@@ -20,6 +22,8 @@ macro_rules! links {
             "[errors]: crate::guide::errors_and_http\n",
             "[testing]: crate::guide::testing\n",
             "[deploying]: crate::guide::deploying\n",
+            "[from-redisson]: crate::guide::from_redisson\n",
+            "[from-others]: crate::guide::from_other_libraries\n",
             "[attribute]: crate::guide::attribute\n",
             "[configuration]: crate::guide::configuration\n",
             "[command]: https://github.com/leasehold-rs/leasehold/blob/main/docs/command.md\n",
@@ -50,6 +54,8 @@ pages! {
     errors_and_http = "errors-and-http.md";
     testing = "testing.md";
     deploying = "deploying.md";
+    from_redisson = "from-redisson.md";
+    from_other_libraries = "from-other-libraries.md";
     attribute = "attribute.md";
     configuration = "configuration.md";
 }

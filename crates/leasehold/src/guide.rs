@@ -7,7 +7,7 @@
 //! 2. [`choosing_a_primitive`]: which lock, semaphore or latch fits.
 //! 3. [`errors_and_http`]: what each error says, and which status a service answers.
 //! 4. [`testing`]: leases and failures on a virtual clock.
-//! 5. [`deploying`]: connections, time-outs, permissions, shutdown, restarts.
+//! 5. [`deploying`]: connections, timeouts, permissions, shutdown, restarts.
 //! 6. [`from_redisson`]: each call of Redisson and its counterpart.
 //! 7. [`from_other_libraries`]: ShedLock, redsync and rslock.
 //! 8. [`attribute`]: all options of `#[locked]`.
@@ -28,7 +28,7 @@ macro_rules! links {
             "[configuration]: crate::guide::configuration\n",
             "[command]: https://github.com/leasehold-rs/leasehold/blob/main/docs/command.md\n",
             "[interop]: https://github.com/leasehold-rs/leasehold/blob/main/docs/interop.md\n",
-            "[assumptions]: https://github.com/leasehold-rs/leasehold/blob/main/docs/assumptions.md\n",
+            "[guarantees]: https://github.com/leasehold-rs/leasehold/blob/main/docs/guarantees.md\n",
             "[security]: https://github.com/leasehold-rs/leasehold/blob/main/SECURITY.md\n",
             "[examples]: https://github.com/leasehold-rs/leasehold/blob/main/examples/README.md\n",
             "[application]: https://github.com/leasehold-rs/leasehold/blob/main/crates/leasehold/tests/application.rs\n",

@@ -39,12 +39,12 @@ fn check(text: &str, outcome: &Result<Name, NameError>) {
         Err(error) => {
             assert!(!error.to_string().is_empty() && !error.to_string().contains(char::is_control));
             match *error {
-                NameError::ControlCharacter { at, found } => {
+                NameError::ControlCharacter { at, found, .. } => {
                     assert!(found.is_control() && text[at..].starts_with(found));
                 }
-                NameError::Brace { at } => assert!(text[at..].starts_with(['{', '}'])),
-                NameError::TooLong { bytes } => assert_eq!(bytes, text.len()),
-                NameError::ReservedPrefix { prefix } => assert!(text.starts_with(prefix)),
+                NameError::Brace { at, .. } => assert!(text[at..].starts_with(['{', '}'])),
+                NameError::TooLong { bytes, .. } => assert_eq!(bytes, text.len()),
+                NameError::ReservedPrefix { prefix, .. } => assert!(text.starts_with(prefix)),
                 _ => {}
             }
         }

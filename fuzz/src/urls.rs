@@ -49,7 +49,7 @@ fn judge(text: &str) -> String {
         }
         Err(error) => {
             let said = format!("{error} {error:?}");
-            if let UrlError::UnknownScheme { scheme } = &error {
+            if let UrlError::UnknownScheme { scheme, .. } = &error {
                 assert!(text.to_ascii_lowercase().starts_with(scheme.as_str()));
             }
             said

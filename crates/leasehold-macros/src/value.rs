@@ -66,7 +66,7 @@ impl Span {
         let text = text.value();
         match parse_span(&text) {
             Ok(duration) => Ok(Self::Known { duration, written: lit }),
-            Err(SpanError::CapitalM { minutes }) => {
+            Err(SpanError::CapitalM { minutes, .. }) => {
                 let problem =
                     format!("`M` would be months; minutes are `m`: write `{option} = \"{minutes}\"`");
                 Err(Error::new_spanned(lit, problem))

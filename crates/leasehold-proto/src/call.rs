@@ -3,6 +3,8 @@
 //! Invariant: a [`Call`] has a value for every input that its script declares.
 //! Called by: recipes build calls and read replies; stores run the one and produce the other.
 
+#![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -162,6 +164,7 @@ impl std::hash::Hash for Call {
 
 /// What a script returned.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Reply {
     /// A null bulk or null array.
     Nil,

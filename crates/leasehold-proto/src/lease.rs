@@ -4,6 +4,8 @@
 //! given one that fails after its first write (promises, rule 4).
 //! Called by: the public types, for every lease that a user gives; the engine, for every validity.
 
+#![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
+
 use std::time::Duration;
 
 use crate::moment::Moment;
@@ -27,12 +29,14 @@ pub struct Lease(u64);
 pub enum LeaseError {
     /// Shorter than [`LEASE_MIN`].
     #[error("a lease of {given:?} is too short, at least {LEASE_MIN:?} is needed")]
+    #[non_exhaustive]
     TooShort {
         /// The lease that was asked for.
         given: Duration,
     },
     /// Longer than [`LEASE_MAX`].
     #[error("a lease of {given:?} is too long, at most 365 days are allowed")]
+    #[non_exhaustive]
     TooLong {
         /// The lease that was asked for.
         given: Duration,

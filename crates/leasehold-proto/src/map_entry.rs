@@ -3,6 +3,8 @@
 //! Invariant: the names are those of Redisson for the same bytes of a key (protocol, section 16).
 //! Called by: users whose Java services lock entries of maps, sets and multimaps.
 
+#![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
+
 use crate::name::{Name, NameError};
 
 /// The key of HighwayHash that Redisson hashes with.

@@ -4,6 +4,8 @@
 //! script of ours can be refused in a cluster because of its name.
 //! Called by: the public types, for every name that a user writes; recipes, for the channel.
 
+#![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
+
 use std::borrow::Borrow;
 use std::fmt;
 use std::sync::Arc;
@@ -57,12 +59,14 @@ pub enum NameError {
     #[error(
         "the name has {bytes} bytes, at most {NAME_BYTES_MAX} are allowed ({RAW_NAME_BYTES_MAX} in a raw Redisson name)"
     )]
+    #[non_exhaustive]
     TooLong {
         /// Its length.
         bytes: usize,
     },
     /// A control character, which would corrupt logs and terminals.
     #[error("the name has a control character ({:?}) at byte {at}", *.found)]
+    #[non_exhaustive]
     ControlCharacter {
         /// Its byte offset.
         at: usize,
@@ -71,6 +75,7 @@ pub enum NameError {
     },
     /// A brace in a plain name. Use [`Name::with_hash_tag`] to choose the slot on purpose.
     #[error("the name has a brace at byte {at}; braces choose a cluster slot, use a hash tag for that")]
+    #[non_exhaustive]
     Brace {
         /// Its byte offset.
         at: usize,
@@ -83,6 +88,7 @@ pub enum NameError {
     SharedHelpers,
     /// The name begins like a helper key.
     #[error("the name begins with `{prefix}`, which is reserved for helper keys")]
+    #[non_exhaustive]
     ReservedPrefix {
         /// The reserved prefix.
         prefix: &'static str,

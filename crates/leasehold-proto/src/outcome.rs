@@ -3,6 +3,8 @@
 //! Invariant: every failure says whether the script may have run ([`Applied`]), the one question that a lock asks.
 //! Called by: stores, which classify; the engine, which decides by it; users, inside the public errors.
 
+#![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
+
 use std::error::Error;
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -14,6 +16,7 @@ use crate::span::Rounded;
 
 /// Whether a call that failed may have changed something on the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(clippy::exhaustive_enums, reason = "no third answer: what is not certain is unknown")]
 pub enum Applied {
     /// It certainly did not run.
     No,
@@ -23,6 +26,7 @@ pub enum Applied {
 
 /// By when something is free on the server, counted from the error that says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(clippy::exhaustive_enums, reason = "a time or none")]
 pub enum FreeWithin {
     /// At the latest after this time, even if nothing else reaches the server.
     Time(Duration),

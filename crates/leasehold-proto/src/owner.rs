@@ -4,6 +4,8 @@
 //! release cannot touch a newer hold.
 //! Called by: the public types for [`Owner`], the engine for [`WireOwner`].
 
+#![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
+
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 

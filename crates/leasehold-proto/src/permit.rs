@@ -3,6 +3,8 @@
 //! Invariant: an id is used once. It is its client's uuid plus a number that the client never uses again.
 //! Called by: the recipe of expirable semaphores, and users who hand permits over.
 
+#![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
+
 use std::fmt;
 use std::str::FromStr;
 
@@ -24,6 +26,7 @@ pub struct PermitId([u8; 16]);
 /// The text is no permit id, which has 32 hexadecimal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a permit id has 32 hexadecimal digits")]
+#[non_exhaustive]
 pub struct PermitIdError;
 
 impl PermitId {

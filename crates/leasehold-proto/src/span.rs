@@ -4,6 +4,8 @@
 //! capital `M` that was meant to be minutes.
 //! Called by: configurations, the command's arguments, the attribute, and messages.
 
+#![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
+
 use std::fmt;
 use std::time::Duration;
 
@@ -84,12 +86,14 @@ pub enum SpanError {
     Unreadable,
     /// A capital `M`, which is a month elsewhere.
     #[error("`M` would be months; minutes are `m`: write `{minutes}`")]
+    #[non_exhaustive]
     CapitalM {
         /// The same text with minutes in it.
         minutes: String,
     },
     /// Months or years.
     #[error("`{unit}` is no fixed length of time; write days, such as `30d`")]
+    #[non_exhaustive]
     Calendar {
         /// The unit, as it was written.
         unit: String,

@@ -4,10 +4,13 @@
 //! be a password.
 //! Called by: the client, with what the user wrote; the back ends, which read what stands behind their scheme.
 
+#![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
+
 use std::fmt;
 
 /// What stands before `://`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(clippy::exhaustive_enums, reason = "the client connects to each of them")]
 pub enum Scheme {
     /// A Redis server on a port of a host.
     Redis,
@@ -26,6 +29,7 @@ pub enum UrlError {
     NoScheme,
     /// A scheme of the family that needs another feature or a later version.
     #[error("`{scheme}://` is not {}", Hint(*feature))]
+    #[non_exhaustive]
     NotBuiltIn {
         /// The scheme.
         scheme: &'static str,
@@ -34,6 +38,7 @@ pub enum UrlError {
     },
     /// A scheme that is none of the family.
     #[error("`{scheme}://` is not a scheme of a lock server; `redis://`, `unix://` and `memory://` are")]
+    #[non_exhaustive]
     UnknownScheme {
         /// The scheme, in lower case.
         scheme: String,

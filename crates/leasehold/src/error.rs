@@ -206,6 +206,7 @@ impl From<LeaseError> for ConnectError {
 
 /// No client was installed before one was needed.
 #[derive(Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "its name says all")]
 pub struct NotInstalled;
 
 impl fmt::Display for NotInstalled {
@@ -220,6 +221,7 @@ message_in_debug!(NotInstalled {});
 
 /// A client was installed before, and stays.
 #[derive(Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "its name says all")]
 pub struct AlreadyInstalled;
 
 impl fmt::Display for AlreadyInstalled {

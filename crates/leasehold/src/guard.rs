@@ -86,6 +86,7 @@ pub struct Guard {
 
 /// How a release went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(clippy::exhaustive_enums, reason = "a release finds its hold or does not")]
 pub enum Released {
     /// The lock was held until now and this hold of it is given back.
     Released,

@@ -64,6 +64,7 @@
 //! so a busy async runtime cannot delay a renewal; futures of this crate run on any executor.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
+#![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 #![cfg_attr(
     not(any(feature = "redis", feature = "embedded", feature = "unstable-store")),
     allow(dead_code, unused_imports, reason = "without a back end no client is made")

@@ -20,6 +20,7 @@ use crate::semaphore::{ExpirableSemaphore, Permits};
 
 /// What becomes of the hold when the body has ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum OnFinish {
     /// It is released.
     #[default]
@@ -32,6 +33,7 @@ pub enum OnFinish {
 
 /// What becomes of the body when the hold is lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum OnLost {
     /// It is dropped at its next await point, and the run fails.
     #[default]

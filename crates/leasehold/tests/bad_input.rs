@@ -37,21 +37,22 @@ async fn names_that_cannot_be_used_are_refused_and_nothing_is_sent(server: Place
     let monitor = Monitor::start(&server);
     let long = "x".repeat(NAME_BYTES_MAX + 1);
     let cases = [
-        ("", NameError::Empty),
-        (long.as_str(), NameError::TooLong { bytes: NAME_BYTES_MAX + 1 }),
-        ("a\nb", NameError::ControlCharacter { at: 1, found: '\n' }),
-        ("\0", NameError::ControlCharacter { at: 0, found: '\0' }),
-        ("a\u{7f}", NameError::ControlCharacter { at: 1, found: '\u{7f}' }),
-        ("a\u{85}", NameError::ControlCharacter { at: 1, found: '\u{85}' }),
-        ("{a}", NameError::Brace { at: 0 }),
-        ("a}", NameError::Brace { at: 1 }),
-        ("redisson_lock__channel:{a}", NameError::ReservedPrefix { prefix: "redisson_lock__channel" }),
-        ("redisson_unlock_latchx", NameError::ReservedPrefix { prefix: "redisson_unlock_latch" }),
+        ("", "the name is empty"),
+        (long.as_str(), "the name has 513 bytes, at most 512 are allowed"),
+        ("a\nb", "the name has a control character ('\\n') at byte 1"),
+        ("\0", "the name has a control character ('\\0') at byte 0"),
+        ("a\u{7f}", "the name has a control character ('\\u{7f}') at byte 1"),
+        ("a\u{85}", "the name has a control character ('\\u{85}') at byte 1"),
+        ("{a}", "the name has a brace at byte 0"),
+        ("a}", "the name has a brace at byte 1"),
+        ("redisson_lock__channel:{a}", "the name begins with `redisson_lock__channel`"),
+        ("redisson_unlock_latchx", "the name begins with `redisson_unlock_latch`"),
     ];
     for (name, expected) in cases {
         // A name's own rules come before others', so the prefix is told before the brace or the other way round.
         let is_expected = |error: &NameError| {
-            *error == expected || (name.contains('{') && matches!(error, NameError::Brace { .. }))
+            error.to_string().starts_with(expected)
+                || (name.contains('{') && matches!(error, NameError::Brace { .. }))
         };
         let lock = client.lock(name);
         let Err(AcquireError { kind: AcquireErrorKind::Name(error), .. }) = lock.lock().await else {
@@ -91,14 +92,20 @@ async fn leases_that_cannot_be_used_are_refused_and_nothing_is_sent(server: Plac
     let short = [Duration::ZERO, Duration::from_nanos(1), ms(2), LEASE_MIN - Duration::from_nanos(1)];
     let long = [LEASE_MAX + Duration::from_nanos(1), Duration::from_secs(u64::MAX), Duration::MAX];
     for given in short {
-        let expected = AcquireErrorKind::Lease(LeaseError::TooShort { given });
-        assert_eq!(client.lock("job").lease(given).try_lock().await.unwrap_err(), expected);
-        assert_eq!(client.lock("job").watchdog(given).lock().await.unwrap_err(), expected);
+        for lock in [client.lock("job").lease(given), client.lock("job").watchdog(given)] {
+            let AcquireErrorKind::Lease(error) = lock.lock().await.unwrap_err().kind else {
+                panic!("{given:?}")
+            };
+            assert!(matches!(error, LeaseError::TooShort { given: told, .. } if told == given), "{error}");
+        }
     }
     for given in long {
-        let expected = AcquireErrorKind::Lease(LeaseError::TooLong { given });
-        assert_eq!(client.lock("job").lease(given).try_lock().await.unwrap_err(), expected);
-        assert_eq!(client.lock("job").watchdog(given).lock().await.unwrap_err(), expected);
+        for lock in [client.lock("job").lease(given), client.lock("job").watchdog(given)] {
+            let AcquireErrorKind::Lease(error) = lock.try_lock().await.unwrap_err().kind else {
+                panic!("{given:?}")
+            };
+            assert!(matches!(error, LeaseError::TooLong { given: told, .. } if told == given), "{error}");
+        }
     }
     for given in [Duration::ZERO, ms(2)] {
         let error = client.lock("job").max_hold(given).try_lock().await.unwrap_err();
@@ -176,10 +183,14 @@ async fn timeouts_at_the_edge_do_no_harm(server: Place) {
 
 #[tokio::test]
 async fn urls_that_cannot_be_used_are_refused() {
+    let error = Client::connect("http://127.0.0.1").await.unwrap_err();
+    assert!(
+        matches!(&error, ConnectError::Url(UrlError::UnknownScheme { scheme, .. }) if scheme == "http"),
+        "{error}"
+    );
     for (url, expected) in [
         ("", UrlError::NoScheme),
         ("127.0.0.1:6379", UrlError::NoScheme),
-        ("http://127.0.0.1", UrlError::UnknownScheme { scheme: "http".into() }),
         ("redis://", UrlError::NoHost),
         ("redis://127.0.0.1:port", UrlError::BadPort),
         ("redis://127.0.0.1:0", UrlError::BadPort),

@@ -3,6 +3,8 @@
 //! Invariant: a token is given with the hold, in one step; taking the hold once more, or asking twice, gives the same.
 //! Called by: the engine, as a `Recipe`.
 
+#![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
+
 use std::time::Duration;
 
 use super::reentrant::Reentrant;
@@ -24,6 +26,7 @@ const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Where fencing tokens come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Tokens {
     /// Redisson's counter: 1, 2, 3 and so on. It starts again at 1 when the server loses its data.
     #[default]

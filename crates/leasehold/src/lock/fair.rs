@@ -15,6 +15,7 @@ use crate::guard::Guard;
 /// [`Lock::try_lock`](super::Lock::try_lock) gets a free lock only when nobody waits for it. While anybody waits, each
 /// waiter asks every one and a half seconds, to show that it is alive.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Fair;
 
 impl Sealed for Fair {

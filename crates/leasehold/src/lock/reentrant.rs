@@ -13,6 +13,7 @@ use crate::guard::Guard;
 /// The plain kind: waiters of one client are served in the order in which they came, and between clients there is no
 /// order.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Reentrant;
 
 impl Sealed for Reentrant {

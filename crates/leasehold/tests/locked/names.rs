@@ -113,16 +113,17 @@ async fn of_tag(client: &Client, server: &Place, tag: &str) -> Result<String, Ru
 
 async fn a_name_that_cannot_be_used_is_an_error_of_the_call(server: Place) {
     let client = connect(&server).await;
-    let refused = |outcome: Result<String, RunError>, name: &str, error: NameError| {
+    let refused = |outcome: Result<String, RunError>, name: &str, rule: &str| {
         let Err(RunError::Acquire(refused)) = outcome else { panic!("{outcome:?}") };
-        assert_eq!(refused, AcquireErrorKind::Name(error));
+        let AcquireErrorKind::Name(error) = &refused.kind else { panic!("{refused:?}") };
+        assert!(error.to_string().starts_with(rule), "{error}");
         assert_eq!(&*refused.subject.name, name);
     };
-    refused(of_user(&client, &server, "a{b}").await, "user:a{b}", NameError::Brace { at: 6 });
-    let error = NameError::ControlCharacter { at: 5, found: '\n' };
+    refused(of_user(&client, &server, "a{b}").await, "user:a{b}", "the name has a brace at byte 6");
+    let error = "the name has a control character ('\\n') at byte 5";
     refused(of_user(&client, &server, "\n").await, "user:\n", error);
     let cut = format!("user:{}...", "x".repeat(75));
-    refused(of_user(&client, &server, &"x".repeat(512)).await, &cut, NameError::TooLong { bytes: 517 });
+    refused(of_user(&client, &server, &"x".repeat(512)).await, &cut, "the name has 517 bytes");
     let tagless = of_tag(&client, &server, "").await;
     assert!(matches!(tagless, Err(RunError::Name(NameError::Empty))), "{tagless:?}");
 }

@@ -5,7 +5,7 @@
 
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use leasehold_proto::NameError;
@@ -14,11 +14,13 @@ use super::span::shown;
 use crate::error::{ConnectError, UrlError};
 
 /// Why there is no configuration. Nothing was connected to.
-#[derive(Debug, thiserror::Error)]
+///
+/// Its message has its cause in it, so [`source`](std::error::Error::source) is `None`.
+#[derive(Debug)]
 #[non_exhaustive]
 pub enum ConfigError {
     /// A configuration file cannot be read.
-    #[error("{} cannot be read", Origin::File(path.clone()))]
+    #[non_exhaustive]
     File {
         /// Its path.
         path: PathBuf,
@@ -26,13 +28,13 @@ pub enum ConfigError {
         source: io::Error,
     },
     /// The name of a file does not say what it is written in.
-    #[error("{} does not end in .toml, .yaml, .yml or .json", Origin::File(path.clone()))]
+    #[non_exhaustive]
     Format {
         /// Its path.
         path: PathBuf,
     },
     /// A file is not what its name says.
-    #[error("{} is not valid {format}{}", Origin::File(path.clone()), At(*line, *column))]
+    #[non_exhaustive]
     Syntax {
         /// Its path.
         path: PathBuf,
@@ -44,7 +46,7 @@ pub enum ConfigError {
         column: Option<u64>,
     },
     /// There is no such key.
-    #[error("{origin}: there is no key `{}`{}", key.escape_debug(), Meant(meant.as_deref()))]
+    #[non_exhaustive]
     UnknownKey {
         /// Where it stands.
         origin: Origin,
@@ -54,13 +56,13 @@ pub enum ConfigError {
         meant: Option<String>,
     },
     /// A value, or the name of a variable, is not text.
-    #[error("{origin}: it is not valid Unicode")]
+    #[non_exhaustive]
     NotUnicode {
         /// The variable.
         origin: Origin,
     },
     /// A value is not of the kind that its key has.
-    #[error("{origin}: `{}` must be {expected}", key.escape_debug())]
+    #[non_exhaustive]
     Value {
         /// Where it stands.
         origin: Origin,
@@ -70,7 +72,7 @@ pub enum ConfigError {
         expected: String,
     },
     /// A value is outside its bounds.
-    #[error("{}: `{}` is {}, it must be from {least} to {most}", given.origin, given.key, given.value)]
+    #[non_exhaustive]
     Bounds {
         /// What was set.
         given: Box<Said>,
@@ -80,7 +82,7 @@ pub enum ConfigError {
         most: String,
     },
     /// A URL, or an address, cannot be used.
-    #[error("{origin}: `{key}` cannot be used")]
+    #[non_exhaustive]
     Url {
         /// Where it stands.
         origin: Origin,
@@ -90,7 +92,7 @@ pub enum ConfigError {
         source: UrlError,
     },
     /// No version can connect to such servers.
-    #[error("{origin}: `{key}` asks for {what}, which is not supported yet")]
+    #[non_exhaustive]
     NotSupported {
         /// Where it stands.
         origin: Origin,
@@ -100,7 +102,7 @@ pub enum ConfigError {
         what: &'static str,
     },
     /// The key prefix cannot begin a name.
-    #[error("{origin}: `key_prefix` cannot begin a name")]
+    #[non_exhaustive]
     KeyPrefix {
         /// Where it stands.
         origin: Origin,
@@ -108,7 +110,7 @@ pub enum ConfigError {
         source: NameError,
     },
     /// A file that is named, of a password or for TLS, cannot be read.
-    #[error("{origin}: the file of `{key}` cannot be read")]
+    #[non_exhaustive]
     NamedFile {
         /// Where it is named.
         origin: Origin,
@@ -118,7 +120,7 @@ pub enum ConfigError {
         source: io::Error,
     },
     /// Something that is needed is not there.
-    #[error("`{key}` is missing: {why}")]
+    #[non_exhaustive]
     Missing {
         /// What to set.
         key: String,
@@ -126,7 +128,7 @@ pub enum ConfigError {
         why: &'static str,
     },
     /// Two values cannot stand together.
-    #[error("{one} and {other} disagree: {why}")]
+    #[non_exhaustive]
     Disagree {
         /// One of them.
         one: Box<Said>,
@@ -135,6 +137,57 @@ pub enum ConfigError {
         /// Why, and what to change.
         why: Disagreement,
     },
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File { path, source } => write!(f, "{} cannot be read: {source}", Shown(path)),
+            Self::Format { path } => {
+                write!(f, "{} does not end in .toml, .yaml, .yml or .json", Shown(path))
+            }
+            Self::Syntax { path, format, line, column } => {
+                write!(f, "{} is not valid {format}{}", Shown(path), At(*line, *column))
+            }
+            Self::UnknownKey { origin, key, meant } => {
+                let meant = Meant(meant.as_deref());
+                write!(f, "{origin}: there is no key `{}`{meant}", key.escape_debug())
+            }
+            Self::NotUnicode { origin } => write!(f, "{origin}: it is not valid Unicode"),
+            Self::Value { origin, key, expected } => {
+                write!(f, "{origin}: `{}` must be {expected}", key.escape_debug())
+            }
+            Self::Bounds { given, least, most } => {
+                let Said { key, value, origin } = &**given;
+                write!(f, "{origin}: `{key}` is {value}, it must be from {least} to {most}")
+            }
+            Self::Url { origin, key, source } => {
+                write!(f, "{origin}: `{key}` cannot be used: {source}")
+            }
+            Self::NotSupported { origin, key, what } => {
+                write!(f, "{origin}: `{key}` asks for {what}, which is not supported yet")
+            }
+            Self::KeyPrefix { origin, source } => {
+                write!(f, "{origin}: `key_prefix` cannot begin a name: {source}")
+            }
+            Self::NamedFile { origin, key, source } => {
+                write!(f, "{origin}: the file of `{key}` cannot be read: {source}")
+            }
+            Self::Missing { key, why } => write!(f, "`{key}` is missing: {why}"),
+            Self::Disagree { one, other, why } => write!(f, "{one} and {other} disagree: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+/// A path, in a message.
+struct Shown<'a>(&'a Path);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0.display().to_string().escape_debug())
+    }
 }
 
 /// Why a configuration, which is right, made no client. Nothing is left behind.
@@ -170,6 +223,7 @@ pub enum Origin {
 
 /// A value, and where it was set.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Said {
     /// The key with its sections.
     pub key: String,
@@ -186,6 +240,7 @@ pub enum Disagreement {
     /// Both say the same thing in two ways.
     Either,
     /// A renewal, which is sent after a third of the lease, may be answered when the hold is over.
+    #[non_exhaustive]
     RenewalTooLate {
         /// The least lease for the timeout.
         least_lease: Duration,
@@ -201,6 +256,7 @@ pub enum Disagreement {
     /// A fixed lease is never renewed, and so is a bound by itself.
     NeverRenewed,
     /// One is only for what the other says is not there.
+    #[non_exhaustive]
     NotUsed {
         /// What to write instead.
         instead: &'static str,
@@ -243,7 +299,7 @@ impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Default => f.write_str("default"),
-            Self::File(path) => write!(f, "{}", path.display().to_string().escape_debug()),
+            Self::File(path) => Shown(path).fmt(f),
             Self::Variable(name) => write!(f, "{}", name.escape_debug()),
             Self::Code => f.write_str("set by the program"),
             Self::Argument(name) => write!(f, "{}", name.escape_debug()),

@@ -46,15 +46,11 @@ fn toml(text: &str) -> Result<Config, ConfigError> {
     read("app.toml", text)
 }
 
-/// An error with all that is below it, as a program prints it.
-fn story(error: &ConfigError) -> String {
-    let mut told = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(error) = cause {
-        told += &format!(": {error}");
-        cause = error.source();
-    }
-    told
+/// Checks the whole message, and that no cause below repeats it.
+#[track_caller]
+fn says(error: &ConfigError, message: &str) {
+    assert_eq!(error.to_string(), message);
+    assert!(std::error::Error::source(error).is_none(), "the cause is in the message");
 }
 
 /// The error of what must not be read.

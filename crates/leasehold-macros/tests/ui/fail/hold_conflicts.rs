@@ -15,4 +15,14 @@ async fn bounds() -> Result<(), leasehold::Error> {
     Ok(())
 }
 
+#[leasehold::locked(name = "job", lease = "10s", min_hold = "11s")]
+async fn ended() -> Result<(), leasehold::Error> {
+    Ok(())
+}
+
+#[leasehold::locked(name = "job", lease = "10s", min_hold = "10s")]
+async fn equal() -> Result<(), leasehold::Error> {
+    Ok(())
+}
+
 fn main() {}

@@ -205,8 +205,9 @@ fn story(error: &dyn std::error::Error) -> String {
 #[tokio::test]
 async fn a_user_without_channels_is_told_so_by_the_first_call_that_needs_one() {
     let server = RedisServer::start();
-    // What Redis 7 gives a new user, and one that has the channels and not the command.
-    for taken in ["resetchannels", "-publish"] {
+    // What Redis 7 gives a new user, and those who have the channels and lack a command.
+    for (taken, lacks) in [("resetchannels", "PUBLISH"), ("-publish", "PUBLISH"), ("-subscribe", "SUBSCRIBE")]
+    {
         let client = client_without(&server, taken).await;
         let (lock, other) = (client.lock("job"), client.lock("other"));
         // Each call, also those that are on their way together.
@@ -219,8 +220,9 @@ async fn a_user_without_channels_is_told_so_by_the_first_call_that_needs_one() {
                 (error.kind, error.applied),
                 (StoreErrorKind::PermissionDenied, leasehold::Applied::No)
             );
-            let channel = format!("redisson_lock__channel:{{{}}}", error.key);
-            assert!(story(&error).contains(&channel), "{}", story(&error));
+            let refused =
+                format!("may not use {lacks} on the channel 'redisson_lock__channel:{{{}}}'", error.key);
+            assert!(story(&error).contains(&refused), "{}", story(&error));
         }
         let outcome = client.semaphore("seats").try_set_permits(1).await.unwrap_err();
         assert!(story(&outcome).contains("redisson_sc:{seats}"), "{}", story(&outcome));
@@ -229,6 +231,21 @@ async fn a_user_without_channels_is_told_so_by_the_first_call_that_needs_one() {
     }
     let client = client_without(&server, "+@all").await;
     assert_eq!(client.lock("job").lock().await.unwrap().release().await, Ok(Released::Released));
+}
+
+#[tokio::test]
+async fn a_user_without_sharded_channels_is_told_so_where_wake_ups_travel_by_them() {
+    let server = RedisServer::cluster();
+    let client = client_without(&server, "-ssubscribe").await;
+    let error = client.lock("job").try_lock().await.unwrap_err();
+    let refused = "may not use SSUBSCRIBE on the channel 'redisson_lock__channel:{job}'";
+    assert!(error.to_string().contains(refused), "{error}");
+    // Without the right to publish on them plain ones are used, and with it those are not needed.
+    for taken in ["-spublish", "-subscribe"] {
+        let client = client_without(&server, taken).await;
+        let guard = client.lock("job").lock().await.unwrap();
+        assert_eq!(guard.release().await, Ok(Released::Released), "{taken}");
+    }
 }
 
 #[tokio::test]

@@ -1,5 +1,5 @@
 -- Ends the script that follows when the server's user lacks the right to its channels.
--- returns an error that names the channel, or goes on with the script that follows
+-- returns an error that names the command and the channel, or goes on with the script that follows
 -- calls nothing
 -- wire 23; not Redisson's: the channels come behind the ARGV of the script that follows, then the words for publishing and
 -- subscribing, then the number of channels; Redis 6 cannot be asked
@@ -9,8 +9,9 @@ do
   for _ = 1, count do
     local channel = table.remove(ARGV)
     local allowed = redis.acl_check_cmd
-    if allowed and not (allowed(publish, channel, '') and allowed(subscribe, channel)) then
-      return redis.error_reply("NOPERM the user may not publish and subscribe to the channel '" .. channel .. "'")
+    local lacks = allowed and (not allowed(publish, channel, '') and publish or not allowed(subscribe, channel) and subscribe)
+    if lacks then
+      return redis.error_reply('NOPERM the user may not use ' .. lacks .. " on the channel '" .. channel .. "'")
     end
   end
 end

@@ -6,8 +6,17 @@
 use crate::call::Call;
 use crate::name::Channel;
 use crate::outcome::Verb;
+use crate::script::Script;
 
 const CHECK: &str = include_str!("../../scripts/check/channels.lua");
+
+static SUBSCRIBE: Script = Script::new(Verb::Connect, include_str!("../../scripts/check/subscribe.lua"));
+
+/// Asks a server whether its user may subscribe to this channel by both commands: 1, 0, or nil when it cannot say.
+#[must_use]
+pub fn may_subscribe(channel: &str) -> Call {
+    Call::of(&SUBSCRIBE).arg("plain", "SUBSCRIBE").arg("sharded", "SSUBSCRIBE").arg("channel", channel)
+}
 
 /// A call with the check before it.
 #[derive(Clone, Debug, PartialEq, Eq)]

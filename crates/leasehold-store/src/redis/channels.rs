@@ -11,16 +11,18 @@
 //! whether the node knows the command and lets this user have it. Redisson asks `PUBSUB SHARDNUMSUB` for the former; that
 //! needs a permission which nothing else here needs, and does not tell the latter.
 //!
-//! A PUBLISH to a channel of no lock travels with HELLO. A user who may use all channels is not refused. If it is refused,
+//! A PUBLISH to a channel of no lock travels with HELLO, and a script that asks whether the user may subscribe to it:
+//! SUBSCRIBE itself would bind the connection. A user who may use all channels is not refused either. If one is refused,
 //! the user may still have the right to the locks' own channels, and the first calls on them are checked (`link`).
 
 use leasehold_proto::StoreErrorKind;
+use leasehold_proto::recipe::rights::may_subscribe;
 use redis::{ServerError, Value};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 
 use super::connect::Reader;
 use super::error::Failure;
-use super::eval::refusal;
+use super::eval::{eval, refusal};
 use crate::sharding::ShardedPubsub;
 
 /// Where the probe goes. No lock has a channel of this name.
@@ -87,7 +89,7 @@ pub(super) struct Met {
 impl Met {
     /// Decides by what the server answered to the [`questions`], asking more if need be.
     pub(super) async fn decide(
-        [hello, published]: &[Value; 2],
+        [hello, published, subscribes]: &[Value; 3],
         setting: ShardedPubsub,
         socket: &mut (impl AsyncRead + AsyncWrite + Unpin),
         reader: &mut Reader,
@@ -101,7 +103,8 @@ impl Met {
             None if is_node => Channels::probe(socket, reader).await?,
             None => Channels::Plain,
         };
-        Ok(Self { channels, doubts_channels: is_denied(published) })
+        let doubts_channels = is_denied(published) || *subscribes == Value::Int(0);
+        Ok(Self { channels, doubts_channels })
     }
 }
 
@@ -109,6 +112,7 @@ impl Met {
 pub(super) fn questions() -> Vec<u8> {
     let mut questions = redis::cmd("HELLO").get_packed_command();
     questions.extend(redis::cmd("PUBLISH").arg(PROBE).arg("").get_packed_command());
+    questions.extend(eval(&may_subscribe(PROBE)).get_packed_command());
     questions
 }
 
@@ -180,10 +184,17 @@ mod tests {
         Value::Array(vec![text("proto"), Value::Int(2), text("mode"), text(mode), text("role")])
     }
 
-    const NOT_DENIED: Value = Value::Int(0);
+    /// What a user with all rights is told by the last two questions.
+    const NOT_DENIED: [Value; 2] = [Value::Int(0), Value::Int(1)];
+
+    /// The answers of a server that says this to HELLO, and denies nothing.
+    fn greets(hello: Value) -> [Value; 3] {
+        let [published, subscribes] = NOT_DENIED;
+        [hello, published, subscribes]
+    }
 
     /// What is decided when the server says this to what it is asked besides, and what that was.
-    async fn decided(answers: [Value; 2], says: &str) -> (Result<Met, Failure>, String) {
+    async fn decided(answers: [Value; 3], says: &str) -> (Result<Met, Failure>, String) {
         let (here, mut there) = duplex(1024);
         there.write_all(says.as_bytes()).await.unwrap();
         let mut socket: Socket = Box::pin(here);
@@ -205,7 +216,7 @@ mod tests {
 
     /// What a node that serves all names is taken for when it answers so to the probe.
     async fn probed(answer: &str) -> Channels {
-        let (met, asked) = decided([hello("cluster"), NOT_DENIED], &format!("{}{answer}", info(1))).await;
+        let (met, asked) = decided(greets(hello("cluster")), &format!("{}{answer}", info(1))).await;
         assert_eq!(asked, ASKED);
         met.unwrap().channels
     }
@@ -239,14 +250,14 @@ mod tests {
 
     #[tokio::test]
     async fn one_of_several_masters_is_refused_and_a_node_that_does_not_tell_is_not() {
-        let (met, _) = decided([hello("cluster"), NOT_DENIED], &info(3)).await;
+        let (met, _) = decided(greets(hello("cluster")), &info(3)).await;
         let error = met.unwrap_err().during(leasehold_proto::Verb::Connect, "".into());
         assert_eq!(error.kind, StoreErrorKind::WrongNode);
         assert!(std::error::Error::source(&error).unwrap().to_string().contains("one of 3 masters"));
         for answer in
             [&*info(0), "-NOPERM this user has no permissions to run the 'cluster|info' command\r\n"]
         {
-            let (met, asked) = decided([hello("cluster"), NOT_DENIED], &format!("{answer}:0\r\n")).await;
+            let (met, asked) = decided(greets(hello("cluster")), &format!("{answer}:0\r\n")).await;
             assert_eq!((met.unwrap().channels, &*asked), (Channels::Sharded, ASKED), "{answer}");
         }
     }
@@ -256,7 +267,7 @@ mod tests {
         for hello in
             [hello("standalone"), hello("sentinel"), Value::Okay, Value::Nil, Value::Array(Vec::new())]
         {
-            let (met, asked) = decided([hello, NOT_DENIED], ":0\r\n").await;
+            let (met, asked) = decided(greets(hello), ":0\r\n").await;
             assert_eq!((met.unwrap().channels, &*asked), (Channels::Plain, ""));
         }
     }
@@ -271,8 +282,17 @@ mod tests {
         ] {
             let mut bytes: &[u8] = &[b"-", text.as_bytes(), b"\r\n"].concat();
             let answer = Reader::default().next(&mut bytes).await.unwrap();
-            let (met, _) = decided([hello("standalone"), answer], "").await;
+            let (met, _) = decided([hello("standalone"), answer, Value::Int(1)], "").await;
             assert_eq!(met.unwrap().doubts_channels, doubted, "{text}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_user_who_may_not_subscribe_is_doubted() {
+        // Redis 6 says nil.
+        for (subscribes, doubted) in [(Value::Int(0), true), (Value::Int(1), false), (Value::Nil, false)] {
+            let (met, _) = decided([hello("standalone"), Value::Int(0), subscribes], "").await;
+            assert_eq!(met.unwrap().doubts_channels, doubted);
         }
     }
 
@@ -283,7 +303,7 @@ mod tests {
             there.write_all(says.as_bytes()).await.unwrap();
             drop(there);
             let mut socket: Socket = Box::pin(here);
-            let answers = [hello("cluster"), NOT_DENIED];
+            let answers = greets(hello("cluster"));
             let mut reader = Reader::default();
             assert!(Met::decide(&answers, ShardedPubsub::Auto, &mut socket, &mut reader).await.is_err());
         }

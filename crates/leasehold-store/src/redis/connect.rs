@@ -160,7 +160,11 @@ async fn greet(mut socket: Bounded, server: &Server) -> Result<Opened, Failure> 
         reader.next(&mut socket).await?;
     }
     if is_first {
-        let answers = [reader.next(&mut socket).await?, reader.next(&mut socket).await?];
+        let answers = [
+            reader.next(&mut socket).await?,
+            reader.next(&mut socket).await?,
+            reader.next(&mut socket).await?,
+        ];
         // A server that cannot serve at the moment tells the next connection what it is.
         if greeting.is_ok() {
             let setting = server.options.sharded_pubsub;

@@ -9,11 +9,11 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 
 use super::take_none;
 use crate::metadata::{Metadata, Package, list};
-use crate::shell::{Done, cargo, output, root, run as run_command};
+use crate::shell::{Done, cargo, on_ci, output, root, run as run_command};
 
 /// What the index shows of a package.
 const SHOWN: [&str; 5] = ["description", "license", "repository", "homepage", "readme"];
@@ -23,6 +23,10 @@ const FILES: [&str; 4] = ["Cargo.toml", "README.md", "LICENSE-MIT", "LICENSE-APA
 const KEPT: [&str; 3] = ["tests/", "benches/", "examples/"];
 /// How many keywords and categories the index takes.
 const WORDS_MAX: usize = 5;
+
+/// The release of cargo-semver-checks, which no package index has built. It reads what the rustdoc of its time writes: a
+/// newer Rust may need a newer one, and says so.
+const SEMVER_CHECKS: &str = "0.51.0";
 
 /// A user's project.
 const PROJECT: &str = r#"[package]
@@ -191,13 +195,34 @@ fn semver() -> Result<Done> {
         return Ok(Done::Except("compatibility with the last release: there is no tag yet".to_owned()));
     };
     let tag = tag.trim();
-    if output(&mut cargo(&["semver-checks", "--version"])?).is_err() {
-        bail!(
-            "{tag} is released, and cargo-semver-checks is not installed; `cargo install --locked cargo-semver-checks` brings it"
-        );
-    }
-    run_command(&mut cargo(&["semver-checks", "--workspace", "--baseline-rev", tag])?)?;
+    let Some(mut check) = semver_checks(on_ci())? else {
+        let install = format!("cargo install --locked cargo-semver-checks@{SEMVER_CHECKS}");
+        return Ok(Done::Except(format!(
+            "compatibility with {tag}: cargo-semver-checks is not installed; `{install}` brings it"
+        )));
+    };
+    run_command(check.args(["--workspace", "--baseline-rev", tag]))?;
     Ok(Done::Fully)
+}
+
+/// The program that compares interfaces: that of this machine, or one below the target folder, which is built first where
+/// that is allowed.
+fn semver_checks(may_install: bool) -> Result<Option<Command>> {
+    if output(&mut cargo(&["semver-checks", "--version"])?).is_ok() {
+        return Ok(Some(cargo(&["semver-checks"])?));
+    }
+    let folder = root()?.join("target/tools/cargo-semver-checks");
+    let program = folder.join("bin/cargo-semver-checks");
+    if output(Command::new(&program).args(["semver-checks", "--version"])).is_err() {
+        if !may_install {
+            return Ok(None);
+        }
+        let mut install = cargo(&["install", "--quiet", "--locked", "--force", "--version", SEMVER_CHECKS])?;
+        run_command(install.arg("cargo-semver-checks").arg("--root").arg(&folder))?;
+    }
+    let mut check = Command::new(program);
+    check.arg("semver-checks").current_dir(root()?);
+    Ok(Some(check))
 }
 
 #[cfg(test)]

@@ -48,7 +48,7 @@ const SINCE: [((u32, u32), &str); 14] = [
     ((3, 41), "the_watchdog_keeps_permits_from_java_for_several_leases"),
     ((3, 44), "a_rust_forced_unlock_of_either_side_wakes_java"),
     ((4, 0), "both_sides_see_one_number_of_permits"),
-    // Before that a Java thread that waits for several permits is not woken when they are there.
+    // Before that a Java thread that waits for several permits needs a message for each, also from Redisson's own release.
     ((4, 0), "several_permits_are_handed_over_in_both_directions"),
     ((4, 4), "javas_non_reentrant_lock_is_handed_over_in_both_directions"),
 ];

@@ -218,6 +218,20 @@ impl Watch {
         eventually("somebody to wait", || self.somebody_waits()).await;
     }
 
+    /// The messages that scripts have published on this channel so far.
+    pub(crate) fn messages(&self, channel: &str) -> Vec<String> {
+        let message = |line: &String| {
+            let (_, call) = line.split_once(" lua] \"")?;
+            match call.trim_end_matches('"').split("\" \"").collect::<Vec<_>>()[..] {
+                [verb, to, message] if verb.to_ascii_uppercase().ends_with("PUBLISH") && to == channel => {
+                    Some(message.to_owned())
+                }
+                _ => None,
+            }
+        };
+        self.monitor.lines().iter().filter_map(message).collect()
+    }
+
     fn somebody_waits(&self) -> bool {
         let commands = self.monitor.commands();
         let asks = |command: &Vec<String>| command[1..].contains(&self.name);

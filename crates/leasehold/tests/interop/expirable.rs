@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use leasehold::{LostReason, PermitId, Released, Remaining};
 
-use crate::bench::{Bench, PROMPTLY, Thread, on_each_server};
+use crate::bench::{Bench, PROMPTLY, Thread, Wait, on_each_server};
 use crate::crowd::permits_are_never_exceeded;
 use crate::semaphore::channel;
 use crate::support::{a_lease_passes, ms, soon};
@@ -17,6 +17,8 @@ const NOT_THERE: &str = "RedisException";
 on_each_server! {
     a_permit_is_handed_over_in_both_directions,
     several_permits_are_handed_over_in_both_directions,
+    permits_that_rust_returns_one_by_one_wake_a_java_thread_that_waits_for_all,
+    permits_that_come_back_are_told_alike_by_both_sides,
     java_threads_and_rust_tasks_never_exceed_the_permits,
     a_rust_permit_is_released_by_java_by_its_id,
     a_java_permit_is_released_by_rust_by_its_id,
@@ -62,6 +64,52 @@ async fn hand_over(bench: &Bench, permits: u32) {
     };
     rust_hands_over_to_java(bench, &turns, &thread, give_back).await;
     assert_eq!(rooms.available().await.unwrap(), i64::from(permits));
+}
+
+/// Each return is a message, and before 4.0.0 a thread that waits for three permits needs three.
+async fn permits_that_rust_returns_one_by_one_wake_a_java_thread_that_waits_for_all(bench: Bench) {
+    let (client, peer, name) = (bench.client().await, bench.peer("").await, bench.name("rooms"));
+    let (rooms, thread) = (client.expirable_semaphore(&*name), peer.thread("a"));
+    assert!(rooms.try_set_permits(3).await.unwrap());
+    let mut permits = Vec::new();
+    for _ in 0..3 {
+        permits.push(rooms.acquire().await.unwrap());
+    }
+    let watch = bench.watch(&name, Wait::Listening(channel(&name)));
+    let waiter = thread.ask(&format!("expirable acquire {name} 3 lease=20000"));
+    watch.until_somebody_waits().await;
+    assert!(waiter.is_pending(), "they are Rust's");
+    let released = Instant::now();
+    for permit in permits {
+        assert_eq!(permit.release().await.unwrap(), Released::Released);
+    }
+    soon("what Rust gave back", waiter.ok()).await;
+    assert!(released.elapsed() < PROMPTLY, "it took {:?}", released.elapsed());
+}
+
+/// A return of several is one message from either side, so what wakes a waiter of a release does so from both.
+async fn permits_that_come_back_are_told_alike_by_both_sides(bench: Bench) {
+    let (client, peer, name) = (bench.client().await, bench.peer("").await, bench.name("rooms"));
+    let (rooms, thread) = (client.expirable_semaphore(&*name), peer.thread("a"));
+    assert!(rooms.try_set_permits(3).await.unwrap());
+    let watch = bench.watch(&name, Wait::Asking);
+    let take = async || rooms.acquire_many(3).await.unwrap().keep();
+    let ids = take().await;
+    let given = ids.iter().map(PermitId::to_string).collect::<Vec<_>>().join(",");
+    assert_eq!(thread.ok(&format!("expirable try-release {name} {given}")).await, "3");
+    assert!(rooms.release_ids(&take().await).await.unwrap());
+    assert_eq!(watch.messages(&channel(&name)), ["3", "3"], "Java's and ours");
+    for id in take().await {
+        thread.ok(&format!("expirable release {name} {id}")).await;
+    }
+    let mut permits = Vec::new();
+    for _ in 0..3 {
+        permits.push(rooms.acquire().await.unwrap());
+    }
+    for permit in permits {
+        assert_eq!(permit.release().await.unwrap(), Released::Released);
+    }
+    assert_eq!(watch.messages(&channel(&name))[2..], ["1", "2", "3", "1", "2", "3"], "Java's and ours");
 }
 
 async fn java_threads_and_rust_tasks_never_exceed_the_permits(bench: Bench) {

@@ -19,7 +19,7 @@ pub mod store;
 pub mod tokio_runtime;
 pub mod url;
 
-pub use runtime::{Alarm, Runtime};
+pub use runtime::{Alarm, Runtime, Watch};
 pub use sharding::ShardedPubsub;
 pub use store::{Heard, Store, Subscription};
 pub use tokio_runtime::{TokioAlarm, TokioRuntime};

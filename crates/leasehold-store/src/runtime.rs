@@ -6,8 +6,16 @@
 
 use std::future::Future;
 use std::io;
+use std::task::Waker;
 
 use leasehold_proto::Moment;
+use leasehold_proto::engine::Id;
+
+/// A watch over the futures of users that wait.
+///
+/// The client calls it at the beginning of each poll of such a future, on the thread that polls and outside all locks,
+/// with a number that no other wait of this client has. The client keeps the returned waker in the place of the given one.
+pub type Watch = Box<dyn Fn(Id, &Waker) -> Waker + Send + Sync>;
 
 /// What the driver needs of the world besides a store.
 pub trait Runtime: Send + Sync + 'static {
@@ -34,6 +42,12 @@ pub trait Runtime: Send + Sync + 'static {
     /// # Errors
     /// When the operating system gives no timer.
     fn alarm(&self) -> io::Result<Self::Alarm>;
+
+    /// A watch over the waits of one client (default: none). A clock that a test moves panics there when the test leaves
+    /// it standing.
+    fn watch(&self) -> Option<Watch> {
+        None
+    }
 }
 
 /// One timer.

@@ -113,7 +113,8 @@ where
     let timeout = how.settings.timeout;
     let engine = Engine::new(ClientId::from_random(runtime.random()), how.settings);
     let shared = Shared::new(engine, std::process::id(), move || clock.now());
-    let shared = Arc::new(shared.of_server(&server).with(how.defaults));
+    let shared = shared.of_server(&server).with(how.defaults).watched_by(runtime.watch());
+    let shared = Arc::new(shared);
     let (mut tell, told) = oneshot::channel();
     let (driven, alarms) = (shared, runtime.clone());
     let driver = move || async move {

@@ -19,13 +19,14 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
-use std::task::{Poll, Waker};
+use std::task::{Context, Waker};
 
 use futures_util::future::BoxFuture;
 use leasehold_proto::engine::{Action, CallId, Event, Id, Settlement};
 use leasehold_proto::{
     Applied, Call, ClientId, Engine, Moment, Name, Reply, StoreError, StoreErrorKind, Verb,
 };
+use leasehold_store::Watch;
 use tokio::sync::{Notify, oneshot};
 
 use crate::defaults::Defaults;
@@ -50,6 +51,8 @@ pub(crate) struct Shared {
     bell: Notify,
     last_id: AtomicU64,
     clock: Box<dyn Fn() -> Moment + Send + Sync>,
+    /// The runtime's watch over users that wait; tests on a virtual clock have one.
+    watch: Option<Watch>,
     /// The process that made the client; in another one nothing of it may be touched.
     process: u32,
     client: ClientId,
@@ -104,6 +107,7 @@ impl Shared {
             bell: Notify::new(),
             last_id: AtomicU64::new(0),
             clock: Box::new(clock),
+            watch: None,
             process,
             client,
             server: String::new(),
@@ -138,6 +142,11 @@ impl Shared {
     /// The same, with a name for its server.
     pub(crate) fn of_server(self, server: &str) -> Self {
         Self { server: server.to_owned(), ..self }
+    }
+
+    /// The same, with a watch over users that wait.
+    pub(crate) fn watched_by(self, watch: Option<Watch>) -> Self {
+        Self { watch, ..self }
     }
 
     /// The server's URL, with its password masked.
@@ -227,6 +236,8 @@ impl Shared {
         first: Option<Event>,
         waker: &Waker,
     ) -> Result<Option<Settlement>, Forked> {
+        let watched = self.watched(id, waker)?;
+        let waker = watched.as_ref().unwrap_or(waker);
         let mut state = self.enter()?;
         let mut news = News { asker: Some(id), ..News::default() };
         let now = self.now();
@@ -244,6 +255,13 @@ impl Shared {
         }
         self.leave(state, news);
         Ok(settled)
+    }
+
+    /// Tells the runtime's watch of a wait that is being polled; the waker to keep, if it is another one.
+    fn watched(&self, wait: Id, waker: &Waker) -> Result<Option<Waker>, Forked> {
+        let Some(watch) = &self.watch else { return Ok(None) };
+        self.check_process()?;
+        Ok(Some(watch(wait, waker)))
     }
 
     /// Ends a change of the state: says what it has for others, outside the lock.
@@ -318,6 +336,7 @@ impl Shared {
     /// Asks the server something that the engine has no part in.
     async fn look(&self, call: Call) -> Result<Option<Result<Reply, StoreError>>, Forked> {
         let (tell, mut told) = oneshot::channel();
+        let wait = self.next_id();
         {
             let mut state = self.enter()?;
             if state.engine.is_closed() {
@@ -326,9 +345,11 @@ impl Shared {
             state.orders.push(Order::Look(call, tell));
             self.leave(state, News::default());
         }
-        poll_fn(|cx| match self.check_process() {
-            Ok(()) => Pin::new(&mut told).poll(cx).map(|answer| Ok(answer.ok())),
-            Err(forked) => Poll::Ready(Err(forked)),
+        poll_fn(|cx| {
+            self.check_process()?;
+            let watched = self.watched(wait, cx.waker())?;
+            let mut cx = Context::from_waker(watched.as_ref().unwrap_or(cx.waker()));
+            Pin::new(&mut told).poll(&mut cx).map(|answer| Ok(answer.ok()))
         })
         .await
     }

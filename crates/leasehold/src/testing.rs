@@ -1,6 +1,6 @@
 //! For the tests of programs that use locks: a server in the test's process, on a clock that the test moves.
 //!
-//! Invariant: nothing here takes real time. On an executor with one thread, a test that does the same steps sees the
+//! Invariant: no step of a test takes real time. On an executor with one thread, a test that does the same steps sees the
 //! same outcome in every run.
 //! Called by: users' tests, with the feature `embedded`.
 //!
@@ -34,12 +34,27 @@
 //! The clock is that of the locks alone. What else a test waits for should come from the test (a channel, a
 //! [`Server::sleep`]) rather than from a real clock.
 //!
+//! # A clock that the test leaves standing
+//! A wait that only time ends would hang for ever when the test does not call [`Server::advance`]. It panics instead, in
+//! the task or blocked thread that waits, after five seconds of real time in which it waited, no client did anything and
+//! `advance` did not run:
+//!
+//! ```text
+//! a client waits until 3s of the test's clock, which stands still at 0s; call `testing::Server::advance`
+//! ```
+//!
+//! A wait is a call of a client that goes on waiting (an acquire, a release, a question to the server), or a
+//! [`Server::sleep`]. A held lock is none, and neither is [`Guard::lost`](crate::Guard::lost), which a body may watch
+//! beside its work: both may last for as long as they like. Every call of any client of this server, and every other call
+//! of the server's methods that reaches it, begins the five seconds anew. A test that works for longer while another of
+//! its tasks waits calls `advance` from time to time; `Duration::ZERO` will do.
+//!
 //! # Bodies that use `tokio::time`
 //! A `tokio::time::sleep` under a lock goes by tokio's clock, which [`Server::advance`] does not move: such a test takes
-//! real time, or waits forever with both clocks standing still. Pause tokio's clock and move both by the same steps, this
-//! one first:
+//! real time. Pause tokio's clock, and move both by the same steps, this one first. Move them throughout: tokio's clock
+//! jumps to its next timer whenever all tasks wait.
 //!
-//! ```ignore
+//! ```
 //! use std::time::Duration;
 //! use leasehold::testing::Server;
 //!
@@ -55,17 +70,20 @@
 //!     server.settle().await;
 //! }
 //!
-//! #[tokio::test(start_paused = true)] // needs tokio's feature `test-util`
-//! async fn a_report_takes_ninety_seconds() {
+//! // In a test: `#[tokio::test(start_paused = true)]`, which needs tokio's feature `test-util`.
+//! #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! async fn main() -> Result<(), leasehold::Error> {
 //!     let server = Server::new();
-//!     let lock = server.client().await.unwrap().lock("report");
+//!     let lock = server.client().await?.lock("report");
 //!     let report = tokio::spawn(async move {
 //!         lock.run(async |_guard| tokio::time::sleep(Duration::from_secs(90)).await).await
 //!     });
 //!     pass(&server, Duration::from_secs(89)).await;
-//!     assert!(server.holder("report").is_some());
+//!     assert!(server.holder("report").is_some(), "renewed for three leases");
+//!     assert!(!report.is_finished());
 //!     pass(&server, Duration::from_secs(2)).await;
-//!     report.await.unwrap().unwrap();
+//!     assert!(report.is_finished() && server.holder("report").is_none());
+//!     Ok(())
 //! }
 //! ```
 //!
@@ -74,14 +92,21 @@
 
 mod runtime;
 mod settle;
+mod standstill;
 mod world;
 
+#[cfg(test)]
+mod tests;
+
 use std::fmt;
-use std::future::Future;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::Context;
 use std::time::Duration;
 
+use leasehold_proto::engine::Id;
 use leasehold_proto::{Applied, ClientId, Moment, PermitId, StoreError, StoreErrorKind, Verb};
 
 use self::runtime::VirtualRuntime;
@@ -122,7 +147,8 @@ pub struct Server(Arc<Inner>);
 
 struct Inner {
     world: Arc<World>,
-    runtime: VirtualRuntime,
+    /// The number of clients made.
+    made: Arc<AtomicU64>,
     store: Embedded,
     unreachable: AtomicBool,
     loses_replies: AtomicBool,
@@ -156,15 +182,18 @@ impl Server {
     /// A server without keys, at the beginning of its time.
     #[must_use]
     pub fn new() -> Self {
-        let world = World::new();
+        Self::in_world(World::new())
+    }
+
+    fn in_world(world: Arc<World>) -> Self {
         let clock = Arc::clone(&world);
         let now_ms = move || {
             let elapsed = u64::try_from(clock.elapsed().as_millis()).unwrap_or(u64::MAX);
             SERVER_BEGINS_MS.saturating_add(elapsed)
         };
         Self(Arc::new(Inner {
-            runtime: VirtualRuntime { world: Arc::clone(&world), made: Arc::default() },
             world,
+            made: Arc::default(),
             store: Embedded::new(now_ms),
             unreachable: AtomicBool::new(false),
             loses_replies: AtomicBool::new(false),
@@ -205,8 +234,11 @@ impl Server {
     /// # }
     /// ```
     pub async fn client_with(&self, builder: ClientBuilder) -> Result<Client, ConnectError> {
-        let world = Arc::clone(&self.0.world);
-        let wait = move |span| -> connect::BoxFuture<()> { Box::pin(world.sleep_until(world.now() + span)) };
+        let (world, me) = (Arc::clone(&self.0.world), self.0.world.party());
+        let runtime =
+            VirtualRuntime { world: Arc::clone(&world), made: Arc::clone(&self.0.made), client: me };
+        let wait =
+            move |span| -> connect::BoxFuture<()> { Box::pin(world.sleep_until(world.now() + span, me)) };
         let line = Embedded::on(Arc::clone(self.0.store.server())).waiting_with(wait);
         line.lose_replies(self.0.loses_replies.load(Ordering::SeqCst));
         let store = line.clone();
@@ -215,7 +247,7 @@ impl Server {
             false => Ok(store),
             true => Err(StoreError::new(StoreErrorKind::Unreachable, Verb::Connect, "".into(), Applied::No)),
         };
-        let client = builder.over(&self.0.runtime, "the server of this test", open).await?;
+        let client = builder.over(&runtime, "the server of this test", open).await?;
         let handle = client.handle();
         let member = Member { id: handle.client(), handle: Arc::downgrade(handle), line };
         let gone: Vec<Member> = {
@@ -253,6 +285,7 @@ impl Server {
     /// ```
     pub async fn advance(&self, span: Duration) {
         let end = self.0.world.now() + span;
+        let _advancing = self.0.world.advancing();
         self.settle().await;
         while self.0.world.pass(end) {
             self.settle().await;
@@ -279,6 +312,9 @@ impl Server {
     /// # Cancel safety
     /// Cancel safe.
     ///
+    /// # Panics
+    /// When the test [leaves the clock standing](crate::testing#a-clock-that-the-test-leaves-standing).
+    ///
     /// # Examples
     /// ```
     /// # use std::time::Duration;
@@ -295,13 +331,14 @@ impl Server {
     /// # }
     /// ```
     pub fn sleep(&self, span: Duration) -> impl Future<Output = ()> + Send + use<> {
-        let sleep = self.0.world.sleep_until(self.now() + span);
+        let me = self.0.world.party();
+        let mut sleep = self.0.world.sleep_until(self.now() + span, me);
         // Keeps the server, without which time stands still.
         let server = self.clone();
-        async move {
-            sleep.await;
-            drop(server);
-        }
+        poll_fn(move |cx| {
+            let waker = server.0.world.watch((me, Id(0)), "a sleep", cx.waker());
+            Pin::new(&mut sleep).poll(&mut Context::from_waker(&waker))
+        })
     }
 
     /// Ends a lock's lease now, on the server alone, as if its clock had gone faster than its clients'. No waiter is

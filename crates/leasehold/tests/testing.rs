@@ -449,3 +449,29 @@ async fn a_section_of_permits_sets_their_number_once_a_minute() {
     wait.run(async |_permit| ()).await.unwrap();
     assert_eq!(seats.permits().await.unwrap(), 2);
 }
+
+#[tokio::test]
+async fn waits_on_a_clock_that_stands_still_panic_after_five_seconds() {
+    let server = Server::new();
+    let client = server.client_with(Client::builder().poll_interval(DAY)).await.unwrap();
+    let guard = client.lock("job").lock().await.unwrap();
+    let began = std::time::Instant::now();
+    let waiting = tokio::spawn({
+        let lock = client.lock("job");
+        async move { lock.try_lock_for(3 * SECOND).await.map(drop) }
+    });
+    let blocked = tokio::task::spawn_blocking({
+        let lock = leasehold::blocking::Client::from(client).lock("job");
+        move || lock.try_lock_for(3 * SECOND).map(drop)
+    });
+    for waiting in [waiting, blocked] {
+        let ended = tokio::time::timeout(60 * SECOND, waiting).await.expect("it does not hang");
+        let panic = ended.unwrap_err().into_panic();
+        let said = panic.downcast_ref::<String>().unwrap();
+        assert!(said.starts_with("a client waits until 3s of the test's clock"), "{said}");
+        assert!(said.ends_with("call `testing::Server::advance`"), "{said}");
+        assert!(began.elapsed() >= 5 * SECOND);
+    }
+    assert!(guard.is_held(), "the holder, and with it the driver, lives on");
+    assert_eq!(guard.release().await, Ok(Released::Released));
+}

@@ -10,15 +10,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use leasehold_proto::Moment;
-use leasehold_store::{Alarm, Runtime};
+use leasehold_store::{Alarm, Runtime, Watch};
 
+use super::standstill::Party;
 use super::world::World;
 
-/// What the clients of one world have in common.
+/// The runtime of one client.
 #[derive(Clone, Debug)]
 pub(super) struct VirtualRuntime {
     pub(super) world: Arc<World>,
+    /// The number of clients made in this world.
     pub(super) made: Arc<AtomicU64>,
+    pub(super) client: Party,
 }
 
 impl Runtime for VirtualRuntime {
@@ -44,20 +47,28 @@ impl Runtime for VirtualRuntime {
     }
 
     fn alarm(&self) -> io::Result<VirtualAlarm> {
-        Ok(VirtualAlarm(Arc::clone(&self.world)))
+        Ok(VirtualAlarm { world: Arc::clone(&self.world), client: self.client })
+    }
+
+    fn watch(&self) -> Option<Watch> {
+        let (world, client) = (Arc::clone(&self.world), self.client);
+        Some(Box::new(move |wait, waker| world.watch((client, wait), "a client", waker)))
     }
 }
 
 /// A timer of a driver.
 #[derive(Debug)]
-pub(super) struct VirtualAlarm(Arc<World>);
+pub(super) struct VirtualAlarm {
+    world: Arc<World>,
+    client: Party,
+}
 
 impl Alarm for VirtualAlarm {
     async fn wait_until(&mut self, at: Moment) {
         if at == Moment::NEVER {
             pending::<()>().await;
         }
-        self.0.sleep_until(at).await;
+        self.world.sleep_until(at, self.client).await;
     }
 }
 

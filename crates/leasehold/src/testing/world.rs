@@ -9,7 +9,11 @@
 //! waits until all of them are at rest, as if the driver were a function that is called. So at any await point of a test
 //! nothing is under way, and what its clients do has one order: that of the test's own steps. Nothing may wake a driver
 //! while it has something locked that drivers need; the server is therefore only touched from the thread itself.
+//!
+//! A user's future that waits is known here from its first poll on. While there is one, the idle thread counts real time
+//! ([`standstill`](super::standstill)).
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::future::Future;
@@ -22,15 +26,27 @@ use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use leasehold_proto::Moment;
+use leasehold_proto::span::Rounded;
+
+use super::standstill::{LIMIT, Party, SLICES, Standstill, Wait};
 
 /// When a world begins: late enough that everything in it can look back.
 const BEGINNING: Moment = Moment::from_millis(1_000_000_000);
 
 type Task = Pin<Box<dyn Future<Output = ()>>>;
 
+thread_local! {
+    /// Whether this thread is that of a world's drivers.
+    static DRIVES: Cell<bool> = const { Cell::new(false) };
+}
+
 /// Time, and who is woken by it.
 pub(super) struct World {
     now_ns: AtomicU64,
+    /// The last number that was given to a party, or to a poll of a wait.
+    last_number: AtomicU64,
+    /// The real time after which the idle thread looks at the waits.
+    slice: Duration,
     state: Mutex<State>,
     /// There is something to do, or nobody left to do it for.
     work: Condvar,
@@ -42,8 +58,9 @@ pub(super) struct World {
 struct State {
     jobs: VecDeque<Job>,
     ready: VecDeque<u64>,
-    timers: BTreeMap<(Moment, u64), Waker>,
+    timers: BTreeMap<(Moment, u64), (Party, Waker)>,
     last_timer: u64,
+    standstill: Standstill,
     /// How often there was something to do.
     turns: u64,
     /// The thread, while there is one.
@@ -60,8 +77,15 @@ enum Job {
 
 impl World {
     pub(super) fn new() -> Arc<Self> {
+        Self::with_limit(LIMIT)
+    }
+
+    /// A world in which a wait may stand still for this much real time.
+    pub(super) fn with_limit(limit: Duration) -> Arc<Self> {
         Arc::new(Self {
             now_ns: AtomicU64::new(BEGINNING.as_nanos()),
+            last_number: AtomicU64::new(0),
+            slice: limit / SLICES,
             state: Mutex::default(),
             work: Condvar::new(),
             rest: Condvar::new(),
@@ -130,14 +154,60 @@ impl World {
                 }
             }
             let some = !due.is_empty();
-            due.into_iter().for_each(Waker::wake);
+            due.into_iter().for_each(|(_, waker)| waker.wake());
             some
         })
     }
 
-    /// A wait for a moment.
-    pub(super) fn sleep_until(self: &Arc<Self>, at: Moment) -> Sleep {
-        Sleep { world: Arc::clone(self), at, timer: None }
+    /// A new client, or a new sleep of the test's own.
+    pub(super) fn party(&self) -> Party {
+        Party(self.next_number())
+    }
+
+    /// A wait for a moment, by one party.
+    pub(super) fn sleep_until(self: &Arc<Self>, at: Moment, of: Party) -> Sleep {
+        Sleep { world: Arc::clone(self), at, of, timer: None }
+    }
+
+    /// The waker that a user's future is to register, in the place of `waker`, at the beginning of each poll.
+    ///
+    /// # Panics
+    /// When the wait stood still for too long; the message begins with `what` waits.
+    pub(super) fn watch(self: &Arc<Self>, wait: Wait, what: &str, waker: &Waker) -> Waker {
+        if DRIVES.get() {
+            // A client's own task, which no test moves; a wait that it took over from a user ends with its old waker.
+            return waker.clone();
+        }
+        let poll = self.next_number();
+        let mut state = self.lock();
+        if let Some(panic) = state.standstill.is_stalled(wait).then(|| state.reproach(wait.0, self)).flatten()
+        {
+            drop(state);
+            panic!("{what} {panic}");
+        }
+        if state.standstill.is_empty() {
+            self.work.notify_one();
+        }
+        let known = state.standstill.enter(wait, poll, waker.clone());
+        drop(state);
+        drop(known);
+        Waker::from(Arc::new(Waiter { world: Arc::clone(self), wait, poll, waker: waker.clone() }))
+    }
+
+    /// Stops the count of real time until the value is dropped: the test is moving its clock.
+    pub(super) fn advancing(&self) -> Advancing<'_> {
+        self.lock().standstill.begin_advance();
+        Advancing(self)
+    }
+
+    /// Whether a wait is stalled, and its task has not been polled since.
+    #[cfg(test)]
+    pub(super) fn is_stalled(&self) -> bool {
+        self.lock().standstill.has_stalled()
+    }
+
+    fn next_number(&self) -> u64 {
+        self.last_number.fetch_add(1, Ordering::SeqCst) + 1
     }
 
     /// Nobody moves the time any more: the thread ends when the drivers are not wanted either.
@@ -173,8 +243,29 @@ impl World {
             }
             state.busy = false;
             self.rest.notify_all();
-            state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.idle(state);
         }
+    }
+
+    /// For the thread: waits for something to do, and while users wait for one slice of real time at most.
+    fn idle<'w>(&'w self, state: MutexGuard<'w, State>) -> MutexGuard<'w, State> {
+        if state.standstill.is_empty() {
+            return self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        let (mut state, wait) =
+            self.work.wait_timeout(state, self.slice).unwrap_or_else(PoisonError::into_inner);
+        if !wait.timed_out() {
+            return state;
+        }
+        let turns = state.turns;
+        let stalled = state.standstill.slice(turns);
+        if stalled.is_empty() {
+            return state;
+        }
+        // Outside the lock: wakers are foreign code.
+        drop(state);
+        stalled.into_iter().for_each(Waker::wake);
+        self.lock()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -185,6 +276,17 @@ impl World {
 impl State {
     fn is_at_work(&self) -> bool {
         self.thread.is_some() && (self.busy || !self.jobs.is_empty() || !self.ready.is_empty())
+    }
+
+    /// What a stalled wait waits for, and what the test forgot; `None` if no timer of this party is set.
+    fn reproach(&self, of: Party, world: &World) -> Option<String> {
+        let ((until, _), _) = self.timers.iter().find(|(_, (party, _))| *party == of)?;
+        let (until, now) = (Rounded::up(until.since(BEGINNING)), Rounded::down(world.elapsed()));
+        let forgotten = match self.wanted {
+            None => "call `testing::Server::advance`",
+            Some(_) => "the last clone of its `testing::Server` is dropped: keep one, and call `advance`",
+        };
+        Some(format!("waits until {until} of the test's clock, which stands still at {now}; {forgotten}"))
     }
 }
 
@@ -208,6 +310,7 @@ struct Hands {
 
 impl Hands {
     fn work(mut self) {
+        DRIVES.set(true);
         while let Some(next) = self.world.next() {
             match next {
                 Next::Job(Job::Do(act)) => act(),
@@ -239,8 +342,9 @@ impl Drop for Hands {
         self.tasks.clear();
         let left = {
             let mut state = self.world.lock();
-            let left = std::mem::take(&mut *state);
+            let mut left = std::mem::take(&mut *state);
             (state.turns, state.last_timer) = (left.turns, left.last_timer);
+            state.standstill = std::mem::take(&mut left.standstill);
             left
         };
         self.world.rest.notify_all();
@@ -267,10 +371,52 @@ impl Wake for Bell {
     }
 }
 
+/// The waker of a user's future that waits, which ends the wait.
+struct Waiter {
+    world: Arc<World>,
+    wait: Wait,
+    poll: u64,
+    waker: Waker,
+}
+
+impl Waiter {
+    fn leave(&self) {
+        let waker = self.world.lock().standstill.leave(self.wait, self.poll);
+        drop(waker);
+    }
+}
+
+impl Wake for Waiter {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.leave();
+        self.waker.wake_by_ref();
+    }
+}
+
+impl Drop for Waiter {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+/// An `advance` under way.
+pub(super) struct Advancing<'w>(&'w World);
+
+impl Drop for Advancing<'_> {
+    fn drop(&mut self) {
+        self.0.lock().standstill.end_advance();
+    }
+}
+
 /// A wait for a moment. Cancel safe.
 pub(super) struct Sleep {
     world: Arc<World>,
     at: Moment,
+    of: Party,
     timer: Option<u64>,
 }
 
@@ -287,7 +433,7 @@ impl Future for Sleep {
             state.last_timer += 1;
             state.last_timer
         });
-        let known = state.timers.insert((self.at, timer), cx.waker().clone());
+        let known = state.timers.insert((self.at, timer), (self.of, cx.waker().clone()));
         // Dropping a waker may run foreign code.
         drop(state);
         drop(known);
@@ -298,8 +444,8 @@ impl Future for Sleep {
 impl Drop for Sleep {
     fn drop(&mut self) {
         if let Some(timer) = self.timer {
-            let waker = self.world.lock().timers.remove(&(self.at, timer));
-            drop(waker);
+            let known = self.world.lock().timers.remove(&(self.at, timer));
+            drop(known);
         }
     }
 }
@@ -346,7 +492,7 @@ mod tests {
         let woken = Arc::new(Mutex::new(Vec::new()));
         for (number, seconds) in [(0, 2), (1, 1), (2, 2), (3, 5)] {
             let (sleeping, woken) = (Arc::clone(&world), Arc::clone(&woken));
-            let sleep = world.sleep_until(world.now() + Duration::from_secs(seconds));
+            let sleep = world.sleep_until(world.now() + Duration::from_secs(seconds), world.party());
             let task = async move {
                 sleep.await;
                 woken.lock().unwrap().push((number, sleeping.elapsed().as_secs()));

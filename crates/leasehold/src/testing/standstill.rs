@@ -1,0 +1,194 @@
+//! Detection of a standstill: a user's future waits for a time that the test never reaches.
+//!
+//! Invariant: a wait counts from its first poll until its client wakes it or drops its waker, so a held lock is no wait.
+//! Called by: the world, which counts the time in which nothing happens.
+//!
+//! # How it works
+//! Each poll of a wait registers it, with a waker that removes it again. While there are waits, the world's thread looks up
+//! once per slice of real time. The waits are *stalled* when [`SLICES`] of them ended without a turn of the drivers, a new
+//! wait or an `advance`. The thread wakes the tasks of stalled waits; the poll that follows panics, so the panic is the
+//! test's.
+//! Slices are counted and not read from a clock, because a process that a debugger stops does not wait meanwhile.
+
+use std::collections::BTreeMap;
+use std::task::Waker;
+use std::time::Duration;
+
+use leasehold_proto::engine::Id;
+
+/// The real time for which a wait may stand still.
+pub(super) const LIMIT: Duration = Duration::from_secs(5);
+/// The number of slices in this time.
+pub(super) const SLICES: u32 = 50;
+
+/// A client, or a sleep of the test's own: waits and timers of one party belong together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Party(pub(super) u64);
+
+/// A wait: its party, and its number there.
+pub(super) type Wait = (Party, Id);
+
+/// The waits of users, and the time for which they stand still.
+#[derive(Default)]
+pub(super) struct Standstill {
+    waits: BTreeMap<Wait, Waiting>,
+    slices: u64,
+    /// The slice since which nothing has happened, and the turns that the drivers had by then.
+    quiet: u64,
+    turns: u64,
+    /// The calls of `advance` under way.
+    advancing: u32,
+}
+
+struct Waiting {
+    /// The poll that registered it last.
+    poll: u64,
+    waker: Waker,
+    stalled: bool,
+}
+
+impl Standstill {
+    pub(super) fn is_empty(&self) -> bool {
+        self.waits.is_empty()
+    }
+
+    pub(super) fn is_stalled(&self, wait: Wait) -> bool {
+        self.waits.get(&wait).is_some_and(|waiting| waiting.stalled)
+    }
+
+    #[cfg(test)]
+    pub(super) fn has_stalled(&self) -> bool {
+        self.waits.values().any(|waiting| waiting.stalled)
+    }
+
+    /// Registers a wait that is being polled. The previous waker is returned, to be dropped outside all locks.
+    pub(super) fn enter(&mut self, wait: Wait, poll: u64, waker: Waker) -> Option<Waker> {
+        let known = self.waits.insert(wait, Waiting { poll, waker, stalled: false });
+        if known.as_ref().is_none_or(|known| known.stalled) {
+            // A new wait: all count from here, and so are stalled together.
+            self.quiet = self.slices + 1;
+        }
+        known.map(|known| known.waker)
+    }
+
+    /// Ends a wait, unless a later poll has registered it anew.
+    pub(super) fn leave(&mut self, wait: Wait, poll: u64) -> Option<Waker> {
+        self.waits.get(&wait).filter(|waiting| waiting.poll == poll)?;
+        self.waits.remove(&wait).map(|waiting| waiting.waker)
+    }
+
+    /// Counts a slice of real time; the wakers of the waits that are stalled by now.
+    pub(super) fn slice(&mut self, turns: u64) -> Vec<Waker> {
+        self.slices += 1;
+        if self.advancing > 0 || self.turns != turns {
+            (self.quiet, self.turns) = (self.slices, turns);
+        }
+        if self.slices < self.quiet + u64::from(SLICES) {
+            return Vec::new();
+        }
+        let stalled = self.waits.values_mut().filter(|waiting| !waiting.stalled);
+        let wake = |waiting: &mut Waiting| {
+            waiting.stalled = true;
+            waiting.waker.clone()
+        };
+        stalled.map(wake).collect()
+    }
+
+    /// The test moves its clock, so no wait is stalled.
+    pub(super) fn begin_advance(&mut self) {
+        self.advancing += 1;
+        self.waits.values_mut().for_each(|waiting| waiting.stalled = false);
+    }
+
+    pub(super) fn end_advance(&mut self) {
+        self.advancing -= 1;
+        self.quiet = self.slices + 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: Wait = (Party(1), Id(1));
+    const OTHER: Wait = (Party(1), Id(2));
+    /// One more than have to pass: the first may be a part of one.
+    const LONG: usize = SLICES as usize + 1;
+
+    fn enter(standstill: &mut Standstill, wait: Wait, poll: u64) {
+        drop(standstill.enter(wait, poll, Waker::noop().clone()));
+    }
+
+    /// Counts slices without a turn; the number of waits that are stalled by them.
+    fn pass(standstill: &mut Standstill, slices: usize) -> usize {
+        (0..slices).map(|_| standstill.slice(0).len()).sum()
+    }
+
+    #[test]
+    fn waits_are_stalled_after_five_seconds_and_once() {
+        assert_eq!(LIMIT, Duration::from_secs(5));
+        let mut standstill = Standstill::default();
+        enter(&mut standstill, ONE, 1);
+        enter(&mut standstill, OTHER, 2);
+        assert_eq!(pass(&mut standstill, LONG - 1), 0);
+        assert_eq!(pass(&mut standstill, 1), 2, "both tasks are woken");
+        assert!(standstill.is_stalled(ONE) && standstill.is_stalled(OTHER));
+        assert_eq!(pass(&mut standstill, 3 * LONG), 0, "and not again");
+        enter(&mut standstill, (Party(1), Id(3)), 3);
+        assert!(!standstill.is_stalled((Party(1), Id(3))), "a later wait has its own time");
+    }
+
+    #[test]
+    fn a_turn_of_the_drivers_begins_the_count_anew() {
+        let mut standstill = Standstill::default();
+        enter(&mut standstill, ONE, 1);
+        for turns in 1..=9 {
+            assert_eq!((0..LONG - 1).map(|_| standstill.slice(turns).len()).sum::<usize>(), 0);
+        }
+        assert!(!standstill.is_stalled(ONE));
+        assert_eq!((0..LONG).map(|_| standstill.slice(9).len()).sum::<usize>(), 1);
+    }
+
+    #[test]
+    fn a_wait_that_begins_later_gives_time_to_all() {
+        let mut standstill = Standstill::default();
+        enter(&mut standstill, ONE, 1);
+        assert_eq!(pass(&mut standstill, LONG - 1), 0);
+        enter(&mut standstill, OTHER, 2);
+        assert_eq!(pass(&mut standstill, LONG - 1), 0);
+        assert_eq!(pass(&mut standstill, 1), 2);
+    }
+
+    #[test]
+    fn a_poll_for_nothing_does_not_begin_the_count_anew() {
+        let mut standstill = Standstill::default();
+        for poll in 0..LONG - 1 {
+            enter(&mut standstill, ONE, poll as u64);
+            assert_eq!(pass(&mut standstill, 1), 0);
+        }
+        assert_eq!(pass(&mut standstill, 1), 1);
+    }
+
+    #[test]
+    fn a_wait_ends_by_its_last_poll_and_by_no_earlier_one() {
+        let mut standstill = Standstill::default();
+        enter(&mut standstill, ONE, 1);
+        enter(&mut standstill, ONE, 2);
+        assert!(standstill.leave(ONE, 1).is_none() && !standstill.is_empty());
+        assert!(standstill.leave(ONE, 2).is_some() && standstill.is_empty());
+        assert_eq!(pass(&mut standstill, 2 * LONG), 0, "no wait is left");
+    }
+
+    #[test]
+    fn an_advance_stops_the_count_and_forgives() {
+        let mut standstill = Standstill::default();
+        enter(&mut standstill, ONE, 1);
+        assert_eq!(pass(&mut standstill, LONG), 1);
+        standstill.begin_advance();
+        assert!(!standstill.is_stalled(ONE));
+        assert_eq!(pass(&mut standstill, 2 * LONG), 0);
+        standstill.end_advance();
+        assert_eq!(pass(&mut standstill, LONG - 1), 0);
+        assert_eq!(pass(&mut standstill, 1), 1);
+    }
+}

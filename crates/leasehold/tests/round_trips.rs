@@ -1,6 +1,7 @@
 //! What an acquire and its release cost the server, of each primitive: counted by the server itself.
 //!
-//! `cargo test -p leasehold --all-features --test round_trips -- --nocapture` prints the table of the README.
+//! The table of `docs/results/round-trips.md` comes from
+//! `cargo test -p leasehold --all-features --test round_trips -- --nocapture`.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
 #![allow(clippy::disallowed_methods, reason = "test code: tasks and real time")]

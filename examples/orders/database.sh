@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# A PostgreSQL of the example's own, in a new folder: installed when it is missing and may be, started, its address
-# printed. It stops, and its folder goes, when this script is ended (Ctrl-C) or when the pipe that it reads from closes.
+# Starts a private PostgreSQL in a new folder and prints its address; installs it first if it is missing and root runs this.
+# The server stops, and its folder is removed, when this script ends (Ctrl-C) or the pipe on its standard input closes.
 #
-# Nothing listens on a port: the database is reached by a socket in its folder.
+# The server listens on a socket in its folder and on no port.
 set -euo pipefail
 
 fail() {
@@ -18,7 +18,7 @@ programs() {
     [[ -n $initdb ]] && dirname "$(readlink -f "$initdb")"
 }
 
-# Installs the server. Debian would also start one of its own on port 5432, which is told not to.
+# Installs the server, and keeps Debian from starting one on port 5432.
 install_server() {
     [[ $(id -u) == 0 ]] || fail "PostgreSQL is missing, and installing it needs root: install the package" \
         "postgresql (postgresql-server on dnf), or use SQLite: --database sqlite:///tmp/orders.db?mode=rwc"
@@ -28,7 +28,7 @@ install_server() {
     mkdir -p "$(dirname "$no_cluster")"
     echo "create_main_cluster = false" >"$no_cluster"
     export DEBIAN_FRONTEND=noninteractive
-    # A list that is out of date may do; if it does not, the installation says so.
+    # An outdated package list may suffice; if not, the installation fails with a message.
     apt-get update >&2 || true
     local status=0
     apt-get -o DPkg::Lock::Timeout=300 install -y --no-install-recommends postgresql >&2 || status=$?
@@ -52,7 +52,7 @@ reader=
 # shellcheck disable=SC2329 # called by the trap
 stop() {
     trap - EXIT INT TERM
-    # SIGQUIT: at once, without writing down what nobody reads again.
+    # SIGQUIT stops at once, without a checkpoint.
     [[ -z $server ]] || { kill -QUIT "$server" 2>/dev/null && wait "$server"; } || true
     [[ -z $reader ]] || kill "$reader" 2>/dev/null || true
     rm -rf -- "$folder"
@@ -63,7 +63,7 @@ trap 'exit 130' INT TERM
 cd "$folder"
 "${as_owner[@]}" "$bin/initdb" --pgdata=data --username=orders --auth=trust --encoding=UTF8 --no-sync >log 2>&1 \
     || fail "initdb failed: $(cat log)"
-# Its process group is its own, so that Ctrl-C reaches this script alone. No fsync: the data live as long as the server.
+# The server has its own process group, so that Ctrl-C reaches this script alone. No fsync: the data live as long as it runs.
 setsid "${as_owner[@]}" "$bin/postgres" -D data -k "$folder" -c listen_addresses= -c fsync=off \
     -c max_connections=200 >>log 2>&1 </dev/null &
 server=$!
@@ -76,12 +76,12 @@ done
 
 echo "postgres://orders@localhost/postgres?host=$folder"
 if [[ -p /dev/stdin ]]; then
-    # Until whoever started it is gone. What runs in the background has no standard input unless it is given one.
+    # Reads until the parent process is gone. A background process has no standard input unless it gets one.
     exec 3<&0
     cat <&3 >/dev/null &
     reader=$!
 else
     echo "database.sh: Ctrl-C stops it" >&2
 fi
-# Not in the foreground, where a signal would have to wait.
+# Waits in the background, because a foreground process would delay the trap of a signal.
 wait -n

@@ -1,6 +1,6 @@
-//! The main job without an executor: threads that charge one order, one at a time.
+//! Charges one order from three threads, one at a time, without async.
 //!
-//! `cargo run -p leasehold --all-features --example blocking`, or with a server's URL as its argument.
+//! `cargo run -p leasehold --all-features --example blocking`, or with the URL of a server after `--`.
 #![allow(clippy::print_stdout, reason = "an example talks")]
 
 use std::thread;
@@ -34,7 +34,7 @@ fn charge(client: &Client, till: u32) -> Result<(), Error> {
     Ok(())
 }
 
-/// Takes the same lock, by the attribute: its thread holds it, so this is granted at once.
+/// Takes the same lock again. The thread owns it, so the acquire re-enters.
 #[locked(name = "order:42", client = client)]
 fn note(client: &Client, till: u32) -> Result<String, Error> {
     Ok(format!("receipt of till {till}"))

@@ -1,4 +1,4 @@
-//! A configuration from a file, with a variable and the program on top of it.
+//! Reads a configuration from a file; a variable and the program override it.
 //!
 //! `cargo run -p leasehold --all-features --example config`
 
@@ -23,7 +23,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     std::fs::write(&path, FILE)?;
     let config = Config::builder()
         .file(&path)
-        .variables([("LEASEHOLD_FAIR_LOCK__MAX_HOLD", "1h30m")]) // `.environment()` in a program
+        .variables([("LEASEHOLD_FAIR_LOCK__MAX_HOLD", "1h30m")]) // a program calls `.environment()`
         .timeout(Duration::from_secs(2))
         .build();
     std::fs::remove_file(&path)?;
@@ -35,7 +35,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("{} is held for another {:?}", guard.name(), guard.remaining());
     guard.release().await?;
 
-    // What does not fit together is refused, and the error says what to change.
+    // The error names the two values that contradict each other.
     if let Err(error) = Config::builder().url("memory://").watchdog(Duration::from_secs(1)).build() {
         println!("refused: {error}");
     }

@@ -1,7 +1,6 @@
-//! The main job without a server: two clients want to charge one order, and it is charged once.
+//! Two clients race to charge the same order, and it is charged once.
 //!
-//! `cargo run -p leasehold --features embedded --example contention`. The clients are of one process, which is as far as
-//! `memory://` goes; with a server's URL behind `--` they could as well be on two machines.
+//! `cargo run -p leasehold --all-features --example contention`, or with the URL of a server after `--`.
 #![allow(clippy::print_stdout, reason = "an example talks")]
 #![expect(clippy::disallowed_methods, reason = "the work of the example takes real time")]
 
@@ -10,10 +9,10 @@ use std::time::Duration;
 
 use leasehold::{Client, Error};
 
-/// How long it takes to charge an order: long enough for the second one to be seen waiting.
+/// The time to charge an order, long enough to see the second client wait.
 const CHARGING: Duration = Duration::from_secs(2);
 
-/// The orders that were charged: in a real program a table of a database.
+/// The charged orders; a real program has a table in a database.
 #[derive(Default)]
 struct Ledger(Mutex<Vec<u64>>);
 
@@ -27,7 +26,7 @@ impl Ledger {
     }
 }
 
-/// Charges an order unless it is charged already.
+/// Charges an order once.
 async fn charge(who: &str, client: &Client, order: u64, ledger: &Ledger) -> Result<(), Error> {
     let lock = client.lock(format!("order:{order}"));
     let guard = match lock.try_lock().await? {

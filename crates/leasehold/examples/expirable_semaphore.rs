@@ -1,7 +1,7 @@
-//! Two licences for a whole company: what a crashed process held comes back with its lease, and a licence can be handed
-//! on by its id.
+//! Shares two licenses among all processes. A crashed process returns its license with the lease, and another process
+//! can return a license by its id.
 //!
-//! `cargo run -p leasehold --features embedded --example expirable_semaphore`, or with a server's URL behind `--`.
+//! `cargo run -p leasehold --all-features --example expirable_semaphore`, or with the URL of a server after `--`.
 #![allow(clippy::print_stdout, reason = "an example talks")]
 
 use std::time::Duration;
@@ -10,33 +10,33 @@ use leasehold::{Client, Error, PermitId, Remaining};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
-    let url = std::env::args().nth(1).unwrap_or_else(|| "memory://licences".to_owned());
+    let url = std::env::args().nth(1).unwrap_or_else(|| "memory://licenses".to_owned());
     let (desk, backup) = (Client::connect(&url).await?, Client::connect(&url).await?);
-    let licences = desk.expirable_semaphore("licences");
-    licences.set_permits(2).await?;
+    let licenses = desk.expirable_semaphore("licenses");
+    licenses.set_permits(2).await?;
 
-    // One is taken for as long as this program works with it; the watchdog renews it.
-    let working = licences.acquire().await?;
-    println!("working with {}, {} left", working.ids()[0], licences.available().await?);
+    // The watchdog renews this license while the program works with it.
+    let working = licenses.acquire().await?;
+    println!("working with {}, {} left", working.ids()[0], licenses.available().await?);
 
-    // The other one goes to somebody else, who need not know this library: its id says everything.
-    let kept = licences.clone().lease(Duration::from_secs(60)).acquire().await?.keep();
+    // The id is enough for another process, in Java too, to return the other license.
+    let kept = licenses.clone().lease(Duration::from_secs(60)).acquire().await?.keep();
     let text = kept[0].to_string();
-    println!("handed on {text}, {} left", licences.available().await?);
-    let there = backup.expirable_semaphore("licences");
-    let id: PermitId = text.parse().expect("it was written as an id");
+    println!("handed on {text}, {} left", licenses.available().await?);
+    let there = backup.expirable_semaphore("licenses");
+    let id: PermitId = text.parse().expect("the text is an id");
     if let Some(Remaining::For(left)) = there.lease_of(id).await? {
-        println!("there it lasts for another {left:?}");
+        println!("the other process sees {left:?} left of its lease");
     }
     assert!(there.release_ids(&[id]).await?);
 
-    // A process that dies does not return anything: its lease does.
+    // A process that dies returns nothing; the lease frees its license.
     let _ = there.clone().lease(Duration::from_millis(500)).acquire().await?.keep();
-    println!("somebody has died with one, {} left", licences.available().await?);
-    let again = licences.acquire().await?;
+    println!("a process has died with a license, {} left", licenses.available().await?);
+    let again = licenses.acquire().await?;
     println!("it came back: {}", again.ids()[0]);
     again.release().await?;
     working.release().await?;
-    assert_eq!(licences.available().await?, 2);
+    assert_eq!(licenses.available().await?, 2);
     Ok(())
 }

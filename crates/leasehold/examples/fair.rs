@@ -1,6 +1,7 @@
-//! A queue at one printer: whoever came first prints first, over all processes.
+//! Prints documents in the order of arrival, over all processes.
 //!
-//! `cargo run -p leasehold --example fair -- redis://127.0.0.1:6379` in several terminals; `-- memory://` in one.
+//! `cargo run -p leasehold --all-features --example fair`, or with the URL of a server after `--`, in several
+//! terminals.
 #![allow(clippy::print_stdout, reason = "an example talks")]
 
 use futures_util::future::poll_immediate;
@@ -12,19 +13,19 @@ async fn main() -> Result<(), Error> {
     let client = Client::connect(&url).await?;
     let printer = client.fair_lock("printer");
     let first = printer.lock().await?;
-    // Three documents queue up, one after the other.
+    // Three documents enter the queue, one after the other.
     let mut queue = Vec::new();
     for document in ["invoice", "letter", "poster"] {
         let mut waiting = Box::pin(printer.lock());
-        // One poll puts it into the queue on the server.
+        // The first poll enters the queue on the server.
         assert!(poll_immediate(&mut waiting).await.is_none());
         queue.push((document, waiting));
     }
     first.release().await?;
     for (document, waiting) in queue {
-        let turn = waiting.await?;
+        let guard = waiting.await?;
         println!("printing the {document}");
-        turn.release().await?;
+        guard.release().await?;
     }
     Ok(())
 }

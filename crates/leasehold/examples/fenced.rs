@@ -1,6 +1,6 @@
-//! A holder that was paused past its lease wakes up and writes; the token makes that write impossible.
+//! Refuses the late write of a holder that slept past its lease, by its fencing token.
 //!
-//! `cargo run -p leasehold --example fenced -- redis://127.0.0.1:6379`, or `-- memory://`.
+//! `cargo run -p leasehold --all-features --example fenced`, or with the URL of a server after `--`.
 #![allow(clippy::print_stdout, reason = "an example talks")]
 
 use std::time::Duration;
@@ -12,7 +12,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let url = std::env::args().nth(1).unwrap_or_else(|| "memory://".to_owned());
     let client = Client::connect(&url).await?;
     let lock = client.fenced_lock("report");
-    // Held for a moment only, as by a process that was paused for the rest of its lease.
+    // A lease of 50 ms stands for a process that sleeps past a longer one.
     let paused = lock.clone().lease(Duration::from_millis(50)).lock().await?;
     println!("the first holder has token {}", paused.token());
     let reason = paused.lost().await;

@@ -1,6 +1,6 @@
-//! An import in three parts: each part is read by somebody else, and the report is written when all are there.
+//! Imports three parts in three clients, and writes the report after the last one.
 //!
-//! `cargo run -p leasehold --features embedded --example latch`, or with a server's URL behind `--`.
+//! `cargo run -p leasehold --all-features --example latch`, or with the URL of a server after `--`.
 #![allow(clippy::print_stdout, reason = "an example talks")]
 #![expect(clippy::disallowed_methods, reason = "the work of the example takes real time")]
 
@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use leasehold::{Client, Error};
 
-/// How many parts there are.
+/// The number of parts.
 const PARTS: u32 = 3;
 
-/// Reads a part, in a process of its own.
+/// Reads a part, with a client of its own.
 async fn read(url: &str, part: u32) -> Result<(), Error> {
     let client = Client::connect(url).await?;
     tokio::time::sleep(Duration::from_millis(200) * part).await;
@@ -20,7 +20,7 @@ async fn read(url: &str, part: u32) -> Result<(), Error> {
     Ok(())
 }
 
-/// Writes the report when everything is read.
+/// Writes the report after all parts are read.
 async fn report(client: &Client) -> Result<(), Error> {
     let import = client.count_down_latch("import");
     while !import.wait_for(Duration::from_millis(250)).await? {

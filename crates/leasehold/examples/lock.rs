@@ -1,6 +1,6 @@
-//! Wait as long as it takes, hold as long as it takes: Redisson's `lock.lock()`.
+//! Waits without a bound and holds without a bound: Redisson's `lock.lock()`.
 //!
-//! `cargo run -p leasehold --example lock -- redis://127.0.0.1:6379`, or `-- memory://`.
+//! `cargo run -p leasehold --all-features --example lock`, or with the URL of a server after `--`.
 #![allow(clippy::print_stdout, reason = "an example talks")]
 #![expect(clippy::disallowed_methods, reason = "the work of the example takes real time")]
 
@@ -12,11 +12,11 @@ use leasehold::{Client, Error};
 async fn main() -> Result<(), Error> {
     let url = std::env::args().nth(1).unwrap_or_else(|| "memory://".to_owned());
     let client = Client::connect(&url).await?;
-    // The watchdog's lease is 30 s unless said otherwise; a short one lets us see it work.
+    // The default lease of the watchdog is 30 s. A short one shows renewals within a second.
     let lock = client.lock("report").watchdog(Duration::from_millis(300));
     let guard = lock.lock().await?;
     tokio::time::sleep(Duration::from_secs(1)).await;
-    println!("held for three leases and still: {}, for another {:?}", guard.is_held(), guard.remaining());
+    println!("held after three leases: {}, for another {:?}", guard.is_held(), guard.remaining());
     guard.release().await?;
     Ok(())
 }

@@ -1,6 +1,6 @@
-//! The attribute: functions that run under a lock.
+//! Runs functions under a lock, by the attribute `locked`.
 //!
-//! `cargo run -p leasehold --features embedded --example locked`, or `-- redis://127.0.0.1:6379` after it.
+//! `cargo run -p leasehold --all-features --example locked`, or with the URL of a server after `--`.
 #![allow(clippy::print_stdout, reason = "an example talks")]
 
 use leasehold::{Client, Error, RunError, locked};
@@ -10,11 +10,11 @@ struct Shop {
 }
 
 impl Shop {
-    /// One shop at a time charges an order. The lock knows a token; older ones are refused by whoever checks it.
+    /// Charges an order in one shop at a time. A resource that checks the token refuses older ones.
     #[locked(name = "order:{order_id}", kind = fenced, fence = token, wait = "5s")]
     async fn charge(&self, order_id: u64, amount: u64) -> Result<u64, Error> {
         println!("{} charges order {order_id}, token {token}", self.name);
-        self.write_down(order_id).await?; // takes the same lock again, since it is called from here
+        self.write_down(order_id).await?; // takes the same lock again and re-enters
         Ok(amount)
     }
 
@@ -25,13 +25,13 @@ impl Shop {
     }
 }
 
-/// At most once in ten minutes, whoever starts it; the others have nothing to do.
+/// Makes the report at most once in ten minutes; every other call is skipped.
 #[locked(name = "daily-report", min_hold = "10m", wait = "0s", on_busy = skip)]
 async fn report(by: &str) -> Result<Option<String>, RunError> {
     Ok(Some(format!("the report of {by}")))
 }
 
-/// Three at a time, over all processes.
+/// Downloads a file; at most three downloads run at once, over all processes.
 #[locked(name = "downloads", kind = semaphore(3), watchdog = "10s", max_hold = "1h")]
 async fn download(file: u32) -> Result<u32, RunError> {
     println!("file {file}");

@@ -1,6 +1,6 @@
-//! A transfer between two accounts takes both locks or none, in whichever order they are named.
+//! Transfers between two accounts under both locks. Two transfers in opposite directions do not deadlock.
 //!
-//! `cargo run -p leasehold --example multi -- redis://127.0.0.1:6379`, or `-- memory://`.
+//! `cargo run -p leasehold --all-features --example multi`, or with the URL of a server after `--`.
 #![allow(clippy::print_stdout, reason = "an example talks")]
 
 use leasehold::{Client, Error, MultiLock};

@@ -1,7 +1,7 @@
-//! The main job: one order, charged by one process at a time.
+//! Charges one order, in one process at a time.
 //!
-//! `cargo run -p leasehold --example order -- redis://127.0.0.1:6379` in two terminals at once: the second one waits.
-//! `-- memory://` runs it without a server, and then without anybody who could be in the way.
+//! Run `cargo run -p leasehold --all-features --example order -- redis://127.0.0.1:6379` in two terminals: the second
+//! process waits. `-- memory://` needs no server, and excludes no other process.
 #![allow(clippy::print_stdout, reason = "an example talks")]
 #![expect(clippy::disallowed_methods, reason = "the work of the example takes real time")]
 

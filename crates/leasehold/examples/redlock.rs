@@ -1,7 +1,7 @@
-//! One lock over three servers that know nothing of each other.
+//! Takes one lock over three independent servers.
 //!
-//! `cargo run -p leasehold --example redlock -- redis://10.0.0.1 redis://10.0.0.2 redis://10.0.0.3`; without arguments,
-//! three servers in the process.
+//! `cargo run -p leasehold --all-features --example redlock -- redis://10.0.0.1 redis://10.0.0.2 redis://10.0.0.3`;
+//! without arguments it runs three servers in the process.
 #![allow(clippy::print_stdout, reason = "an example talks")]
 
 use leasehold::Redlock;
@@ -10,7 +10,7 @@ use leasehold::Redlock;
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let urls: Vec<String> = std::env::args().skip(1).collect();
     let redlock = if urls.is_empty() {
-        // They live as long as this process, so they forget nothing that matters.
+        // These servers live as long as the process, so none can restart without its data.
         let nodes = ["memory://node-1", "memory://node-2", "memory://node-3"];
         Redlock::builder().nodes_persist_every_write().connect(nodes).await?
     } else {

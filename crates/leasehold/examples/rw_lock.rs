@@ -1,21 +1,21 @@
-//! A price list that is read all the time and written rarely: readers share it, and the one that finds it out of date
-//! brings it up to date without letting anybody write in between.
+//! Shares a price list among readers. A reader that finds it out of date upgrades to a writer, with no other writer in
+//! between.
 //!
-//! `cargo run -p leasehold --features embedded --example rw_lock`, or with a server's URL behind `--`.
+//! `cargo run -p leasehold --all-features --example rw_lock`, or with the URL of a server after `--`.
 #![allow(clippy::print_stdout, reason = "an example talks")]
 
 use std::sync::RwLock;
 
 use leasehold::{AcquireError, AcquireErrorKind, Client, Error};
 
-/// What all processes share: in a real program a file on a share, or a table.
+/// The shared price list; a real program has a file or a table.
 static PRICES: RwLock<(u64, u64)> = RwLock::new((0, 100));
 
 fn prices() -> (u64, u64) {
     *PRICES.read().expect("nobody panics under this lock")
 }
 
-/// Reads the price of a day; the first one of the day sets it.
+/// Reads the price of a day; the first reader of the day sets it.
 async fn price(client: &Client, who: &str, today: u64) -> Result<u64, Error> {
     let lock = client.rw_lock("prices").prefer_writers();
     loop {
@@ -24,16 +24,16 @@ async fn price(client: &Client, who: &str, today: u64) -> Result<u64, Error> {
         if day == today {
             return Ok(price);
         }
-        // Reading goes on, so nobody can have changed the price since it was read.
+        // The read hold continues, so no writer changed the price since it was read.
         match lock.upgrade(&reader).await {
             Ok(writer) => {
                 *PRICES.write().expect("nobody panics under this lock") = (today, price + 10);
                 println!("  {who} has set the price of day {today}");
                 writer.release().await?;
             }
-            // Somebody else who reads is about to write: out of its way, and then look again.
+            // Another reader upgrades. Release the read hold and read again.
             Err(AcquireError { kind: AcquireErrorKind::Deadlock, .. }) => {
-                println!("  {who} lets somebody else set it");
+                println!("  {who} lets another reader set it");
             }
             Err(error) => return Err(error.into()),
         }

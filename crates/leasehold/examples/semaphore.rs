@@ -1,6 +1,7 @@
-//! A table with places for three: at most three eat at once, over all processes, and whoever came first sits down first.
+//! Seats at most three guests at a table, over all processes, in the order of arrival.
 //!
-//! `cargo run -p leasehold --example semaphore -- redis://127.0.0.1:6379` in several terminals; without a URL in one.
+//! `cargo run -p leasehold --all-features --example semaphore`, or with the URL of a server after `--`, in several
+//! terminals.
 #![allow(clippy::print_stdout, reason = "an example talks")]
 #![expect(clippy::disallowed_methods, reason = "the meals of the example take real time")]
 
@@ -8,10 +9,10 @@ use std::time::Duration;
 
 use leasehold::{Client, Error, Semaphore};
 
-/// How long a meal takes.
+/// The duration of a meal.
 const MEAL: Duration = Duration::from_millis(300);
 
-/// Waits for as many places as the party needs, eats and leaves.
+/// Waits for the places of a party, eats and leaves.
 async fn eat(places: &Semaphore, party: &str, guests: u32) -> Result<(), Error> {
     let seats = places.acquire_many(guests).await?;
     println!("{party} ({guests}) sit down, {} places are left", places.available().await?);
@@ -32,7 +33,7 @@ async fn main() -> Result<(), Error> {
     tokio::try_join!(
         eat(&places, "the Smiths", 2),
         eat(&places, "a big family", 3),
-        eat(&places, "somebody alone", 1),
+        eat(&places, "a single guest", 1),
         eat(&places, "a couple", 2),
     )?;
     println!("{} places are free", places.available().await?);

@@ -1,6 +1,6 @@
-//! Many short critical sections, without a message for each.
+//! Runs many short bodies under a lock that sends no messages.
 //!
-//! `cargo run -p leasehold --example spin -- redis://127.0.0.1:6379`, or `-- memory://`.
+//! `cargo run -p leasehold --all-features --example spin`, or with the URL of a server after `--`.
 #![allow(clippy::print_stdout, reason = "an example talks")]
 
 use std::time::Duration;

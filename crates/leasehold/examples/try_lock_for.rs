@@ -1,6 +1,6 @@
-//! Wait for a while, hold as long as it takes: Redisson's `lock.tryLock(100, MILLISECONDS)`.
+//! Waits for 100 ms and holds without a bound: Redisson's `lock.tryLock(100, MILLISECONDS)`.
 //!
-//! `cargo run -p leasehold --example try_lock_for -- redis://127.0.0.1:6379`, or `-- memory://`.
+//! `cargo run -p leasehold --all-features --example try_lock_for`, or with the URL of a server after `--`.
 #![allow(clippy::print_stdout, reason = "an example talks")]
 
 use std::time::Duration;
@@ -15,11 +15,11 @@ async fn main() -> Result<(), Error> {
     let client = Client::connect(&url).await?;
     let lock = client.lock("report");
     let first = lock.lock().await?;
-    // Not getting it is no error: Java says `false`, Rust says `None`.
-    println!("after {WAIT:?} still somebody else's: {}", lock.try_lock_for(WAIT).await?.is_none());
+    // A busy lock is no error: Java returns `false`, Rust returns `None`.
+    println!("still held by another owner after {WAIT:?}: {}", lock.try_lock_for(WAIT).await?.is_none());
     first.release().await?;
     if let Some(guard) = lock.try_lock_for(WAIT).await? {
-        println!("free, so ours at once; the watchdog renews it");
+        println!("free, so granted at once; the watchdog renews it");
         guard.release().await?;
     }
     Ok(())

@@ -1,6 +1,6 @@
-//! Wait for a while, hold for a while: Redisson's `lock.tryLock(100, 10_000, MILLISECONDS)`.
+//! Waits for a bounded time and holds for a fixed lease: Redisson's `lock.tryLock(100, 10_000, MILLISECONDS)`.
 //!
-//! `cargo run -p leasehold --example try_lock_for_lease -- redis://127.0.0.1:6379`, or `-- memory://`.
+//! `cargo run -p leasehold --all-features --example try_lock_for_lease`, or with the URL of a server after `--`.
 #![allow(clippy::print_stdout, reason = "an example talks")]
 
 use std::time::Duration;
@@ -12,14 +12,14 @@ async fn main() -> Result<(), Error> {
     let url = std::env::args().nth(1).unwrap_or_else(|| "memory://".to_owned());
     let client = Client::connect(&url).await?;
     let lock = client.lock("report");
-    // Somebody who never releases: the lock is left to its lease.
+    // This holder never releases; the lease ends its hold.
     lock.clone().lease(Duration::from_millis(300)).lock().await?.keep();
 
     let lock = lock.lease(Duration::from_secs(10));
-    let in_vain = lock.try_lock_for(Duration::from_millis(100)).await?;
-    println!("somebody else's for 100 ms: {}", in_vain.is_none());
+    let refused = lock.try_lock_for(Duration::from_millis(100)).await?;
+    println!("held by another owner for all of 100 ms: {}", refused.is_none());
     if let Some(guard) = lock.try_lock_for(Duration::from_secs(5)).await? {
-        println!("ours when that lease was over, for {:?} and no longer", guard.remaining());
+        println!("granted when that lease ended, for {:?}", guard.remaining());
         guard.release().await?;
     }
     Ok(())

@@ -1,7 +1,6 @@
-//! What can go wrong with a payment, an order or the settlement.
+//! Errors of payments, orders and the settlement.
 //!
-//! Invariant: each kind is one that the caller of the service acts on differently; `http.rs` gives each a status.
-//! Called by: everything here.
+//! Invariant: a caller of the service reacts differently to each variant; `http.rs` gives each a status.
 
 use leasehold::RunError;
 

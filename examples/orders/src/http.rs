@@ -1,8 +1,7 @@
-//! The service's face.
+//! The HTTP routes of the service.
 //!
-//! Invariant: says of each failure which one it was, by status and word: `stale`, `busy`, `lost` and `unavailable` are
-//! never the same answer.
-//! Called by: `main`.
+//! Invariant: each failure has a status and a word of its own: `stale`, `busy`, `lost` and `unavailable` are different
+//! answers.
 
 use std::sync::Arc;
 
@@ -57,7 +56,7 @@ async fn settle(State(shop): Shared) -> Result<Json<Settlement>, ShopError> {
     shop.settle().await.map(Json)
 }
 
-/// What a failure looks like from outside.
+/// The answer to a failed request.
 #[derive(Serialize)]
 struct Failure {
     error: &'static str,
@@ -74,7 +73,7 @@ impl IntoResponse for ShopError {
             Self::Lock(_) => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
             Self::Database(_) => (StatusCode::INTERNAL_SERVER_ERROR, "database"),
         };
-        // With the causes: this answer is all that there is to read.
+        // The message includes the causes, because the caller sees nothing else.
         let message = format!("{:#}", anyhow::Error::from(self));
         (status, Json(Failure { error, message })).into_response()
     }

@@ -1,11 +1,10 @@
-//! The shop's tables, and the write that checks the fencing token.
+//! The tables of the shop, and the write that checks the fencing token.
 //!
-//! Invariant: `orders.fence` is the largest token that has written the order, and it never falls.
-//! Called by: `payment`, `settlement`, `http`.
+//! Invariant: `orders.fence` is the largest token that has written the order, and it never decreases.
 //!
 //! # How it works
-//! The SQL is the same for PostgreSQL and SQLite. Every accepted write also adds a row to `events`, in one transaction,
-//! numbered per order: the history of an order, by which one can see that no older token wrote after a newer one.
+//! The SQL is the same for PostgreSQL and SQLite. Each accepted write also adds a numbered row to `events`, in the same
+//! transaction. The events of an order show that no older token wrote after a newer one.
 
 use serde::Serialize;
 use sqlx::any::{AnyPoolOptions, AnyRow};
@@ -15,12 +14,12 @@ use crate::error::ShopError;
 
 const SCHEMA: &str = include_str!("schema.sql");
 
-/// How far an order is.
+/// The state of an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum State {
     Open,
-    /// The provider is being asked, or was when the copy died: it may have charged.
+    /// A copy is asking the provider, or died while it did: the provider may have charged.
     Charging,
     Paid,
 }
@@ -49,16 +48,16 @@ pub(crate) struct Order {
     pub(crate) id: i64,
     pub(crate) state: State,
     pub(crate) amount_cents: i64,
-    /// The largest token that has written it; 0 before the first payment.
+    /// The largest token that has written the order; 0 before the first payment.
     pub(crate) fence: i64,
 }
 
-/// Connects, and makes the tables unless they are there.
+/// Connects, and creates missing tables.
 pub(crate) async fn connect(url: &str) -> Result<AnyPool, sqlx::Error> {
     sqlx::any::install_default_drivers();
     let pool = AnyPoolOptions::new().max_connections(8).connect(url).await?;
     if url.starts_with("postgres") {
-        // Two copies that make one table at the same time would be an error there.
+        // PostgreSQL fails when two copies create one table at the same time.
         sqlx::raw_sql(&format!("BEGIN; SELECT pg_advisory_xact_lock(1); {SCHEMA} COMMIT;"))
             .execute(&pool)
             .await?;
@@ -78,7 +77,7 @@ impl Ledger {
         Self { tables }
     }
 
-    /// Takes an order in; one that is there stays as it is.
+    /// Adds an order; an order that exists stays unchanged.
     pub(crate) async fn take_in(&self, id: i64, amount_cents: i64) -> Result<Order, ShopError> {
         sqlx::query("INSERT INTO orders (id, state, amount_cents, fence) VALUES ($1, 'open', $2, 0) ON CONFLICT DO NOTHING")
             .bind(id)
@@ -98,12 +97,14 @@ impl Ledger {
         Ok(Order { id, state, amount_cents: row.try_get("amount_cents")?, fence: row.try_get("fence")? })
     }
 
-    /// Sets the state of an order unless it is paid, and says whether it did. Refuses whoever has an older token.
+    /// Sets the state of an order unless it is paid, and returns whether it did. Refuses a token older than the
+    /// order's.
     ///
-    /// It may have been paid since it was looked at: by an earlier holder that lost the lock while it waited for the
-    /// provider, and whom nobody newer had overtaken yet.
+    /// The order may have been paid since the caller read it: by an earlier holder that lost the lock while it waited
+    /// for the provider, before any newer holder wrote.
     ///
-    /// `<=` and not `<`: one holder writes more than once with its token, and no two holders ever have the same one.
+    /// The condition is `<=` and not `<`, because one holder writes more than once with its token. Two holders never
+    /// have the same token.
     pub(crate) async fn write(&self, id: i64, token: u64, state: State) -> Result<bool, ShopError> {
         let token = i64::try_from(token).unwrap_or(i64::MAX);
         let mut transaction = self.tables.begin().await?;
@@ -116,11 +117,11 @@ impl Ledger {
         .execute(&mut *transaction)
         .await?;
         if written.rows_affected() == 0 {
-            drop(transaction); // nothing of it is kept
+            drop(transaction); // rolls back
             let newest = self.order(id).await?.fence;
             return if newest > token { Err(ShopError::Stale { id, token, newest }) } else { Ok(false) };
         }
-        // The order's row is locked until the commit, so the next number is nobody else's.
+        // The transaction locks the row of the order until its commit, so no other event takes this number.
         sqlx::query(
             "INSERT INTO events (order_id, number, token, state) \
              SELECT $1, COUNT(*) + 1, $2, $3 FROM events WHERE order_id = $1",
@@ -134,7 +135,7 @@ impl Ledger {
         Ok(true)
     }
 
-    /// Adds up what is paid, and writes that down as one settlement: how many orders, and how much.
+    /// Sums up the paid orders and records one settlement: the number of orders, and the amount.
     pub(crate) async fn settle(&self, by: &str) -> Result<(i64, i64), ShopError> {
         let read = |row: AnyRow| Ok::<(i64, i64), sqlx::Error>((row.try_get(0)?, row.try_get(1)?));
         let row = sqlx::query(
@@ -157,7 +158,7 @@ impl Ledger {
 mod tests {
     use super::*;
 
-    /// A ledger with order 42, in a file that goes with the folder.
+    /// A ledger with order 42, in a file in a temporary folder.
     async fn ledger() -> (Ledger, tempfile::TempDir) {
         let folder = tempfile::tempdir().unwrap();
         let url = format!("sqlite://{}?mode=rwc", folder.path().join("orders.db").display());
@@ -191,6 +192,6 @@ mod tests {
         let (ledger, _folder) = ledger().await;
         assert!(matches!(ledger.write(43, 1, State::Paid).await, Err(ShopError::NoSuchOrder { id: 43 })));
         let again = ledger.take_in(42, 999).await.unwrap();
-        assert_eq!(again.amount_cents, 100, "an order that is there stays as it is");
+        assert_eq!(again.amount_cents, 100, "an order that exists stays unchanged");
     }
 }

@@ -1,8 +1,7 @@
-//! A service that takes payments for orders; several copies of it run beside each other.
+//! A service that takes payments for orders; several copies of it run side by side.
 //!
-//! Invariant: an order is charged once, whatever becomes of a copy; who guarantees which part of that is told in
-//! `examples/README.md`.
-//! Called by: people, and `tests/two_copies.rs`.
+//! Invariant: an order is charged once, also when a copy dies or sleeps. `examples/README.md` says which part
+//! guarantees what.
 
 mod error;
 mod http;
@@ -24,7 +23,7 @@ use ledger::Ledger;
 use options::Options;
 use provider::Provider;
 
-/// What every request needs.
+/// The state that all requests share.
 struct Shop {
     options: Options,
     locks: Client,
@@ -43,12 +42,12 @@ async fn main() -> Result<()> {
     let provider = Provider::new(database, options.provider_delay);
     let shop = Arc::new(Shop { options, locks: locks.clone(), ledger, provider });
     axum::serve(listener, http::routes(shop)).with_graceful_shutdown(asked_to_stop()?).await?;
-    // Whatever is still held is released, so that nobody waits for its lease to end.
+    // Releases all remaining holds, so that no waiter waits for a lease to end.
     locks.close().await;
     Ok(())
 }
 
-#[expect(clippy::print_stdout, reason = "the port may be one that the system chose")]
+#[expect(clippy::print_stdout, reason = "the system may have chosen the port")]
 fn announce(listener: &TcpListener) -> Result<()> {
     println!("listening on http://{}", listener.local_addr()?);
     Ok(())

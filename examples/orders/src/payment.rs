@@ -1,8 +1,7 @@
 //! A payment: the function under the lock.
 //!
-//! Invariant: the order is marked before the provider is asked, and marked again after it has answered, each time only if
-//! nobody with a newer token has written meanwhile.
-//! Called by: `http`.
+//! Invariant: the order is marked before the call to the provider and again after its answer, each time only if no
+//! newer token has written.
 
 use leasehold::locked;
 use serde::Serialize;
@@ -11,12 +10,12 @@ use crate::Shop;
 use crate::error::ShopError;
 use crate::ledger::State;
 
-/// What became of a request to pay.
+/// The answer to a request to pay.
 #[derive(Debug, Serialize)]
 pub(crate) struct Payment {
     pub(crate) order: i64,
     pub(crate) outcome: Outcome,
-    /// The copy that answers.
+    /// The name of the copy that answers.
     pub(crate) by: String,
     pub(crate) token: u64,
 }
@@ -24,17 +23,18 @@ pub(crate) struct Payment {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Outcome {
-    /// By this request.
+    /// This request paid.
     PaidNow,
-    /// By an earlier one.
+    /// An earlier request paid.
     PaidBefore,
 }
 
 impl Shop {
-    /// Pays an order, unless it is paid. One request at a time in whatever copy, and each next one with a larger token.
+    /// Pays an order, unless it is paid. One request at a time runs in all copies, each with a larger token than the
+    /// last.
     ///
-    /// `on_lost = finish`: once the provider has been asked, its answer is to be written down. Whether that may still be
-    /// done when the lock was lost meanwhile, the token decides.
+    /// `on_lost = finish`: after the call to the provider, the service records the answer even if the lock was lost.
+    /// The token decides whether it still may.
     #[locked(
         name = "order:{id}",
         kind = fenced,
@@ -51,7 +51,7 @@ impl Shop {
         if order.state == State::Paid {
             return Ok(answer(Outcome::PaidBefore));
         }
-        // Written down first: whoever finds an order in this state knows that it may have been charged.
+        // The mark comes first: the next holder sees that the provider may have charged.
         if !self.ledger.write(id, token, State::Charging).await? {
             return Ok(answer(Outcome::PaidBefore));
         }

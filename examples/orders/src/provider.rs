@@ -1,10 +1,10 @@
-//! A stand-in for a payment provider: somebody else's service, with tables of its own.
+//! A stand-in for a payment provider, an external service with tables of its own.
 //!
-//! Like a real one it takes an idempotency key with each request, here the order's number, and charges once for one key;
-//! it knows nothing of our locks. It keeps every request, so that one can count how often it was asked.
+//! As a real one, it takes an idempotency key with each request, here the number of the order, and charges once per
+//! key. It does not know the locks. It records every request, so that tests can count them.
 //!
-//! Invariant: one charge for one key. It charges at once and answers late, so whoever dies waiting has charged.
-//! Called by: `payment`.
+//! Invariant: one charge per key. The provider charges at once and answers late, so a copy that dies while it waits has
+//! charged.
 
 use std::time::Duration;
 
@@ -20,8 +20,8 @@ impl Provider {
         Self { tables, delay }
     }
 
-    /// Charges, unless this key was charged before; then the answer is the same, and nothing is charged.
-    #[expect(clippy::disallowed_methods, reason = "a provider takes its time")]
+    /// Charges once per key; a repeated key gets the same answer.
+    #[expect(clippy::disallowed_methods, reason = "the provider answers late")]
     pub(crate) async fn charge(&self, key: i64, amount_cents: i64, from: &str) -> Result<(), sqlx::Error> {
         let mut transaction = self.tables.begin().await?;
         sqlx::query("INSERT INTO charge_requests (idempotency_key, asked_by) VALUES ($1, $2)")

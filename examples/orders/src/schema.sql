@@ -1,4 +1,4 @@
--- The shop's.
+-- Tables of the shop.
 CREATE TABLE IF NOT EXISTS orders (
     id BIGINT PRIMARY KEY,
     state TEXT NOT NULL,
@@ -17,7 +17,7 @@ CREATE TABLE IF NOT EXISTS settlements (
     orders BIGINT NOT NULL,
     amount_cents BIGINT NOT NULL
 );
--- The payment provider's.
+-- Tables of the payment provider.
 CREATE TABLE IF NOT EXISTS charge_requests (
     idempotency_key BIGINT NOT NULL,
     asked_by TEXT NOT NULL

@@ -1,9 +1,8 @@
-//! The nightly job: adds up what was paid.
+//! The nightly job, which sums up the payments.
 //!
-//! Every machine has it in its crontab; one of them runs it.
+//! Every machine starts it from its crontab; one machine runs it.
 //!
-//! Invariant: at most one run in the time of `settle_every`, over all copies.
-//! Called by: `http`.
+//! Invariant: at most one run per `settle_every`, over all copies.
 
 use leasehold::locked;
 use serde::Serialize;
@@ -11,7 +10,7 @@ use serde::Serialize;
 use crate::Shop;
 use crate::error::ShopError;
 
-/// What a run found; nothing when another copy ran it.
+/// The result of a run; empty when the run was skipped.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Settlement {
     pub(crate) ran: bool,
@@ -20,7 +19,8 @@ pub(crate) struct Settlement {
 }
 
 impl Shop {
-    /// Without `on_lost`, so a run whose lock is lost stops at its next await: it can be run again from the start.
+    /// Has no `on_lost`: a run that loses its lock stops at its next await point, because it can run again from the
+    /// start.
     #[locked(
         name = "nightly-settlement",
         wait = "0s",

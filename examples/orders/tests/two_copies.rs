@@ -1,6 +1,6 @@
-//! Two copies of the service over one Redis and one database: each order is paid once, whatever becomes of a copy.
+//! Two copies of the service over one Redis and one database: each order is paid once, also when a copy dies or sleeps.
 //!
-//! Everything is real: processes, a private Redis, PostgreSQL or a file of SQLite. What happened is read in the database.
+//! The tests run real processes, a private Redis, and PostgreSQL or SQLite, and read the outcome from the database.
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
 
 use std::time::Duration;
@@ -14,7 +14,7 @@ use support::database::Database;
 
 const SOON: Duration = Duration::from_secs(30);
 const LEASE: Duration = Duration::from_secs(2);
-/// Quick copies: their provider answers in no time.
+/// Settings of quick copies, whose provider answers within 20 ms.
 const QUICK: [&str; 4] = ["--provider-delay", "20ms", "--lease", "2s"];
 const ORDERS: i64 = 20;
 
@@ -76,7 +76,7 @@ mod on_sqlite {
     }
 }
 
-/// Pays the orders by both copies, so many times each, all at once; says how many requests were the one that paid.
+/// Pays each order several times on both copies, all at once; returns how many requests paid.
 fn hammer(copies: &[Copy; 2], orders: std::ops::RangeInclusive<i64>, times: usize) -> usize {
     let each = |order| copies.iter().flat_map(move |copy| (0..times).map(move |_| copy.begin_to_pay(order)));
     let requests: Vec<_> = orders.flat_map(each).collect();
@@ -88,7 +88,7 @@ fn hammer(copies: &[Copy; 2], orders: std::ops::RangeInclusive<i64>, times: usiz
     answers.map(paid_now).filter(|now| *now).count()
 }
 
-/// Every order was charged once and is paid, and no token wrote after a newer one.
+/// Asserts that every order was charged once and is paid, and that no token wrote after a newer one.
 #[track_caller]
 fn assert_paid_once_each(database: &Database, orders: std::ops::RangeInclusive<i64>) {
     let many = i64::try_from(orders.clone().count()).unwrap();
@@ -113,7 +113,7 @@ fn a_hammered_order_is_paid_once(database: &Database) {
     copies[0].take_in(42);
     assert_eq!(hammer(&copies, 42..=42, 20), 1);
     assert_paid_once_each(database, 42..=42);
-    // Nobody died, so the lock alone was enough: the provider was asked once.
+    // No copy died, so the lock alone sufficed: the provider was asked once.
     assert_eq!(database.count("charge_requests", "1 = 1"), 1);
 }
 
@@ -132,7 +132,7 @@ fn a_copy_killed_in_mid_payment(database: &Database) {
     let other = Copy::start("other", &redis, database, &QUICK);
     one.take_in(42);
     let request = one.begin_to_pay(42);
-    // It has charged, and waits for the answer.
+    // The copy has charged and waits for the answer.
     eventually(SOON, "the charge", || database.count("charges", "1 = 1") == 1);
     one.kill();
     request.join().unwrap().unwrap_err();
@@ -143,7 +143,7 @@ fn a_copy_killed_in_mid_payment(database: &Database) {
     assert_eq!(answer.status, 200, "{answer:?}");
     assert!(answer.says("outcome", "\"paid_now\"") && answer.says("token", "2"), "{answer:?}");
     assert_paid_once_each(database, 42..=42);
-    // The lock could not know whether the provider had charged: it was asked again, with the same key.
+    // The second copy cannot know of the charge, so it asks the provider again with the same key.
     assert_eq!(database.count("charge_requests", "1 = 1"), 2);
     let states = ["charging", "charging", "paid"].map(str::to_owned);
     assert_eq!(database.history(42), [1, 2, 2].into_iter().zip(states).collect::<Vec<_>>());
@@ -158,7 +158,8 @@ fn a_copy_paused_in_mid_payment(database: &Database) {
     let overtaken = one.begin_to_pay(42);
     eventually(SOON, "the charge", || database.count("charges", "1 = 1") == 1);
     one.freeze();
-    // Its lease ends, and the other one begins. The order is not paid when the first one wakes up: only the token is newer.
+    // The lease ends and the other copy begins. The order is not paid when the first copy wakes up: only the token is
+    // newer.
     let newer = other.begin_to_pay(42);
     eventually(SOON, "the other's note", || database.history(42).len() == 2);
     one.thaw();
@@ -186,7 +187,7 @@ fn the_nightly_job_runs_on_one_copy(database: &Database) {
     assert_eq!(answers.iter().filter(|answer| answer.says("ran", "true")).count(), 1, "{answers:?}");
     assert_eq!(database.count("settlements", "orders = 1 AND amount_cents = 1999"), 1);
     assert_eq!(database.count("settlements", "1 = 1"), 1);
-    // The run is long over, and `min_hold` keeps the others out.
+    // The run is over, and `min_hold` keeps the lock closed.
     assert!(copies[1].begin_to_settle().join().unwrap().unwrap().says("ran", "false"));
 }
 

@@ -1,7 +1,6 @@
-//! A copy of the service: a process of its own.
+//! A copy of the service, in a process of its own.
 //!
-//! Invariant: it listens when it is returned, and is killed and waited for when dropped, also when it is frozen.
-//! Called by: `two_copies.rs`.
+//! Invariant: a started copy listens. Its drop kills it and waits for its end, also when it is frozen.
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -41,7 +40,7 @@ impl Copy {
         Self { child, address }
     }
 
-    /// Takes an order in.
+    /// Adds an order.
     #[track_caller]
     pub(crate) fn take_in(&self, order: i64) {
         let answer =
@@ -49,12 +48,12 @@ impl Copy {
         assert_eq!(answer.status, 200, "{answer:?}");
     }
 
-    /// Asks it to pay an order, and waits for the answer.
+    /// Pays an order, and waits for the answer.
     pub(crate) fn pay(&self, order: i64) -> Answer {
         self.post(&format!("/orders/{order}/pay")).unwrap()
     }
 
-    /// Asks it to pay an order, from a thread; an error when it dies meanwhile.
+    /// Pays an order from a thread; an error when the copy dies meanwhile.
     pub(crate) fn begin_to_pay(&self, order: i64) -> JoinHandle<std::io::Result<Answer>> {
         let address = self.address;
         thread(move || ask(address, "POST", &format!("/orders/{order}/pay"), ""))
@@ -69,20 +68,20 @@ impl Copy {
         ask(self.address, "POST", path, "")
     }
 
-    /// SIGSTOP: it stands where it is, its connections stay open. Returns when it stands.
+    /// Sends SIGSTOP, and returns when the process is stopped. Its connections stay open.
     pub(crate) fn freeze(&self) {
         kill_process(self.pid(), Signal::STOP).unwrap();
         waitid(WaitId::Pid(self.pid()), WaitIdOptions::STOPPED | WaitIdOptions::NOWAIT).unwrap();
     }
 
-    /// SIGCONT.
+    /// Sends SIGCONT.
     pub(crate) fn thaw(&self) {
         kill_process(self.pid(), Signal::CONT).unwrap();
     }
 
-    /// SIGKILL. Returns when it is gone.
+    /// Sends SIGKILL, and returns when the process is gone.
     pub(crate) fn kill(&mut self) {
-        // Failing means that it has ended already.
+        // An error means that the process has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,8 +1,7 @@
-//! The two kinds of database, and what the tests read in them, past the service.
+//! The two kinds of database, and the queries of the tests.
 //!
-//! Invariant: a test has a database of its own. PostgreSQL is one server for all tests of the process, which its script
-//! stops when the process ends; without it the tests fail.
-//! Called by: `two_copies.rs`.
+//! Invariant: each test has a database of its own. All tests of the process share one PostgreSQL server, which its
+//! script stops when the process ends. Without PostgreSQL the tests fail.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -21,7 +20,7 @@ pub(crate) struct Database {
 }
 
 impl Database {
-    /// A new database on a server that `database.sh` starts, and installs if need be.
+    /// A new database on a server that `database.sh` starts, and installs if it is missing.
     pub(crate) fn on_postgresql() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let name = format!("test_{}", NEXT.fetch_add(1, Ordering::Relaxed));
@@ -50,7 +49,7 @@ impl Database {
         &self.url
     }
 
-    /// How many rows a table has for which this holds.
+    /// Counts the rows of a table that meet a condition.
     pub(crate) fn count(&self, table: &str, condition: &str) -> i64 {
         let question = format!("SELECT COUNT(*) FROM {table} WHERE {condition}");
         self.runtime
@@ -58,7 +57,7 @@ impl Database {
             .unwrap_or_else(|error| panic!("{question}: {error}"))
     }
 
-    /// The accepted writes of an order, the first one first: the token and the state.
+    /// The token and state of each accepted write of an order, oldest first.
     pub(crate) fn history(&self, order: i64) -> Vec<(i64, String)> {
         let question = format!("SELECT token, state FROM events WHERE order_id = {order} ORDER BY number");
         let rows = self.runtime.block_on(sqlx::query(&question).fetch_all(&self.pool)).unwrap();
@@ -68,7 +67,7 @@ impl Database {
 
 /// The address of the one PostgreSQL server of this process.
 fn postgresql() -> &'static str {
-    /// Never dropped: the script stops when its standard input, a pipe from here, is closed by the end of this process.
+    /// Never dropped: the end of this process closes the script's standard input, and the script stops.
     static SERVER: OnceLock<(Child, String)> = OnceLock::new();
     let (_, url) = SERVER.get_or_init(|| {
         let mut script = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/database.sh"))

@@ -1,7 +1,6 @@
-//! One request over one connection: as much of HTTP/1.1 as the tests need.
+//! A minimal HTTP/1.1 client: one request per connection.
 //!
-//! Invariant: an answer that does not come within a minute is an error.
-//! Called by: `copy.rs`.
+//! Invariant: a missing answer is an error after a minute.
 
 use std::io::{Read, Result, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -9,7 +8,7 @@ use std::time::Duration;
 
 const ANSWER_WITHIN: Duration = Duration::from_secs(60);
 
-/// What the service said.
+/// The answer of the service.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -17,7 +16,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// Whether the body has this field with this value, written as JSON.
+    /// Whether the JSON body has this field with this value.
     pub(crate) fn says(&self, field: &str, value: &str) -> bool {
         self.body.contains(&format!("\"{field}\":{value}"))
     }

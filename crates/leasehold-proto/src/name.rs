@@ -180,21 +180,21 @@ impl Name {
     }
 
     /// The channel or helper key `prefix:{name}`, or `prefix:name` when the name has braces of its own
-    /// (wire: section 1.2, the prefix builder).
+    /// (the prefix builder of docs/protocol.md#12-key-and-channel-builders).
     #[must_use]
     pub fn prefixed(&self, prefix: &str) -> Channel {
         Channel(format!("{prefix}:{}", self.tagged()).into())
     }
 
     /// Where those listen who wait for the count-down latch of this name: the one channel that has braces of its own
-    /// whatever the name has (wire: section 1.2).
+    /// whatever the name has (docs/protocol.md#12-key-and-channel-builders).
     #[must_use]
     pub(crate) fn latch_channel(&self) -> Channel {
         Channel(format!("redisson_countdownlatch__channel__{{{}}}", self.0).into())
     }
 
     /// The name with braces that choose its slot: `{name}`, or the name when it has some of its own. Helper keys in
-    /// which the name comes first begin with it (wire: section 1.2, the suffix builder).
+    /// which the name comes first begin with it (the suffix builder of docs/protocol.md#12-key-and-channel-builders).
     #[must_use]
     pub fn tagged(&self) -> Arc<str> {
         if self.0.contains('{') { Arc::clone(&self.0) } else { format!("{{{}}}", self.0).into() }

@@ -45,12 +45,11 @@ impl Script {
 
     /// Whether it is functions for other scripts of its folder, put before each of them, and no script by itself.
     fn is_library(&self) -> bool {
-        const LIBRARIES: [&str; 9] = [
+        const LIBRARIES: [&str; 8] = [
             "channels.lua",
             "check.lua",
             "enter.lua",
             "ids.lua",
-            "line.lua",
             "mark.lua",
             "marker.lua",
             "queue.lua",

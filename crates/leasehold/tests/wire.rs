@@ -1,6 +1,6 @@
 //! The wire: what stands on the server and what travels on channels, as Redisson writes and reads it.
 //!
-//! The vectors are those of the protocol page's appendix, A1, as far as our scripts have the same inputs; where ours set
+//! The vector is A1 of docs/protocol.md#22-golden-vectors, as far as our scripts have the same inputs; where ours set
 //! an absolute count in place of an increment, the state that follows is the same.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]

@@ -1,7 +1,7 @@
 //! The read-write lock on the wire: what stands on the server and what travels on its channel, as Redisson writes and
 //! reads it.
 //!
-//! The vectors are those of the protocol page's appendix, A6 to A9. Where they say `u:1` for both sides of one owner,
+//! The vectors are A6 to A9 of docs/protocol.md#22-golden-vectors. Where they say `u:1` for both sides of one owner,
 //! ours has a wire owner for each side; where ours sets an absolute count in place of an increment, the state that
 //! follows is the same. What differs on purpose says so.
 

@@ -1,7 +1,7 @@
 //! The wire of semaphores and latches: what stands on the server and what travels on channels, as Redisson writes and
 //! reads it.
 //!
-//! The vectors are those of the protocol page's appendix, A10 to A12. Where ours have a marker beside the state, so that
+//! The vectors are A10 to A12 of docs/protocol.md#22-golden-vectors. Where ours have a marker beside the state, so that
 //! a call that runs twice does nothing more, the state itself is the same.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
@@ -309,7 +309,7 @@ fn operations_run_twice_equal_one_and_answer_the_same(server: Place) {
     assert_eq!(server.cli(&["GET", "e"]), "9");
 }
 
-/// Redisson's steps for a semaphore, as the protocol page has them.
+/// Redisson's steps for a semaphore (docs/protocol.md#122-acquire-and-release).
 fn redissons_ways_with_semaphores_and_ours_go_together(server: Place) {
     let take = "local v = redis.call('get', KEYS[1]) if v ~= false and tonumber(v) >= tonumber(ARGV[1]) then \
                 redis.call('decrby', KEYS[1], ARGV[1]) return 1 end return 0";

@@ -1,8 +1,8 @@
--- Ends the script that follows when the server's user lacks the right to its channels.
--- returns an error that names the command and the channel, or goes on with the script that follows
+-- Ends the next script when the server's user lacks the right to its channels.
+-- returns an error that names the command and the channel, or nothing: the next script follows
 -- calls nothing
--- wire 23; not Redisson's: the channels come behind the ARGV of the script that follows, then the words for publishing and
--- subscribing, then the number of channels; Redis 6 cannot be asked
+-- wire 19.3; after the ARGV of the next script come the channels, the commands to publish and to subscribe, and the
+-- number of channels; Redis 6 has no such check
 do
   local count = tonumber(table.remove(ARGV))
   local subscribe, publish = table.remove(ARGV), table.remove(ARGV)

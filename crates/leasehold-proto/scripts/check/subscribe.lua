@@ -1,10 +1,10 @@
--- Asks whether the server's user may subscribe.
+-- Tells whether the server's user may subscribe.
 -- ARGV[1] plain   string SUBSCRIBE
 -- ARGV[2] sharded string SSUBSCRIBE
 -- ARGV[3] channel string a channel of no lock
--- returns 1 when the user may do both, 0 when not, nil from a server that cannot be asked
+-- returns 1 when the user may use both commands, 0 when not, nil from a server without such a check
 -- calls nothing
--- wire 23; not Redisson's: Redis 6 has no acl_check_cmd
+-- wire 19.2, 19.3; Redis 6 has no acl_check_cmd
 local plain, sharded, channel = ARGV[1], ARGV[2], ARGV[3]
 local allowed = redis.acl_check_cmd
 if not allowed then

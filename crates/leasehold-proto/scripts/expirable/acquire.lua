@@ -1,13 +1,13 @@
--- Takes permits that are there, under these ids; finds them taken when it is run a second time.
--- KEYS[1] counter  string  how many permits are left, may be below zero
--- KEYS[2] ids      zset    the ids of those that are taken, each with its end in unix milliseconds
+-- Acquires available permits under these ids; a repeated call finds its ids and takes nothing more.
+-- KEYS[1] counter  string  available permits, may be negative
+-- KEYS[2] ids      zset    ids of acquired permits, each with its end in unix milliseconds
 -- ARGV[1] given    bytes   the new ids, 16 bytes each
--- ARGV[2] lease_ms integer how long they are taken from now
+-- ARGV[2] lease_ms integer lease of the permits from now
 -- ARGV[3] publish  string  PUBLISH, or SPUBLISH in a cluster with sharded channels
--- ARGV[4] channel  string  where waiters listen
--- returns nil when taken, else in how many milliseconds the next permit ends, -1 when none does
+-- ARGV[4] channel  string  the channel of the waiters
+-- returns nil on success, else the milliseconds until the next permit ends, -1 when none does
 -- calls decrby get pexpire pttl zadd zrange zrem
--- wire 13, tryAcquire
+-- wire 13.2
 local counter, ids = KEYS[1], KEYS[2]
 local given, lease_ms, publish, channel = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
 if not lease_ms or lease_ms < 1 or lease_ms % 1 ~= 0 or lease_ms > UNENDING or #given % 16 ~= 0 then

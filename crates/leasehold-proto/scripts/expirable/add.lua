@@ -1,14 +1,14 @@
--- Changes how many permits there are, and wakes those who wait.
--- KEYS[1] counter string  how many permits are left, may be below zero
--- KEYS[2] ids     zset    the ids of those that are taken, each with its end in unix milliseconds
--- KEYS[3] done    string  what this operation has answered
--- ARGV[1] permits integer by how many, may be below zero
--- ARGV[2] done_ms integer how long the answer is kept
+-- Changes the number of permits and wakes the waiters.
+-- KEYS[1] counter string  available permits, may be negative
+-- KEYS[2] ids     zset    ids of acquired permits, each with its end in unix milliseconds
+-- KEYS[3] done    string  the reply of this operation, for a repeated call
+-- ARGV[1] permits integer change of the number, may be negative
+-- ARGV[2] done_ms integer how long the reply is kept
 -- ARGV[3] publish string  PUBLISH, or SPUBLISH in a cluster with sharded channels
--- ARGV[4] channel string  where waiters listen
--- returns how many are left
+-- ARGV[4] channel string  the channel of the waiters
+-- returns the available permits
 -- calls get persist set zcard publish|spublish
--- wire 13, addPermits; as there, an expiry of the counter is dropped, and so is that of the ids with it
+-- wire 13.5; drops the expiry of the ids together with that of the counter
 local counter, ids, done = KEYS[1], KEYS[2], KEYS[3]
 local permits, done_ms, publish, channel = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3], ARGV[4]
 if not permits or permits % 1 ~= 0 or not done_ms then

@@ -1,13 +1,13 @@
--- Permits that end by the server's clock: a set of ids, each with its end.
--- returns nothing: these are functions for the scripts of this folder
+-- Holds helpers for permits that end by the server's clock: a set of ids, each with its end.
+-- returns nothing: functions for the scripts of this folder
 -- calls time zscore
--- wire 13; the server's clock in the place of each client's (promise P5)
+-- wire 13.1, 4.5
 local UNENDING = 922337203685477
 local function now_ms()
   local time = redis.call('time')
   return time[1] * 1000 + math.floor(time[2] / 1000)
 end
--- The ids of an argument, 16 bytes each; an id that stands there twice counts once.
+-- Splits an argument into its ids, 16 bytes each; drops repeats.
 local function each(given)
   local all, known = {}, {}
   for at = 1, #given, 16 do
@@ -18,7 +18,7 @@ local function each(given)
   end
   return all
 end
--- How many of these are there.
+-- Counts the ids that are acquired.
 local function present(ids, all)
   local found = 0
   for _, id in ipairs(all) do

@@ -1,9 +1,9 @@
--- Looks at how many permits there are, and changes nothing.
--- KEYS[1] counter string how many permits are left, may be below zero
--- KEYS[2] ids     zset   the ids of those that are taken, each with its end in unix milliseconds
--- returns {how many are left when those that have ended are taken back, how many are taken, 1 when it was ever set}
+-- Counts the permits; changes nothing.
+-- KEYS[1] counter string available permits, may be negative
+-- KEYS[2] ids     zset   ids of acquired permits, each with its end in unix milliseconds
+-- returns {available permits, ended ones included; acquired permits; 1 when the number was ever set}
 -- calls get zcard zcount
--- wire 13, availablePermits, acquiredPermits, getPermits
+-- wire 13.6
 local counter, ids = KEYS[1], KEYS[2]
 local left = redis.call('get', counter)
 if not tonumber(left or 0) then

@@ -1,10 +1,10 @@
--- Looks at how long a permit is still taken, and changes nothing.
--- KEYS[1] counter string how many permits are left, may be below zero
--- KEYS[2] ids     zset   the ids of those that are taken, each with its end in unix milliseconds
+-- Reads the remaining lease of a permit; changes nothing.
+-- KEYS[1] counter string available permits, may be negative
+-- KEYS[2] ids     zset   ids of acquired permits, each with its end in unix milliseconds
 -- ARGV[1] given   bytes  the id
--- returns the milliseconds, -1 when it does not end by itself, nil when it is not taken
+-- returns the milliseconds, -1 for a permit without an end, nil when it is not acquired
 -- calls get zscore
--- wire 13, getLeaseTime
+-- wire 13.6
 local counter, ids = KEYS[1], KEYS[2]
 local given = ARGV[1]
 if not tonumber(redis.call('get', counter) or 0) then

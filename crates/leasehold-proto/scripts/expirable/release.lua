@@ -1,12 +1,12 @@
--- Gives back the permits of these ids, each once, and wakes those who wait.
--- KEYS[1] counter string how many permits are left, may be below zero
--- KEYS[2] ids     zset   the ids of those that are taken, each with its end in unix milliseconds
+-- Returns the permits of these ids, each once, and wakes the waiters.
+-- KEYS[1] counter string available permits, may be negative
+-- KEYS[2] ids     zset   ids of acquired permits, each with its end in unix milliseconds
 -- ARGV[1] given   bytes  the ids, 16 bytes each
 -- ARGV[2] publish string PUBLISH, or SPUBLISH in a cluster with sharded channels
--- ARGV[3] channel string where waiters listen
--- returns 1 when all of them were taken still, 0 when the lease of one had ended, or it was returned before
+-- ARGV[3] channel string the channel of the waiters
+-- returns 1 when all were still acquired, 0 when the lease of one had ended or it was returned before
 -- calls get zscore publish|spublish
--- wire 13, release; one message for all of them
+-- wire 13.3; one message for all ids
 local counter, ids = KEYS[1], KEYS[2]
 local given, publish, channel = ARGV[1], ARGV[2], ARGV[3]
 if #given % 16 ~= 0 then

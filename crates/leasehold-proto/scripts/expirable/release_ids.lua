@@ -1,14 +1,14 @@
--- Gives back the permits of these ids, all or none, and wakes those who wait.
--- KEYS[1] counter string  how many permits are left, may be below zero
--- KEYS[2] ids     zset    the ids of those that are taken, each with its end in unix milliseconds
--- KEYS[3] done    string  what this operation has answered
+-- Returns the permits of these ids, all or none, and wakes the waiters.
+-- KEYS[1] counter string  available permits, may be negative
+-- KEYS[2] ids     zset    ids of acquired permits, each with its end in unix milliseconds
+-- KEYS[3] done    string  the reply of this operation, for a repeated call
 -- ARGV[1] given   bytes   the ids, 16 bytes each
--- ARGV[2] done_ms integer how long the answer is kept
+-- ARGV[2] done_ms integer how long the reply is kept
 -- ARGV[3] publish string  PUBLISH, or SPUBLISH in a cluster with sharded channels
--- ARGV[4] channel string  where waiters listen
--- returns how many were given back, 0 when one of them was not taken any more
+-- ARGV[4] channel string  the channel of the waiters
+-- returns the number of returned permits, 0 when one of them was not acquired any more
 -- calls get set zscore publish|spublish
--- wire 13, tryRelease of a list
+-- wire 13.3
 local counter, ids, done = KEYS[1], KEYS[2], KEYS[3]
 local given, done_ms, publish, channel = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
 if #given % 16 ~= 0 or not done_ms then

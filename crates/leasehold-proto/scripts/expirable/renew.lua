@@ -1,13 +1,13 @@
--- Renews the lease of permits that are all still taken, never shortening it.
--- KEYS[1] counter  string  how many permits are left, may be below zero
--- KEYS[2] ids      zset    the ids of those that are taken, each with its end in unix milliseconds
+-- Renews the lease of permits that are all still acquired; never shortens it.
+-- KEYS[1] counter  string  available permits, may be negative
+-- KEYS[2] ids      zset    ids of acquired permits, each with its end in unix milliseconds
 -- ARGV[1] given    bytes   the ids, 16 bytes each
--- ARGV[2] lease_ms integer how long they are taken from now
+-- ARGV[2] lease_ms integer lease of the permits from now
 -- ARGV[3] publish  string  PUBLISH, or SPUBLISH in a cluster with sharded channels
--- ARGV[4] channel  string  where waiters listen
--- returns 1 when renewed, 0 when one of them is not taken any more
+-- ARGV[4] channel  string  the channel of the waiters
+-- returns 1 when renewed, 0 when one of the permits is not acquired any more
 -- calls get zadd zscore
--- wire 13, updateLeaseTime, for several at once
+-- wire 13.4
 local counter, ids = KEYS[1], KEYS[2]
 local given, lease_ms, publish, channel = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
 if not lease_ms or lease_ms < 1 or lease_ms % 1 ~= 0 or lease_ms > UNENDING or #given % 16 ~= 0 then

@@ -1,8 +1,8 @@
--- Permits that come back: the counter first, and their ids with it or not at all.
--- returns nothing: these are functions for the scripts of this folder
+-- Returns permits to the counter: the counter and the ids change together or not at all.
+-- returns nothing: functions for the scripts of this folder
 -- calls incrby zcount zrem zremrangebyscore publish|spublish
--- wire 13; a server that refuses one of the two commands leaves the total as it was
--- Takes back the permits that have ended, and returns how many are left: the wire's reclaim step, of all at once.
+-- wire 13.1, 4.3; restores the total when the server refuses one of the two commands
+-- Returns all ended permits to the counter, and replies the available permits.
 local function reclaim(counter, ids, now, left, publish, channel)
   local ended = redis.call('zcount', ids, '0', now)
   if ended == 0 then
@@ -11,7 +11,7 @@ local function reclaim(counter, ids, now, left, publish, channel)
   local total = redis.call('incrby', counter, ended)
   if type(redis.pcall('zremrangebyscore', ids, '0', now)) == 'table' then
     redis.call('incrby', counter, -ended)
-    -- Refused once more, which is told.
+    -- The server refuses this again, which ends the script with its error.
     redis.call('zremrangebyscore', ids, '0', now)
   end
   if total > 0 then
@@ -19,7 +19,7 @@ local function reclaim(counter, ids, now, left, publish, channel)
   end
   return total
 end
--- Gives back the permits of these ids. Returns the new total, or nothing and the error of a server that refuses.
+-- Returns the permits of these ids: replies the new total, or nil and the error of a server that refuses.
 local function give_back(counter, ids, taken)
   local total, done = redis.pcall('incrby', counter, #taken), 1
   if type(total) == 'table' then return nil, total end

@@ -1,14 +1,14 @@
--- Sets how many permits there are, those that are taken included; what is left may become less than nothing.
--- KEYS[1] counter string  how many permits are left, may be below zero
--- KEYS[2] ids     zset    the ids of those that are taken, each with its end in unix milliseconds
--- KEYS[3] done    string  what this operation has answered
--- ARGV[1] permits integer how many there are to be
--- ARGV[2] done_ms integer how long the answer is kept
+-- Sets the total number of permits, acquired ones included; the available number may become negative.
+-- KEYS[1] counter string  available permits, may be negative
+-- KEYS[2] ids     zset    ids of acquired permits, each with its end in unix milliseconds
+-- KEYS[3] done    string  the reply of this operation, for a repeated call
+-- ARGV[1] permits integer number of permits to set
+-- ARGV[2] done_ms integer how long the reply is kept
 -- ARGV[3] publish string  PUBLISH, or SPUBLISH in a cluster with sharded channels
--- ARGV[4] channel string  where waiters listen
--- returns how many are left
+-- ARGV[4] channel string  the channel of the waiters
+-- returns the available permits
 -- calls get incrby set zcard publish|spublish
--- wire 13, setPermits
+-- wire 13.5
 local counter, ids, done = KEYS[1], KEYS[2], KEYS[3]
 local permits, done_ms, publish, channel = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3], ARGV[4]
 if not permits or permits % 1 ~= 0 or not done_ms then

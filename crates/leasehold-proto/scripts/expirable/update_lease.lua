@@ -1,15 +1,15 @@
--- Sets the lease of a permit that is taken, whether that makes it longer or shorter.
--- KEYS[1] counter  string  how many permits are left, may be below zero
--- KEYS[2] ids      zset    the ids of those that are taken, each with its end in unix milliseconds
--- KEYS[3] done     string  what this operation has answered
+-- Sets the lease of an acquired permit, longer or shorter.
+-- KEYS[1] counter  string  available permits, may be negative
+-- KEYS[2] ids      zset    ids of acquired permits, each with its end in unix milliseconds
+-- KEYS[3] done     string  the reply of this operation, for a repeated call
 -- ARGV[1] given    bytes   the id
--- ARGV[2] lease_ms integer how long it is taken from now
--- ARGV[3] done_ms  integer how long the answer is kept
+-- ARGV[2] lease_ms integer lease of the permit from now
+-- ARGV[3] done_ms  integer how long the reply is kept
 -- ARGV[4] publish  string  PUBLISH, or SPUBLISH in a cluster with sharded channels
--- ARGV[5] channel  string  where waiters listen
--- returns 1 when set, 0 when the permit is not taken any more
+-- ARGV[5] channel  string  the channel of the waiters
+-- returns 1 when set, 0 when the permit is not acquired any more
 -- calls get set zadd zscore
--- wire 13, updateLeaseTime
+-- wire 13.4
 local counter, ids, done = KEYS[1], KEYS[2], KEYS[3]
 local given, lease_ms, done_ms = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local publish, channel = ARGV[4], ARGV[5]

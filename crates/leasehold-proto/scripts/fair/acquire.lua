@@ -1,17 +1,17 @@
--- Takes the lock when it is free and nobody stands before the owner; queues the owner, or shows that it still waits.
+-- Acquires a free lock for the head of the queue; queues the owner, or records that it still waits.
 -- KEYS[1] lock     hash    the lock; field: wire owner, value: hold count
--- KEYS[2] queue    list    who waits, the next one first
--- KEYS[3] timeout  zset    until when Redisson counts a waiter as alive, in unix milliseconds
--- KEYS[4] seen     zset    when a waiter of this library last showed itself, in unix milliseconds
--- ARGV[1] lease_ms integer how long the key lives from now
+-- KEYS[2] queue    list    waiters, next in the queue first
+-- KEYS[3] timeout  zset    deadline of each waiter by Redisson's rules, in unix milliseconds
+-- KEYS[4] seen     zset    time of the last call of each waiter of leasehold, in unix milliseconds
+-- ARGV[1] lease_ms integer lease of the key from now
 -- ARGV[2] owner    string  wire owner, unique per acquisition
--- ARGV[3] once     integer 1 when the owner does not wait and is not to be queued
+-- ARGV[3] once     integer 1 when the owner does not wait and must not be queued
 -- ARGV[4] publish  string  PUBLISH, or SPUBLISH in a cluster with sharded channels
--- ARGV[5] channel  string  where waiters listen, each with its owner behind it
--- ARGV[6] message  string  what they are told, an ASCII decimal
--- returns nil when held, else the PTTL of somebody else's hold (-1: no expiry), or how long the head has to take it
+-- ARGV[5] channel  string  prefix of the channel of a waiter; its owner follows
+-- ARGV[6] message  string  the payload, an ASCII decimal
+-- returns nil on success, else the PTTL of another owner's hold (-1: no expiry), or the head's time to take a free lock
 -- calls exists hdel hexists hlen hset pexpire pttl zadd zscore publish|spublish
--- wire 6.2, 6.3; server time, absolute scores (section 23 item 7); a head that does not take a free lock is passed by
+-- wire 6.2, 6.3, 4.5; absolute deadlines; a head that does not take a free lock is passed by
 local lock, queue, timeout, seen = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local lease_ms, owner, once = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
 local publish, channel, message = ARGV[4], ARGV[5], ARGV[6]

@@ -1,9 +1,9 @@
--- A waiter enters the fair queue or shows itself there, with a deadline that outlasts what strangers take off it.
--- returns nothing: this is a function for the script that acquires
+-- Queues a waiter or confirms its place, with a deadline that outlasts what Redisson waiters subtract from it.
+-- returns nothing: a function for the script that acquires
 -- calls llen lpos lrange pexpire rpush zadd zrem zscore
--- wire 6.2; a stranger takes its own wait off the deadlines behind it: at most what its deadline is beyond the one before
+-- wire 6.2, 21; a Redisson waiter subtracts its own wait, at most the distance to the deadline before it
 local FOREIGN_WAIT, KEPT = 300000, 15000
--- How long the strangers before this place may wait, all together.
+-- Sums the waits of the Redisson waiters before this place.
 local function waits_before(q, place)
   local sum, last = 0, q.now
   for _, other in ipairs(place > 0 and redis.call('lrange', q.queue, 0, place - 1) or {}) do
@@ -14,16 +14,16 @@ local function waits_before(q, place)
   end
   return sum
 end
--- Returns the error of a server that refuses a part of it; the waiter stands nowhere then.
+-- Returns the error of a server that refuses a part of it; the waiter is then in no key.
 local function enter(q, owner)
   local place, seen = redis.call('lpos', q.queue, owner), redis.call('zscore', q.seen, owner)
-  -- Redisson takes a waiter of ours out of the list alone.
+  -- Redisson removes a waiter from the list and the deadlines, never from `seen`.
   if seen and not place then redis.call('zrem', q.seen, owner) end
   local strangers = has_strangers(q)
   local at = place or redis.call('llen', q.queue)
   local foreign = strangers and waits_before(q, at) or 0
   local margin = (at + 1) * GONE_AFTER + foreign
-  -- A wait that was longer when the waiter came is taken off whole, however little of it is left by now.
+  -- Redisson subtracts its whole wait, however little of it is left, so the margin at entry counts.
   local due = place and redis.call('zscore', q.timeout, owner)
   if foreign > 0 and seen and due then margin = math.max(margin, due - seen) end
   redis.call('zadd', q.timeout, q.now + margin, owner)

@@ -1,12 +1,12 @@
--- Frees the lock whoever holds it, and wakes the next in the queue.
+-- Frees the lock of any holder and wakes the next in the queue.
 -- KEYS[1] lock    hash   the lock
--- KEYS[2] queue   list   who waits, the next one first
--- KEYS[3] timeout zset   until when Redisson counts a waiter as alive, in unix milliseconds
--- KEYS[4] seen    zset   when a waiter of this library last showed itself, in unix milliseconds
+-- KEYS[2] queue   list   waiters, next in the queue first
+-- KEYS[3] timeout zset   deadline of each waiter by Redisson's rules, in unix milliseconds
+-- KEYS[4] seen    zset   time of the last call of each waiter of leasehold, in unix milliseconds
 -- ARGV[1] publish string PUBLISH, or SPUBLISH in a cluster with sharded channels
--- ARGV[2] channel string where waiters listen, each with its owner behind it
--- ARGV[3] message string what they are told, an ASCII decimal
--- returns 1 when somebody held it, 0 when it was free
+-- ARGV[2] channel string prefix of the channel of a waiter; its owner follows
+-- ARGV[3] message string the payload, an ASCII decimal
+-- returns 1 when it was held, 0 when it was free
 -- calls hlen del publish|spublish
 -- wire 6.6
 local lock, queue, timeout, seen = KEYS[1], KEYS[2], KEYS[3], KEYS[4]

@@ -1,7 +1,7 @@
--- Who stands in the fair queue, and who is taken out of it because nobody answers for it any more.
--- returns nothing: these are functions for the scripts of this folder
+-- Holds the helpers of the fair queue: its clock, and how a waiter leaves or is removed as dead.
+-- returns nothing: functions for the scripts of this folder
 -- calls lindex llen lrem persist time zadd zcard zrangebyscore zrem zscore
--- wire 6.1; who has shown itself in `seen` goes by that, everybody else by its score as in Redisson (section 23 item 7)
+-- wire 6.1, 4.5; a waiter in `seen` lives by its last call, any other by its deadline
 local GONE_AFTER = 5000
 local function now_ms()
   local time = redis.call('time')
@@ -12,11 +12,11 @@ local function leave(q, owner)
   redis.call('zrem', q.timeout, owner)
   return redis.call('zrem', q.seen, owner)
 end
--- Whether Redisson's waiters stand in the queue too: they are in the list and have not shown themselves.
+-- Tells whether Redisson waiters are queued: the list is longer than `seen`.
 local function has_strangers(q)
   return redis.call('llen', q.queue) > redis.call('zcard', q.seen)
 end
--- Takes the expiry that only our waiters keep renewing off a queue that strangers are left in.
+-- Removes the expiry, which only waiters of leasehold renew, while Redisson waiters are queued.
 local function keep(q)
   if has_strangers(q) then
     redis.call('persist', q.queue)
@@ -37,7 +37,7 @@ local function purge(q)
     changed, head = true, redis.call('lindex', q.queue, 0)
     shown = head and redis.call('zscore', q.seen, head)
   end
-  -- A clock that was set back would keep a dead head alive for as long as the step.
+  -- A clock that was set back keeps a dead head alive for as long as the step.
   if shown and tonumber(shown) > q.now then redis.call('zadd', q.seen, q.now, head) end
   return head, changed
 end

@@ -1,16 +1,16 @@
--- Gives back one hold of several, or the lock itself, and wakes the next in the queue; takes a waiter out of the queue.
+-- Releases one hold of several, or the lock itself, and wakes the next in the queue; removes a waiter.
 -- KEYS[1] lock      hash    the lock; field: wire owner, value: hold count
--- KEYS[2] queue     list    who waits, the next one first
--- KEYS[3] timeout   zset    until when Redisson counts a waiter as alive, in unix milliseconds
--- KEYS[4] seen      zset    when a waiter of this library last showed itself, in unix milliseconds
+-- KEYS[2] queue     list    waiters, next in the queue first
+-- KEYS[3] timeout   zset    deadline of each waiter by Redisson's rules, in unix milliseconds
+-- KEYS[4] seen      zset    time of the last call of each waiter of leasehold, in unix milliseconds
 -- ARGV[1] owner     string  wire owner
--- ARGV[2] remaining integer the holds that are left after this, 0 to free the lock and leave the queue
+-- ARGV[2] remaining integer hold count after this release, 0 to free the lock and leave the queue
 -- ARGV[3] publish   string  PUBLISH, or SPUBLISH in a cluster with sharded channels
--- ARGV[4] channel   string  where waiters listen, each with its owner behind it
--- ARGV[5] message   string  what they are told, an ASCII decimal
+-- ARGV[4] channel   string  prefix of the channel of a waiter; its owner follows
+-- ARGV[5] message   string  the payload, an ASCII decimal
 -- returns nil when the owner does not hold it, 0 after a partial release, 1 when the lock is free
 -- calls hexists hset hdel exists publish|spublish
--- wire 6.4, 6.5; the head is woken also when the lock had expired; absolute count, no latch (section 23 item 8)
+-- wire 6.5, 6.4, 4.2; wakes the head also when the lock had expired
 local lock, queue, timeout, seen = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local owner, remaining = ARGV[1], tonumber(ARGV[2])
 local publish, channel, message = ARGV[3], ARGV[4], ARGV[5]

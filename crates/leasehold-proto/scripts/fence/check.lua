@@ -1,8 +1,8 @@
--- Ends the script that follows when a newer token has written to its first key.
--- returns {'leasehold_fence', the newer token}, or goes on with the script that follows
+-- Ends the next script when a newer token has written to its first key.
+-- returns {'leasehold_fence', the newer token}, or nothing: the next script follows
 -- calls get
--- wire 7; not Redisson's: beside each key stands the highest token that has written to it; it comes as the last of
--- KEYS, and the token as the last of ARGV, so that the script that follows finds its own where it counts them
+-- wire 7.3; `leasehold_fence` holds the highest token that wrote to the key; key and token are the last of KEYS and
+-- ARGV and are removed, so the next script counts its own from 1
 local fence, token = table.remove(KEYS), tonumber(table.remove(ARGV))
 local newest = tonumber(redis.call('get', fence) or '0') or 9007199254740991
 if not token or token < 1 or token % 1 ~= 0 then

@@ -1,13 +1,13 @@
--- Sets a field of a hash; the check stands before it.
--- KEYS[1] key   hash  what is written
--- ARGV[1] field bytes which field
--- ARGV[2] value bytes what to set
+-- Sets a field of a hash; runs after the check of the token.
+-- KEYS[1] key   hash  the key to write
+-- ARGV[1] field bytes the field to set
+-- ARGV[2] value bytes the new value
 -- returns nil
 -- calls hexists hset set
--- wire 7; not Redisson's
+-- wire 7.3
 local key = KEYS[1]
 local field, value = ARGV[1], ARGV[2]
--- A key of another type is refused here, before anything is written.
+-- Refuses a key of another type before the first write.
 redis.call('hexists', key, field)
 redis.call('set', fence, string.format('%.0f', token))
 redis.call('hset', key, field, value)

@@ -1,5 +1,5 @@
--- Remembers the token, behind the check and before a script of a user's, which may write at once.
--- returns nothing: the script that follows goes on
+-- Stores the token; runs between the check and a script of the application, which may write at once.
+-- returns nothing; the next script follows
 -- calls set
--- wire 7; not Redisson's
+-- wire 7.3
 redis.call('set', fence, string.format('%.0f', token))

@@ -1,11 +1,11 @@
--- Sets a key; the check stands before it.
--- KEYS[1] key   string what is written
--- ARGV[1] value bytes  what to set
+-- Sets a key; runs after the check of the token.
+-- KEYS[1] key   string the key to write
+-- ARGV[1] value bytes  the new value
 -- returns nil
 -- calls strlen set
--- wire 7; not Redisson's
+-- wire 7.3
 local key, value = KEYS[1], ARGV[1]
--- A key of another type is refused here, before anything is written.
+-- Refuses a key of another type before the first write.
 redis.call('strlen', key)
 redis.call('set', fence, string.format('%.0f', token))
 redis.call('set', key, value)

@@ -1,13 +1,13 @@
--- Takes a free lock and numbers the grant; finds it taken, with the same token, when it is run a second time.
+-- Acquires a free lock and raises the token; a repeated call finds its hold and returns the same token.
 -- KEYS[1] lock       hash    the lock; field: wire owner, value: hold count
 -- KEYS[2] token      string  the fencing token of the last grant
--- ARGV[1] lease_ms   integer how long the key lives from now
+-- ARGV[1] lease_ms   integer lease of the key from now
 -- ARGV[2] owner      string  wire owner, unique per acquisition
 -- ARGV[3] hybrid     integer 1 when a token is at least the server's time in unix microseconds
--- ARGV[4] token_kept integer for how many milliseconds the token is kept after a grant, 0 for ever
--- returns {-2, token} when held, else {the PTTL of somebody else's hold (-1: no expiry), nothing}
+-- ARGV[4] token_kept integer how many milliseconds the token outlives a grant, 0 for no expiry
+-- returns {-2, token} on success, else {the PTTL of another owner's hold (-1: no expiry), ''}
 -- calls hexists exists hlen hset hdel pttl pexpire get set time
--- wire 7; the same token for a grant that is asked for twice; a number of 2^53 or more stops the lock; all or nothing
+-- wire 7.1, 7.2; a token of 2^53 or more stops the lock; hold, lease and token are written together or not at all
 local lock, token = KEYS[1], KEYS[2]
 local lease_ms, owner, hybrid, token_kept = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 if not lease_ms or lease_ms < 1 or lease_ms % 1 ~= 0 or lease_ms > 9007199254740991 or not token_kept

@@ -1,13 +1,13 @@
 -- Counts the latch down by one, once, and opens it at zero.
 -- KEYS[1] latch   string  the count
--- KEYS[2] done    string  what this operation has answered
--- ARGV[1] done_ms integer how long the answer is kept
+-- KEYS[2] done    string  the reply of this operation, for a repeated call
+-- ARGV[1] done_ms integer how long the reply is kept
 -- ARGV[2] publish string  PUBLISH, or SPUBLISH in a cluster with sharded channels
--- ARGV[3] channel string  where waiters listen
--- ARGV[4] message string  what they are told at zero, an ASCII decimal
--- returns the count that is left
+-- ARGV[3] channel string  the channel of the waiters
+-- ARGV[4] message string  the payload at zero, an ASCII decimal
+-- returns the remaining count
 -- calls decr del get set publish|spublish
--- wire 14, countDown
+-- wire 14.1, 4.2
 local latch, done = KEYS[1], KEYS[2]
 local done_ms, publish, channel, message = tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
 if not done_ms then

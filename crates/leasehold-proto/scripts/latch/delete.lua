@@ -1,15 +1,15 @@
--- Deletes a latch, and tells those who wait for it.
+-- Deletes a latch and wakes its waiters.
 -- KEYS[1] latch      string  the count
--- KEYS[2] deleted    string  is there when the latch was deleted a short while ago
--- KEYS[3] done       string  what this operation has answered
--- ARGV[1] deleted_ms integer how long the deletion is told
--- ARGV[2] done_ms    integer how long the answer is kept
+-- KEYS[2] deleted    string  exists for a while after a deletion of the latch
+-- KEYS[3] done       string  the reply of this operation, for a repeated call
+-- ARGV[1] deleted_ms integer how long waiters learn of the deletion
+-- ARGV[2] done_ms    integer how long the reply is kept
 -- ARGV[3] publish    string  PUBLISH, or SPUBLISH in a cluster with sharded channels
--- ARGV[4] channel    string  where waiters listen
--- ARGV[5] message    string  what they are told, an ASCII decimal
+-- ARGV[4] channel    string  the channel of the waiters
+-- ARGV[5] message    string  the payload, an ASCII decimal
 -- returns 1 when deleted, 0 when there was none
 -- calls del get set publish|spublish
--- wire 14, delete
+-- wire 14.2, 4.2
 local latch, deleted, done = KEYS[1], KEYS[2], KEYS[3]
 local deleted_ms, done_ms = tonumber(ARGV[1]), tonumber(ARGV[2])
 local publish, channel, message = ARGV[3], ARGV[4], ARGV[5]

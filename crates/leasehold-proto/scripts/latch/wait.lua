@@ -1,10 +1,10 @@
--- Looks whether the latch has reached zero.
+-- Checks whether the latch has reached zero.
 -- KEYS[1] latch   string  the count
--- KEYS[2] deleted string  is there when the latch was deleted a short while ago
--- ARGV[1] refused integer 1 when whoever asks has seen a positive count before
--- returns the count, 0 when it is zero or not set, -1 when it was deleted while whoever asks was waiting
+-- KEYS[2] deleted string  exists for a while after a deletion of the latch
+-- ARGV[1] refused integer 1 when this waiter saw a positive count before
+-- returns the count, 0 when it is zero or not set, -1 when the latch was deleted during this wait
 -- calls del exists get
--- wire 14, await; a deletion is told (section 21 item 34), and a count that was set since, by whomever, ends that
+-- wire 14.3, 14.2; a positive count ends the note of a deletion
 local latch, deleted = KEYS[1], KEYS[2]
 local refused = tonumber(ARGV[1])
 local count = tonumber(redis.call('get', latch) or 0)

@@ -1,16 +1,16 @@
--- Takes all locks or none; finds them taken already when it is run a second time.
--- KEYS[1] lock     hash    the first lock, and behind it the others; field: wire owner, value: hold count
--- ARGV[1] lease_ms integer how long the keys live from now
+-- Acquires all locks or none; a repeated call finds its holds.
+-- KEYS[1] lock     hash    the first lock, then the others; field: wire owner, value: hold count
+-- ARGV[1] lease_ms integer lease of the keys from now
 -- ARGV[2] owner    string  wire owner, unique per acquisition
--- returns nil when all are held, else the longest PTTL of somebody else's hold (-1: one has no expiry)
+-- returns nil on success, else the longest PTTL of another owner's hold (-1: one has no expiry)
 -- calls hexists exists hlen hset hdel pttl pexpire
--- wire 5.1 for each; 10 (all or nothing); an absolute count instead of an increment (section 23 item 8)
+-- wire 10.2, 5.1, 4.2
 local lock = KEYS[1]
 local lease_ms, owner = tonumber(ARGV[1]), ARGV[2]
 if not lease_ms or lease_ms < 1 or lease_ms % 1 ~= 0 or lease_ms > 9007199254740991 then
   return redis.error_reply('LOCKERR acquire: lease_ms must be whole and positive')
 end
--- As PTTL: -2 for a lock that is free, so whatever is taken is longer. The look refuses a key of another type.
+-- -2 as PTTL of a free lock: every held lock is longer. hexists refuses a key of another type.
 local longest, taken = math.min(-2, redis.call('hexists', lock, owner)), false
 for _, key in ipairs(KEYS) do
   if redis.call('hexists', key, owner) == 0 and redis.call('exists', key) == 1 then

@@ -1,13 +1,13 @@
--- Gives back one hold of several on all locks, or the locks themselves, and then wakes the waiters of each.
--- KEYS[1] lock      hash    the first lock, and behind it the others; field: wire owner, value: hold count
+-- Releases one hold of several on all locks, or the locks themselves; then wakes the waiters of each.
+-- KEYS[1] lock      hash    the first lock, then the others; field: wire owner, value: hold count
 -- ARGV[1] owner     string  wire owner
--- ARGV[2] remaining integer the holds that are left after this, 0 to free the locks
+-- ARGV[2] remaining integer hold count after this release, 0 to free the locks
 -- ARGV[3] publish   string  PUBLISH, or SPUBLISH in a cluster with sharded channels
--- ARGV[4] prefix    string  of the channels on which waiters listen
--- ARGV[5] message   string  what they are told, an ASCII decimal
--- returns nil when the owner holds not all of them, 0 after a partial release, 1 when the locks are free
+-- ARGV[4] prefix    string  prefix of the channels of the waiters
+-- ARGV[5] message   string  the payload, an ASCII decimal
+-- returns nil when the owner does not hold all of them, 0 after a partial release, 1 when the locks are free
 -- calls hexists hset hdel publish|spublish
--- wire 5.4 for each; absolute count, no latch (section 23 item 8); a partial release keeps the lease
+-- wire 10.2, 5.4, 4.2; a partial release keeps the lease
 local lock, owner, remaining = KEYS[1], ARGV[1], tonumber(ARGV[2])
 local publish, prefix, message = ARGV[3], ARGV[4], ARGV[5]
 if not remaining or remaining < 0 or remaining % 1 ~= 0 then

@@ -1,14 +1,14 @@
--- Renews the lease of all locks of this owner, never shortening one; frees those that are left when one is gone.
--- KEYS[1] lock     hash    the first lock, and behind it the others; field: wire owner, value: hold count
--- ARGV[1] lease_ms integer how long the keys live from now
+-- Renews the lease of all locks of this owner, never shortening one; frees the others when one is gone.
+-- KEYS[1] lock     hash    the first lock, then the others; field: wire owner, value: hold count
+-- ARGV[1] lease_ms integer lease of the keys from now
 -- ARGV[2] owner    string  wire owner
--- ARGV[3] count    integer the hold count to set, 0 to leave it as it is
+-- ARGV[3] count    integer the hold count to set, 0 to keep it
 -- ARGV[4] publish  string  PUBLISH, or SPUBLISH in a cluster with sharded channels
--- ARGV[5] prefix   string  of the channels on which waiters listen
--- ARGV[6] message  string  what they are told, an ASCII decimal
--- returns 1 when all are renewed, 0 when one is free, -1 when somebody else holds one
+-- ARGV[5] prefix   string  prefix of the channels of the waiters
+-- ARGV[6] message  string  the payload, an ASCII decimal
+-- returns 1 when all are renewed, 0 when one is free, -1 when another owner holds one
 -- calls hexists exists hset pttl pexpire hdel publish|spublish
--- wire 17.3 (a) for each; section 23 item 15
+-- wire 10.2, 17.3
 local lock = KEYS[1]
 local lease_ms, owner, count = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
 local publish, prefix, message = ARGV[4], ARGV[5], ARGV[6]

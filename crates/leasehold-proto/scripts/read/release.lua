@@ -1,15 +1,15 @@
--- Gives back one read hold of several, or all; the lock then lives as long as its longest reader, or is free.
+-- Releases one read hold of several, or all; the lock then lives as long as its longest reader, or is free.
 -- KEYS[1] lock      hash    the lock; fields: mode (read or write), reader -> holds, writer..':write' -> holds
--- KEYS[2] readers   string  what the names of the read holds' leases begin with
--- KEYS[3] upgrade   string  there while a reader waits to write as well
+-- KEYS[2] readers   string  prefix of the lease keys of readers
+-- KEYS[3] upgrade   string  exists while a reader waits to upgrade
 -- ARGV[1] owner     string  wire owner
--- ARGV[2] remaining integer the holds that are left after this, 0 to leave
+-- ARGV[2] remaining integer hold count after this release, 0 to release all
 -- ARGV[3] publish   string  PUBLISH, or SPUBLISH in a cluster with sharded channels
--- ARGV[4] channel   string  where waiters listen
--- ARGV[5] message   string  what they are told, an ASCII decimal
+-- ARGV[4] channel   string  the channel of the waiters
+-- ARGV[5] message   string  the payload, an ASCII decimal
 -- returns nil when the owner does not hold it, 0 when the lock stays held, 1 when it is free
 -- calls hget hlen hset hdel hgetall del exists pttl pexpire publish|spublish
--- wire 9.4; absolute count, no latch; never shortens a write hold, nor what is left of this owner's
+-- wire 9.4, 4.2; never shortens a write hold, nor the remaining holds of this owner
 local SAME = 10
 local lock, readers, upgrade = KEYS[1], KEYS[2], KEYS[3]
 local owner, remaining = ARGV[1], tonumber(ARGV[2])
@@ -28,7 +28,7 @@ for hold = remaining + 1, held do
 end
 if remaining > 0 or redis.call('hget', lock, 'mode') == 'write' then return 0 end
 local longest = redis.call('hlen', lock) == 1 and 0 or lives
--- Another one keeps the lock for longer: nothing changes for it, and nobody else is looked at.
+-- Skipped when another reader keeps the lock for longer than this lease did: the expiry stays right.
 if longest > 0 and (own <= 0 or lives <= own + SAME) then
   longest = 0
   local fields = redis.call('hgetall', lock)

@@ -1,12 +1,12 @@
--- Renews this reader's holds, each with a lease of its own, and the lock; never shortens; sets the count at a re-entry.
+-- Renews the lease keys of this reader and the lock, never shortening them; sets the count at a re-entry.
 -- KEYS[1] lock     hash    the lock; field: wire owner, value: its read holds
--- KEYS[2] readers  string  what the names of the holds' leases begin with
--- ARGV[1] lease_ms integer how long the holds live from now
+-- KEYS[2] readers  string  prefix of the lease keys of readers
+-- ARGV[1] lease_ms integer lease of the holds from now
 -- ARGV[2] owner    string  wire owner
--- ARGV[3] count    integer the hold count to set, 0 to leave it as it is
--- returns 1 when renewed, 0 when the lock is free, -1 when it is others'
+-- ARGV[3] count    integer the hold count to set, 0 to keep it
+-- returns 1 when renewed, 0 when the lock is free, -1 when only others hold it
 -- calls hget exists hset set del pttl pexpire
--- wire 17.3 (b) for one owner, 9.2 for a re-entry, section 23 items 5 and 15
+-- wire 17.3, 9.2
 local lock, readers = KEYS[1], KEYS[2]
 local lease_ms, owner, count = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
 if not lease_ms or lease_ms < 1 or lease_ms % 1 ~= 0 or lease_ms > 9007199254740991

@@ -1,13 +1,13 @@
--- Frees the lock whoever holds it, if it is held in the way that is meant, and wakes the waiters.
+-- Frees the lock when it is held in this mode, and wakes the waiters.
 -- KEYS[1] lock    hash   the lock; fields: mode (read or write), reader -> holds, writer..':write' -> holds
--- KEYS[2] readers string what the names of the read holds' leases begin with
+-- KEYS[2] readers string prefix of the lease keys of readers
 -- ARGV[1] side    string read or write
 -- ARGV[2] publish string PUBLISH, or SPUBLISH in a cluster with sharded channels
--- ARGV[3] channel string where waiters listen
--- ARGV[4] message string what they are told, an ASCII decimal
--- returns 1 when it was held so, 0 when it was not
+-- ARGV[3] channel string the channel of the waiters
+-- ARGV[4] message string the payload, an ASCII decimal
+-- returns 1 when it was held in this mode, 0 otherwise
 -- calls hget hgetall del publish|spublish
--- wire 9.6; the read holds' leases go as well, instead of running out
+-- wire 9.6; deletes the lease keys of readers too
 local lock, readers, side = KEYS[1], KEYS[2], ARGV[1]
 local publish, channel, message = ARGV[2], ARGV[3], ARGV[4]
 if redis.call('hget', lock, 'mode') ~= side then

@@ -1,11 +1,11 @@
--- Takes a free lock on a server that has been up for long enough to know of every hold; as the plain lock's otherwise.
+-- Acquires a free lock on a server whose uptime covers every earlier hold; else as the reentrant lock.
 -- KEYS[1] lock      hash    the lock; field: wire owner, value: hold count
--- ARGV[1] lease_ms  integer how long the key lives from now
+-- ARGV[1] lease_ms  integer lease of the key from now
 -- ARGV[2] owner     string  wire owner, unique per acquisition
--- ARGV[3] uptime_ms integer for how long the server must have been up, 0 when it forgets nothing
--- returns nil when held, the PTTL of somebody else's hold (-1: no expiry), or {for how much longer it is too young}
+-- ARGV[3] uptime_ms integer minimum uptime of the server, 0 when it persists every write
+-- returns nil on success, the PTTL of another owner's hold (-1: no expiry), or {milliseconds until the server counts}
 -- calls hexists exists hlen hset hdel info pttl pexpire
--- wire 10; the Redlock page, "crash recovery" (delayed restarts)
+-- wire 10.4, 5.1
 local lock = KEYS[1]
 local lease_ms, owner, uptime_ms = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
 if not lease_ms or lease_ms < 1 or lease_ms % 1 ~= 0 or lease_ms > 9007199254740991 or not uptime_ms then
@@ -22,7 +22,7 @@ if redis.call('exists', lock) == 1 then
   return redis.call('pttl', lock)
 end
 if uptime_ms > 0 then
-  -- In whole seconds, and up to one too many.
+  -- Uptime counts whole seconds and can be almost one too many.
   local seconds = tonumber(redis.call('info', 'server'):match('uptime_in_seconds:(%d+)')) or 0
   local young_for = uptime_ms - (seconds - 1) * 1000
   if young_for > 0 then return { young_for } end

@@ -1,10 +1,10 @@
--- Takes a free lock; finds it taken already when it is run a second time.
--- KEYS[1] lock     hash     the lock; field: wire owner, value: hold count
--- ARGV[1] lease_ms integer  how long the key lives from now
--- ARGV[2] owner    string   wire owner, unique per acquisition
--- returns nil when held, else the PTTL of somebody else's hold (-1: no expiry)
+-- Acquires a free lock; a repeated call finds its hold.
+-- KEYS[1] lock     hash    the lock; field: wire owner, value: hold count
+-- ARGV[1] lease_ms integer lease of the key from now
+-- ARGV[2] owner    string  wire owner, unique per acquisition
+-- returns nil on success, else the PTTL of another owner's hold (-1: no expiry)
 -- calls hexists exists hlen hset hdel pttl pexpire
--- wire 5.1; an absolute count instead of an increment (reliability 4.3, section 23 item 8); without the right to set an expiry nothing is left
+-- wire 5.1, 4.2, 4.3; an absolute count; undoes the hold when the server refuses its expiry
 local lock = KEYS[1]
 local lease_ms, owner = tonumber(ARGV[1]), ARGV[2]
 if not lease_ms or lease_ms < 1 or lease_ms % 1 ~= 0 or lease_ms > 9007199254740991 then

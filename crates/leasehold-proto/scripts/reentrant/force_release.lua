@@ -1,11 +1,11 @@
--- Frees the lock whoever holds it, and wakes the waiters.
+-- Frees the lock of any holder and wakes the waiters.
 -- KEYS[1] lock    hash   the lock
 -- ARGV[1] publish string PUBLISH, or SPUBLISH in a cluster with sharded channels
--- ARGV[2] channel string where waiters listen
--- ARGV[3] message string what they are told, an ASCII decimal
--- returns 1 when somebody held it, 0 when it was free
+-- ARGV[2] channel string the channel of the waiters
+-- ARGV[3] message string the payload, an ASCII decimal
+-- returns 1 when it was held, 0 when it was free
 -- calls hlen del publish|spublish
--- wire 5.5; a key of another type is refused by hlen and stays untouched
+-- wire 5.5; hlen refuses a key of another type
 local lock = KEYS[1]
 local publish, channel, message = ARGV[1], ARGV[2], ARGV[3]
 local fields = redis.call('hlen', lock)

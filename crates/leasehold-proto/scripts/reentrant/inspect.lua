@@ -1,4 +1,4 @@
--- Looks at the lock, and at one owner's hold of it.
+-- Reads the remaining time of the lock and the hold count of one owner.
 -- KEYS[1] lock  hash   the lock; field: wire owner, value: hold count
 -- ARGV[1] owner string wire owner to look up, empty for none
 -- returns {PTTL (-2: free, -1: no expiry), the owner's hold count (0: none)}

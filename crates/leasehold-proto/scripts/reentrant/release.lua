@@ -1,13 +1,13 @@
--- Gives back one hold of several, or the lock itself, and then wakes the waiters.
+-- Releases one hold of several, or the lock itself; then wakes the waiters.
 -- KEYS[1] lock      hash    the lock; field: wire owner, value: hold count
 -- ARGV[1] owner     string  wire owner
--- ARGV[2] remaining integer the holds that are left after this, 0 to free the lock
+-- ARGV[2] remaining integer hold count after this release, 0 to free the lock
 -- ARGV[3] publish   string  PUBLISH, or SPUBLISH in a cluster with sharded channels
--- ARGV[4] channel   string  where waiters listen
--- ARGV[5] message   string  what they are told, an ASCII decimal
+-- ARGV[4] channel   string  the channel of the waiters
+-- ARGV[5] message   string  the payload, an ASCII decimal
 -- returns nil when the owner does not hold it, 0 after a partial release, 1 when the lock is free
 -- calls hexists hset hdel publish|spublish
--- wire 5.4; absolute count, no latch, channel as argument (section 23 item 8); a partial release keeps the lease
+-- wire 5.4, 4.2, 4.4; a partial release keeps the lease
 local lock, owner, remaining = KEYS[1], ARGV[1], tonumber(ARGV[2])
 local publish, channel, message = ARGV[3], ARGV[4], ARGV[5]
 if not remaining or remaining < 0 or remaining % 1 ~= 0 then

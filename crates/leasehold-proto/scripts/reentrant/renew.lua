@@ -1,11 +1,11 @@
--- Renews the lease of this owner's hold, never shortening it; sets the hold count when the owner takes it once more.
--- KEYS[1] lock     hash     the lock; field: wire owner, value: hold count
--- ARGV[1] lease_ms integer  how long the key lives from now
--- ARGV[2] owner    string   wire owner
--- ARGV[3] count    integer  the hold count to set, 0 to leave it as it is
--- returns 1 when renewed, 0 when the lock is free, -1 when somebody else holds it
+-- Renews the lease of this owner's hold, never shortening it; sets the hold count at a re-entry.
+-- KEYS[1] lock     hash    the lock; field: wire owner, value: hold count
+-- ARGV[1] lease_ms integer lease of the key from now
+-- ARGV[2] owner    string  wire owner
+-- ARGV[3] count    integer the hold count to set, 0 to keep it
+-- returns 1 when renewed, 0 when the lock is free, -1 when another owner holds it
 -- calls hexists exists hset pttl pexpire
--- wire 17.3 (a) for one name, 5.1 for a re-entry, section 23 item 15
+-- wire 17.3, 5.3
 local lock = KEYS[1]
 local lease_ms, owner, count = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
 if not lease_ms or lease_ms < 1 or lease_ms % 1 ~= 0 or lease_ms > 9007199254740991

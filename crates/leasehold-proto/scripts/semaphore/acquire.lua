@@ -1,12 +1,12 @@
--- Takes permits that are there; finds them taken when it is run a second time.
--- KEYS[1] counter  string  how many permits are left, may be below zero
--- KEYS[2] marker   string  how many this acquisition has taken
--- KEYS[3] timeout  zset    the permit ids of an expirable semaphore; there must be none
--- ARGV[1] permits  integer how many
--- ARGV[2] doubtful integer 1 when an earlier call of this acquisition may yet arrive
--- returns 1 when taken, 0 when there are too few
+-- Acquires available permits; a repeated call finds its marker and takes nothing more.
+-- KEYS[1] counter  string  available permits, may be negative
+-- KEYS[2] marker   string  permits that this acquisition took
+-- KEYS[3] timeout  zset    ids of an expirable semaphore's permits; must not exist
+-- ARGV[1] permits  integer number of permits
+-- ARGV[2] doubtful integer 1 when an earlier call of this acquisition may still arrive
+-- returns 1 on success, 0 when there are too few permits
 -- calls get
--- wire 12
+-- wire 12.2
 local counter, marker, timeout = KEYS[1], KEYS[2], KEYS[3]
 local permits, doubtful = tonumber(ARGV[1]), tonumber(ARGV[2])
 if not permits or permits < 0 or permits % 1 ~= 0 then

@@ -1,18 +1,18 @@
--- Takes permits that are there when nobody stands before the owner; queues the owner, or shows that it still waits.
--- KEYS[1] counter  string  how many permits are left, may be below zero
--- KEYS[2] marker   string  how many this acquisition has taken
--- KEYS[3] timeout  zset    the permit ids of an expirable semaphore; there must be none
--- KEYS[4] queue    list    who waits in order, the next one first
--- KEYS[5] seen     zset    when each of them last showed itself, in unix milliseconds
--- ARGV[1] permits  integer how many
--- ARGV[2] doubtful integer 1 when an earlier call of this acquisition may yet arrive
+-- Acquires available permits for the head of the queue; queues the owner, or records that it still waits.
+-- KEYS[1] counter  string  available permits, may be negative
+-- KEYS[2] marker   string  permits that this acquisition took
+-- KEYS[3] timeout  zset    ids of an expirable semaphore's permits; must not exist
+-- KEYS[4] queue    list    waiters, next in the queue first
+-- KEYS[5] seen     zset    time of the last call of each waiter, in unix milliseconds
+-- ARGV[1] permits  integer number of permits
+-- ARGV[2] doubtful integer 1 when an earlier call of this acquisition may still arrive
 -- ARGV[3] owner    string  wire owner, unique per acquisition
--- ARGV[4] once     integer 1 when the owner does not wait and is not to be queued
+-- ARGV[4] once     integer 1 when the owner does not wait and must not be queued
 -- ARGV[5] publish  string  PUBLISH, or SPUBLISH in a cluster with sharded channels
--- ARGV[6] channel  string  where waiters listen
--- returns 1 when taken, 0 when there are too few or somebody is before the owner
+-- ARGV[6] channel  string  the channel of the waiters
+-- returns 1 on success, 0 when there are too few permits or another owner is ahead
 -- calls exists get lrem time zrem publish|spublish
--- wire 12, 21 item 31; who has not shown itself for five seconds is passed by
+-- wire 12.4, 12.2; a waiter that has not called for five seconds is passed by
 local counter, marker, timeout, queue, seen = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local permits, doubtful, owner, once = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
 local publish, channel = ARGV[5], ARGV[6]

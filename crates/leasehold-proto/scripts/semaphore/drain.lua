@@ -1,11 +1,11 @@
--- Takes all permits that are left, for good.
--- KEYS[1] counter string  how many permits are left, may be below zero
--- KEYS[2] timeout zset    the permit ids of an expirable semaphore; there must be none
--- KEYS[3] done    string  what this operation has answered
--- ARGV[1] done_ms integer how long the answer is kept
--- returns how many they were
+-- Takes all available permits for good.
+-- KEYS[1] counter string  available permits, may be negative
+-- KEYS[2] timeout zset    ids of an expirable semaphore's permits; must not exist
+-- KEYS[3] done    string  the reply of this operation, for a repeated call
+-- ARGV[1] done_ms integer how long the reply is kept
+-- returns the number of taken permits
 -- calls get set
--- wire 12, drainPermits; as there, an expiry of the counter is dropped
+-- wire 12.3; drops an expiry of the counter, as Redisson does
 local counter, timeout, done = KEYS[1], KEYS[2], KEYS[3]
 local done_ms = tonumber(ARGV[1])
 if not done_ms then

@@ -1,9 +1,9 @@
--- Looks at how many permits are left.
--- KEYS[1] counter string how many permits are left, may be below zero
--- KEYS[2] timeout zset   the permit ids of an expirable semaphore; there must be none
+-- Reads the number of available permits.
+-- KEYS[1] counter string available permits, may be negative
+-- KEYS[2] timeout zset   ids of an expirable semaphore's permits; must not exist
 -- returns that number, 0 when it was never set
 -- calls get
--- wire 12, availablePermits
+-- wire 12.3
 local counter, timeout = KEYS[1], KEYS[2]
 local left = redis.call('get', counter)
 if is_other(left, timeout) then

@@ -1,17 +1,17 @@
--- What one acquisition has taken: a key of its own remembers it, so that no call counts twice.
--- returns nothing: these are functions for the scripts of this folder
+-- Holds helpers for the marker of an acquisition: the key that makes each of its calls count once.
+-- returns nothing: functions for the scripts of this folder
 -- calls decrby del exists get incrby set
--- wire 12; the counter alone cannot tell a repeated call from a new one (reliability 4.3)
+-- wire 12.2, 4.2
 local MARKER_MS = 3600000
--- Whether the name is something else than a plain counter of permits.
+-- Tells whether the name is not a plain counter of permits.
 local function is_other(value, timeout)
   return not tonumber(value or 0) or redis.call('exists', timeout) == 1
 end
--- How many it has taken: below zero when an earlier call of it may yet arrive, 0 when they are given back.
+-- Reads the permits taken: negative while an earlier call may still arrive, 0 once they are returned.
 local function taken_by(marker)
   return tonumber(redis.call('get', marker) or '')
 end
--- Returns the error of a server that refuses a part; the whole is undone then.
+-- Takes the permits, or undoes all of it and returns the error of a server that refuses a part.
 local function take(counter, marker, permits, doubtful, taken)
   if not taken or doubtful == 1 then
     redis.call('set', marker, doubtful == 1 and -permits or permits, 'PX', MARKER_MS)
@@ -22,7 +22,7 @@ local function take(counter, marker, permits, doubtful, taken)
     return done
   end
 end
--- Returns the new total, or nothing when nothing was to be given back; behind it the error of a server that refuses.
+-- Returns the permits: replies the new total, nil when there is nothing to return, then the error of a refusal.
 local function give_back(counter, marker, permits, granted, doubtful)
   local taken = taken_by(marker)
   local back = math.abs(taken or (granted == 1 and doubtful == 0 and permits or 0))

@@ -1,14 +1,14 @@
--- Returns permits by number, whoever took them, and wakes those who wait.
--- KEYS[1] counter string  how many permits are left, may be below zero
--- KEYS[2] timeout zset    the permit ids of an expirable semaphore; there must be none
--- KEYS[3] done    string  what this operation has answered
--- ARGV[1] permits integer how many
--- ARGV[2] done_ms integer how long the answer is kept
+-- Returns permits by number, from any holder, and wakes the waiters.
+-- KEYS[1] counter string  available permits, may be negative
+-- KEYS[2] timeout zset    ids of an expirable semaphore's permits; must not exist
+-- KEYS[3] done    string  the reply of this operation, for a repeated call
+-- ARGV[1] permits integer number of permits
+-- ARGV[2] done_ms integer how long the reply is kept
 -- ARGV[3] publish string  PUBLISH, or SPUBLISH in a cluster with sharded channels
--- ARGV[4] channel string  where waiters listen
--- returns how many are left
+-- ARGV[4] channel string  the channel of the waiters
+-- returns the available permits
 -- calls get incrby set publish|spublish
--- wire 12, release
+-- wire 12.3
 local counter, timeout, done = KEYS[1], KEYS[2], KEYS[3]
 local permits, done_ms, publish, channel = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3], ARGV[4]
 if not permits or permits < 0 or permits % 1 ~= 0 or not done_ms then

@@ -1,15 +1,15 @@
--- Gives back what an acquisition has taken, once, and wakes those who wait.
--- KEYS[1] counter  string  how many permits are left, may be below zero
--- KEYS[2] marker   string  how many this acquisition has taken
--- KEYS[3] timeout  zset    the permit ids of an expirable semaphore; there must be none
--- ARGV[1] permits  integer how many were asked for
--- ARGV[2] granted  integer 1 when they were granted for certain
--- ARGV[3] doubtful integer 1 when an earlier call of this acquisition may yet arrive
+-- Returns the permits of an acquisition, once, and wakes the waiters.
+-- KEYS[1] counter  string  available permits, may be negative
+-- KEYS[2] marker   string  permits that this acquisition took
+-- KEYS[3] timeout  zset    ids of an expirable semaphore's permits; must not exist
+-- ARGV[1] permits  integer number of requested permits
+-- ARGV[2] granted  integer 1 when the grant is confirmed
+-- ARGV[3] doubtful integer 1 when an earlier call of this acquisition may still arrive
 -- ARGV[4] publish  string  PUBLISH, or SPUBLISH in a cluster with sharded channels
--- ARGV[5] channel  string  where waiters listen
--- returns 1 when given back, 0 when there was nothing to give back
+-- ARGV[5] channel  string  the channel of the waiters
+-- returns 1 when permits were returned, 0 when there were none to return
 -- calls get publish|spublish
--- wire 12
+-- wire 12.2
 local counter, marker, timeout = KEYS[1], KEYS[2], KEYS[3]
 local permits, granted, doubtful = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local publish, channel = ARGV[4], ARGV[5]

@@ -1,18 +1,18 @@
--- Takes an owner off the queue, gives back what it has taken, once, and wakes those who wait.
--- KEYS[1] counter  string  how many permits are left, may be below zero
--- KEYS[2] marker   string  how many this acquisition has taken
--- KEYS[3] timeout  zset    the permit ids of an expirable semaphore; there must be none
--- KEYS[4] queue    list    who waits in order, the next one first
--- KEYS[5] seen     zset    when each of them last showed itself, in unix milliseconds
--- ARGV[1] permits  integer how many were asked for
--- ARGV[2] granted  integer 1 when they were granted for certain
--- ARGV[3] doubtful integer 1 when an earlier call of this acquisition may yet arrive
+-- Removes an owner from the queue, returns its permits once, and wakes the waiters.
+-- KEYS[1] counter  string  available permits, may be negative
+-- KEYS[2] marker   string  permits that this acquisition took
+-- KEYS[3] timeout  zset    ids of an expirable semaphore's permits; must not exist
+-- KEYS[4] queue    list    waiters, next in the queue first
+-- KEYS[5] seen     zset    time of the last call of each waiter, in unix milliseconds
+-- ARGV[1] permits  integer number of requested permits
+-- ARGV[2] granted  integer 1 when the grant is confirmed
+-- ARGV[3] doubtful integer 1 when an earlier call of this acquisition may still arrive
 -- ARGV[4] owner    string  wire owner, unique per acquisition
 -- ARGV[5] publish  string  PUBLISH, or SPUBLISH in a cluster with sharded channels
--- ARGV[6] channel  string  where waiters listen
--- returns 1 when given back, 0 when there was nothing to give back
+-- ARGV[6] channel  string  the channel of the waiters
+-- returns 1 when permits were returned, 0 when there were none to return
 -- calls get lrem zrem publish|spublish
--- wire 12, 21 item 31; one who leaves the queue tells the next
+-- wire 12.4, 12.2; an owner that leaves the queue wakes the next waiter
 local counter, marker, timeout, queue, seen = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local permits, granted, doubtful, owner = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
 local publish, channel = ARGV[5], ARGV[6]

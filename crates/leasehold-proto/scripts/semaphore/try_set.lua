@@ -1,14 +1,14 @@
--- Sets how many permits there are, unless that was done before.
--- KEYS[1] counter     string  how many permits are left
--- KEYS[2] done        string  what this operation has answered
--- ARGV[1] permits     integer how many there are to be
--- ARGV[2] lifetime_ms integer how long the semaphore lives from now, 0 for ever
--- ARGV[3] done_ms     integer how long the answer is kept
+-- Sets the number of permits when it was never set.
+-- KEYS[1] counter     string  available permits
+-- KEYS[2] done        string  the reply of this operation, for a repeated call
+-- ARGV[1] permits     integer number of permits to set
+-- ARGV[2] lifetime_ms integer lifetime of the semaphore from now, 0 for no expiry
+-- ARGV[3] done_ms     integer how long the reply is kept
 -- ARGV[4] publish     string  PUBLISH, or SPUBLISH in a cluster with sharded channels
--- ARGV[5] channel     string  where waiters listen
+-- ARGV[5] channel     string  the channel of the waiters
 -- returns 1 when set, 0 when it was set before
 -- calls get set publish|spublish
--- wire 12 and 13, trySetPermits
+-- wire 12.3, 13.5
 local counter, done = KEYS[1], KEYS[2]
 local permits, lifetime_ms, done_ms = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local publish, channel = ARGV[4], ARGV[5]

@@ -1,8 +1,8 @@
--- Frees the lock whoever holds it; tells nobody, since nobody listens.
+-- Frees the lock of any holder; publishes nothing, since spin locks have no channel.
 -- KEYS[1] lock hash the lock
--- returns 1 when somebody held it, 0 when it was free
+-- returns 1 when it was held, 0 when it was free
 -- calls hlen del
--- wire 8; a key of another type is refused by hlen and stays untouched
+-- wire 8.2; hlen refuses a key of another type
 local lock = KEYS[1]
 local fields = redis.call('hlen', lock)
 if fields > 1 then

@@ -1,10 +1,10 @@
--- Gives back one hold of several, or the lock itself; tells nobody, since nobody listens.
+-- Releases one hold of several, or the lock itself; publishes nothing, since spin locks have no channel.
 -- KEYS[1] lock      hash    the lock; field: wire owner, value: hold count
 -- ARGV[1] owner     string  wire owner
--- ARGV[2] remaining integer the holds that are left after this, 0 to free the lock
+-- ARGV[2] remaining integer hold count after this release, 0 to free the lock
 -- returns nil when the owner does not hold it, 0 after a partial release, 1 when the lock is free
 -- calls hexists hset hdel
--- wire 8; absolute count, no latch (section 23 item 8); a partial release keeps the lease
+-- wire 8.2, 4.2; a partial release keeps the lease
 local lock, owner, remaining = KEYS[1], ARGV[1], tonumber(ARGV[2])
 if not remaining or remaining < 0 or remaining % 1 ~= 0 then
   return redis.error_reply('LOCKERR release: remaining must be whole and not negative')

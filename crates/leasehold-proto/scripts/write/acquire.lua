@@ -1,15 +1,15 @@
--- Takes a free lock for writing; finds it taken when it is run a second time.
--- KEYS[1] lock     hash    the lock; fields: mode (read or write), reader -> holds, writer..':write' -> holds
--- KEYS[2] mark     string  says which writer waits, so that readers who yield let it go first
--- ARGV[1] lease_ms integer how long the lock lives from now
--- ARGV[2] owner    string  wire owner, unique per acquisition
--- ARGV[3] beside   string  wire owner of the same owner's read hold, empty for none
--- ARGV[4] mark_ms  integer how long the mark of one who is refused stands, 0 for no mark
--- returns nil when held, else the PTTL of others' hold (-1: no expiry), -3 when it would wait for its own read hold
+-- Acquires a free lock for writing; a repeated call finds its hold.
+-- KEYS[1] lock      hash    the lock; fields: mode (read or write), reader -> holds, writer..':write' -> holds
+-- KEYS[2] mark      string  owner of the waiting writer that yielding readers let go first
+-- ARGV[1] lease_ms  integer lease of the lock from now
+-- ARGV[2] owner     string  wire owner, unique per acquisition
+-- ARGV[3] companion string  wire owner of the user's read hold, empty for none
+-- ARGV[4] mark_ms   integer how long the mark of a refused waiter lasts, 0 for no mark
+-- returns nil on success, else the PTTL of other holds (-1: no expiry), -3 when it would wait for its own read hold
 -- calls hget hexists hlen hset hdel get set del pttl pexpire
--- wire 9.3; an absolute count, a hash without a mode is refused (section 21 item 23), the mark is our own
+-- wire 9.3, 9.8, 4.3; an absolute count; refuses a hash without a mode
 local lock, mark = KEYS[1], KEYS[2]
-local lease_ms, owner, beside, mark_ms = tonumber(ARGV[1]), ARGV[2], ARGV[3], tonumber(ARGV[4])
+local lease_ms, owner, companion, mark_ms = tonumber(ARGV[1]), ARGV[2], ARGV[3], tonumber(ARGV[4])
 if not lease_ms or lease_ms < 1 or lease_ms % 1 ~= 0 or lease_ms > 9007199254740991
   or not mark_ms or mark_ms < 0 or mark_ms % 1 ~= 0 then
   return redis.error_reply('LOCKERR acquire: lease_ms must be whole and positive, mark_ms whole and not negative')
@@ -19,7 +19,7 @@ if mode ~= 'read' and mode ~= 'write' and redis.call('hlen', lock) > 0 then
   return redis.error_reply('WRONGTYPE the name belongs to something else than a read-write lock')
 end
 if mode and redis.call('hexists', lock, owner .. ':write') == 0 then
-  if beside ~= '' and redis.call('hexists', lock, beside) == 1 then return -3 end
+  if companion ~= '' and redis.call('hexists', lock, companion) == 1 then return -3 end
   if mark_ms > 0 then redis.call('set', mark, owner, 'px', ARGV[4]) end
   return redis.call('pttl', lock)
 end

@@ -1,15 +1,15 @@
--- Gives back one write hold of several, or all: the lock is then its readers', or free, and the waiters are woken.
+-- Releases one write hold of several, or all; readers then keep the lock, or it is free; wakes the waiters.
 -- KEYS[1] lock      hash    the lock; fields: mode (read or write), reader -> holds, writer..':write' -> holds
--- KEYS[2] readers   string  what the names of the read holds' leases begin with
--- KEYS[3] mark      string  what one who was not granted may have left while it waited; ends with the owner
+-- KEYS[2] readers   string  prefix of the lease keys of readers
+-- KEYS[3] mark      string  mark that the owner may have left while it waited; ends with the owner
 -- ARGV[1] owner     string  wire owner
--- ARGV[2] remaining integer the holds that are left after this, 0 to leave
+-- ARGV[2] remaining integer hold count after this release, 0 to release all
 -- ARGV[3] publish   string  PUBLISH, or SPUBLISH in a cluster with sharded channels
--- ARGV[4] channel   string  where waiters listen
--- ARGV[5] message   string  what they are told, an ASCII decimal
--- returns nil when the owner does not hold it, 0 after a partial release, 1 when nobody writes any more
+-- ARGV[4] channel   string  the channel of the waiters
+-- ARGV[5] message   string  the payload, an ASCII decimal
+-- returns nil when the owner does not hold it, 0 after a partial release, 1 when no writer is left
 -- calls hexists hset hdel hgetall get del pttl pexpire publish|spublish
--- wire 9.5; absolute count, no latch; a partial release keeps the lease; tells the waiters also when readers are left
+-- wire 9.5, 4.2; a partial release keeps the lease; publishes also when readers are left
 local lock, readers, mark = KEYS[1], KEYS[2], KEYS[3]
 local owner, remaining, publish, channel, message = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4], ARGV[5]
 if not remaining or remaining < 0 or remaining % 1 ~= 0 then

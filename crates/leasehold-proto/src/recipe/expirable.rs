@@ -1,4 +1,4 @@
-//! The expirable semaphore: Redisson's RPermitExpirableSemaphore on the wire (protocol, section 13).
+//! The expirable semaphore: Redisson's `RPermitExpirableSemaphore` on the wire (docs/protocol.md#13-expirable-semaphore).
 //!
 //! Invariant: a permit that is taken has an id that nobody else has, so a call that runs twice finds what it did. All ids
 //! of an acquisition are taken, renewed and given back together.

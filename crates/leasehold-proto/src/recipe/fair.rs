@@ -1,4 +1,4 @@
-//! The fair lock: Redisson's fair RLock on the wire (protocol, section 6), with waiters that show that they are alive.
+//! The fair lock: Redisson's fair `RLock` on the wire (docs/protocol.md#6-fair-lock), with waiters that prove they live.
 //!
 //! Invariant: whoever stands in the queue's list stands in its set of deadlines too; a waiter of ours has shown itself
 //! within [`GONE_AFTER`], or is taken out.

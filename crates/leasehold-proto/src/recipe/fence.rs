@@ -1,4 +1,4 @@
-//! Writes that carry a fencing token: one step checks it and writes (protocol, section 7).
+//! Writes that carry a fencing token: one script checks it and writes (docs/protocol.md#73-fenced-writes).
 //!
 //! Invariant: nothing is written by a token that is lower than one that has written to the same key before.
 //! Called by: the public fenced writes.

@@ -1,4 +1,4 @@
-//! The count-down latch: Redisson's RCountDownLatch on the wire (protocol, section 14).
+//! The count-down latch: Redisson's `RCountDownLatch` on the wire (docs/protocol.md#14-count-down-latch).
 //!
 //! Invariant: waiting changes nothing; a count-down is applied once, since its marker has the answer.
 //! Called by: the engine, as a `Recipe`; the public latch, for operations and looks.
@@ -25,7 +25,7 @@ pub static SCRIPTS: [&Script; 5] = [&WAIT, &COUNT_DOWN, &TRY_SET, &DELETE, &INSP
 
 /// For how long a deletion is told to those who were waiting. They ask at least every polling interval.
 const DELETED_TOLD: Duration = Duration::from_secs(60);
-/// The messages of the wire (protocol, section 1.5): it is open, or it is not.
+/// The messages of an open and of a closed latch (docs/protocol.md#15-messages).
 const OPEN: &str = "0";
 const CLOSED: &str = "1";
 

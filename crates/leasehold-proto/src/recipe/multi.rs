@@ -1,4 +1,4 @@
-//! Several plain locks of one cluster slot at once, in one step: all or none (protocol, section 10).
+//! Several plain locks of one cluster slot in one script: all or none (docs/protocol.md#102-several-names-in-one-script).
 //!
 //! Invariant: after every script the owner holds all of them, or none.
 //! Called by: the engine, as a `Recipe`.

@@ -1,4 +1,4 @@
-//! The read side of the read-write lock: Redisson's read lock on the wire (protocol, sections 9.2, 9.4 and 17.3 (b)).
+//! The read side of the read-write lock: Redisson's read lock on the wire (docs/protocol.md#92-read-acquire).
 //!
 //! Invariant: each read hold has a key of its own that lives as long as its lease, and the lock lives as long as the
 //! longest of them.
@@ -65,7 +65,7 @@ impl Recipe for Read {
             .key("writer", writer_mark(ask.name).as_str())
             .arg("lease_ms", ask.lease.as_millis())
             .arg("owner", ask.owner)
-            .arg("beside", text(ask.beside))
+            .arg("companion", text(ask.beside))
             .arg("yields", u8::from(self.yields))
     }
 

@@ -1,4 +1,4 @@
-//! What the two sides of the read-write lock share: keys, channel, replies (protocol, section 9).
+//! The keys, channel and replies that both sides of the read-write lock share (docs/protocol.md#9-read-write-lock).
 //!
 //! Invariant: both sides keep one hash, whose `mode` says which of them has it; a hash without a mode is another kind's.
 //! Called by: the recipes of the two sides, and of the way from one to the other.
@@ -29,7 +29,7 @@ pub const MARK_LASTS: Duration = Duration::from_secs(3);
 pub(super) struct Side {
     /// Its name, which is also the lock's mode while it has it.
     pub(super) mode: &'static str,
-    /// What its releases say (protocol, section 1.5).
+    /// The message of its releases (docs/protocol.md#15-messages).
     pub(super) message: &'static str,
 }
 

@@ -1,5 +1,5 @@
-//! One node's part of Redlock: a plain lock (protocol, section 5) whose server's word counts only when it has been up for
-//! long enough.
+//! One node's part of Redlock: a plain lock whose server counts only when it has been up for long enough
+//! (docs/protocol.md#104-recently-restarted-nodes).
 //!
 //! Invariant: a server that may have forgotten a hold grants nothing until that hold has ended.
 //! Called by: the engine, as a `Recipe`.

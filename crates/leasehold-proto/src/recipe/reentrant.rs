@@ -1,4 +1,4 @@
-//! The reentrant lock: Redisson's RLock on the wire (protocol, section 5).
+//! The reentrant lock: Redisson's `RLock` on the wire (docs/protocol.md#5-reentrant-lock).
 //!
 //! Invariant: a count is set, never incremented, so each script run twice equals it run once.
 //! Called by: the engine, as a `Recipe`; the public lock, to look and to force.
@@ -25,7 +25,7 @@ pub static SCRIPTS: [&Script; 5] = [&ACQUIRE, &RENEW, &RELEASE, &FORCE_RELEASE, 
 
 /// What its channels' names begin with.
 pub(super) const CHANNEL: &str = "redisson_lock__channel";
-/// The message that says "released" (protocol, section 1.5).
+/// The message of a release (docs/protocol.md#15-messages).
 pub(super) const MESSAGE: &str = "0";
 
 /// The reentrant lock's rules.

@@ -1,4 +1,4 @@
-//! The semaphore: Redisson's RSemaphore on the wire (protocol, section 12), and one whose waiters stand in a queue.
+//! The semaphore: Redisson's `RSemaphore` on the wire (docs/protocol.md#12-semaphore), and one with a queue of waiters.
 //!
 //! Invariant: an acquisition takes and gives back once, however late its calls arrive: a marker of its own says what it
 //! has taken. What no network of ours does, to repeat a first release that was carried out, would give back twice. An
@@ -41,7 +41,7 @@ static ACQUIRE_FIFO: Script = Script::new(
     Verb::Acquire,
     concat!(
         include_str!("../../scripts/semaphore/marker.lua"),
-        include_str!("../../scripts/semaphore/line.lua"),
+        include_str!("../../scripts/semaphore/queue.lua"),
         include_str!("../../scripts/semaphore/acquire_fifo.lua")
     ),
 );

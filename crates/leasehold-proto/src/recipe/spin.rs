@@ -1,4 +1,4 @@
-//! The spin lock: Redisson's on the wire (protocol, section 8). No channel: waiters ask again after growing pauses.
+//! The spin lock: Redisson's on the wire (docs/protocol.md#8-spin-lock). No channel: waiters ask again after growing pauses.
 //!
 //! Invariant: as the reentrant lock's, whose hash it shares.
 //! Called by: the engine, as a `Recipe`.

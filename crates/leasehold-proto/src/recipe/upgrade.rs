@@ -1,4 +1,5 @@
-//! The way from reading to writing: a write hold beside the read hold of the same owner. Redisson has no such thing.
+//! The way from reading to writing: a write hold together with the read hold of the same owner, which Redisson lacks
+//! (docs/protocol.md#98-marks-and-upgrade).
 //!
 //! Invariant: what it leaves on the wire is what a writer leaves that reads as well; of those who read, at most one waits
 //! to write.
@@ -56,7 +57,7 @@ impl Recipe for Upgrade {
             .key("mark", upgrade_mark(ask.name).as_str())
             .arg("lease_ms", ask.lease.as_millis())
             .arg("owner", ask.owner)
-            .arg("beside", text(ask.beside))
+            .arg("companion", text(ask.beside))
             .arg("mark_ms", mark_ms(true, ask))
     }
 

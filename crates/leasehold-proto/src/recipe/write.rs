@@ -1,4 +1,4 @@
-//! The write side of the read-write lock: Redisson's write lock on the wire (protocol, sections 9.3, 9.5 and 17.3 (a)).
+//! The write side of the read-write lock: Redisson's write lock on the wire (docs/protocol.md#93-write-acquire).
 //!
 //! Invariant: while the lock's mode is `write` it has one writer's field, and beside it at most the same owner's reader.
 //! Called by: the engine, as a `Recipe`; the public lock, to look and to force; the upgrade, which is held as a write.
@@ -78,7 +78,7 @@ impl Recipe for Write {
             .key("mark", writer_mark(ask.name).as_str())
             .arg("lease_ms", ask.lease.as_millis())
             .arg("owner", ask.owner)
-            .arg("beside", text(ask.beside))
+            .arg("companion", text(ask.beside))
             .arg("mark_ms", mark_ms(self.preferred, ask))
     }
 

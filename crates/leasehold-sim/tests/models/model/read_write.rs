@@ -172,7 +172,7 @@ fn a_last_reader_that_deletes_the_writer_too_is_found_out() {
 
 #[test]
 fn upgrades_that_do_not_look_at_the_mark_are_found_out() {
-    let find = "if other and string.sub(other, 1, #beside + 1) ~= beside .. ' ' then return -3 end";
+    let find = "if other and string.sub(other, 1, #companion + 1) ~= companion .. ' ' then return -3 end";
     let twin = Some(Twin { find, put: "" });
     let scene = Scene { twin, ..two_upgrades(QUIET) };
     assert_found::<Rules>("twin: an upgrade ignores the mark", scene, &["L"]);

@@ -1,8 +1,8 @@
--- The queue of a fifo semaphore: a list of owners, and when each of them last showed itself.
--- returns nothing: these are functions for the script that acquires
+-- Holds the wait queue of a FIFO semaphore: a list of owners, and the time of the last call of each.
+-- returns nothing: functions for the script that acquires
 -- calls lindex lpop lrem pexpire rpush zadd zrem zscore
--- wire 12, 21 item 31; a waiter that has not shown itself for five seconds is passed by
--- Returns the head of the queue, behind those that are passed by.
+-- wire 12.4; a waiter that has not called for five seconds is passed by
+-- Drops silent heads and returns the first live one.
 local function pass_by(queue, seen, owner, now)
   local head = redis.call('lindex', queue, 0)
   while head and head ~= owner do
@@ -15,7 +15,7 @@ local function pass_by(queue, seen, owner, now)
   end
   return head
 end
--- Queues the owner, or shows that it still waits. Returns the error of a server that refuses a part of it.
+-- Queues the owner, or records that it still waits. Returns the error of a server that refuses a part of it.
 local function stand(queue, seen, owner, now)
   local done = redis.call('zadd', seen, now, owner)
   if done == 1 then done = redis.pcall('rpush', queue, owner) end

@@ -10,6 +10,7 @@ mod manifests;
 mod papers;
 mod promises;
 mod source;
+mod wire;
 
 use std::path::Path;
 
@@ -52,7 +53,25 @@ pub(crate) fn check() -> Result<Report> {
     let ledger = source::read(&root, "docs/ledger.md")?;
     report.findings.extend(ledger::stale(&ledger, &tests, &sources, &paths));
     check_manifests(&root, &paths, &mut report)?;
+    report.findings.extend(check_wire(&root, &paths)?);
     Ok(report)
+}
+
+fn check_wire(root: &Path, paths: &[String]) -> Result<Vec<String>> {
+    let sections = wire::Sections::of(&source::read(root, wire::PAGE)?);
+    let mut findings = Vec::new();
+    for path in paths {
+        let is_script = papers::is_script(path);
+        // The unit tests of the rule have broken links of their own.
+        if is_script || path.ends_with(".md") || (path.ends_with(".rs") && path != "xtask/src/tidy/wire.rs") {
+            let text = source::read(root, path)?;
+            findings.extend(sections.linked_by(path, &text));
+            if is_script {
+                findings.extend(sections.cited_by(path, &text));
+            }
+        }
+    }
+    Ok(findings)
 }
 
 fn check_manifests(root: &Path, paths: &[String], report: &mut Report) -> Result<()> {

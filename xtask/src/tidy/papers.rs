@@ -12,6 +12,11 @@ const DECISIONS: &str = "docs/decisions/";
 /// What a newcomer reads in one go.
 const ARCHITECTURE_LINES: usize = 150;
 
+/// Tells whether a file is one of our scripts.
+pub(super) fn is_script(path: &str) -> bool {
+    path.starts_with(SCRIPTS) && path.ends_with(".lua")
+}
+
 /// Floors, absence 5: Lua exists in one place.
 pub(super) fn stray_lua(paths: &[String]) -> Vec<String> {
     let allowed = |path: &String| path.starts_with(SCRIPTS) || path.starts_with(FOREIGN);

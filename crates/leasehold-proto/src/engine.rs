@@ -449,7 +449,7 @@ impl Engine {
         id
     }
 
-    /// A wire owner that was never used (promises, rule 1), the first of so many.
+    /// A wire owner that was never used (docs/guarantees.md, rule 1), the first of so many.
     fn next_owner(&mut self, many: u64) -> WireOwner {
         let first = self.last_owner + 1;
         self.last_owner += many;

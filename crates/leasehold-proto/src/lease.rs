@@ -1,7 +1,7 @@
 //! How long the server keeps a hold without renewal, and how long the client may trust it.
 //!
 //! Invariant: a lease is a whole number of milliseconds between [`LEASE_MIN`] and [`LEASE_MAX`], so no script can be
-//! given one that fails after its first write (promises, rule 4).
+//! given one that fails after its first write (docs/guarantees.md, rule 4).
 //! Called by: the public types, for every lease that a user gives; the engine, for every validity.
 
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
@@ -76,7 +76,7 @@ impl Lease {
         Duration::from_millis(self.0)
     }
 
-    /// What two clocks may disagree by within this lease: 1 % of it and 2 ms (promises, M and assumption A1).
+    /// The most by which two clocks disagree within this lease: 1 % of it and 2 ms (M and A1 of docs/guarantees.md).
     #[must_use]
     pub const fn drift(self) -> Duration {
         Duration::from_micros(self.0 * 10 + 2_000)

@@ -1,6 +1,6 @@
 //! Who holds: the user's idea of an owner, and what is written on the wire.
 //!
-//! Invariant: a [`WireOwner`] is never used for two acquisitions (promises, rule 1), so a late duplicate of an old
+//! Invariant: a [`WireOwner`] is never used for two acquisitions (docs/guarantees.md, rule 1), so a late duplicate of an old
 //! release cannot touch a newer hold.
 //! Called by: the public types for [`Owner`], the engine for [`WireOwner`].
 

@@ -1,7 +1,7 @@
 //! The two verbs of a store: run a script atomically, subscribe to a channel.
 //!
 //! Invariant: [`Store::run`] executes its call at most once, or says [`Applied::Unknown`]; nothing below it retries
-//! (promises, rule 3).
+//! (docs/guarantees.md, rule 3).
 //! Called by: the driver, from its own thread. Implemented by each back end.
 //!
 //! [`Applied::Unknown`]: leasehold_proto::Applied::Unknown

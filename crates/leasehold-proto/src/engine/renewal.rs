@@ -1,7 +1,7 @@
 //! The watchdog: keeps claimed holds alive, and ends them by the clock.
 //!
 //! Invariant: one renewal stream per tenure, only while a claimed hold wants it; no error ends it before the lease
-//! does (promises, rules 6 and 7), and an unanswered renewal never extends the validity.
+//! does (docs/guarantees.md, rules 6 and 7), and an unanswered renewal never extends the validity.
 //! Called by: the engine's step, for timers, answers and `ensure`; whatever changes the holds of a tenure.
 
 use std::time::Duration;

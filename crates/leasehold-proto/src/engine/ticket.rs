@@ -1,7 +1,7 @@
 //! A ticket: one acquire, release or renewal that a caller waits for, until the outcome is claimed.
 //!
 //! Invariant: an outcome is told once. A grant becomes a hold only by its claim, and is not renewed before
-//! (promises, rule 6).
+//! (docs/guarantees.md, rule 6).
 //! Called by: the engine's step; the parts that settle what a ticket waits for.
 
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! The simulated network: one command connection for each process, and its subscriptions.
 //!
 //! Invariant: what travels on one connection arrives in order and once; a connection that is cut delivers nothing that
-//! the server's machine has not received, but a frozen server still executes what it has (reliability, H2).
+//! the server's machine has not received, but a frozen server still executes what it has (docs/guarantees.md, rule 3).
 //! Called by: the stores of the processes; the world, with the network's faults.
 //!
 //! # How it works

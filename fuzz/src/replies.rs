@@ -13,7 +13,7 @@ use std::time::Duration;
 use arbitrary::{Result, Unstructured};
 use leasehold_proto::engine::Subject;
 use leasehold_proto::recipe::reentrant::Reentrant;
-use leasehold_proto::{Ask, Call, ClientId, Lease, LockRecipe, Name, Recipe, StoreError, WireOwner};
+use leasehold_proto::{CallArgs, Call, ClientId, Lease, LockRecipe, Name, Recipe, StoreError, WireOwner};
 use leasehold_store::Store;
 use leasehold_store::redis::{Address, ConnectOptions, Dial, Redis, ServerUrl, Socket};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
@@ -151,7 +151,7 @@ fn calls(name: &Name) -> Vec<Call> {
     let lease = Lease::clamped(Duration::from_secs(30));
     let owner = WireOwner::new(ClientId::from_random([3; 16]), 1);
     let subject = Subject::new(name, &Reentrant);
-    let asked = |count| Ask::new(&subject, owner, lease).count(count);
+    let asked = |count| CallArgs::new(&subject, owner, lease).count(count);
     vec![
         Reentrant.acquire(&asked(1)),
         Reentrant.renew(&asked(0)),

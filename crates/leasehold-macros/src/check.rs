@@ -83,8 +83,8 @@ fn holds(options: &Options, problems: &mut Problems) {
                        `watchdog` instead of `lease`";
         at_value(given, message, problems);
     }
-    if matches!(value(options.on_finish.as_ref()), Some(OnFinish::Keep)) {
-        let message = "`on_finish = keep` leaves the lock to its lease, whatever `min_hold` says; leave one of them out";
+    if matches!(value(options.on_finish.as_ref()), Some(OnFinish::Detach)) {
+        let message = "`on_finish = detach` leaves the lock to its lease, whatever `min_hold` says; leave one of them out";
         problems.at(&given.word, message);
     }
 }

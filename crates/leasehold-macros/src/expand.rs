@@ -188,7 +188,7 @@ impl Expansion {
         let on_finish = value(options.on_finish.as_ref()).map(|on_finish| {
             let choice = hidden(match on_finish {
                 OnFinish::Release => "Release",
-                OnFinish::Keep => "Keep",
+                OnFinish::Detach => "Detach",
             });
             quote_spanned!(Span::mixed_site()=> .on_finish(#krate::OnFinish::#choice))
         });
@@ -320,7 +320,7 @@ mod tests {
 
     #[test]
     fn every_path_of_the_library_begins_where_the_user_says() {
-        let options = "name = \"a\", wait = \"1s\", on_busy = skip, on_finish = keep, on_lost = finish";
+        let options = "name = \"a\", wait = \"1s\", on_busy = skip, on_finish = detach, on_lost = finish";
         // Without its feature a function that blocks is a mistake.
         let blocking = cfg!(feature = "blocking").then_some("fn f() -> Result<(), E> { body() }");
         for item in std::iter::once("async fn f() -> Result<(), E> { body() }").chain(blocking) {

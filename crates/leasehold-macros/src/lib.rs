@@ -31,7 +31,7 @@ use proc_macro::TokenStream;
 /// | `max_renewals = 360` | how often at most | no bound |
 /// | `max_hold = "1h"` | for how long at most | no bound |
 /// | `min_hold = "5m"` | for how long at least, even if the body ends before that | not at all |
-/// | `on_finish = keep` | leave the lock to its lease when the body ends | `release` |
+/// | `on_finish = detach` | leave the lock to its lease when the body ends | `release` |
 /// | `on_busy = skip` | what follows a wait in vain: `error`, `skip`, `fallback(path)` | `error` |
 /// | `on_lost = finish` | let the body go on when the lock is lost, and return its value | `cancel` |
 /// | `client = self.locks` | the client | the installed one |

@@ -39,7 +39,7 @@ pub(crate) enum OnBusy {
 /// What happens to the lock when the body has ended.
 pub(crate) enum OnFinish {
     Release,
-    Keep,
+    Detach,
 }
 
 /// What happens to the body when the lock is lost.
@@ -187,8 +187,8 @@ impl OnFinish {
     pub(crate) fn read(value: &Expr) -> syn::Result<Self> {
         match word_of(value) {
             Some((word, None)) if word == "release" => Ok(Self::Release),
-            Some((word, None)) if word == "keep" => Ok(Self::Keep),
-            _ => Err(no_choice(value, "on_finish", &["release", "keep"])),
+            Some((word, None)) if word == "detach" => Ok(Self::Detach),
+            _ => Err(no_choice(value, "on_finish", &["release", "detach"])),
         }
     }
 }

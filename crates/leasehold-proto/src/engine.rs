@@ -11,23 +11,23 @@
 //!
 //! - a *ticket* (`ticket`) is one acquire until its caller has claimed the outcome;
 //! - a *line* (`queue`) is the FIFO of local waiters of one name; only its head asks the store;
-//! - a *tenure* (`tenure`) is the time in which this client holds a name on the server, over the holds of one owner,
+//! - a *server hold* (`server_hold`) is the time in which this client holds a name on the server, over the holds of one owner,
 //!   who may take it again (`reentry`);
-//! - `renewal` keeps tenures alive and ends them by the clock;
+//! - `renewal` keeps server holds alive and ends them by the clock;
 //! - `wakeup` keeps one subscription per channel;
-//! - a *parting* (`undo`) takes a wire owner off the server: a release, or an undo that nobody waits for;
-//! - a *rest* (`rest`) is a hold that was given back before its least time was over;
+//! - a *release* (`release`) takes a wire owner off the server: a release, or an undo that nobody waits for;
+//! - a *rest* (`min_hold`) is a hold that was given back before its least time was over;
 //! - an *operation* (`operation`) is a call that takes no hold, tried until it is answered.
 
+mod min_hold;
 mod operation;
 mod queue;
 mod reentry;
+mod release;
 mod renewal;
-mod rest;
-mod tenure;
+mod server_hold;
 mod ticket;
 mod timer;
-mod undo;
 mod wakeup;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -44,15 +44,15 @@ use crate::outcome::StoreError;
 use crate::owner::{ClientId, Owner, WireOwner};
 use crate::recipe::Recipe;
 
+use min_hold::MinHold;
 use operation::Operation;
-use rest::Rest;
-use tenure::Tenure;
+use release::Release;
+use server_hold::ServerHold;
 use ticket::Ticket;
 pub use ticket::{
-    AcquireFailure, CloseReport, EnsureFailure, Grant, OperationFailure, ReleaseFailure, Settlement,
+    AcquireFailure, CloseReport, EnsureFailure, Grant, OperationFailure, Outcome, ReleaseFailure,
 };
 use timer::{Timer, Timers};
-use undo::Parting;
 use wakeup::Listeners;
 
 /// What a client's engine goes by.
@@ -115,7 +115,7 @@ pub struct Request {
     pub uptime: Duration,
     /// How long to wait.
     pub wait: Wait,
-    /// The pauses between questions, where nothing wakes a waiter; `None` for wake-ups and the polling interval.
+    /// The pauses between attempts, where nothing wakes a waiter; `None` for wake-ups and the polling interval.
     pub backoff: Option<Backoff>,
 }
 
@@ -170,7 +170,7 @@ pub enum Event {
     /// From now on a hold is to last at least so long, however soon it is released.
     AtLeast(Id, Duration),
     /// A guard is given up without a release: stop renewing and let the lease run out.
-    Keep(Id),
+    Detach(Id),
     /// A guard wants at least this much validity.
     Ensure {
         /// The ticket.
@@ -206,7 +206,7 @@ pub enum Action {
     /// There is news for a ticket, or for those who wait for the loss of a hold.
     Wake(Id),
     /// The outcome of the ticket that was just claimed. It is told once.
-    Settle(Id, Settlement),
+    Complete(Id, Outcome),
 }
 
 /// Why a hold is gone.
@@ -254,11 +254,11 @@ impl fmt::Display for LostReason {
 /// What a call on its way was for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Purpose {
-    Ask(queue::Question),
+    Attempt(queue::Attempt),
     Count(WireOwner),
     Renew(WireOwner),
-    Part(WireOwner),
-    Rest { wire: WireOwner, sent_at: Moment, lease: Lease },
+    Release(WireOwner),
+    MinHold { wire: WireOwner, sent_at: Moment, lease: Lease },
     Perform(Id),
 }
 
@@ -270,19 +270,19 @@ pub struct Engine {
     last_owner: u64,
     last_call: u64,
     tickets: BTreeMap<Id, Ticket>,
-    lines: BTreeMap<Subject, VecDeque<Id>>,
+    queues: BTreeMap<Subject, VecDeque<Id>>,
     /// The acquires that wait for a counted hold, by the subject and the owner of that hold.
     waiters: BTreeSet<(Subject, Owner, Id)>,
     listeners: Listeners,
     operations: BTreeMap<Id, Operation>,
-    tenures: BTreeMap<WireOwner, Tenure>,
+    server_holds: BTreeMap<WireOwner, ServerHold>,
     holds: BTreeMap<Id, WireOwner>,
     holders: BTreeMap<(Subject, Owner), WireOwner>,
-    partings: BTreeMap<WireOwner, Parting>,
-    rests: BTreeMap<WireOwner, Rest>,
+    releases: BTreeMap<WireOwner, Release>,
+    min_holds: BTreeMap<WireOwner, MinHold>,
     calls: BTreeMap<CallId, Purpose>,
     timers: Timers,
-    closing: Option<undo::Closing>,
+    closing: Option<release::Closing>,
     actions: Vec<Action>,
 }
 
@@ -296,15 +296,15 @@ impl Engine {
             last_owner: 0,
             last_call: 0,
             tickets: BTreeMap::new(),
-            lines: BTreeMap::new(),
+            queues: BTreeMap::new(),
             waiters: BTreeSet::new(),
             listeners: Listeners::default(),
             operations: BTreeMap::new(),
-            tenures: BTreeMap::new(),
+            server_holds: BTreeMap::new(),
             holds: BTreeMap::new(),
             holders: BTreeMap::new(),
-            partings: BTreeMap::new(),
-            rests: BTreeMap::new(),
+            releases: BTreeMap::new(),
+            min_holds: BTreeMap::new(),
             calls: BTreeMap::new(),
             timers: Timers::default(),
             closing: None,
@@ -323,7 +323,7 @@ impl Engine {
             Event::Cancel(id) => self.cancel(now, id),
             Event::Release { hold, report } => self.release(now, hold, report),
             Event::AtLeast(hold, least) => self.hold_at_least(now, hold, least),
-            Event::Keep(hold) => self.keep(now, hold),
+            Event::Detach(hold) => self.detach(now, hold),
             Event::Ensure { id, hold, least } => self.ensure(now, id, hold, least),
             Event::Perform(id, call) => self.perform(now, id, call),
             Event::Close(id) => self.close(now, id),
@@ -332,7 +332,7 @@ impl Engine {
             Event::Message(channel) => self.message(now, &channel),
             Event::Tick => {}
         }
-        self.settle_close();
+        self.complete_close();
         std::mem::take(&mut self.actions)
     }
 
@@ -351,16 +351,18 @@ impl Engine {
     /// For how long a hold may still be trusted unless it is renewed; zero when it is lost.
     #[must_use]
     pub fn remaining(&self, hold: Id, now: Moment) -> Duration {
-        self.tenure_of(hold).map_or(Duration::ZERO, |tenure| tenure.remaining(now))
+        self.server_hold_of(hold).map_or(Duration::ZERO, |server_hold| server_hold.remaining(now))
     }
 
     /// Why a hold is gone; `None` while it may be trusted.
     #[must_use]
     pub fn lost(&self, hold: Id, now: Moment) -> Option<LostReason> {
-        let Some(tenure) = self.tenure_of(hold) else {
+        let Some(server_hold) = self.server_hold_of(hold) else {
             return Some(LostReason::Closed);
         };
-        tenure.lost.or_else(|| (now >= tenure.valid_until).then(|| tenure.reason_by_the_clock()))
+        server_hold
+            .lost
+            .or_else(|| (now >= server_hold.valid_until).then(|| server_hold.reason_by_the_clock()))
     }
 
     /// What stands on the server for a hold.
@@ -372,7 +374,7 @@ impl Engine {
     /// What a hold is of, and whose it is.
     #[must_use]
     pub fn held(&self, hold: Id) -> Option<(Subject, Owner)> {
-        self.tenure_of(hold).map(|tenure| (tenure.subject.clone(), tenure.owner))
+        self.server_hold_of(hold).map(|server_hold| (server_hold.subject.clone(), server_hold.owner))
     }
 
     /// The wire owner under which this owner holds the subject now, if it does.
@@ -396,8 +398,8 @@ impl Engine {
     /// Whether the client is closed, and nothing is left to be released, undone, answered or told.
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        let told = self.closing.as_ref().is_some_and(undo::Closing::is_told);
-        told && self.partings.is_empty() && self.calls.is_empty()
+        let told = self.closing.as_ref().is_some_and(release::Closing::is_told);
+        told && self.releases.is_empty() && self.calls.is_empty()
     }
 
     /// Whether [`Event::Close`] was taken.
@@ -409,14 +411,14 @@ impl Engine {
     fn fire(&mut self, now: Moment, timer: Timer) {
         match timer {
             Timer::Deadline(id) => self.deadline(now, id),
-            Timer::Ask(id) => self.ask_in_turn(now, id),
-            Timer::Unclaimed(id) => self.forfeit(now, id),
+            Timer::Attempt(id) => self.attempt_in_turn(now, id),
+            Timer::Unclaimed(id) => self.expire_unclaimed(now, id),
             Timer::Expire(wire) => self.expire(now, wire),
             Timer::Renew(wire) => self.renew(now, wire),
             Timer::Count(wire) => self.set_count(now, wire),
-            Timer::Part(wire) => self.part(now, wire),
+            Timer::Release(wire) => self.send_release(now, wire),
             Timer::Report(wire) => self.report_overdue(now, wire),
-            Timer::Rest(wire) => self.rest(now, wire),
+            Timer::MinHold(wire) => self.rest(now, wire),
             Timer::Perform(id) => self.perform_again(now, id),
             Timer::Close => self.close_overdue(now),
         }
@@ -424,12 +426,12 @@ impl Engine {
 
     fn replied(&mut self, now: Moment, call: CallId, result: Result<Reply, StoreError>) {
         match self.calls.remove(&call) {
-            Some(Purpose::Ask(question)) => self.answered(now, call, question, result),
+            Some(Purpose::Attempt(attempt)) => self.attempt_answered(now, call, attempt, result),
             Some(Purpose::Count(wire)) => self.counted(now, call, wire, result),
             Some(Purpose::Renew(wire)) => self.renewed(now, call, wire, result),
-            Some(Purpose::Part(wire)) => self.parted(now, call, wire, result),
-            Some(Purpose::Rest { wire, sent_at, lease }) => {
-                self.rested(now, call, (wire, sent_at, lease), result);
+            Some(Purpose::Release(wire)) => self.release_answered(now, call, wire, result),
+            Some(Purpose::MinHold { wire, sent_at, lease }) => {
+                self.min_hold_extended(now, call, (wire, sent_at, lease), result);
             }
             Some(Purpose::Perform(id)) => self.performed(now, id, result),
             None => {}
@@ -456,8 +458,8 @@ impl Engine {
         WireOwner::new(self.client, first)
     }
 
-    fn tenure_of(&self, hold: Id) -> Option<&Tenure> {
-        self.tenures.get(self.holds.get(&hold)?)
+    fn server_hold_of(&self, hold: Id) -> Option<&ServerHold> {
+        self.server_holds.get(self.holds.get(&hold)?)
     }
 
     fn wake(&mut self, id: Id) {

@@ -32,7 +32,8 @@ pub use outcome::{Applied, FreeWithin, StoreError, StoreErrorKind, Verb};
 pub use owner::{ClientId, Owner, WireOwner};
 pub use permit::{PermitId, PermitIdError};
 pub use recipe::{
-    Answer, Ask, Holding, Inspection, Line, LockRecipe, Manner, Recipe, Remaining, Renewal, Standing,
+    Answer, CallArgs, CallContext, Holding, Inspection, LockRecipe, Policy, Polling, Recipe, Remaining,
+    Renewal,
 };
 pub use script::Script;
 pub use span::{Rounded, SpanError, parse_span};

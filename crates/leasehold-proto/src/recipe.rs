@@ -52,7 +52,7 @@ pub fn scripts() -> impl Iterator<Item = &'static Script> {
 
 /// What a recipe needs to know to write a call.
 #[derive(Clone, Copy, Debug)]
-pub struct Ask<'a> {
+pub struct CallArgs<'a> {
     /// What is asked for.
     pub name: &'a Name,
     /// What is asked for together with it, all or nothing.
@@ -66,16 +66,16 @@ pub struct Ask<'a> {
     /// How many units: permits of a semaphore, 1 of everything else.
     pub units: u32,
     /// How the one who asks stands.
-    pub standing: Standing,
+    pub context: CallContext,
     /// For how long the server must have been up for its word to count.
     pub uptime: Duration,
-    /// Under what the same owner holds the recipe's [`beside`](Recipe::beside), if it does.
-    pub beside: Option<WireOwner>,
+    /// Under what the same owner holds the recipe's [`companion`](Recipe::companion), if it does.
+    pub companion: Option<WireOwner>,
 }
 
 /// How somebody stands to what an ask is about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Standing {
+pub struct CallContext {
     /// It will not wait, so there is no use in queueing it.
     pub once: bool,
     /// It was refused before.
@@ -83,10 +83,10 @@ pub struct Standing {
     /// It was granted, for certain.
     pub granted: bool,
     /// An earlier call of the same owner has no answer, and may yet arrive.
-    pub doubtful: bool,
+    pub uncertain: bool,
 }
 
-impl<'a> Ask<'a> {
+impl<'a> CallArgs<'a> {
     /// An ask for one unit, of somebody who waits and knows of no grant.
     #[must_use]
     pub fn new(subject: &'a Subject, owner: WireOwner, lease: Lease) -> Self {
@@ -98,8 +98,8 @@ impl<'a> Ask<'a> {
             lease,
             count: 1,
             units: 1,
-            standing: Standing::default(),
-            beside: None,
+            context: CallContext::default(),
+            companion: None,
             uptime: Duration::ZERO,
         }
     }
@@ -119,7 +119,7 @@ impl<'a> Ask<'a> {
 
 /// Which of a client's waiters for one subject ask the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Line {
+pub enum Polling {
     /// Only the first: a release then wakes one asker per process.
     Head,
     /// Each for itself: the server keeps the order.
@@ -139,9 +139,9 @@ pub enum Holding {
 
 /// How a primitive behaves towards its users, apart from what its scripts say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Manner {
+pub struct Policy {
     /// Who asks.
-    pub line: Line,
+    pub polling: Polling,
     /// What a grant gives.
     pub holding: Holding,
     /// Whether a hold of this client means that everybody else here has to wait.
@@ -154,10 +154,10 @@ pub struct Manner {
     pub seen_every: Option<Duration>,
 }
 
-impl Manner {
+impl Policy {
     /// The manner of an exclusive, reentrant lock.
     pub const LOCK: Self = Self {
-        line: Line::Head,
+        polling: Polling::Head,
         holding: Holding::Leased,
         exclusive: true,
         counted: true,
@@ -172,15 +172,15 @@ pub trait Recipe: fmt::Debug + Send + Sync {
     fn kind(&self) -> &'static str;
 
     /// How it behaves.
-    fn manner(&self) -> Manner {
-        Manner::LOCK
+    fn policy(&self) -> Policy {
+        Policy::LOCK
     }
 
     /// Where a waiter listens; nowhere when the primitive has no wake-ups and its waiters only poll.
     fn channels(&self, subject: &Subject, owner: WireOwner) -> Vec<Channel>;
 
     /// The recipe of the same name under which an owner's present hold matters to this one: a writer may read.
-    fn beside(&self) -> Option<&'static dyn Recipe> {
+    fn companion(&self) -> Option<&'static dyn Recipe> {
         None
     }
 
@@ -200,20 +200,20 @@ pub trait Recipe: fmt::Debug + Send + Sync {
     }
 
     /// Takes what is free, with a hold count of one.
-    fn acquire(&self, ask: &Ask<'_>) -> Call;
+    fn acquire(&self, args: &CallArgs<'_>) -> Call;
 
     /// What an acquire's reply means; `None` when the script cannot have given it.
     fn read_acquire(&self, reply: &Reply) -> Option<Answer>;
 
-    /// Renews the lease of a hold that exists, and sets its count unless `ask.count` is 0: a re-entry.
-    fn renew(&self, ask: &Ask<'_>) -> Call;
+    /// Renews the lease of a hold that exists, and sets its count unless `args.count` is 0: a re-entry.
+    fn renew(&self, args: &CallArgs<'_>) -> Call;
 
     /// What a renewal's reply means.
     fn read_renew(&self, reply: &Reply) -> Option<Renewal>;
 
-    /// Leaves `ask.count` holds; 0 takes the owner off the server, out of its queue too. It is also the undo of an
+    /// Leaves `args.count` holds; 0 takes the owner off the server, out of its queue too. It is also the undo of an
     /// acquire that nobody saw.
-    fn release(&self, ask: &Ask<'_>) -> Call;
+    fn release(&self, args: &CallArgs<'_>) -> Call;
 
     /// What a release's reply means: whether the owner held it.
     fn read_release(&self, reply: &Reply) -> Option<bool>;
@@ -288,7 +288,7 @@ pub enum Answer {
     /// What is waited for was deleted.
     Deleted,
     /// The server has not been up for long enough to be believed; for so much longer.
-    Young {
+    RecentlyRestarted {
         /// For how much longer.
         remaining: Duration,
     },

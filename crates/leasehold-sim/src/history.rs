@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold::{Applied, LostReason, Released};
+use leasehold::{Applied, LostReason, ReleaseOutcome};
 use leasehold_proto::Verb;
 
 use crate::fault::Kind;
@@ -138,7 +138,7 @@ pub(crate) enum Outcome {
     /// It may have been done, and what it did has gone within this time.
     Unknown(Duration, String),
     /// A release's report.
-    Released(Released),
+    Released(ReleaseOutcome),
     /// The hold was lost.
     Lost(LostReason),
     /// The client is closed.
@@ -156,7 +156,7 @@ pub(crate) enum Outcome {
 pub(crate) enum Ending {
     Release,
     Drop,
-    Keep,
+    Detach,
 }
 
 /// On whose behalf the server executes.

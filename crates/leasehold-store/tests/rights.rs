@@ -21,8 +21,8 @@ use leasehold_proto::recipe::semaphore::{self, FifoSemaphore, Semaphore};
 use leasehold_proto::recipe::spin::Spin;
 use leasehold_proto::recipe::upgrade::Upgrade;
 use leasehold_proto::recipe::write::{PREFERRED, WRITE_LOCK};
-use leasehold_proto::recipe::{Standing, latch};
-use leasehold_proto::{Ask, Call, ClientId, Lease, Name, PermitId, Recipe, StoreErrorKind, WireOwner};
+use leasehold_proto::recipe::{CallContext, latch};
+use leasehold_proto::{Call, CallArgs, ClientId, Lease, Name, PermitId, Recipe, StoreErrorKind, WireOwner};
 use leasehold_store::Store;
 use leasehold_store::redis::{ConnectOptions, Redis};
 use leasehold_testkit::servers::RedisServer;
@@ -85,12 +85,12 @@ fn operation(number: u64) -> Operation {
 }
 
 /// A call that a recipe writes of an ask by the owner of this number.
-fn asked(recipe: &'static dyn Recipe, number: u64, write: impl FnOnce(&Ask<'_>) -> Call) -> Call {
+fn asked(recipe: &'static dyn Recipe, number: u64, write: impl FnOnce(&CallArgs<'_>) -> Call) -> Call {
     let others = ["2", "3"].map(|rest| Name::with_hash_tag("rights", rest).unwrap());
     let others = if recipe.kind() == Multi.kind() { others.into() } else { [].into() };
     let subject = Subject { others, ..Subject::new(&name(), recipe) };
     let lease = Lease::new(Duration::from_secs(30)).unwrap();
-    write(&Ask::new(&subject, owner(number), lease))
+    write(&CallArgs::new(&subject, owner(number), lease))
 }
 
 fn acquire(recipe: &'static dyn Recipe, number: u64) -> Call {
@@ -98,12 +98,12 @@ fn acquire(recipe: &'static dyn Recipe, number: u64) -> Call {
 }
 
 fn release(recipe: &'static dyn Recipe, number: u64) -> Call {
-    let standing = Standing { granted: true, ..Standing::default() };
-    asked(recipe, number, |ask| recipe.release(&Ask { standing, ..ask.count(0) }))
+    let context = CallContext { granted: true, ..CallContext::default() };
+    asked(recipe, number, |ask| recipe.release(&CallArgs { context, ..ask.count(0) }))
 }
 
 fn beside(recipe: &'static dyn Recipe, number: u64, other: u64) -> Call {
-    asked(recipe, number, |ask| recipe.acquire(&Ask { beside: Some(owner(other)), ..*ask }))
+    asked(recipe, number, |ask| recipe.acquire(&CallArgs { companion: Some(owner(other)), ..*ask }))
 }
 
 /// Acquires and releases of everything that is held.
@@ -153,9 +153,9 @@ fn counters() -> Vec<Row> {
         row(kind.kind(), vec![set(), acquire(kind, 1), acquire(kind, 2)], acquire(kind, 3));
         row(kind.kind(), vec![while_it_lasts.clone()], acquire(kind, 1));
     }
-    let doubtful = Standing { doubtful: true, ..Standing::default() };
-    let ask = |write: fn(&Ask<'_>) -> Call| {
-        asked(&Semaphore, 1, |ask| write(&Ask { standing: doubtful, ..ask.count(0) }))
+    let doubtful = CallContext { uncertain: true, ..CallContext::default() };
+    let ask = |write: fn(&CallArgs<'_>) -> Call| {
+        asked(&Semaphore, 1, |ask| write(&CallArgs { context: doubtful, ..ask.count(0) }))
     };
     row("semaphore, in doubt", vec![set()], ask(|ask| Semaphore.acquire(ask)));
     row("semaphore, in doubt", vec![set(), acquire(&Semaphore, 1)], ask(|ask| Semaphore.release(ask)));

@@ -20,7 +20,7 @@ async fn main() -> Result<(), Error> {
     println!("working with {}, {} left", working.ids()[0], licenses.available().await?);
 
     // The id is enough for another process, in Java too, to return the other license.
-    let kept = licenses.clone().lease(Duration::from_secs(60)).acquire().await?.keep();
+    let kept = licenses.clone().lease(Duration::from_secs(60)).acquire().await?.detach();
     let text = kept[0].to_string();
     println!("handed on {text}, {} left", licenses.available().await?);
     let there = backup.expirable_semaphore("licenses");
@@ -31,7 +31,7 @@ async fn main() -> Result<(), Error> {
     assert!(there.release_ids(&[id]).await?);
 
     // A process that dies returns nothing; the lease frees its license.
-    let _ = there.clone().lease(Duration::from_millis(500)).acquire().await?.keep();
+    let _ = there.clone().lease(Duration::from_millis(500)).acquire().await?.detach();
     println!("a process has died with a license, {} left", licenses.available().await?);
     let again = licenses.acquire().await?;
     println!("it came back: {}", again.ids()[0]);

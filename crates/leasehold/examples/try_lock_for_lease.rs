@@ -13,7 +13,7 @@ async fn main() -> Result<(), Error> {
     let client = Client::connect(&url).await?;
     let lock = client.lock("report");
     // This holder never releases; the lease ends its hold.
-    lock.clone().lease(Duration::from_millis(300)).lock().await?.keep();
+    lock.clone().lease(Duration::from_millis(300)).lock().await?.detach();
 
     let lock = lock.lease(Duration::from_secs(10));
     let refused = lock.try_lock_for(Duration::from_millis(100)).await?;

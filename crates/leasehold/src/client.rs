@@ -11,7 +11,7 @@ use leasehold_proto::Owner;
 #[cfg(any(feature = "unstable-store", feature = "embedded"))]
 use leasehold_proto::StoreError;
 use leasehold_proto::backoff::Backoff;
-use leasehold_proto::engine::{CloseReport, Event, Settlement};
+use leasehold_proto::engine::{CloseReport, Event, Outcome};
 use leasehold_store::ShardedPubsub;
 #[cfg(any(feature = "unstable-store", feature = "embedded"))]
 use leasehold_store::{Runtime, Store};
@@ -326,7 +326,7 @@ impl Client {
     /// ```
     pub async fn close(&self) -> CloseReport {
         match Ticket::new(&self.handle, Event::Close).await {
-            Ok(Settlement::Closed(report)) => report,
+            Ok(Outcome::Closed(report)) => report,
             Err(Forked) => CloseReport::default(),
             Ok(other) => unreachable!("a close settled as {other:?}"),
         }

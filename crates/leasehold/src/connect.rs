@@ -204,7 +204,7 @@ mod tests {
         assert!(!guard.is_held());
         assert_eq!(asking.try_lock().await.unwrap_err(), AcquireErrorKind::Closed);
         assert_eq!(asking.is_locked().await.map_err(|error| error.kind), Err(InspectErrorKind::Closed));
-        assert!(guard.release().await.is_ok_and(|released| released == crate::Released::NotHeld));
+        assert!(guard.release().await.is_ok_and(|released| released == crate::ReleaseOutcome::NotHeld));
         client.close().await;
     }
 }

@@ -97,7 +97,7 @@ fn listen<S: Store>(
             subscriptions.insert(channel.clone(), store.subscribe(channel, hear.clone()));
         }
         Action::Unlisten(channel) => drop(subscriptions.remove(&channel)),
-        Action::Run(..) | Action::Wake(_) | Action::Settle(..) => {}
+        Action::Run(..) | Action::Wake(_) | Action::Complete(..) => {}
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use leasehold_proto::engine::{Event, Grant, Id, LostReason, Settlement, Subject};
+use leasehold_proto::engine::{Event, Grant, Id, LostReason, Outcome, Subject};
 use leasehold_proto::{Engine, Name, Owner, WireOwner};
 
 use crate::error::{self, About, EnsureError, EnsureErrorKind, ReleaseError, ReleaseErrorKind, SubjectKind};
@@ -87,7 +87,7 @@ pub struct Guard {
 /// How a release went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(clippy::exhaustive_enums, reason = "a release finds its hold or does not")]
-pub enum Released {
+pub enum ReleaseOutcome {
     /// The lock was held until now and this hold of it is given back.
     Released,
     /// The lock was not this holder's any more: it had been lost before the release.
@@ -197,7 +197,7 @@ impl Guard {
         let ticket = Ticket::new(&self.handle, |id| Event::Ensure { id, hold, least });
         async move {
             let outcome = match ticket.await {
-                Ok(Settlement::Ensured(outcome)) => outcome.map_err(EnsureErrorKind::from),
+                Ok(Outcome::Ensured(outcome)) => outcome.map_err(EnsureErrorKind::from),
                 Err(forked) => Err(forked.into()),
                 Ok(other) => unreachable!("an ensure settled as {other:?}"),
             };
@@ -222,20 +222,20 @@ impl Guard {
     /// # let client = leasehold::Client::connect("memory://").await?;
     /// # let guard = client.lock("order:42").lock().await?;
     /// match guard.release().await? {
-    ///     leasehold::Released::Released => {}
-    ///     leasehold::Released::NotHeld => println!("it was lost before"),
+    ///     leasehold::ReleaseOutcome::Released => {}
+    ///     leasehold::ReleaseOutcome::NotHeld => println!("it was lost before"),
     /// }
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn release(mut self) -> Result<Released, ReleaseError> {
+    pub async fn release(mut self) -> Result<ReleaseOutcome, ReleaseError> {
         let hold = self.hold;
         let ticket = Ticket::new(&self.handle, |id| Event::Release { hold, report: Some(id) });
         self.spent = true;
         let outcome = match ticket.await {
-            Ok(Settlement::Released(Ok(true))) => Ok(Released::Released),
-            Ok(Settlement::Released(Ok(false))) => Ok(Released::NotHeld),
-            Ok(Settlement::Released(Err(failure))) => Err(ReleaseErrorKind::from(failure)),
+            Ok(Outcome::Released(Ok(true))) => Ok(ReleaseOutcome::Released),
+            Ok(Outcome::Released(Ok(false))) => Ok(ReleaseOutcome::NotHeld),
+            Ok(Outcome::Released(Err(failure))) => Err(ReleaseErrorKind::from(failure)),
             Err(forked) => Err(forked.into()),
             Ok(other) => unreachable!("a release settled as {other:?}"),
         };
@@ -252,13 +252,13 @@ impl Guard {
     /// # let client = leasehold::Client::connect("memory://").await?;
     /// let lock = client.lock("daily-report").lease(Duration::from_secs(600));
     /// if let Some(guard) = lock.try_lock().await? {
-    ///     guard.keep(); // nobody else makes it for ten minutes
+    ///     guard.detach(); // nobody else makes it for ten minutes
     /// }
     /// # Ok(())
     /// # }
     /// ```
-    pub fn keep(mut self) {
-        self.spent = self.handle.step(Event::Keep(self.hold)).is_ok();
+    pub fn detach(mut self) {
+        self.spent = self.handle.step(Event::Detach(self.hold)).is_ok();
     }
 
     /// From now on it is to last at least so long.

@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_proto::engine::{AcquireFailure, Event, Request, Settlement, Subject, Wait};
+use leasehold_proto::engine::{AcquireFailure, Event, Outcome, Request, Subject, Wait};
 use leasehold_proto::marker::{Operation, read_flag};
 use leasehold_proto::recipe::latch::{self, Latch};
 use leasehold_proto::{Call, LEASE_MAX, Lease, Name, Owner, Reply};
@@ -209,9 +209,9 @@ impl CountDownLatch {
         // Nothing is held, so no lease matters.
         let request = Request::new(subject, Owner::unique(), Lease::clamped(LEASE_MAX), wait(&self.handle));
         match Ticket::new(&self.handle, |id| Event::Acquire(id, request)).await? {
-            Settlement::Acquired(Ok(_)) => Ok(true),
-            Settlement::Acquired(Err(AcquireFailure::Contended)) => Ok(false),
-            Settlement::Acquired(Err(failure)) => Err(WaitErrorKind::from_failure(failure)),
+            Outcome::Acquired(Ok(_)) => Ok(true),
+            Outcome::Acquired(Err(AcquireFailure::Contended)) => Ok(false),
+            Outcome::Acquired(Err(failure)) => Err(WaitErrorKind::from_failure(failure)),
             other => unreachable!("a wait settled as {other:?}"),
         }
     }

@@ -118,7 +118,7 @@ pub use error::{
     UrlError, WaitError, WaitErrorKind,
 };
 pub use fenced::{FencedScript, FencedWrites};
-pub use guard::{Guard, Released};
+pub use guard::{Guard, ReleaseOutcome};
 pub use installed::{install, installed};
 pub use latch::CountDownLatch;
 #[cfg(feature = "macros")]

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use leasehold_proto::engine::{Event, OperationFailure, Settlement};
+use leasehold_proto::engine::{Event, OperationFailure, Outcome};
 use leasehold_proto::marker::Operation;
 use leasehold_proto::{Applied, Call, Name, Reply, StoreError, StoreErrorKind};
 
@@ -29,9 +29,9 @@ pub(crate) async fn perform<T>(
         Event::Perform(id, call)
     });
     let reply = match ticket.await? {
-        Settlement::Performed(Ok(reply)) => reply,
-        Settlement::Performed(Err(OperationFailure::Closed)) => return Err(OperationErrorKind::Closed),
-        Settlement::Performed(Err(OperationFailure::Failed(error))) => return Err(error.into()),
+        Outcome::Performed(Ok(reply)) => reply,
+        Outcome::Performed(Err(OperationFailure::Closed)) => return Err(OperationErrorKind::Closed),
+        Outcome::Performed(Err(OperationFailure::Failed(error))) => return Err(error.into()),
         other => unreachable!("an operation settled as {other:?}"),
     };
     let (verb, key) = about.expect("the ticket was made");

@@ -13,7 +13,7 @@ use futures_util::FutureExt;
 use leasehold_proto::engine::LostReason;
 
 use crate::error::{RunError, Subject};
-use crate::guard::{Guard, Released};
+use crate::guard::{Guard, ReleaseOutcome};
 use crate::lock::{Kind, Lock};
 use crate::owner::Under;
 use crate::semaphore::{ExpirableSemaphore, Permits};
@@ -25,10 +25,10 @@ pub enum OnFinish {
     /// It is released.
     #[default]
     Release,
-    /// It is [kept](Guard::keep): renewal stops, and others get it when the present lease has run out. With a fixed
+    /// It is [kept](Guard::detach): renewal stops, and others get it when the present lease has run out. With a fixed
     /// lease that makes an interval: nobody else runs the body until it is over. A
     /// [least time](Lock::min_hold) is that of a release, and does not count here.
-    Keep,
+    Detach,
 }
 
 /// What becomes of the body when the hold is lost.
@@ -54,7 +54,7 @@ pub enum OnLost {
 /// use leasehold::{OnFinish, RunError};
 ///
 /// let report = client.lock("daily-report").lease(Duration::from_secs(3600));
-/// let section = report.section().wait(Duration::ZERO).on_finish(OnFinish::Keep);
+/// let section = report.section().wait(Duration::ZERO).on_finish(OnFinish::Detach);
 /// section.run(async |_guard| println!("the report")).await?;
 ///
 /// // Nobody makes another one within the hour.
@@ -271,9 +271,11 @@ impl Manners {
     pub(crate) async fn end<T>(self, guard: Guard, value: T) -> Result<T, RunError> {
         let (lost, subject) = (guard.lost().now_or_never(), guard.subject());
         let held = match self.on_finish {
-            OnFinish::Release => !matches!(guard.release().await, Ok(Released::NotHeld)) && lost.is_none(),
-            OnFinish::Keep => {
-                guard.keep();
+            OnFinish::Release => {
+                !matches!(guard.release().await, Ok(ReleaseOutcome::NotHeld)) && lost.is_none()
+            }
+            OnFinish::Detach => {
+                guard.detach();
                 lost.is_none()
             }
         };

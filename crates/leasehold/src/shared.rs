@@ -22,7 +22,7 @@ use std::sync::{Arc, PoisonError};
 use std::task::{Context, Waker};
 
 use futures_util::future::BoxFuture;
-use leasehold_proto::engine::{Action, CallId, Event, Id, Settlement};
+use leasehold_proto::engine::{Action, CallId, Event, Id, Outcome};
 use leasehold_proto::{
     Applied, Call, ClientId, Engine, Moment, Name, Reply, StoreError, StoreErrorKind, Verb,
 };
@@ -235,7 +235,7 @@ impl Shared {
         id: Id,
         first: Option<Event>,
         waker: &Waker,
-    ) -> Result<Option<Settlement>, Forked> {
+    ) -> Result<Option<Outcome>, Forked> {
         let watched = self.watched(id, waker)?;
         let waker = watched.as_ref().unwrap_or(waker);
         let mut state = self.enter()?;
@@ -421,7 +421,7 @@ impl Shared {
 #[derive(Default)]
 struct News {
     wakers: Vec<Waker>,
-    settled: Option<Settlement>,
+    settled: Option<Outcome>,
     /// The ticket that is being polled, and whether there was news for it since it was polled.
     asker: Option<Id>,
     look_again: bool,
@@ -480,7 +480,7 @@ impl State {
                 news.look_again |= news.asker == Some(id);
                 self.wake(id, news);
             }
-            Action::Settle(_, settlement) => news.settled = Some(settlement),
+            Action::Complete(_, outcome) => news.settled = Some(outcome),
             order => self.orders.push(Order::Act(order)),
         }
     }

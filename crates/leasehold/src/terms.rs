@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_proto::engine::{Event, Request, Settlement, Subject, Wait};
+use leasehold_proto::engine::{Event, Outcome, Request, Subject, Wait};
 use leasehold_proto::{LEASE_MAX, LEASE_MIN, Lease, Owner};
 
 use crate::error::{AcquireErrorKind, SubjectKind};
@@ -102,8 +102,8 @@ pub(crate) async fn acquire(
     let ticket = Ticket::new(handle, |id| Event::Acquire(id, request));
     let hold = ticket.id();
     match ticket.await? {
-        Settlement::Acquired(Ok(grant)) => Ok(Some(Guard::new(handle, hold, (kind, name), grant))),
-        Settlement::Acquired(Err(failure)) => AcquireErrorKind::from_failure(failure).map_or(Ok(None), Err),
+        Outcome::Acquired(Ok(grant)) => Ok(Some(Guard::new(handle, hold, (kind, name), grant))),
+        Outcome::Acquired(Err(failure)) => AcquireErrorKind::from_failure(failure).map_or(Ok(None), Err),
         other => unreachable!("an acquire settled as {other:?}"),
     }
 }

@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use leasehold_proto::engine::{Event, Id, Settlement};
+use leasehold_proto::engine::{Event, Id, Outcome};
 
 use crate::shared::{Forked, Handle};
 
@@ -40,7 +40,7 @@ impl Ticket {
 }
 
 impl Future for Ticket {
-    type Output = Result<Settlement, Forked>;
+    type Output = Result<Outcome, Forked>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let first = match std::mem::replace(&mut self.stage, Stage::Waiting) {
@@ -49,9 +49,9 @@ impl Future for Ticket {
         };
         match self.handle.claim(self.id, first, cx.waker()) {
             Ok(None) => Poll::Pending,
-            Ok(Some(settlement)) => {
+            Ok(Some(outcome)) => {
                 self.stage = Stage::Done;
-                Poll::Ready(Ok(settlement))
+                Poll::Ready(Ok(outcome))
             }
             Err(forked) => {
                 self.stage = Stage::Done;

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use leasehold::{AcquireError, AcquireErrorKind, Client, Released, StoreErrorKind};
+use leasehold::{AcquireError, AcquireErrorKind, Client, ReleaseOutcome, StoreErrorKind};
 use leasehold_testkit::servers::RedisServer;
 
 /// The line of `SECURITY.md` that begins so: what is documented is what is tested.
@@ -35,13 +35,13 @@ async fn the_documented_user_can_do_everything_and_no_more() {
     let inner = lock.lock().await.unwrap();
     outer.ensure(Duration::from_secs(20)).await.unwrap();
     assert_eq!(lock.hold_count(&owner).await.unwrap(), 2);
-    assert_eq!(inner.release().await.unwrap(), Released::Released);
+    assert_eq!(inner.release().await.unwrap(), ReleaseOutcome::Released);
     let wanted = other.lock("app:orders");
     let (guard, released) = tokio::join!(wanted.lock(), outer.release());
-    assert_eq!(released.unwrap(), Released::Released);
+    assert_eq!(released.unwrap(), ReleaseOutcome::Released);
     let guard = guard.unwrap();
     assert!(lock.force_unlock().await.unwrap());
-    assert_eq!(guard.release().await.unwrap(), Released::NotHeld);
+    assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::NotHeld);
 
     match client.lock("elsewhere").lock().await {
         Err(AcquireError {
@@ -74,12 +74,12 @@ async fn the_documented_user_of_read_write_locks_can_do_everything_with_them() {
     reader.release().await.unwrap();
     let writer = lock.upgrade(&outer).await.unwrap();
     for guard in [outer, inner, writer] {
-        assert_eq!(guard.release().await, Ok(Released::Released));
+        assert_eq!(guard.release().await, Ok(ReleaseOutcome::Released));
     }
     let kept = far.write().await.unwrap();
     assert!(lock.write_lock().is_locked().await.unwrap());
     assert!(lock.write_lock().force_unlock().await.unwrap());
-    assert_eq!(kept.release().await, Ok(Released::NotHeld));
+    assert_eq!(kept.release().await, Ok(ReleaseOutcome::NotHeld));
 }
 
 /// Two clients of a user who may do what the first line says, and what the line that begins so adds.
@@ -99,7 +99,7 @@ async fn the_documented_user_of_fair_locks_can_do_everything_with_them() {
     let guard = client.fair_lock("app:printer").lock().await.unwrap();
     let wanted = other.fair_lock("app:printer");
     let (next, released) = tokio::join!(wanted.lock(), guard.release());
-    assert_eq!(released.unwrap(), Released::Released);
+    assert_eq!(released.unwrap(), ReleaseOutcome::Released);
     assert!(client.fair_lock("app:printer").force_unlock().await.unwrap());
     drop(next.unwrap());
 }
@@ -150,7 +150,7 @@ async fn the_documented_user_of_expirable_semaphores_can_do_everything_with_them
     assert!(same.lease_of(id).await.unwrap().is_some());
     let (next, released) = tokio::join!(same.acquire(), permits.release());
     released.unwrap();
-    assert!(one.release_ids(&next.unwrap().keep()).await.unwrap());
+    assert!(one.release_ids(&next.unwrap().detach()).await.unwrap());
     assert_eq!((one.available().await.unwrap(), one.acquired().await.unwrap()), (2, 0));
     assert_eq!(one.permits().await.unwrap(), 2);
     one.set_permits(1).await.unwrap();
@@ -230,7 +230,7 @@ async fn a_user_without_channels_is_told_so_by_the_first_call_that_needs_one() {
         assert!(!lock.is_locked().await.unwrap(), "what needs no channel works");
     }
     let client = client_without(&server, "+@all").await;
-    assert_eq!(client.lock("job").lock().await.unwrap().release().await, Ok(Released::Released));
+    assert_eq!(client.lock("job").lock().await.unwrap().release().await, Ok(ReleaseOutcome::Released));
 }
 
 #[tokio::test]
@@ -244,7 +244,7 @@ async fn a_user_without_sharded_channels_is_told_so_where_wake_ups_travel_by_the
     for taken in ["-spublish", "-subscribe"] {
         let client = client_without(&server, taken).await;
         let guard = client.lock("job").lock().await.unwrap();
-        assert_eq!(guard.release().await, Ok(Released::Released), "{taken}");
+        assert_eq!(guard.release().await, Ok(ReleaseOutcome::Released), "{taken}");
     }
 }
 
@@ -259,8 +259,8 @@ async fn a_release_that_may_not_be_published_is_a_release() {
     let permit = permits.acquire().await.unwrap();
     assert_eq!(server.cli(&["ACL", "SETUSER", "app", "resetchannels"]), "OK");
     server.reset_stats();
-    assert_eq!(guard.release().await, Ok(Released::Released));
-    assert_eq!(read.release().await, Ok(Released::Released));
+    assert_eq!(guard.release().await, Ok(ReleaseOutcome::Released));
+    assert_eq!(read.release().await, Ok(ReleaseOutcome::Released));
     permit.release().await.unwrap();
     let stats = server.commandstats();
     let calls = ["eval", "evalsha"].map(|name| stats.get(name).copied().unwrap_or_default());

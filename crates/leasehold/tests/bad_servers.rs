@@ -255,7 +255,7 @@ async fn a_server_without_memory_refuses_acquires_and_still_takes_releases() {
     assert!(is_free(&server, "job"));
     several_renewals.await;
     assert!(held.is_held(), "renewals need no memory");
-    assert_eq!(held.release().await, Ok(leasehold::Released::Released));
+    assert_eq!(held.release().await, Ok(leasehold::ReleaseOutcome::Released));
     assert_eq!(keys(&server), 0);
 }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use leasehold::{
     AcquireError, AcquireErrorKind, Client, ExpirableSemaphore, Guard, LeaseError, LostReason,
-    OperationError, OperationErrorKind, PermitId, Permits, Released, Remaining,
+    OperationError, OperationErrorKind, PermitId, Permits, ReleaseOutcome, Remaining,
 };
 use leasehold_testkit::servers::RedisServer;
 use tokio::task::JoinHandle;
@@ -121,8 +121,8 @@ async fn permits_are_taken_and_given_back(server: Place) {
     let one = seats.try_acquire().await.unwrap().unwrap();
     assert!(seats.try_acquire().await.unwrap().is_none());
     assert!(seats.try_acquire_for(ms(500)).await.unwrap().is_none());
-    assert_eq!(two.release().await, Ok(Released::Released));
-    assert_eq!(Guard::from(one).release().await, Ok(Released::Released));
+    assert_eq!(two.release().await, Ok(ReleaseOutcome::Released));
+    assert_eq!(Guard::from(one).release().await, Ok(ReleaseOutcome::Released));
     assert_eq!((left(&server), ids(&server)), (3, 0));
     assert!(is_free(&server, IDS));
 }
@@ -191,7 +191,7 @@ async fn permits_are_added_and_taken_away(server: Place) {
 async fn permits_are_counted_with_those_that_have_ended(server: Place) {
     let seats = seats(&connect(&server).await, 10).await;
     let lasting = seats.acquire_many(3).await.unwrap();
-    let short = seats.clone().lease(ms(60)).acquire_many(2).await.unwrap().keep();
+    let short = seats.clone().lease(ms(60)).acquire_many(2).await.unwrap().detach();
     let counts = async || {
         (seats.available().await.unwrap(), seats.acquired().await.unwrap(), seats.permits().await.unwrap())
     };
@@ -220,7 +220,7 @@ async fn a_waiter_is_woken_by_a_release(server: Place) {
 async fn a_waiter_sleeps_until_the_next_permit_ends(server: Place) {
     let (one, other) = (connect(&server).await, connect_without_polling(&server).await);
     let began = Instant::now();
-    let _kept = seats(&one, 1).await.lease(ms(700)).acquire().await.unwrap().keep();
+    let _kept = seats(&one, 1).await.lease(ms(700)).acquire().await.unwrap().detach();
     let asked = scripts_run(&server);
     let permit = soon("the end of the lease", other.expirable_semaphore("seats").acquire()).await.unwrap();
     assert!(began.elapsed() >= ms(690), "{:?}", began.elapsed());
@@ -233,7 +233,7 @@ async fn a_waiter_sleeps_until_the_next_permit_ends(server: Place) {
 async fn the_permits_of_a_dead_process_come_back_with_their_lease(server: Place) {
     let seats = seats(&connect(&server).await, 2).await;
     // Nobody renews a kept permit, as if its process were dead.
-    let _ = seats.clone().watchdog(ms(300)).acquire_many(2).await.unwrap().keep();
+    let _ = seats.clone().watchdog(ms(300)).acquire_many(2).await.unwrap().detach();
     assert!(seats.try_acquire().await.unwrap().is_none());
     let both = soon("the end of the lease", seats.acquire_many(2)).await.unwrap();
     assert_eq!((left(&server), ids(&server)), (0, 2));
@@ -247,7 +247,7 @@ async fn a_late_release_adds_nothing(server: Place) {
     let id = late.ids()[0];
     assert_eq!(soon("the end", late.lost()).await, LostReason::Expired);
     let next = soon("the permit", seats.acquire()).await.unwrap();
-    assert_eq!(late.release().await, Ok(Released::NotHeld));
+    assert_eq!(late.release().await, Ok(ReleaseOutcome::NotHeld));
     assert!(!seats.release_ids(&[id]).await.unwrap());
     assert!(!seats.update_lease(id, NEVER).await.unwrap());
     assert_eq!((left(&server), ids(&server)), (0, 1));
@@ -264,7 +264,7 @@ async fn the_watchdog_keeps_all_permits_of_an_acquire(server: Place) {
         assert!(seats.lease_of(id).await.unwrap().is_some());
     }
     three.ensure(ms(1)).await.unwrap();
-    assert_eq!(three.release().await, Ok(Released::Released));
+    assert_eq!(three.release().await, Ok(ReleaseOutcome::Released));
     assert_eq!((left(&server), ids(&server)), (3, 0));
 }
 
@@ -293,7 +293,7 @@ async fn a_fixed_lease_ends(server: Place) {
 
 async fn permits_are_handed_over_by_their_ids(server: Place) {
     let (one, other) = (connect(&server).await, connect(&server).await);
-    let ids = seats(&one, 2).await.lease(NEVER).acquire_many(2).await.unwrap().keep();
+    let ids = seats(&one, 2).await.lease(NEVER).acquire_many(2).await.unwrap().detach();
     one.close().await;
     assert_eq!(left(&server), 0, "they are taken still");
     let text: Vec<String> = ids.iter().map(PermitId::to_string).collect();
@@ -306,7 +306,7 @@ async fn permits_are_handed_over_by_their_ids(server: Place) {
 
 async fn ids_are_returned_all_or_none(server: Place) {
     let seats = seats(&connect(&server).await, 5).await;
-    let kept = seats.clone().lease(NEVER).acquire_many(3).await.unwrap().keep();
+    let kept = seats.clone().lease(NEVER).acquire_many(3).await.unwrap().detach();
     let unknown = PermitId::from_bytes([7; 16]);
     assert!(!seats.release_ids(&[kept[0], unknown]).await.unwrap());
     assert_eq!((left(&server), ids(&server)), (2, 3));
@@ -315,7 +315,7 @@ async fn ids_are_returned_all_or_none(server: Place) {
     assert!(!seats.release_ids(&kept[1..]).await.unwrap(), "one of them is returned");
     assert!(seats.release_ids(&[kept[2], kept[2]]).await.unwrap(), "twice is once");
     assert_eq!((left(&server), ids(&server)), (5, 0));
-    let short = seats.clone().lease(ms(40)).acquire_many(2).await.unwrap().keep();
+    let short = seats.clone().lease(ms(40)).acquire_many(2).await.unwrap().detach();
     support::a_lease_passes(&server, ms(40)).await;
     assert!(!seats.release_ids(&short).await.unwrap(), "they have ended");
     assert_eq!(seats.available().await.unwrap(), 5);
@@ -323,7 +323,7 @@ async fn ids_are_returned_all_or_none(server: Place) {
 
 async fn a_lease_is_made_longer_and_shorter(server: Place) {
     let seats = seats(&connect(&server).await, 1).await;
-    let id = seats.clone().lease(ms(500)).acquire().await.unwrap().keep()[0];
+    let id = seats.clone().lease(ms(500)).acquire().await.unwrap().detach()[0];
     assert!(seats.update_lease(id, Duration::from_secs(60)).await.unwrap());
     let lease = seats.lease_of(id).await.unwrap();
     assert!(matches!(lease, Some(Remaining::For(left)) if left > Duration::from_secs(50)), "{lease:?}");
@@ -373,7 +373,7 @@ async fn of_nothing_there_is_always_enough(server: Place) {
     assert_eq!((none.count(), none.ids()), (0, Vec::new()));
     support::a_lease_passes(&server, ms(300)).await;
     assert!(none.is_held());
-    assert_eq!(none.release().await, Ok(Released::Released));
+    assert_eq!(none.release().await, Ok(ReleaseOutcome::Released));
     assert!(seats.try_acquire_many(0).await.unwrap().is_some());
     // A lease that outlasts any stall: the second permit has to arrive within it.
     let seats = seats.watchdog(SOON);
@@ -465,8 +465,8 @@ async fn more_than_a_thousand_permits_at_once(server: Place) {
     let seats = seats(&connect(&server).await, 5000).await;
     let most = seats.acquire_many(4096).await.unwrap();
     assert_eq!((left(&server), ids(&server)), (904, 4096));
-    assert_eq!(most.release().await, Ok(Released::Released));
-    let kept = seats.acquire_many(4096).await.unwrap().keep();
+    assert_eq!(most.release().await, Ok(ReleaseOutcome::Released));
+    let kept = seats.acquire_many(4096).await.unwrap().detach();
     assert!(seats.release_ids(&kept).await.unwrap());
     assert_eq!((left(&server), ids(&server)), (5000, 0));
 }
@@ -523,6 +523,6 @@ async fn everything_works_in_a_cluster() {
     eventually("some of it to pass", || permits.remaining() + ms(10) < whole).await;
     permits.ensure(permits.remaining() + ms(1)).await.unwrap();
     assert!(seats.release_ids(&permits.ids()[..1]).await.unwrap());
-    assert_eq!(permits.release().await, Ok(Released::NotHeld));
+    assert_eq!(permits.release().await, Ok(ReleaseOutcome::NotHeld));
     assert_eq!(seats.available().await.unwrap(), 3);
 }

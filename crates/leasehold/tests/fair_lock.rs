@@ -267,7 +267,7 @@ async fn a_list_entry_without_a_deadline_blocks_nobody(server: Place) {
 
 async fn an_expired_lock_goes_to_the_head(server: Place) {
     let (one, other) = (connect(&server).await, connect(&server).await);
-    one.fair_lock("job").lease(ms(300)).lock().await.unwrap().keep();
+    one.fair_lock("job").lease(ms(300)).lock().await.unwrap().detach();
     let turns = Arc::new(Mutex::new(Vec::new()));
     let first = wait_in_task(&one, &turns, 0);
     queued(&server, 1).await;
@@ -364,7 +364,7 @@ async fn a_non_reentrant_fair_lock_refuses_its_owner(server: Place) {
 
 async fn a_forced_release_wakes_the_head(server: Place) {
     let client = connect(&server).await;
-    client.fair_lock("job").lock().await.unwrap().keep();
+    client.fair_lock("job").lock().await.unwrap().detach();
     java_waits(&server, "java:1", 300_000);
     let mut woken = server.listen("redisson_lock__channel:{job}:java:1");
     assert!(client.fair_lock("job").force_unlock().await.unwrap());

@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use leasehold::{Client, Guard, LostReason, Released, RunError};
+use leasehold::{Client, Guard, LostReason, ReleaseOutcome, RunError};
 use leasehold_testkit::lateness::Lateness;
 use leasehold_testkit::servers::RedisServer;
 
@@ -93,7 +93,7 @@ async fn a_server_that_restarts_empty_resolves_lost_as_deleted() {
     server.restart();
     assert_eq!(soon("the loss", guard.lost()).await, LostReason::Deleted);
     assert!(!guard.is_held());
-    assert_eq!(guard.release().await, Ok(Released::NotHeld));
+    assert_eq!(guard.release().await, Ok(ReleaseOutcome::NotHeld));
 }
 
 #[tokio::test]
@@ -113,7 +113,7 @@ async fn a_client_works_again_when_its_server_is_back() {
     soon("the loss", guard.lost()).await;
     server.restart();
     let guard = soon("a new hold", client.lock("job").lock()).await.unwrap();
-    assert_eq!(guard.release().await, Ok(Released::Released));
+    assert_eq!(guard.release().await, Ok(ReleaseOutcome::Released));
 }
 
 #[tokio::test]
@@ -152,7 +152,7 @@ async fn a_key_replaced_by_one_of_another_type_is_taken_over_and_left_alone() {
         tell(&server, &["SET", name, "precious"]);
     }
     assert_eq!(soon("the loss", watched.lost()).await, LostReason::TakenOver);
-    assert_eq!(soon("the release", released.release()).await.unwrap(), Released::NotHeld);
+    assert_eq!(soon("the release", released.release()).await.unwrap(), ReleaseOutcome::NotHeld);
     drop(watched);
     soon("the end", client.close()).await;
     assert_eq!(server.cli(&["GET", "watched"]), "precious");
@@ -214,7 +214,7 @@ async fn a_lost_lock_is_not_released_under_its_next_holder() {
     soon("the end", guard.lost()).await;
     eventually("the key to run out", || is_free(&server, "job")).await;
     hold_by_hand(&server, "job", Duration::from_secs(60));
-    assert_eq!(guard.release().await, Ok(Released::NotHeld));
+    assert_eq!(guard.release().await, Ok(ReleaseOutcome::NotHeld));
     assert!(!is_free(&server, "job"));
 }
 

@@ -7,8 +7,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 use leasehold::{
-    AcquireErrorKind, Client, EnsureError, EnsureErrorKind, Guard, InspectErrorKind, LostReason, Released,
-    Verb,
+    AcquireErrorKind, Client, EnsureError, EnsureErrorKind, Guard, InspectErrorKind, LostReason,
+    ReleaseOutcome, Verb,
 };
 use leasehold_testkit::servers::RedisServer;
 use leasehold_testkit::wait;
@@ -168,7 +168,7 @@ fn the_library_works_without_a_tokio_runtime(server: Place) {
         guard.ensure(Duration::from_secs(1)).await.unwrap();
         guard.release().await
     });
-    assert_eq!(outcome, Ok(Released::Released));
+    assert_eq!(outcome, Ok(ReleaseOutcome::Released));
 }
 
 /// The smallest executor there is.
@@ -237,7 +237,7 @@ async fn closing_releases_everything_and_reports_it(server: Place) {
         assert_eq!(guard.lost().await, LostReason::Closed);
         let outcome = guard.ensure(ms(1)).await;
         assert_eq!(outcome.map_err(|error| error.kind), Err(EnsureErrorKind::Lost(LostReason::Closed)));
-        assert_eq!(guard.release().await, Ok(Released::NotHeld));
+        assert_eq!(guard.release().await, Ok(ReleaseOutcome::NotHeld));
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use leasehold::{Client, Released, Verb};
+use leasehold::{Client, ReleaseOutcome, Verb};
 use leasehold_testkit::servers::RedisServer;
 
 mod support;
@@ -39,7 +39,7 @@ async fn a_free_lock_is_taken_and_given_back(server: Place) {
     assert_eq!(guard.name(), "job");
     assert_eq!(count(&server, "job"), 1);
     assert!(fields(&server, "job").contains_key(&guard.wire_owner().to_string()));
-    assert_eq!(guard.release().await, Ok(Released::Released));
+    assert_eq!(guard.release().await, Ok(ReleaseOutcome::Released));
     assert!(is_free(&server, "job"));
 }
 
@@ -125,7 +125,7 @@ async fn a_server_that_forgot_the_scripts_is_told_them_again(server: Place) {
     let guard = lock.lock().await.unwrap();
     assert_eq!(count(&server, "job"), 1);
     tell(&server, &["SCRIPT", "FLUSH"]);
-    assert_eq!(guard.release().await, Ok(Released::Released));
+    assert_eq!(guard.release().await, Ok(ReleaseOutcome::Released));
     assert!(is_free(&server, "job"));
 }
 
@@ -168,7 +168,7 @@ async fn a_lock_is_forced_free_and_its_holder_is_told_at_its_release(server: Pla
     assert!(other.lock("job").force_unlock().await.unwrap());
     assert!(is_free(&server, "job"));
     assert!(!other.lock("job").force_unlock().await.unwrap(), "it was free");
-    assert_eq!(guard.release().await, Ok(Released::NotHeld));
+    assert_eq!(guard.release().await, Ok(ReleaseOutcome::NotHeld));
 }
 
 async fn forcing_a_lock_free_wakes_its_waiters(server: Place) {
@@ -191,9 +191,9 @@ async fn a_release_by_somebody_who_lost_the_lock_does_not_touch_its_new_holder(s
     one.lock("job").force_unlock().await.unwrap();
     let new = other.lock("job").lock().await.unwrap();
     let before = (fields(&server, "job"), scripts_run(&server));
-    assert_eq!(old.release().await, Ok(Released::NotHeld));
+    assert_eq!(old.release().await, Ok(ReleaseOutcome::NotHeld));
     assert_eq!((fields(&server, "job"), scripts_run(&server)), (before.0, before.1 + 1));
-    assert_eq!(new.release().await, Ok(Released::Released));
+    assert_eq!(new.release().await, Ok(ReleaseOutcome::Released));
 }
 
 async fn a_body_runs_under_the_lock_and_returns_its_value(server: Place) {

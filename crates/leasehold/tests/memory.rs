@@ -4,7 +4,7 @@
 #![allow(clippy::disallowed_methods, reason = "test code: tasks and real time")]
 
 use leasehold::error::UrlError;
-use leasehold::{Client, ConnectError, Released};
+use leasehold::{Client, ConnectError, ReleaseOutcome};
 
 mod support;
 use support::{eventually, ms, soon};
@@ -32,7 +32,7 @@ async fn a_store_with_a_name_is_everybodys_who_names_it() {
         let lock = other.lock("job");
         async move { lock.lock().await }
     });
-    assert_eq!(guard.release().await, Ok(Released::Released));
+    assert_eq!(guard.release().await, Ok(ReleaseOutcome::Released));
     assert!(soon("the wake-up", waiting).await.unwrap().unwrap().is_held());
 }
 
@@ -40,7 +40,7 @@ async fn a_store_with_a_name_is_everybodys_who_names_it() {
 async fn a_store_is_gone_with_its_last_client() {
     let url = "memory://tests.gone";
     let client = connect(url).await;
-    client.lock("job").lock().await.unwrap().keep();
+    client.lock("job").lock().await.unwrap().detach();
     assert!(connect(url).await.lock("job").is_locked().await.unwrap(), "it is not the last one");
     drop(client);
     // The store goes with the client's thread, which ends by itself.
@@ -61,7 +61,7 @@ async fn a_store_is_gone_with_its_last_client() {
 #[tokio::test]
 async fn a_lease_ends_by_the_real_clock() {
     let client = connect("memory://").await;
-    client.lock("job").lease(ms(300)).lock().await.unwrap().keep();
+    client.lock("job").lease(ms(300)).lock().await.unwrap().detach();
     assert!(soon("the lease to end", client.lock("job").lock()).await.unwrap().is_held());
 }
 

@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use leasehold::{AcquireError, AcquireErrorKind, LEASE_MAX, MultiLock, Released, owner};
+use leasehold::{AcquireError, AcquireErrorKind, LEASE_MAX, MultiLock, ReleaseOutcome, owner};
 
 mod support;
 use support::{Place, connect, count, eventually, is_free, ms, on_both, pttl, soon, tell};
@@ -31,7 +31,7 @@ async fn a_quick_hold_keeps_others_out_for_its_least_time_and_wakes_them_then(se
     let (client, other) = (connect(&server).await, connect(&server).await);
     let began = Instant::now();
     let lock = client.lock("job").min_hold(ms(400));
-    assert_eq!(lock.lock().await.unwrap().release().await, Ok(Released::Released));
+    assert_eq!(lock.lock().await.unwrap().release().await, Ok(ReleaseOutcome::Released));
     assert!(other.lock("job").try_lock().await.unwrap().is_none());
     // The lease would keep it for 30 s: it is the release that lets the other in.
     let guard = soon("the end of the rest", other.lock("job").lock()).await.unwrap();
@@ -130,7 +130,7 @@ async fn a_rest_that_was_forced_free_takes_nothing_from_the_next_holder(server: 
     eventually("the release at the end of the rest", || support::scripts_run(&server) > before).await;
     assert_eq!(count(&server, "job"), 1);
     assert!(guard.is_held());
-    assert_eq!(guard.release().await, Ok(Released::Released));
+    assert_eq!(guard.release().await, Ok(ReleaseOutcome::Released));
     tell(&server, &["DEL", "job"]);
 }
 

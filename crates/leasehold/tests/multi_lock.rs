@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use leasehold::{AcquireError, AcquireErrorKind, Client, Member, MultiLock, Name, Released};
+use leasehold::{AcquireError, AcquireErrorKind, Client, Member, MultiLock, Name, ReleaseOutcome};
 
 mod support;
 use support::{Place, Told, connect, connect_with, eventually, is_free, ms, on_both, soon, tell};
@@ -53,7 +53,7 @@ async fn all_are_taken_and_all_are_given_back(server: Place) {
         let guard = MultiLock::of(set).lock().await.unwrap();
         assert!(guard.is_held() && guard.remaining() > ms(20_000));
         assert!(names.iter().all(|name| !is_free(&server, name)));
-        assert_eq!(guard.release().await.unwrap(), Released::Released);
+        assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::Released);
         assert!(names.iter().all(|name| is_free(&server, name)));
     }
 }
@@ -214,7 +214,7 @@ async fn losing_one_is_losing_all(server: Place) {
     assert!(client.lock("b").force_unlock().await.unwrap());
     soon("the loss", guard.lost()).await;
     assert!(!guard.is_held());
-    assert_eq!(guard.release().await.unwrap(), Released::NotHeld);
+    assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::NotHeld);
     assert!(is_free(&server, "a"));
 }
 

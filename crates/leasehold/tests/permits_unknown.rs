@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use leasehold::{
-    AcquireError, AcquireErrorKind, Client, FreeWithin, OperationError, OperationErrorKind, Released,
+    AcquireError, AcquireErrorKind, Client, FreeWithin, OperationError, OperationErrorKind, ReleaseOutcome,
 };
 
 mod support;
@@ -74,7 +74,7 @@ async fn an_acquire_that_never_arrived_is_asked_again_and_taken_once() {
             proxy.cut_on_nth_reply(cut);
             let permits = soon("the permits", through.acquire_many(2)).await.unwrap();
             assert_eq!(left(&server), 1, "however often it was sent");
-            assert_eq!(soon("the release", permits.release()).await, Ok(Released::Released));
+            assert_eq!(soon("the release", permits.release()).await, Ok(ReleaseOutcome::Released));
             assert_eq!(left(&server), 3);
         }
     }
@@ -90,7 +90,7 @@ async fn a_release_whose_reply_is_lost_returns_its_permits_once() {
         let permits = through.acquire_many(2).await.unwrap();
         let before = scripts_run(&server);
         proxy.cut_on_nth_reply(1);
-        assert_eq!(soon("the release", permits.release()).await, Ok(Released::Released));
+        assert_eq!(soon("the release", permits.release()).await, Ok(ReleaseOutcome::Released));
         assert!(scripts_run(&server) >= before + 2, "it was sent twice");
         assert_eq!(left(&server), 3);
     }
@@ -149,7 +149,7 @@ async fn an_acquire_that_is_sent_twice_is_taken_once() {
         let permits = soon("the permits", through.acquire_many(2)).await.unwrap();
         assert_eq!(places(&server), (1, 2));
         proxy.cut_on_nth_reply(1);
-        assert_eq!(soon("the release", permits.release()).await, Ok(Released::Released));
+        assert_eq!(soon("the release", permits.release()).await, Ok(ReleaseOutcome::Released));
         assert_eq!(places(&server), (3, 0));
     }
 }
@@ -181,7 +181,7 @@ async fn an_operation_of_expirable_permits_whose_reply_is_lost_is_done_once() {
     assert_eq!(soon("the addition", through.add_permits(5)).await.unwrap(), 15);
     proxy.cut_on_nth_reply(1);
     assert_eq!(soon("the change", through.set_permits(9)).await.unwrap(), 9);
-    let ids = through.clone().lease(NEVER).acquire_many(2).await.unwrap().keep();
+    let ids = through.clone().lease(NEVER).acquire_many(2).await.unwrap().detach();
     proxy.cut_on_nth_reply(1);
     assert!(
         soon("the return", through.release_ids(&ids)).await.unwrap(),

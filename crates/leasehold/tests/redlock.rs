@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Wake};
 use std::time::{Duration, Instant};
 
-use leasehold::{AcquireErrorKind, LostReason, Redlock, Released};
+use leasehold::{AcquireErrorKind, LostReason, Redlock, ReleaseOutcome};
 use leasehold_testkit::servers::RedisServer;
 
 mod support;
@@ -53,7 +53,7 @@ async fn all_nodes_are_asked_and_all_are_given_back() {
     let guard = redlock.lock("job").lock().await.unwrap();
     assert!(guard.is_held() && guard.remaining() > ms(20_000));
     eventually("every node to hold it", || free_on(&servers) == 0).await;
-    assert_eq!(guard.release().await.unwrap(), Released::Released);
+    assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::Released);
     eventually("every node to be free", || free_on(&servers) == 3).await;
 }
 
@@ -201,7 +201,7 @@ async fn a_hold_that_is_lost_gives_its_other_nodes_back() {
         assert_eq!(server.cli(&["DEL", "job"]), "1");
     }
     let next = soon("the next holder", other.lock("job").lock()).await.unwrap();
-    assert_eq!(guard.release().await.unwrap(), Released::NotHeld);
+    assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::NotHeld);
     next.release().await.unwrap();
     eventually("every node to be free", || free_on(&servers) == 3).await;
 }
@@ -297,7 +297,7 @@ async fn a_fixed_lease_ends_by_itself() {
     let redlock = redlock(&servers).await;
     let guard = redlock.lock("job").lease(ms(400)).lock().await.unwrap();
     assert_eq!(soon("the end", guard.lost()).await, LostReason::Expired);
-    assert_eq!(guard.release().await.unwrap(), Released::NotHeld);
+    assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::NotHeld);
 }
 
 #[tokio::test]
@@ -308,7 +308,7 @@ async fn a_hold_can_be_ensured() {
     guard.ensure(ms(4_500)).await.unwrap();
     assert!(guard.remaining() >= ms(4_000));
     guard.ensure(ms(60_000)).await.unwrap_err();
-    guard.keep();
+    guard.detach();
     assert!(free_on(&servers) <= 1, "it stays for its lease");
 }
 
@@ -318,7 +318,7 @@ async fn a_hold_that_is_kept_at_once_stays_on_a_majority() {
     let redlock = redlock(&servers).await;
     for number in 0..50 {
         let name = format!("job:{number}");
-        redlock.lock(name.as_str()).lock().await.unwrap().keep();
+        redlock.lock(name.as_str()).lock().await.unwrap().detach();
         assert!(!free_on_most(&servers, &name), "{name}");
     }
     // Whatever was to be given back has been by now.

@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use leasehold::{AcquireError, AcquireErrorKind, LostReason, Owner, Released, Verb, owner};
+use leasehold::{AcquireError, AcquireErrorKind, LostReason, Owner, ReleaseOutcome, Verb, owner};
 use leasehold_testkit::servers::RedisServer;
 
 mod support;
@@ -64,11 +64,11 @@ async fn n_acquires_need_n_releases_in_any_order(server: Place) {
     }
     for left in (1..5).rev() {
         let guard = guards.swap_remove(left / 2);
-        assert_eq!(guard.release().await, Ok(Released::Released));
+        assert_eq!(guard.release().await, Ok(ReleaseOutcome::Released));
         assert_eq!(count(&server, "job"), u32::try_from(left).unwrap());
         assert!(client.lock("job").try_lock().await.unwrap().is_none(), "others see one hold");
     }
-    assert_eq!(guards.pop().unwrap().release().await, Ok(Released::Released));
+    assert_eq!(guards.pop().unwrap().release().await, Ok(ReleaseOutcome::Released));
     assert!(is_free(&server, "job"));
 }
 
@@ -302,7 +302,7 @@ async fn a_re_entry_without_an_answer_extends_nothing_and_leaves_one_hold() {
     proxy.drop_replies(false);
     eventually("the count to be put right", || count(&server, "job") == 1).await;
     assert!(outer.is_held());
-    assert_eq!(outer.release().await, Ok(Released::Released));
+    assert_eq!(outer.release().await, Ok(ReleaseOutcome::Released));
     assert!(is_free(&server, "job"));
 }
 
@@ -330,7 +330,7 @@ async fn a_dropped_re_entry_leaves_the_outer_hold_alone(server: Place) {
     }
     eventually("the count to be put right", || count(&server, "job") == 1).await;
     assert!(outer.is_held());
-    assert_eq!(outer.release().await, Ok(Released::Released));
+    assert_eq!(outer.release().await, Ok(ReleaseOutcome::Released));
     assert!(is_free(&server, "job"));
 }
 
@@ -347,7 +347,7 @@ async fn eight_tasks_of_one_owner_re_enter_without_waiting_for_each_other() {
                 for _ in 0..25 {
                     let guard = lock.lock().await.unwrap();
                     assert!(guard.is_held());
-                    assert_eq!(guard.release().await, Ok(Released::Released));
+                    assert_eq!(guard.release().await, Ok(ReleaseOutcome::Released));
                 }
             })
         })
@@ -357,7 +357,7 @@ async fn eight_tasks_of_one_owner_re_enter_without_waiting_for_each_other() {
     }
     assert_eq!(count(&server, "job"), 1);
     assert!(outer.is_held());
-    assert_eq!(outer.release().await, Ok(Released::Released));
+    assert_eq!(outer.release().await, Ok(ReleaseOutcome::Released));
     assert!(is_free(&server, "job"));
 }
 
@@ -373,7 +373,7 @@ async fn eight_tasks_of_one_owner_take_and_leave_a_lock_that_nobody_keeps() {
                 for round in 0..25 {
                     let guard = lock.lock().await.unwrap();
                     if (round + number) % 2 == 0 {
-                        assert_eq!(guard.release().await, Ok(Released::Released));
+                        assert_eq!(guard.release().await, Ok(ReleaseOutcome::Released));
                     }
                 }
             })
@@ -425,8 +425,8 @@ async fn keeping_one_of_two_holds_leaves_the_lock_to_its_lease(server: Place) {
     let client = connect(&server).await;
     let lock = client.lock("job").owned_by(&client.owner()).lease(ms(500));
     let (kept, released) = (lock.lock().await.unwrap(), lock.lock().await.unwrap());
-    kept.keep();
-    assert_eq!(released.release().await, Ok(Released::Released));
+    kept.detach();
+    assert_eq!(released.release().await, Ok(ReleaseOutcome::Released));
     assert!(!is_free(&server, "job"));
     eventually("the lease to run out", || is_free(&server, "job")).await;
 }

@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use leasehold::{LostReason, Released, Verb};
+use leasehold::{LostReason, ReleaseOutcome, Verb};
 
 mod support;
 use support::{
@@ -57,7 +57,7 @@ async fn a_reader_with_a_short_lease_does_not_cut_another_short(server: Place) {
     let short = other.rw_lock("job").lease(ms(100)).read().await.unwrap();
     let started = Instant::now();
     assert_eq!(soon("the end", short.lost()).await, LostReason::Expired);
-    assert_eq!(short.release().await, Ok(Released::NotHeld));
+    assert_eq!(short.release().await, Ok(ReleaseOutcome::NotHeld));
     let writer = soon("the longest reader's end", other.rw_lock("job").write()).await.unwrap();
     assert!(!long.is_held(), "never while the other one may be trusted");
     assert!(started.elapsed() > ms(700), "{:?}", started.elapsed());
@@ -66,7 +66,7 @@ async fn a_reader_with_a_short_lease_does_not_cut_another_short(server: Place) {
 
 async fn a_reader_that_does_not_come_back_blocks_for_one_lease_at_most(server: Place) {
     let (client, other) = (connect(&server).await, connect(&server).await);
-    client.rw_lock("job").watchdog(LEASE).read().await.unwrap().keep();
+    client.rw_lock("job").watchdog(LEASE).read().await.unwrap().detach();
     let started = Instant::now();
     soon("its end", other.rw_lock("job").write()).await.unwrap().release().await.unwrap();
     // It asks again when the lease that it was told of is over; the rest is a busy machine.
@@ -79,7 +79,7 @@ async fn a_dead_reader_beside_one_that_is_renewed_blocks_for_no_longer(server: P
     let (client, other) = (connect(&server).await, connect(&server).await);
     let dead = client.rw_lock("job").lease(LEASE).read().await.unwrap();
     let living = client.rw_lock("job").watchdog(ms(5_000)).read().await.unwrap();
-    dead.keep();
+    dead.detach();
     eventually("its lease to end", || keys(&server) == 2).await;
     assert_eq!(fields(&server, "job").len(), 3, "its field is still there");
     living.release().await.unwrap();
@@ -89,7 +89,7 @@ async fn a_dead_reader_beside_one_that_is_renewed_blocks_for_no_longer(server: P
 
 async fn a_writer_that_does_not_come_back_blocks_for_one_lease(server: Place) {
     let (client, other) = (connect(&server).await, connect(&server).await);
-    client.rw_lock("job").lease(LEASE).write().await.unwrap().keep();
+    client.rw_lock("job").lease(LEASE).write().await.unwrap().detach();
     assert!(other.rw_lock("job").try_read().await.unwrap().is_none());
     soon("its end", other.rw_lock("job").read()).await.unwrap().release().await.unwrap();
     // A server counts a key until it comes by.
@@ -111,7 +111,7 @@ async fn the_watchdog_keeps_fifty_readers(server: Place) {
     }
     assert_eq!(keys(&server), 51);
     for reader in readers {
-        assert_eq!(reader.release().await, Ok(Released::Released));
+        assert_eq!(reader.release().await, Ok(ReleaseOutcome::Released));
     }
     assert_eq!(keys(&server), 0);
 }
@@ -136,7 +136,7 @@ async fn the_watchdog_keeps_lock_and_leases_through_a_downgrade(server: Place) {
     writer.release().await.unwrap();
     stays().await;
     for reader in readers {
-        assert_eq!(reader.release().await, Ok(Released::Released));
+        assert_eq!(reader.release().await, Ok(ReleaseOutcome::Released));
     }
     assert_eq!(keys(&server), 0);
 }
@@ -181,7 +181,7 @@ async fn a_write_hold_that_expired_beside_a_read_hold_lets_other_readers_in(serv
     let joined = soon("its turn", other.rw_lock("job").read()).await.unwrap();
     assert!(reader.is_held() && joined.is_held());
     assert_eq!(server.cli(&["HGET", "job", "mode"]), "read");
-    assert_eq!(writer.release().await, Ok(Released::NotHeld));
+    assert_eq!(writer.release().await, Ok(ReleaseOutcome::NotHeld));
     assert!(reader.is_held());
 }
 
@@ -202,12 +202,12 @@ async fn a_late_release_finds_that_nothing_is_held(server: Place) {
     let lock = client.rw_lock("job").lease(LEASE);
     let reader = lock.read().await.unwrap();
     let writer = soon("its turn", other.rw_lock("job").write()).await.unwrap();
-    assert_eq!(reader.release().await, Ok(Released::NotHeld));
+    assert_eq!(reader.release().await, Ok(ReleaseOutcome::NotHeld));
     assert!(writer.is_held());
     writer.release().await.unwrap();
     let late = lock.write().await.unwrap();
     let reader = soon("its turn", other.rw_lock("job").read()).await.unwrap();
-    assert_eq!(late.release().await, Ok(Released::NotHeld));
+    assert_eq!(late.release().await, Ok(ReleaseOutcome::NotHeld));
     assert!(reader.is_held());
     assert_eq!(fields(&server, "job").len(), 2);
 }
@@ -216,7 +216,7 @@ async fn a_kept_reader_leaves_the_lock_to_its_lease(server: Place) {
     let client = connect(&server).await;
     let lock = client.rw_lock("job").lease(Duration::from_secs(20)).owned_by(&client.owner());
     let (kept, released) = (lock.read().await.unwrap(), lock.read().await.unwrap());
-    kept.keep();
+    kept.detach();
     released.release().await.unwrap();
     assert!((10_001..=20_000).contains(&pttl(&server, "job")));
     assert!(client.rw_lock("job").try_write().await.unwrap().is_none());

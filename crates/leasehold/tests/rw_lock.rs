@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use leasehold::{AcquireErrorKind, Client, LostReason, Released, Verb, owner};
+use leasehold::{AcquireErrorKind, Client, LostReason, ReleaseOutcome, Verb, owner};
 use leasehold_testkit::servers::RedisServer;
 
 mod support;
@@ -68,7 +68,7 @@ async fn readers_hold_it_together(server: Place) {
     }
     for reader in readers {
         assert!(reader.is_held());
-        assert_eq!(reader.release().await, Ok(Released::Released));
+        assert_eq!(reader.release().await, Ok(ReleaseOutcome::Released));
     }
     assert_eq!(keys(&server), 0);
 }
@@ -85,7 +85,7 @@ async fn a_writer_is_alone(server: Place) {
         assert!(lock.try_write().await.unwrap().is_none());
         assert!(lock.try_write_for(ms(30)).await.unwrap().is_none());
     }
-    assert_eq!(writer.release().await, Ok(Released::Released));
+    assert_eq!(writer.release().await, Ok(ReleaseOutcome::Released));
     assert_eq!(keys(&server), 0);
 }
 
@@ -234,12 +234,12 @@ async fn who_writes_and_reads_goes_on_reading_alone_or_with_others(server: Place
     let writer = lock.write().await.unwrap();
     let reader = lock.read().await.unwrap();
     assert!(other.rw_lock("job").try_read().await.unwrap().is_none());
-    assert_eq!(writer.release().await, Ok(Released::Released));
+    assert_eq!(writer.release().await, Ok(ReleaseOutcome::Released));
     assert_eq!(mode(&server), "read");
     assert!(other.rw_lock("job").try_write().await.unwrap().is_none());
     other.rw_lock("job").try_read().await.unwrap().unwrap().release().await.unwrap();
     assert_eq!(lock.try_write().await.unwrap_err(), AcquireErrorKind::Deadlock, "there is no plain way up");
-    assert_eq!(reader.release().await, Ok(Released::Released));
+    assert_eq!(reader.release().await, Ok(ReleaseOutcome::Released));
     assert_eq!(keys(&server), 0);
 
     // The other way round: the write hold outlasts the read hold.
@@ -247,7 +247,7 @@ async fn who_writes_and_reads_goes_on_reading_alone_or_with_others(server: Place
     lock.read().await.unwrap().release().await.unwrap();
     assert_eq!(mode(&server), "write");
     assert!(other.rw_lock("job").try_read().await.unwrap().is_none());
-    assert_eq!(writer.release().await, Ok(Released::Released));
+    assert_eq!(writer.release().await, Ok(ReleaseOutcome::Released));
     assert_eq!(keys(&server), 0);
 }
 
@@ -369,14 +369,14 @@ async fn each_side_is_forced_only_while_it_has_the_lock(server: Place) {
     for reader in readers {
         let reason = soon("the loss", reader.lost()).await;
         assert!(matches!(reason, LostReason::TakenOver | LostReason::Deleted), "{reason:?}");
-        assert_eq!(reader.release().await, Ok(Released::NotHeld));
+        assert_eq!(reader.release().await, Ok(ReleaseOutcome::NotHeld));
     }
 
     assert!(!other.read_lock().force_unlock().await.unwrap(), "somebody writes");
     assert!(writer.is_held());
     assert!(other.write_lock().force_unlock().await.unwrap());
     assert_eq!(keys(&server), 0);
-    assert_eq!(writer.release().await, Ok(Released::NotHeld));
+    assert_eq!(writer.release().await, Ok(ReleaseOutcome::NotHeld));
 }
 
 async fn a_body_runs_on_either_side(server: Place) {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use leasehold::{AcquireError, AcquireErrorKind, Client, Guard, LostReason, Released, RwLock};
+use leasehold::{AcquireError, AcquireErrorKind, Client, Guard, LostReason, ReleaseOutcome, RwLock};
 use tokio::task::JoinHandle;
 
 mod support;
@@ -73,12 +73,12 @@ async fn the_only_reader_writes_as_well_and_reads_on(server: Place) {
     let expected = [("mode", "write"), (&reader.wire_owner().to_string(), "1")];
     assert!(expected.iter().all(|(field, value)| fields(&server, "job")[*field] == *value));
     assert!(other.rw_lock("job").try_read().await.unwrap().is_none());
-    assert_eq!(writer.release().await, Ok(Released::Released));
+    assert_eq!(writer.release().await, Ok(ReleaseOutcome::Released));
     assert!(reader.is_held());
     other.rw_lock("job").try_read().await.unwrap().unwrap().release().await.unwrap();
     let again = lock.try_upgrade(&reader).await.unwrap().unwrap();
     drop(again);
-    assert_eq!(reader.release().await, Ok(Released::Released));
+    assert_eq!(reader.release().await, Ok(ReleaseOutcome::Released));
     eventually("the releases", || keys(&server) == 0).await;
 }
 
@@ -87,10 +87,10 @@ async fn an_upgrade_outlasts_its_read_hold(server: Place) {
     let lock = client.rw_lock("job");
     let reader = lock.read().await.unwrap();
     let writer = lock.upgrade(&reader).await.unwrap();
-    assert_eq!(reader.release().await, Ok(Released::Released));
+    assert_eq!(reader.release().await, Ok(ReleaseOutcome::Released));
     assert!(writer.is_held());
     assert!(other.rw_lock("job").try_read().await.unwrap().is_none());
-    assert_eq!(writer.release().await, Ok(Released::Released));
+    assert_eq!(writer.release().await, Ok(ReleaseOutcome::Released));
     assert_eq!(keys(&server), 0);
 }
 
@@ -116,7 +116,7 @@ async fn an_upgrade_waits_for_the_other_readers_and_is_woken_by_the_last(server:
     marked(&server, UPGRADE).await;
     for reader in others {
         assert!(!waiting.is_finished());
-        assert_eq!(reader.release().await, Ok(Released::Released));
+        assert_eq!(reader.release().await, Ok(ReleaseOutcome::Released));
     }
     let (writer, reader) = soon("its turn", waiting).await.unwrap();
     assert!(writer.unwrap().is_held() && reader.is_held());

@@ -139,11 +139,11 @@ async fn no_body_begins_after_the_loss(server: Place) {
 async fn a_hold_is_kept_after_the_body_if_so_wished(server: Place) {
     let client = connect(&server).await;
     let lock = client.lock("job").lease(Duration::from_secs(60));
-    assert_eq!(lock.section().on_finish(OnFinish::Keep).run(async |_| 3).await, Ok(3));
+    assert_eq!(lock.section().on_finish(OnFinish::Detach).run(async |_| 3).await, Ok(3));
     assert!((50_000..=60_000).contains(&pttl(&server, "job")));
     assert!(lock.try_lock().await.unwrap().is_none(), "its own process included");
     let watched = client.lock("watched").watchdog(ms(150));
-    assert_eq!(watched.section().on_finish(OnFinish::Keep).run(async |_| 3).await, Ok(3));
+    assert_eq!(watched.section().on_finish(OnFinish::Detach).run(async |_| 3).await, Ok(3));
     eventually("the last lease to run out", || is_free(&server, "watched")).await;
 }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use leasehold::{
     AcquireError, AcquireErrorKind, Client, Guard, LostReason, Name, OperationError, OperationErrorKind,
-    Released, Semaphore,
+    ReleaseOutcome, Semaphore,
 };
 use leasehold_testkit::servers::RedisServer;
 use tokio::task::JoinHandle;
@@ -100,8 +100,8 @@ async fn permits_are_taken_and_given_back(server: Place) {
     let one = seats.try_acquire().await.unwrap().unwrap();
     assert_eq!(left(&server), 0);
     assert!(seats.try_acquire().await.unwrap().is_none());
-    assert_eq!(two.release().await, Ok(Released::Released));
-    assert_eq!(one.release().await, Ok(Released::Released));
+    assert_eq!(two.release().await, Ok(ReleaseOutcome::Released));
+    assert_eq!(one.release().await, Ok(ReleaseOutcome::Released));
     assert_eq!(left(&server), 3);
     assert_eq!(markers(&server), Vec::<String>::new(), "an ordinary release leaves nothing behind");
 }
@@ -203,7 +203,7 @@ async fn of_nothing_there_is_always_enough(server: Place) {
     for seats in [seats.clone(), seats.fifo()] {
         let none = seats.try_acquire_many(0).await.unwrap().unwrap();
         assert!(none.is_held());
-        assert_eq!(none.release().await, Ok(Released::Released));
+        assert_eq!(none.release().await, Ok(ReleaseOutcome::Released));
         drop(soon("nothing", seats.acquire_many(0)).await.unwrap());
         assert!(seats.try_acquire_many_for(0, SOON).await.unwrap().is_some());
     }
@@ -230,7 +230,7 @@ async fn what_is_left_is_drained(server: Place) {
 
 async fn a_kept_guard_hands_its_permits_over(server: Place) {
     let (one, other) = (connect(&server).await, connect(&server).await);
-    seats(&one, 2).await.acquire_many(2).await.unwrap().keep();
+    seats(&one, 2).await.acquire_many(2).await.unwrap().detach();
     one.close().await;
     assert_eq!(left(&server), 0, "nobody has returned them");
     assert_eq!(other.semaphore("seats").release(2).await.unwrap(), 2);
@@ -326,7 +326,7 @@ async fn a_marker_stands_while_its_permits_are_taken_and_expires_by_itself(serve
     assert!((3_500_000..=3_600_000).contains(&pttl(&server, &marker)));
     // What is held for longer than its marker lives is returned all the same.
     tell(&server, &["DEL", &marker]);
-    assert_eq!(permits.release().await, Ok(Released::Released));
+    assert_eq!(permits.release().await, Ok(ReleaseOutcome::Released));
     assert_eq!(left(&server), 3);
 }
 

@@ -6,7 +6,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use leasehold::{AcquireError, Client, Guard, Released, Semaphore};
+use leasehold::{AcquireError, Client, Guard, ReleaseOutcome, Semaphore};
 use tokio::task::JoinHandle;
 
 mod support;
@@ -56,7 +56,7 @@ fn queue_in_task(
     semaphore: &Semaphore,
     number: usize,
     served: &Arc<Mutex<Vec<usize>>>,
-) -> JoinHandle<Result<Released, leasehold::Error>> {
+) -> JoinHandle<Result<ReleaseOutcome, leasehold::Error>> {
     let (semaphore, served) = (semaphore.clone(), Arc::clone(served));
     tokio::spawn(async move {
         let permit = semaphore.acquire().await?;

@@ -103,7 +103,7 @@ async fn a_plain_lock_of_the_same_name_excludes_it(server: Place) {
 
 async fn a_forced_release_frees_it(server: Place) {
     let client = connect(&server).await;
-    client.spin_lock("job").lock().await.unwrap().keep();
+    client.spin_lock("job").lock().await.unwrap().detach();
     assert!(client.spin_lock("job").force_unlock().await.unwrap());
     assert!(is_free(&server, "job"));
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use leasehold::testing::Server;
 use leasehold::{
     AcquireError, AcquireErrorKind, Client, ConnectError, Guard, LostReason, ReleaseError, ReleaseErrorKind,
-    Released, StoreErrorKind,
+    ReleaseOutcome, StoreErrorKind,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -36,7 +36,7 @@ async fn clients_of_one_server_exclude_each_other() {
     let guard = one.lock("job").lock().await.unwrap();
     assert!(other.lock("job").try_lock().await.unwrap().is_none());
     assert!(server.client().await.unwrap().lock("other").try_lock().await.unwrap().is_some());
-    assert_eq!(guard.release().await, Ok(Released::Released));
+    assert_eq!(guard.release().await, Ok(ReleaseOutcome::Released));
     assert!(other.lock("job").try_lock().await.unwrap().is_some());
 }
 
@@ -182,7 +182,7 @@ async fn a_lease_that_ends_on_the_server_is_found_out_by_the_next_renewal() {
     assert!(guard.is_held(), "nobody has told it yet");
     server.advance(10 * SECOND).await;
     assert_eq!(poll_once(guard.lost()).await, Some(LostReason::Deleted));
-    assert_eq!(guard.release().await, Ok(Released::NotHeld));
+    assert_eq!(guard.release().await, Ok(ReleaseOutcome::NotHeld));
 }
 
 #[tokio::test]
@@ -382,7 +382,7 @@ async fn a_client_may_outlive_its_server_and_end() {
     drop(server);
     let guard = client.lock("job").lock().await.unwrap();
     assert!(guard.is_held());
-    assert_eq!(guard.release().await, Ok(Released::Released));
+    assert_eq!(guard.release().await, Ok(ReleaseOutcome::Released));
     assert_eq!(client.close().await.unconfirmed, 0);
 }
 
@@ -473,5 +473,5 @@ async fn waits_on_a_clock_that_stands_still_panic_after_five_seconds() {
         assert!(began.elapsed() >= 5 * SECOND);
     }
     assert!(guard.is_held(), "the holder, and with it the driver, lives on");
-    assert_eq!(guard.release().await, Ok(Released::Released));
+    assert_eq!(guard.release().await, Ok(ReleaseOutcome::Released));
 }

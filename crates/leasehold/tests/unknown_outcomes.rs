@@ -7,8 +7,8 @@
 use std::time::Duration;
 
 use leasehold::{
-    AcquireError, AcquireErrorKind, EnsureError, EnsureErrorKind, ReleaseError, ReleaseErrorKind, Released,
-    StoreErrorKind,
+    AcquireError, AcquireErrorKind, EnsureError, EnsureErrorKind, ReleaseError, ReleaseErrorKind,
+    ReleaseOutcome, StoreErrorKind,
 };
 use leasehold_testkit::servers::RedisServer;
 
@@ -62,7 +62,7 @@ async fn a_waiting_acquire_asks_again_after_a_lost_reply_and_holds_once() {
     let guard = soon("the second question", client.lock("job").lock()).await.unwrap();
     assert_eq!(count(&server, "job"), 1);
     assert!(fields(&server, "job").contains_key(&guard.wire_owner().to_string()));
-    assert_eq!(guard.release().await, Ok(Released::Released));
+    assert_eq!(guard.release().await, Ok(ReleaseOutcome::Released));
     assert!(is_free(&server, "job"));
 }
 
@@ -176,7 +176,7 @@ async fn a_release_whose_reply_is_lost_is_asked_about_again() {
     let client = connect_through(&proxy, Duration::from_secs(5)).await;
     let guard = client.lock("job").lock().await.unwrap();
     proxy.cut_on_nth_reply(1);
-    assert_eq!(soon("the answer", guard.release()).await, Ok(Released::Released));
+    assert_eq!(soon("the answer", guard.release()).await, Ok(ReleaseOutcome::Released));
     assert!(is_free(&server, "job"));
     assert_eq!(scripts_run(&server), 3, "acquire, release, release again");
 }
@@ -205,7 +205,7 @@ async fn a_late_second_release_does_not_touch_a_newer_hold_of_the_same_owner() {
     let new = soon("the lock", lock.lock()).await.unwrap();
     eventually("the second release", || scripts_run(&server) >= 4).await;
     assert!(fields(&server, "job").contains_key(&new.wire_owner().to_string()));
-    assert_eq!(new.release().await, Ok(Released::Released));
+    assert_eq!(new.release().await, Ok(ReleaseOutcome::Released));
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use leasehold::{AcquireError, AcquireErrorKind, LostReason, Released, Verb};
+use leasehold::{AcquireError, AcquireErrorKind, LostReason, ReleaseOutcome, Verb};
 use leasehold_testkit::servers::RedisServer;
 
 mod support;
@@ -49,7 +49,7 @@ async fn a_watched_lock_is_never_lost_for_ten_leases(server: Place) {
         pace.tick().await;
     }
     assert!(looks > 10);
-    assert_eq!(guard.release().await, Ok(Released::Released));
+    assert_eq!(guard.release().await, Ok(ReleaseOutcome::Released));
 }
 
 async fn fifty_locks_of_one_client_are_all_kept(server: Place) {
@@ -84,7 +84,7 @@ async fn a_fixed_lease_is_not_renewed_and_ends_by_itself(server: Place) {
     assert!(!guard.is_held());
     eventually("the key to run out", || is_free(&server, "job")).await;
     assert_eq!(sent(&monitor).iter().filter(|one| one.is_ok()).count(), 1);
-    assert_eq!(guard.release().await, Ok(Released::NotHeld));
+    assert_eq!(guard.release().await, Ok(ReleaseOutcome::NotHeld));
 }
 
 async fn a_hold_ends_at_its_bound(server: Place) {
@@ -130,7 +130,7 @@ async fn no_renewals_at_all_is_a_number_too(server: Place) {
 async fn a_kept_lock_is_neither_released_nor_renewed(server: Place) {
     let client = connect(&server).await;
     let monitor = Monitor::start(&server);
-    client.lock("job").watchdog(LEASE).lock().await.unwrap().keep();
+    client.lock("job").watchdog(LEASE).lock().await.unwrap().detach();
     assert!(!is_free(&server, "job"));
     eventually("the lease to run out", || is_free(&server, "job")).await;
     let verbs: Vec<_> = sent(&monitor).into_iter().filter_map(Result::ok).collect();
@@ -206,7 +206,7 @@ async fn a_renewal_whose_reply_is_lost_is_tried_again_within_the_lease() {
         assert!(guard.is_held());
         pace.tick().await;
     }
-    assert_eq!(guard.release().await, Ok(Released::Released));
+    assert_eq!(guard.release().await, Ok(ReleaseOutcome::Released));
 }
 
 #[tokio::test]
@@ -225,7 +225,7 @@ async fn a_renewal_whose_connection_breaks_is_tried_again_within_the_lease() {
         .await;
         assert!(guard.is_held());
     }
-    assert_eq!(guard.release().await, Ok(Released::Released));
+    assert_eq!(guard.release().await, Ok(ReleaseOutcome::Released));
     assert!(is_free(&server, "job"));
 }
 
@@ -237,7 +237,7 @@ async fn a_server_that_is_away_for_less_than_a_lease_costs_no_lock() {
     server.restart();
     support::a_lease_passes(&server, 2 * lease).await;
     assert!(guard.is_held(), "{:?}", guard.lost().await);
-    assert_eq!(guard.release().await, Ok(Released::Released));
+    assert_eq!(guard.release().await, Ok(ReleaseOutcome::Released));
 }
 
 #[tokio::test]
@@ -263,7 +263,7 @@ async fn renewals_do_not_wait_for_a_busy_runtime(server: Place) {
         assert!(guard.is_held());
         started.elapsed() > 5 * LEASE
     });
-    assert_eq!(guard.release().await, Ok(Released::Released));
+    assert_eq!(guard.release().await, Ok(ReleaseOutcome::Released));
 }
 
 fn renewals_and_the_release_outlive_the_users_runtime(server: Place) {

@@ -9,10 +9,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use leasehold::{Client, Name, Released, WireOwner};
+use leasehold::{Client, Name, ReleaseOutcome, WireOwner};
 use leasehold_proto::engine::Subject;
 use leasehold_proto::recipe::reentrant::Reentrant;
-use leasehold_proto::{Ask, Call, ClientId, Lease, LockRecipe, Recipe};
+use leasehold_proto::{Call, CallArgs, ClientId, Lease, LockRecipe, Recipe};
 use leasehold_testkit::servers::{self, RedisServer};
 
 mod support;
@@ -53,8 +53,8 @@ impl Asked {
         }
     }
 
-    fn ask(&self, count: u32) -> Ask<'_> {
-        Ask::new(&self.subject, self.owner, self.lease).count(count)
+    fn ask(&self, count: u32) -> CallArgs<'_> {
+        CallArgs::new(&self.subject, self.owner, self.lease).count(count)
     }
 
     fn acquire(&self, server: &impl Told) -> String {
@@ -322,7 +322,7 @@ async fn a_hold_in_redissons_way_excludes_us_until_it_is_released_in_redissons_w
     assert!(!waiting.is_finished());
     assert_eq!(unlock(), "1");
     let guard = soon("the wake-up", waiting).await.unwrap().unwrap();
-    assert_eq!(guard.release().await, Ok(Released::Released));
+    assert_eq!(guard.release().await, Ok(ReleaseOutcome::Released));
 }
 
 async fn a_hold_of_ours_refuses_redissons_acquire(server: Place) {

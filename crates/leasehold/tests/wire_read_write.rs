@@ -16,7 +16,7 @@ use leasehold_proto::engine::Subject;
 use leasehold_proto::recipe::read::READ_LOCK;
 use leasehold_proto::recipe::reentrant::Reentrant;
 use leasehold_proto::recipe::write::WRITE_LOCK;
-use leasehold_proto::{Ask, Call, ClientId, Lease, Recipe};
+use leasehold_proto::{Call, CallArgs, ClientId, Lease, Recipe};
 
 mod support;
 use support::{
@@ -61,29 +61,29 @@ fn owner(number: u64) -> WireOwner {
 struct Side {
     recipe: &'static dyn Recipe,
     number: u64,
-    beside: Option<u64>,
+    companion: Option<u64>,
     lease_ms: u64,
 }
 
 impl Side {
     const fn reader(number: u64, lease_ms: u64) -> Self {
-        Self { recipe: &READ_LOCK, number, beside: None, lease_ms }
+        Self { recipe: &READ_LOCK, number, companion: None, lease_ms }
     }
 
     const fn writer(number: u64) -> Self {
-        Self { recipe: &WRITE_LOCK, number, beside: None, lease_ms: 30_000 }
+        Self { recipe: &WRITE_LOCK, number, companion: None, lease_ms: 30_000 }
     }
 
     /// The same of an owner that has the other side under this number.
     const fn beside(self, other: u64) -> Self {
-        Self { beside: Some(other), ..self }
+        Self { companion: Some(other), ..self }
     }
 
-    fn run(&self, server: &impl Told, write: impl FnOnce(&dyn Recipe, Ask<'_>) -> Call) -> String {
+    fn run(&self, server: &impl Told, write: impl FnOnce(&dyn Recipe, CallArgs<'_>) -> Call) -> String {
         let subject = Subject::new(&Name::new("rw").unwrap(), self.recipe);
         let lease = Lease::new(Duration::from_millis(self.lease_ms)).unwrap();
-        let ask = Ask::new(&subject, owner(self.number), lease);
-        run(server, &write(self.recipe, Ask { beside: self.beside.map(owner), ..ask }))
+        let ask = CallArgs::new(&subject, owner(self.number), lease);
+        run(server, &write(self.recipe, CallArgs { companion: self.companion.map(owner), ..ask }))
     }
 
     fn acquire(&self, server: &impl Told) -> String {
@@ -222,7 +222,7 @@ fn the_vector_of_a_zombie_holds(server: Place) {
 fn the_vector_of_mixed_kinds_is_refused(server: Place) {
     let plain = Subject::new(&Name::new("rw").unwrap(), &Reentrant);
     let lease = Lease::new(Duration::from_secs(30)).unwrap();
-    let acquire = || run(&server, &Reentrant.acquire(&Ask::new(&plain, owner(1), lease)));
+    let acquire = || run(&server, &Reentrant.acquire(&CallArgs::new(&plain, owner(1), lease)));
     assert_eq!(acquire(), "");
     for side in [Side::reader(2, 30_000), Side::writer(2)] {
         let answer = side.acquire(&server);

@@ -15,8 +15,8 @@ use leasehold_proto::marker::Operation;
 use leasehold_proto::recipe::expirable::{self, ExpirableSemaphore};
 use leasehold_proto::recipe::latch::{self, Latch};
 use leasehold_proto::recipe::semaphore::{self, FifoSemaphore, Semaphore};
-use leasehold_proto::recipe::{Recipe, Standing};
-use leasehold_proto::{Ask, Call, ClientId, Lease};
+use leasehold_proto::recipe::{CallContext, Recipe};
+use leasehold_proto::{Call, CallArgs, ClientId, Lease};
 
 mod support;
 use support::{Place, Subscriber, Told, eventually, is_free, on_both, pttl, tell};
@@ -60,39 +60,39 @@ impl Asked {
         Self { subject, owner: WireOwner::new(client(), number), lease, units }
     }
 
-    fn ask(&self, standing: Standing) -> Ask<'_> {
-        Ask { standing, ..Ask::new(&self.subject, self.owner, self.lease).units(self.units) }
+    fn args(&self, context: CallContext) -> CallArgs<'_> {
+        CallArgs { context, ..CallArgs::new(&self.subject, self.owner, self.lease).units(self.units) }
     }
 
     fn acquire(&self, server: &impl Told) -> String {
-        run(server, &self.subject.recipe.acquire(&self.ask(Standing::default())))
+        run(server, &self.subject.recipe.acquire(&self.args(CallContext::default())))
     }
 
     fn acquire_again(&self, server: &impl Told) -> String {
-        let standing = Standing { doubtful: true, ..Standing::default() };
-        run(server, &self.subject.recipe.acquire(&self.ask(standing)))
+        let context = CallContext { uncertain: true, ..CallContext::default() };
+        run(server, &self.subject.recipe.acquire(&self.args(context)))
     }
 
     fn renew(&self, server: &impl Told) -> String {
-        run(server, &self.subject.recipe.renew(&self.ask(Standing::default())))
+        run(server, &self.subject.recipe.renew(&self.args(CallContext::default())))
     }
 
     /// The first attempt of a release, of a hold that was granted.
     fn release(&self, server: &impl Told) -> String {
-        let standing = Standing { granted: true, ..Standing::default() };
-        run(server, &self.subject.recipe.release(&self.ask(standing)))
+        let context = CallContext { granted: true, ..CallContext::default() };
+        run(server, &self.subject.recipe.release(&self.args(context)))
     }
 
     /// A later attempt.
     fn release_again(&self, server: &impl Told) -> String {
-        let standing = Standing { granted: true, doubtful: true, ..Standing::default() };
-        run(server, &self.subject.recipe.release(&self.ask(standing)))
+        let context = CallContext { granted: true, uncertain: true, ..CallContext::default() };
+        run(server, &self.subject.recipe.release(&self.args(context)))
     }
 
     /// The undo of an acquire whose outcome is not known.
     fn undo(&self, server: &impl Told) -> String {
-        let standing = Standing { doubtful: true, ..Standing::default() };
-        run(server, &self.subject.recipe.release(&self.ask(standing)))
+        let context = CallContext { uncertain: true, ..CallContext::default() };
+        run(server, &self.subject.recipe.release(&self.args(context)))
     }
 
     fn id(&self) -> String {
@@ -381,26 +381,26 @@ impl Network<'_> {
     /// What the engine does with one acquisition, from its first question to the answer that ends it.
     fn acquire(&mut self, asked: &Asked) -> bool {
         let recipe = asked.subject.recipe;
-        let mut standing = Standing::default();
+        let mut context = CallContext::default();
         for _ in 0..3 {
-            match self.send(recipe.acquire(&asked.ask(standing))).as_deref() {
+            match self.send(recipe.acquire(&asked.args(context))).as_deref() {
                 Some("1") => return true,
-                Some(_) if !standing.doubtful => {
-                    self.part(asked, Standing::default());
+                Some(_) if !context.uncertain => {
+                    self.part(asked, CallContext::default());
                     return false;
                 }
                 Some(_) => {}
-                None => standing.doubtful = true,
+                None => context.uncertain = true,
             }
         }
-        self.part(asked, standing);
+        self.part(asked, context);
         false
     }
 
     /// Tries until it is answered.
-    fn part(&mut self, asked: &Asked, mut standing: Standing) {
-        while self.send(asked.subject.recipe.release(&asked.ask(standing))).is_none() {
-            standing.doubtful = true;
+    fn part(&mut self, asked: &Asked, mut context: CallContext) {
+        while self.send(asked.subject.recipe.release(&asked.args(context))).is_none() {
+            context.uncertain = true;
         }
     }
 }
@@ -429,11 +429,11 @@ fn however_late_calls_arrive_permits_are_neither_lost_nor_invented() {
             while !held.is_empty() && network.dice.roll(3) > 0 {
                 let place = network.dice.roll(held.len() as u64);
                 let asked = held.swap_remove(usize::try_from(place).unwrap());
-                network.part(&asked, Standing { granted: true, ..Standing::default() });
+                network.part(&asked, CallContext { granted: true, ..CallContext::default() });
             }
         }
         for asked in std::mem::take(&mut held) {
-            network.part(&asked, Standing { granted: true, ..Standing::default() });
+            network.part(&asked, CallContext { granted: true, ..CallContext::default() });
         }
         for call in std::mem::take(&mut network.late) {
             run(&server, &call);

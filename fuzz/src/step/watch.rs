@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use leasehold_proto::engine::{Action, CallId, Event, Grant, Id, Request, Settings, Settlement};
+use leasehold_proto::engine::{Action, CallId, Event, Grant, Id, Request, Settings, Outcome};
 use leasehold_proto::{Call, Channel, ClientId, Engine, Moment, Owner, Reply, StoreError, Verb, WireOwner};
 
 use super::server::Server;
@@ -134,7 +134,7 @@ impl Watch {
 
     pub(super) fn keep(&mut self, hold: Id) {
         self.give_up(hold);
-        self.bring(Event::Keep(hold));
+        self.bring(Event::Detach(hold));
     }
 
     /// A guard goes; those who wait for its renewal have borrowed it, so they went before.
@@ -262,21 +262,21 @@ impl Watch {
         // What wakes it while it looks makes it look again.
         let woken =
             self.waiting.get_mut(&id).is_some_and(|waiting| std::mem::replace(&mut waiting.news, false));
-        let Some(settlement) = self.bring_and_settle(Event::Claim(id), Some(id)) else {
+        let Some(outcome) = self.bring_and_settle(Event::Claim(id), Some(id)) else {
             return self.check();
         };
         let waiting = self.waiting.remove(&id).expect("an outcome is told once, and only to who waits");
-        assert!(woken || waiting.news, "{id:?} has an outcome, {settlement:?}, and was not woken for it");
-        match (waiting.kind, settlement) {
-            (Kind::Acquire(name, owner), Settlement::Acquired(Ok(Grant { wire, .. }))) => {
+        assert!(woken || waiting.news, "{id:?} has an outcome, {outcome:?}, and was not woken for it");
+        match (waiting.kind, outcome) {
+            (Kind::Acquire(name, owner), Outcome::Acquired(Ok(Grant { wire, .. }))) => {
                 let can_be_trusted = self.engine.is_held(id, self.now) || self.now == Moment::NEVER;
                 assert!(can_be_trusted, "a hold that was just claimed is lost");
                 self.held.insert(id, Held { name, owner, wire });
             }
-            (Kind::Acquire(..), Settlement::Acquired(Err(_)))
-            | (Kind::Release, Settlement::Released(_))
-            | (Kind::Ensure(_), Settlement::Ensured(_))
-            | (Kind::Close, Settlement::Closed(_)) => {}
+            (Kind::Acquire(..), Outcome::Acquired(Err(_)))
+            | (Kind::Release, Outcome::Released(_))
+            | (Kind::Ensure(_), Outcome::Ensured(_))
+            | (Kind::Close, Outcome::Closed(_)) => {}
             (kind, other) => panic!("{kind:?} settled as {other:?}"),
         }
         self.check();
@@ -288,7 +288,7 @@ impl Watch {
         self.check();
     }
 
-    fn bring_and_settle(&mut self, event: Event, asker: Option<Id>) -> Option<Settlement> {
+    fn bring_and_settle(&mut self, event: Event, asker: Option<Id>) -> Option<Outcome> {
         let mut settled = None;
         self.tell(&event);
         for action in self.engine.step(self.now, event) {
@@ -311,9 +311,9 @@ impl Watch {
                         waiting.news = true;
                     }
                 }
-                Action::Settle(id, settlement) => {
+                Action::Complete(id, outcome) => {
                     assert!(asker == Some(id) && settled.is_none(), "{id:?} is told, and has not asked");
-                    settled = Some(settlement);
+                    settled = Some(outcome);
                 }
             }
         }

@@ -10,14 +10,14 @@ const LEASE: &str = "crates/leasehold-proto/src/lease.rs";
 const ENGINE: &str = "crates/leasehold-proto/src/engine.rs";
 const QUEUE: &str = "crates/leasehold-proto/src/engine/queue.rs";
 const RENEWAL: &str = "crates/leasehold-proto/src/engine/renewal.rs";
-const TENURE: &str = "crates/leasehold-proto/src/engine/tenure.rs";
+const TENURE: &str = "crates/leasehold-proto/src/engine/server_hold.rs";
 const TICKET: &str = "crates/leasehold-proto/src/engine/ticket.rs";
-const UNDO: &str = "crates/leasehold-proto/src/engine/undo.rs";
+const UNDO: &str = "crates/leasehold-proto/src/engine/release.rs";
 const WAKEUP: &str = "crates/leasehold-proto/src/engine/wakeup.rs";
 
 mutants! {
     "validity counts from the reply":
-        QUEUE, "grant, question.lease, question.sent_at);" => "grant, question.lease, now);";
+        QUEUE, "grant, attempt.lease, attempt.sent_at);" => "grant, attempt.lease, now);";
         RENEWAL, "self.confirm(wire, sent.sent_at, sent.lease);" => "self.confirm(wire, now, sent.lease);"
     "no drift is taken off":
         LEASE, "self.duration().saturating_sub(self.drift())" => "self.duration()"
@@ -40,7 +40,7 @@ mutants! {
     "a renewal creates the hold anew":
         RENEW, "  return -redis.call('exists', lock)" => "  if redis.call('exists', lock) == 1 then return -1 end\n  redis.call('hset', lock, owner, '1')"
     "renewal goes on after the release":
-        TENURE, "if let Some(tenure) = self.forget(wire) {" => "if let Some(tenure) = self.tenures.get(&wire).cloned() {";
+        TENURE, "if let Some(server_hold) = self.forget(wire) {" => "if let Some(server_hold) = self.server_holds.get(&wire).cloned() {";
         RENEWAL, "self.holds.values().any(Hold::is_watched)" => "(self.holds.is_empty() || self.holds.values().any(Hold::is_watched))"
     "renewal begins before the claim":
         TENURE, "self.claimed && self.watchdog" => "self.watchdog";
@@ -48,11 +48,11 @@ mutants! {
     "an unclaimed grant is kept":
         TICKET, "self.timers.set(Timer::Unclaimed(id), now + claim_within);" => "let _ = claim_within;"
     "a grant past its validity is accepted":
-        QUEUE, "if now >= question.lease.valid_until(question.sent_at)" => "if now < question.sent_at";
-        TENURE, "let lost = self.tenures.get(&wire).is_none_or(|tenure| tenure.lost.is_some());" => "let lost = false;"
+        QUEUE, "if now >= attempt.lease.valid_until(attempt.sent_at)" => "if now < attempt.sent_at";
+        TENURE, "let lost = self.server_holds.get(&wire).is_none_or(|server_hold| server_hold.lost.is_some());" => "let lost = false;"
     "a lost grant is claimed, however late":
         TICKET, "self.timers.set(Timer::Unclaimed(id), now + claim_within);" => "let _ = claim_within;";
-        TENURE, "let lost = self.tenures.get(&wire).is_none_or(|tenure| tenure.lost.is_some());" => "let lost = false;"
+        TENURE, "let lost = self.server_holds.get(&wire).is_none_or(|server_hold| server_hold.lost.is_some());" => "let lost = false;"
     "a wait has no deadline":
         QUEUE, "            self.timers.set(Timer::Deadline(id), deadline);" => "            let _ = deadline;"
     "nobody asks again after subscribing":
@@ -64,16 +64,16 @@ mutants! {
     "the watchdog stops at an error":
         RENEWAL, "        self.fail_ensuring(ensuring, &EnsureFailure::Unconfirmed { remaining, error: error.clone() });\n        self.plan_renewal(wire);" => "        self.fail_ensuring(ensuring, &EnsureFailure::Unconfirmed { remaining, error: error.clone() });"
     "the watchdog renews too late":
-        RENEWAL, "tenure.lease().duration() / 3;" => "tenure.lease().duration() * 4 / 5;"
+        RENEWAL, "server_hold.lease().duration() / 3;" => "server_hold.lease().duration() * 4 / 5;"
     "an unanswered renewal extends the validity":
-        RENEWAL, "        let remaining = tenure.remaining(now);\n        let ensuring" => "        tenure.valid_until = tenure.lease().valid_until(now);\n        let remaining = tenure.remaining(now);\n        let ensuring"
+        RENEWAL, "        let remaining = server_hold.remaining(now);\n        let ensuring" => "        server_hold.valid_until = server_hold.lease().valid_until(now);\n        let remaining = server_hold.remaining(now);\n        let ensuring"
     "the grant of a dropped future is not undone":
         QUEUE, "Ok(Answer::Granted { .. }) => Cause::UnseenGrant," => "Ok(Answer::Granted { .. }) => return,"
     "an unknown acquire is not undone":
         QUEUE, "Err(error) if error.applied == Applied::Unknown => Cause::UnknownAcquire," => "Err(error) if error.applied == Applied::Unknown => return,";
-        QUEUE, "            self.begin_parting(now, wire, &request.subject, undo);" => "            drop(undo);"
+        QUEUE, "            self.begin_release(now, wire, &request.subject, undo);" => "            drop(undo);"
     "a failed release is not tried again":
-        UNDO, "        self.timers.set(Timer::Part(wire), now + pause);" => "        let _ = (now, pause);"
+        UNDO, "        self.timers.set(Timer::Release(wire), now + pause);" => "        let _ = (now, pause);"
     "nobody is told of a loss":
         TENURE, "        for id in holds {\n            self.wake(id);\n        }" => "        drop(holds);"
     "a release frees what others of its owner hold":

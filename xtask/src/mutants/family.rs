@@ -17,8 +17,8 @@ const PERMIT_RELEASE: &str = "crates/leasehold-proto/scripts/expirable/release.l
 const COUNT_DOWN: &str = "crates/leasehold-proto/scripts/latch/count_down.lua";
 const LATCH_WAIT: &str = "crates/leasehold-proto/scripts/latch/wait.lua";
 const MULTI: &str = "crates/leasehold/src/lock/multi.rs";
-const TENURE: &str = "crates/leasehold-proto/src/engine/tenure.rs";
-const REST: &str = "crates/leasehold-proto/src/engine/rest.rs";
+const TENURE: &str = "crates/leasehold-proto/src/engine/server_hold.rs";
+const REST: &str = "crates/leasehold-proto/src/engine/min_hold.rs";
 const WAKEUP: &str = "crates/leasehold-proto/src/engine/wakeup.rs";
 const REDLOCK: &str = "crates/leasehold-proto/scripts/redlock/acquire.lua";
 const QUORUM: &str = "crates/leasehold/src/lock/quorum.rs";
@@ -38,7 +38,7 @@ mutants! {
     "fair: who is granted stays in the queue":
         FAIR_ACQUIRE, "if head then leave(q, owner) keep(q) end" => ""
     "least time: a release before it is sent at once":
-        TENURE, "(tenure.rests_until > now).then" => "(tenure.rests_until == Moment::NEVER).then"
+        TENURE, "(server_hold.kept_until_min > now).then" => "(server_hold.kept_until_min == Moment::NEVER).then"
     "least time: a lease that is too short is not extended":
         REST, "self.expires_at >= self.until" => "self.expires_at <= self.until || self.expires_at >= self.until"
     "fenced: a grant takes no new token":
@@ -66,7 +66,7 @@ mutants! {
     "latch: a wait ends before zero":
         LATCH_WAIT, "if count <= 0 then" => "if count <= 1 then"
     "multi: what was taken first is kept when the rest cannot be had":
-        MULTI, "                None => return Ok(None)," => "                None => { guards.into_iter().for_each(Guard::keep); return Ok(None) }"
+        MULTI, "                None => return Ok(None)," => "                None => { guards.into_iter().for_each(Guard::detach); return Ok(None) }"
     "multi: everybody takes them in an order of his own":
         MULTI, "        members.sort_by_key(|member| member.0.place());" => "        members.rotate_left(0);"
     "whoever joins a subscription does not ask again":

@@ -63,11 +63,11 @@ mutants! {
     "redis: channels are not asked for on a new connection", "leasehold-store" "lib" "redis::pubsub::board::tests::a_listener_is_told_after_the_confirmation_and_again_after_a_lost_connection":
         BOARD, "self.pending = self.entries.keys().cloned().collect();" => "self.pending.clear();"
     "redis: listeners are told before the server has confirmed", "leasehold-store" "lib" "redis::pubsub::board::tests::a_listener_is_told_after_the_confirmation_and_again_after_a_lost_connection":
-        BOARD, "        if entry.standing == Standing::Joined {\n            let _ = heard" => "        if entry.standing != Standing::Leaving {\n            let _ = heard"
+        BOARD, "        if entry.state == SubscriptionState::Joined {\n            let _ = heard" => "        if entry.state != SubscriptionState::Leaving {\n            let _ = heard"
     "redis: a subscription that ended without a connection stays", "leasehold-store" "lib" "redis::pubsub::board::tests::what_comes_and_goes_without_a_connection_leaves_nothing":
-        BOARD, "Standing::Apart => self.forget(channel)," => "Standing::Apart => {}"
+        BOARD, "SubscriptionState::Apart => self.forget(channel)," => "SubscriptionState::Apart => {}"
     "redis: a channel that the server took away is not asked for again", "leasehold-store" "lib" "redis::pubsub::session::tests::a_node_that_gives_a_channel_away_is_asked_for_it_until_it_has_it_again":
-        BOARD, "        if entry.standing == Standing::Joined {\n            self.left" => "        if entry.standing == Standing::Leaving {\n            self.left"
+        BOARD, "        if entry.state == SubscriptionState::Joined {\n            self.left" => "        if entry.state == SubscriptionState::Leaving {\n            self.left"
     "redis: the last listener does not unsubscribe", "leasehold-store" "lib" "redis::pubsub::board::tests::one_channel_is_joined_once_and_left_by_the_last":
-        BOARD, "Standing::Joined => drop(self.pending.insert(channel.clone()))," => "Standing::Joined => {}"
+        BOARD, "SubscriptionState::Joined => drop(self.pending.insert(channel.clone()))," => "SubscriptionState::Joined => {}"
 }

@@ -29,5 +29,5 @@ mutants! {
     "waiting: the polling interval is fifteen times as long", "leasehold" "promised_times" "a_default_client_polls_once_a_second":
         QUEUE, "self.settings.poll_interval.min(seen_every)" => "(self.settings.poll_interval * 15).min(seen_every)"
     "watchdog: a renewal comes after half of the lease", "leasehold" "promised_times" "the_watchdog_renews_at_a_third_of_the_lease_at_the_latest":
-        RENEWAL, "tenure.confirmed_at + tenure.lease().duration() / 3" => "tenure.confirmed_at + tenure.lease().duration() / 2"
+        RENEWAL, "server_hold.confirmed_at + server_hold.lease().duration() / 3" => "server_hold.confirmed_at + server_hold.lease().duration() / 2"
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Error};
 use leasehold::config::{Config, ConfigConnectError};
-use leasehold::{Client, ConnectError, Guard, LostReason, Name, Released};
+use leasehold::{Client, ConnectError, Guard, LostReason, Name, ReleaseOutcome};
 use nix::sys::signal::Signal;
 use tokio::runtime;
 
@@ -144,10 +144,10 @@ async fn supervised(
 }
 
 /// Releases and says how that went; `None` when nobody knows.
-async fn release(guard: Guard, name: &str, obtained: Instant, report: Report) -> Option<Released> {
+async fn release(guard: Guard, name: &str, obtained: Instant, report: Report) -> Option<ReleaseOutcome> {
     match guard.release().await {
         Ok(released) => {
-            if released == Released::Released {
+            if released == ReleaseOutcome::Released {
                 let held = shown(now() - obtained);
                 report.tell(format_args!("released the lock {name:?} after {held}"));
             }
@@ -161,14 +161,14 @@ async fn release(guard: Guard, name: &str, obtained: Instant, report: Report) ->
 }
 
 /// What to exit with after the command has run.
-fn code(finished: &Finished, released: Option<Released>, on_lost: OnLost, report: Report) -> u8 {
+fn code(finished: &Finished, released: Option<ReleaseOutcome>, on_lost: OnLost, report: Report) -> u8 {
     let own = finished.ending.exit_code();
-    if !finished.lost && released == Some(Released::NotHeld) {
+    if !finished.lost && released == Some(ReleaseOutcome::NotHeld) {
         report.warn(format_args!(
             "the lock was lost before the command ended with {own}; nobody noticed in time to stop it"
         ));
     }
-    let lost = finished.lost || released == Some(Released::NotHeld);
+    let lost = finished.lost || released == Some(ReleaseOutcome::NotHeld);
     if lost && on_lost != OnLost::Ignore { exit::LOST } else { own }
 }
 

@@ -4,7 +4,7 @@
 //! never for longer than the timeout, and not once its caller has gone.
 //! Called by: the engine's step.
 
-use super::ticket::{OperationFailure, Settlement, Ticket};
+use super::ticket::{OperationFailure, Outcome, Ticket};
 use super::timer::Timer;
 use super::{Engine, Id, Purpose};
 use crate::backoff;
@@ -19,16 +19,16 @@ pub(super) struct Operation {
     since: Moment,
     failures: u32,
     /// An earlier attempt may have been applied.
-    doubtful: bool,
+    uncertain: bool,
 }
 
 impl Engine {
     pub(super) fn perform(&mut self, now: Moment, id: Id, call: Call) {
         if self.closing.is_some() {
-            return self.settle(id, Settlement::Performed(Err(OperationFailure::Closed)));
+            return self.complete(id, Outcome::Performed(Err(OperationFailure::Closed)));
         }
         self.tickets.insert(id, Ticket::Performing);
-        self.operations.insert(id, Operation { call, since: now, failures: 0, doubtful: false });
+        self.operations.insert(id, Operation { call, since: now, failures: 0, uncertain: false });
         self.perform_again(now, id);
     }
 
@@ -46,20 +46,20 @@ impl Engine {
             Ok(reply) => return self.end_operation(id, Ok(reply)),
             Err(error) => error,
         };
-        operation.doubtful |= error.applied == Applied::Unknown;
+        operation.uncertain |= error.applied == Applied::Unknown;
         operation.failures += 1;
         let pause = backoff::after_failures(operation.failures - 1, id.0);
         if error.kind.is_transient() && now + pause < operation.since + self.settings.timeout {
             return self.timers.set(Timer::Perform(id), now + pause);
         }
-        let applied = if operation.doubtful { Applied::Unknown } else { error.applied };
+        let applied = if operation.uncertain { Applied::Unknown } else { error.applied };
         self.end_operation(id, Err(OperationFailure::Failed(error.with_applied(applied))));
     }
 
     fn end_operation(&mut self, id: Id, outcome: Result<Reply, OperationFailure>) {
         self.operations.remove(&id);
         self.timers.clear(Timer::Perform(id));
-        self.settle_if_wanted(id, Settlement::Performed(outcome));
+        self.complete_if_wanted(id, Outcome::Performed(outcome));
     }
 
     /// Its caller has gone: what is on its way is not made again.
@@ -72,7 +72,7 @@ impl Engine {
     pub(super) fn end_operations(&mut self) {
         for id in std::mem::take(&mut self.operations).into_keys() {
             self.timers.clear(Timer::Perform(id));
-            self.settle_if_wanted(id, Settlement::Performed(Err(OperationFailure::Closed)));
+            self.complete_if_wanted(id, Outcome::Performed(Err(OperationFailure::Closed)));
         }
     }
 }

@@ -1,7 +1,7 @@
-//! The line of local waiters of one name, and the questions that its head asks the store.
+//! The line of local waiters of one name, and the attempts that its head asks the store.
 //!
 //! Invariant: of the waiters in a line only the head asks, or each for itself where the server keeps the order or its
-//! owner holds the other side, with at most one question apiece on its way. Unless this client itself holds the name
+//! owner holds the other side, with at most one attempt apiece on its way. Unless this client itself holds the name
 //! exclusively, a waiter sleeps only after it has asked; once it listens it asks again, and never sleeps longer than the
 //! polling interval.
 //! Called by: the engine's step.
@@ -14,9 +14,9 @@
 
 use std::time::Duration;
 
-use super::ticket::{AcquireFailure, Acquiring, Settlement, Stage, Ticket};
+use super::release::{Cause, ReleaseTerms};
+use super::ticket::{AcquireFailure, Acquiring, Outcome, Stage, Ticket};
 use super::timer::Timer;
-use super::undo::{Cause, Leaving};
 use super::wakeup::Listener;
 use super::{CallId, Engine, Grant, Id, Purpose, Request, Subject, Wait};
 use crate::backoff;
@@ -25,21 +25,21 @@ use crate::lease::Lease;
 use crate::moment::Moment;
 use crate::outcome::{Applied, FreeWithin, StoreError, StoreErrorKind, Verb};
 use crate::owner::{Owner, WireOwner};
-use crate::recipe::{Answer, Ask, Holding, Line, Standing};
+use crate::recipe::{Answer, CallArgs, CallContext, Holding, Polling};
 
 /// For how many times as long as a waiter has to show itself its place in a queue lasts at most.
 const PLACE_LASTS: u32 = 4;
 
-/// What a waiter knows of its own questions.
+/// What a waiter knows of its own attempts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Asking {
-    /// The owner it asks for: one for all its questions, since a refusal wrote nothing and a grant is set, not added.
+pub(super) struct WaiterState {
+    /// The owner it asks for: one for all its attempts, since a refusal wrote nothing and a grant is set, not added.
     wire: Option<WireOwner>,
-    /// The question on its way.
+    /// The attempt on its way.
     call: Option<CallId>,
-    /// A wake-up arrived while the question was on its way, so its answer may be older than the wake-up.
+    /// A wake-up arrived while the attempt was on its way, so its answer may be older than the wake-up.
     again: bool,
-    /// A question may have been granted without our knowing; by then that has run out.
+    /// A attempt may have been granted without our knowing; by then that has run out.
     unknown_until: Option<Moment>,
     /// Since when, and how often, the store has failed without an answer in between.
     failing_since: Option<Moment>,
@@ -61,23 +61,23 @@ enum Last {
     TooLate(Duration),
 }
 
-/// A question on its way; it is read to the end even when its waiter has gone.
+/// A attempt on its way; it is read to the end even when its waiter has gone.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Question {
+pub(super) struct Attempt {
     id: Id,
     subject: Subject,
     wire: WireOwner,
     lease: Lease,
     sent_at: Moment,
     units: u32,
-    /// An earlier question of the same owner has an unknown outcome.
-    doubtful: bool,
+    /// An earlier attempt of the same owner has an unknown outcome.
+    uncertain: bool,
     /// Somebody who is refused stands in a queue on the server.
     queues: bool,
 }
 
-impl Asking {
-    /// Something of this acquire may stand on the server until then, whatever its next questions come to.
+impl WaiterState {
+    /// Something of this acquire may stand on the server until then, whatever its next attempts come to.
     pub(super) fn doubt_until(&mut self, until: Moment) {
         self.unknown_until = self.unknown_until.max(Some(until));
     }
@@ -112,7 +112,7 @@ impl Request {
 impl Engine {
     pub(super) fn acquire(&mut self, now: Moment, id: Id, request: Request) {
         if self.closing.is_some() {
-            return self.settle(id, Settlement::Acquired(Err(AcquireFailure::Closed)));
+            return self.complete(id, Outcome::Acquired(Err(AcquireFailure::Closed)));
         }
         if let Wait::Until(deadline) = request.wait {
             self.timers.set(Timer::Deadline(id), deadline);
@@ -122,17 +122,17 @@ impl Engine {
         let deadlock = self.holds_what_blocks(&request.subject, request.owner);
         let Request { subject, owner, wait, reenters, .. } = &request;
         let (subject, owner, once, reenters) = (subject.clone(), *owner, *wait == Wait::Once, *reenters);
-        let stage = Stage::Waiting(Asking::default());
+        let stage = Stage::Waiting(WaiterState::default());
         self.tickets.insert(id, Ticket::Acquire(Box::new(Acquiring { request, stage })));
         match holder {
             Some(_) if !reenters => self.fail(now, id, AcquireFailure::AlreadyHeld),
             Some(wire) => self.enter(now, id, wire),
             None if deadlock => self.fail(now, id, AcquireFailure::Deadlock),
             None => {
-                if held.recipe.manner().counted {
+                if held.recipe.policy().counted {
                     self.waiters.insert((held, owner, id));
                 }
-                if once { self.ask(now, id) } else { self.stand_in_line(now, id, &subject, owner) }
+                if once { self.attempt(now, id) } else { self.enqueue(now, id, &subject, owner) }
             }
         }
     }
@@ -148,79 +148,79 @@ impl Engine {
         held.is_some_and(|recipe| self.holder(&subject.by(recipe), owner).is_some())
     }
 
-    fn stand_in_line(&mut self, now: Moment, id: Id, subject: &Subject, owner: Owner) {
-        let beside = self.holder_beside(subject, owner).is_some();
-        let line = self.lines.entry(subject.clone()).or_default();
+    fn enqueue(&mut self, now: Moment, id: Id, subject: &Subject, owner: Owner) {
+        let companion = self.companion_holder(subject, owner).is_some();
+        let line = self.queues.entry(subject.clone()).or_default();
         line.push_back(id);
-        match subject.recipe.manner().line {
-            Line::Head if line.len() == 1 => self.ask_unless_held_here(now, subject),
-            Line::Head if !beside => {}
-            Line::Head | Line::Each => self.ask(now, id),
+        match subject.recipe.policy().polling {
+            Polling::Head if line.len() == 1 => self.attempt_unless_held_here(now, subject),
+            Polling::Head if !companion => {}
+            Polling::Head | Polling::Each => self.attempt(now, id),
         }
     }
 
     /// The wire owner of what the same owner holds beside it.
-    fn holder_beside(&self, subject: &Subject, owner: Owner) -> Option<WireOwner> {
-        subject.recipe.beside().and_then(|recipe| self.holder(&subject.by(recipe), owner))
+    fn companion_holder(&self, subject: &Subject, owner: Owner) -> Option<WireOwner> {
+        subject.recipe.companion().and_then(|recipe| self.holder(&subject.by(recipe), owner))
     }
 
     /// An owner has got what matters to its own waiters for the other side: whoever is before them may wait for it.
-    pub(super) fn ask_beside(&mut self, now: Moment, subject: &Subject, owner: Owner) {
-        let other = subject.recipe.beside().map(|recipe| subject.by(recipe));
+    pub(super) fn attempt_companion(&mut self, now: Moment, subject: &Subject, owner: Owner) {
+        let other = subject.recipe.companion().map(|recipe| subject.by(recipe));
         let line: Vec<Id> =
-            other.and_then(|other| self.lines.get(&other)).into_iter().flatten().copied().collect();
+            other.and_then(|other| self.queues.get(&other)).into_iter().flatten().copied().collect();
         for id in line {
             if self.waiting(id).is_some_and(|(request, _)| request.owner == owner) {
-                self.ask(now, id);
+                self.attempt(now, id);
             }
         }
     }
 
     /// Lets the head of a line ask, unless this very client holds the name and nothing speaks against it: then it sleeps
     /// until that ends.
-    pub(super) fn ask_unless_held_here(&mut self, now: Moment, subject: &Subject) {
-        let Some(&head) = self.lines.get(subject).and_then(|line| line.front()) else {
+    pub(super) fn attempt_unless_held_here(&mut self, now: Moment, subject: &Subject) {
+        let Some(&head) = self.queues.get(subject).and_then(|line| line.front()) else {
             return;
         };
-        let exclusive = subject.recipe.manner().exclusive;
-        let Some(tenure) = self.held_here(subject, now).filter(|_| exclusive) else {
-            return self.ask(now, head);
+        let exclusive = subject.recipe.policy().exclusive;
+        let Some(server_hold) = self.held_here(subject, now).filter(|_| exclusive) else {
+            return self.attempt(now, head);
         };
-        if now >= tenure.doubt_from {
-            tenure.doubt_from = Moment::NEVER;
-            return self.ask(now, head);
+        if now >= server_hold.doubt_from {
+            server_hold.doubt_from = Moment::NEVER;
+            return self.attempt(now, head);
         }
-        let nap = tenure.remaining(now).min(tenure.doubt_from.since(now));
+        let nap = server_hold.remaining(now).min(server_hold.doubt_from.since(now));
         if let Some(asking) = self.asking(head) {
             asking.behind = true;
         }
-        match subject.recipe.manner().seen_every {
+        match subject.recipe.policy().seen_every {
             None => self.sleep_for(now, head, nap),
             Some(seen_every) => self.sleep_for(now, head, nap.min(seen_every)),
         }
     }
 
     /// A waiter's sleep is over. One that has to show itself asks, whoever holds the name.
-    pub(super) fn ask_in_turn(&mut self, now: Moment, id: Id) {
+    pub(super) fn attempt_in_turn(&mut self, now: Moment, id: Id) {
         let Some((Request { subject, .. }, _)) = self.waiting(id) else { return };
-        let (subject, manner) = (subject.clone(), subject.recipe.manner());
-        let is_head = self.lines.get(&subject).and_then(|line| line.front()) == Some(&id);
-        if is_head && manner.line == Line::Head && manner.seen_every.is_none() {
-            self.ask_unless_held_here(now, &subject);
+        let (subject, policy) = (subject.clone(), subject.recipe.policy());
+        let is_head = self.queues.get(&subject).and_then(|line| line.front()) == Some(&id);
+        if is_head && policy.polling == Polling::Head && policy.seen_every.is_none() {
+            self.attempt_unless_held_here(now, &subject);
         } else {
-            self.ask(now, id);
+            self.attempt(now, id);
         }
     }
 
-    /// Sends a waiter's question, or notes that it must be sent once more.
-    pub(super) fn ask(&mut self, now: Moment, id: Id) {
+    /// Sends a waiter's attempt, or notes that it must be sent once more.
+    pub(super) fn attempt(&mut self, now: Moment, id: Id) {
         let Some(asking) = self.asking(id) else { return };
         if asking.call.is_some() {
             asking.again = true;
             return;
         }
-        let (known, doubtful) = (asking.wire, asking.unknown_until.is_some());
-        // Whatever happened since: a failed question does not undo what an earlier one has seen.
+        let (known, uncertain) = (asking.wire, asking.unknown_until.is_some());
+        // Whatever happened since: a failed attempt does not undo what an earlier one has seen.
         let refused = asking.refusals > 0;
         let Some(Ticket::Acquire(acquiring)) = self.tickets.get(&id) else {
             return;
@@ -229,14 +229,15 @@ impl Engine {
         let (subject, owner, units, once) = (subject.clone(), *owner, *units, *wait == Wait::Once);
         let (lease, uptime) = (acquiring.request.first_lease(), acquiring.request.uptime);
         let wire = known.unwrap_or_else(|| self.next_owner(subject.recipe.owners(units)));
-        let standing = Standing { once, refused, granted: false, doubtful };
-        let beside = self.holder_beside(&subject, owner);
-        let ask = Ask { standing, beside, uptime, ..Ask::new(&subject, wire, lease).units(units) };
-        let call = subject.recipe.acquire(&ask).woken_by(subject.recipe.channels(&subject, wire));
-        let queues = subject.recipe.manner().queued && !once;
-        self.timers.clear(Timer::Ask(id));
-        let question = Question { id, subject, wire, lease, sent_at: now, units, doubtful, queues };
-        let call = self.run(call, Purpose::Ask(question));
+        let context = CallContext { once, refused, granted: false, uncertain };
+        let companion = self.companion_holder(&subject, owner);
+        let args =
+            CallArgs { context, companion, uptime, ..CallArgs::new(&subject, wire, lease).units(units) };
+        let call = subject.recipe.acquire(&args).woken_by(subject.recipe.channels(&subject, wire));
+        let queues = subject.recipe.policy().queued && !once;
+        self.timers.clear(Timer::Attempt(id));
+        let attempt = Attempt { id, subject, wire, lease, sent_at: now, units, uncertain, queues };
+        let call = self.run(call, Purpose::Attempt(attempt));
         if let Some(asking) = self.asking(id) {
             asking.wire = Some(wire);
             asking.call = Some(call);
@@ -244,66 +245,71 @@ impl Engine {
         }
     }
 
-    /// The answer to a question, whether its waiter is still there or not.
-    pub(super) fn answered(
+    /// The answer to a attempt, whether its waiter is still there or not.
+    pub(super) fn attempt_answered(
         &mut self,
         now: Moment,
         call: CallId,
-        question: Question,
+        attempt: Attempt,
         result: Result<Reply, StoreError>,
     ) {
-        let subject = &question.subject;
+        let subject = &attempt.subject;
         let answer =
             result.map_err(|error| subject.surely_untouched(error)).and_then(|reply| subject.read(&reply));
-        let waits = self.asking(question.id).is_some_and(|asking| asking.call == Some(call));
+        let waits = self.asking(attempt.id).is_some_and(|asking| asking.call == Some(call));
         if !waits {
-            return self.answered_nobody(now, &question, &answer);
+            return self.answered_after_leaving(now, &attempt, &answer);
         }
-        if let Some(asking) = self.asking(question.id) {
+        if let Some(asking) = self.asking(attempt.id) {
             asking.call = None;
             // Whatever it was told, unless it failed: its script may have put it into the queue.
-            asking.queued |= question.queues && answer.is_ok();
+            asking.queued |= attempt.queues && answer.is_ok();
         }
         match answer {
-            Ok(Answer::Granted { token }) => self.granted(now, &question, token),
-            Ok(Answer::Refused { remaining }) => self.refused(now, &question, remaining),
-            Ok(Answer::NoExpiry) => self.fail(now, question.id, AcquireFailure::NoExpiry),
-            Ok(Answer::Deadlock) => self.fail(now, question.id, AcquireFailure::Deadlock),
-            Ok(Answer::Deleted) => self.fail(now, question.id, AcquireFailure::Deleted),
-            Ok(Answer::Young { remaining }) if self.is_once(question.id) => {
-                self.fail(now, question.id, AcquireFailure::Young { remaining });
+            Ok(Answer::Granted { token }) => self.granted(now, &attempt, token),
+            Ok(Answer::Refused { remaining }) => self.refused(now, &attempt, remaining),
+            Ok(Answer::NoExpiry) => self.fail(now, attempt.id, AcquireFailure::NoExpiry),
+            Ok(Answer::Deadlock) => self.fail(now, attempt.id, AcquireFailure::Deadlock),
+            Ok(Answer::Deleted) => self.fail(now, attempt.id, AcquireFailure::Deleted),
+            Ok(Answer::RecentlyRestarted { remaining }) if self.is_once(attempt.id) => {
+                self.fail(now, attempt.id, AcquireFailure::RecentlyRestarted { remaining });
             }
-            Ok(Answer::Young { remaining }) => self.refused(now, &question, remaining),
-            Err(error) => self.unanswered(now, &question, error),
+            Ok(Answer::RecentlyRestarted { remaining }) => self.refused(now, &attempt, remaining),
+            Err(error) => self.attempt_unanswered(now, &attempt, error),
         }
     }
 
     /// Nobody waits for it any more: what it may have taken is given back.
-    fn answered_nobody(&mut self, now: Moment, question: &Question, answer: &Result<Answer, StoreError>) {
+    fn answered_after_leaving(
+        &mut self,
+        now: Moment,
+        attempt: &Attempt,
+        answer: &Result<Answer, StoreError>,
+    ) {
         let cause = match answer {
-            Ok(_) if question.subject.recipe.manner().holding == Holding::Nothing => return,
+            Ok(_) if attempt.subject.recipe.policy().holding == Holding::Nothing => return,
             Ok(Answer::Granted { .. }) => Cause::UnseenGrant,
             Err(error) if error.applied == Applied::Unknown => Cause::UnknownAcquire,
-            Ok(_) | Err(_) if question.doubtful => Cause::UnknownAcquire,
-            Ok(_) | Err(_) if question.queues => Cause::UnseenGrant,
+            Ok(_) | Err(_) if attempt.uncertain => Cause::UnknownAcquire,
+            Ok(_) | Err(_) if attempt.queues => Cause::UnseenGrant,
             Ok(_) | Err(_) => return,
         };
-        self.begin_parting(now, question.wire, &question.subject, question.undo(now, cause));
+        self.begin_release(now, attempt.wire, &attempt.subject, attempt.undo(now, cause));
     }
 
-    fn granted(&mut self, now: Moment, question: &Question, token: Option<u64>) {
-        let Question { id, subject, wire, .. } = question;
+    fn granted(&mut self, now: Moment, attempt: &Attempt, token: Option<u64>) {
+        let Attempt { id, subject, wire, .. } = attempt;
         let grant = Grant { wire: *wire, token };
-        match subject.recipe.manner().holding {
+        match subject.recipe.policy().holding {
             Holding::Nothing => return self.happened(now, *id, grant, subject),
-            Holding::Leased if now >= question.lease.valid_until(question.sent_at) => {}
+            Holding::Leased if now >= attempt.lease.valid_until(attempt.sent_at) => {}
             Holding::Leased | Holding::Unending => {
-                return self.begin_tenure(now, *id, grant, question.lease, question.sent_at);
+                return self.begin_server_hold(now, *id, grant, attempt.lease, attempt.sent_at);
             }
         }
-        // Nothing is left to trust. The owner is burnt; the next question has another.
-        self.begin_parting(now, *wire, subject, question.undo(now, Cause::UnseenGrant));
-        let took = now.since(question.sent_at);
+        // Nothing is left to trust. The owner is burnt; the next attempt has another.
+        self.begin_release(now, *wire, subject, attempt.undo(now, Cause::UnseenGrant));
+        let took = now.since(attempt.sent_at);
         self.unlisten(&Listener::One(*id));
         if let Some(asking) = self.asking(*id) {
             asking.wire = None;
@@ -311,19 +317,19 @@ impl Engine {
             asking.queued = false;
             asking.last = Some(Last::TooLate(took));
         }
-        self.ask_later(now, question);
+        self.attempt_later(now, attempt);
     }
 
     /// What was waited for has happened; nothing is held.
     fn happened(&mut self, now: Moment, id: Id, grant: Grant, subject: &Subject) {
-        self.timers.clear(Timer::Ask(id));
+        self.timers.clear(Timer::Attempt(id));
         self.timers.clear(Timer::Deadline(id));
-        self.settle(id, Settlement::Acquired(Ok(grant)));
+        self.complete(id, Outcome::Acquired(Ok(grant)));
         self.step_out(now, id, subject);
     }
 
-    fn refused(&mut self, now: Moment, question: &Question, remaining: Duration) {
-        let Some(asking) = self.asking(question.id) else {
+    fn refused(&mut self, now: Moment, attempt: &Attempt, remaining: Duration) {
+        let Some(asking) = self.asking(attempt.id) else {
             return;
         };
         asking.last = Some(Last::Refused);
@@ -331,18 +337,18 @@ impl Engine {
         asking.failures = 0;
         asking.refusals = asking.refusals.saturating_add(1);
         let again = asking.again;
-        if self.is_once(question.id) {
-            return self.fail(now, question.id, AcquireFailure::Contended);
+        if self.is_once(attempt.id) {
+            return self.fail(now, attempt.id, AcquireFailure::Contended);
         }
         if again {
-            return self.ask(now, question.id);
+            return self.attempt(now, attempt.id);
         }
-        self.sleep(now, question.id, remaining);
+        self.sleep(now, attempt.id, remaining);
     }
 
-    fn unanswered(&mut self, now: Moment, question: &Question, error: StoreError) {
-        let gone_by = question.subject.gone_by(question.lease, now);
-        let Some(asking) = self.asking(question.id) else {
+    fn attempt_unanswered(&mut self, now: Moment, attempt: &Attempt, error: StoreError) {
+        let gone_by = attempt.subject.gone_by(attempt.lease, now);
+        let Some(asking) = self.asking(attempt.id) else {
             return;
         };
         if error.applied == Applied::Unknown {
@@ -350,26 +356,26 @@ impl Engine {
         }
         let transient = error.kind.is_transient();
         asking.last = Some(Last::Failed(error));
-        if transient && !self.is_once(question.id) {
-            self.ask_later(now, question);
+        if transient && !self.is_once(attempt.id) {
+            self.attempt_later(now, attempt);
         } else {
-            self.fail_with_verdict(now, question.id);
+            self.fail_with_verdict(now, attempt.id);
         }
     }
 
     /// Asks again after a pause, or gives up when that has gone on for a whole timeout.
-    fn ask_later(&mut self, now: Moment, question: &Question) {
-        let (timeout, once) = (self.settings.timeout, self.is_once(question.id));
-        let Some(asking) = self.asking(question.id) else { return };
-        let since = *asking.failing_since.get_or_insert(question.sent_at);
+    fn attempt_later(&mut self, now: Moment, attempt: &Attempt) {
+        let (timeout, once) = (self.settings.timeout, self.is_once(attempt.id));
+        let Some(asking) = self.asking(attempt.id) else { return };
+        let since = *asking.failing_since.get_or_insert(attempt.sent_at);
         asking.failures += 1;
-        let pause = backoff::after_failures(asking.failures - 1, question.wire.seed());
+        let pause = backoff::after_failures(asking.failures - 1, attempt.wire.seed());
         let store_failed = matches!(asking.last, Some(Last::Failed(_)));
-        let head_asks = question.subject.recipe.manner().line == Line::Head;
+        let head_asks = attempt.subject.recipe.policy().polling == Polling::Head;
         match once || now.since(since) >= timeout {
-            false => self.timers.set(Timer::Ask(question.id), now + pause),
-            true if store_failed && !once && head_asks => self.fail_line(now, &question.subject),
-            true => self.fail_with_verdict(now, question.id),
+            false => self.timers.set(Timer::Attempt(attempt.id), now + pause),
+            true if store_failed && !once && head_asks => self.fail_queue(now, &attempt.subject),
+            true => self.fail_with_verdict(now, attempt.id),
         }
     }
 
@@ -379,10 +385,10 @@ impl Engine {
     }
 
     /// The store has failed for a whole timeout: those behind the head need not find that out one after the other.
-    fn fail_line(&mut self, now: Moment, subject: &Subject) {
-        let line = self.lines.get(subject).cloned().unwrap_or_default();
+    fn fail_queue(&mut self, now: Moment, subject: &Subject) {
+        let line = self.queues.get(subject).cloned().unwrap_or_default();
         let verdicts: Vec<AcquireFailure> = line.iter().map(|id| self.verdict(now, *id)).collect();
-        self.lines.remove(subject);
+        self.queues.remove(subject);
         self.unlisten(&Listener::Line(subject.clone()));
         for (id, verdict) in line.into_iter().zip(verdicts) {
             self.fail(now, id, verdict);
@@ -394,15 +400,15 @@ impl Engine {
         let Some((request, asking)) = self.waiting(id) else {
             return AcquireFailure::Contended;
         };
-        // A question on its way may be executed until its connection is closed, a timeout from now at the latest.
+        // A attempt on its way may be executed until its connection is closed, a timeout from now at the latest.
         let arrives_by = self.arrives_by(now, true);
         // A grant that came too late has burnt the owner that it was asked for with.
         if asking.wire.is_some() || asking.last.is_some() {
             return asking.verdict(now, request, arrives_by);
         }
-        let head = self.lines.get(&request.subject).and_then(|line| line.front());
+        let head = self.queues.get(&request.subject).and_then(|line| line.front());
         match head.and_then(|head| self.waiting(*head)) {
-            Some((_, Asking { last: Some(Last::TooLate(_)), .. })) | None => AcquireFailure::Contended,
+            Some((_, WaiterState { last: Some(Last::TooLate(_)), .. })) | None => AcquireFailure::Contended,
             Some((_, head)) => head.verdict(now, request, arrives_by).not_applied(),
         }
     }
@@ -415,7 +421,7 @@ impl Engine {
             Some(backoff) => backoff.after(asking.refusals.saturating_sub(1), seed),
             None => {
                 let jitter = backoff::spread((remaining / 10).min(Duration::from_millis(20)), seed);
-                let seen_every = request.subject.recipe.manner().seen_every.unwrap_or(Duration::MAX);
+                let seen_every = request.subject.recipe.policy().seen_every.unwrap_or(Duration::MAX);
                 let longest = self.settings.poll_interval.min(seen_every);
                 remaining.saturating_add(Duration::from_millis(1) + jitter).min(longest)
             }
@@ -427,11 +433,11 @@ impl Engine {
     fn sleep_for(&mut self, now: Moment, id: Id, nap: Duration) {
         let Some((request, asking)) = self.waiting(id) else { return };
         let subject = request.subject.clone();
-        let (listener, wire) = match subject.recipe.manner().line {
-            Line::Head => (Listener::Line(subject.clone()), asking.wire),
-            Line::Each => (Listener::One(id), asking.wire),
+        let (listener, wire) = match subject.recipe.policy().polling {
+            Polling::Head => (Listener::Line(subject.clone()), asking.wire),
+            Polling::Each => (Listener::One(id), asking.wire),
         };
-        self.timers.set(Timer::Ask(id), now + nap);
+        self.timers.set(Timer::Attempt(id), now + nap);
         // Nobody can have been refused without having asked, as somebody; who sleeps while this client holds the name
         // listens for nobody yet.
         let wire = wire.unwrap_or_else(|| WireOwner::new(self.client, 0));
@@ -439,16 +445,16 @@ impl Engine {
     }
 
     /// Takes a waiter out of its line, undoes what it may have taken, and lets the next one ask.
-    pub(super) fn leave_line(&mut self, now: Moment, id: Id, request: &Request, asking: &Asking) {
-        self.timers.clear(Timer::Ask(id));
+    pub(super) fn leave_queue(&mut self, now: Moment, id: Id, request: &Request, asking: &WaiterState) {
+        self.timers.clear(Timer::Attempt(id));
         self.stop_waiting(id, request);
-        self.undo_asked(now, request, asking);
+        self.undo_attempt(now, request, asking);
         self.step_out(now, id, &request.subject);
     }
 
-    /// Takes back what a waiter's earlier questions may have taken, and its place in a queue on the server. A question
+    /// Takes back what a waiter's earlier attempts may have taken, and its place in a queue on the server. A attempt
     /// on its way does that when it is answered.
-    fn undo_asked(&mut self, now: Moment, request: &Request, asking: &Asking) {
+    fn undo_attempt(&mut self, now: Moment, request: &Request, asking: &WaiterState) {
         let cause = match asking.unknown_until {
             Some(_) => Cause::UnknownAcquire,
             None if asking.queued => Cause::UnseenGrant,
@@ -456,15 +462,15 @@ impl Engine {
         };
         if let (Some(wire), None) = (asking.wire, asking.call) {
             let gone_by = request.subject.left_by(request.first_lease(), now, asking.queued);
-            let undo = Leaving::undo(request.first_lease(), request.units, gone_by, cause);
-            self.begin_parting(now, wire, &request.subject, undo);
+            let undo = ReleaseTerms::undo(request.first_lease(), request.units, gone_by, cause);
+            self.begin_release(now, wire, &request.subject, undo);
         }
     }
 
     /// Takes an id out of a line; when it was the head the next one asks.
     pub(super) fn step_out(&mut self, now: Moment, id: Id, subject: &Subject) {
         self.unlisten(&Listener::One(id));
-        let Some(line) = self.lines.get_mut(subject) else {
+        let Some(line) = self.queues.get_mut(subject) else {
             return;
         };
         let place = line.iter().position(|waiter| *waiter == id);
@@ -472,15 +478,15 @@ impl Engine {
         // Those who leave a long line, as those who were granted, are mostly near its front.
         place.and_then(|place| line.remove(place));
         if line.is_empty() {
-            self.lines.remove(subject);
+            self.queues.remove(subject);
             self.unlisten(&Listener::Line(subject.clone()));
-        } else if was_head && subject.recipe.manner().line == Line::Head {
-            self.ask_unless_held_here(now, subject);
+        } else if was_head && subject.recipe.policy().polling == Polling::Head {
+            self.attempt_unless_held_here(now, subject);
         }
     }
 
-    /// A ticket that stands in line, and what it knows of its questions.
-    pub(super) fn waiting(&self, id: Id) -> Option<(&Request, &Asking)> {
+    /// A ticket that stands in line, and what it knows of its attempts.
+    pub(super) fn waiting(&self, id: Id) -> Option<(&Request, &WaiterState)> {
         let Some(Ticket::Acquire(acquiring)) = self.tickets.get(&id) else {
             return None;
         };
@@ -490,7 +496,7 @@ impl Engine {
         Some((&acquiring.request, asking))
     }
 
-    pub(super) fn asking(&mut self, id: Id) -> Option<&mut Asking> {
+    pub(super) fn asking(&mut self, id: Id) -> Option<&mut WaiterState> {
         match self.tickets.get_mut(&id) {
             Some(Ticket::Acquire(acquiring)) => match &mut acquiring.stage {
                 Stage::Waiting(asking) => Some(asking),
@@ -505,11 +511,11 @@ impl Engine {
     }
 }
 
-impl Question {
+impl Attempt {
     /// How what it may have taken is given back.
-    fn undo(&self, now: Moment, cause: Cause) -> Leaving {
+    fn undo(&self, now: Moment, cause: Cause) -> ReleaseTerms {
         let gone_by = self.subject.left_by(self.lease, now, self.queues);
-        Leaving::undo(self.lease, self.units, gone_by, cause)
+        ReleaseTerms::undo(self.lease, self.units, gone_by, cause)
     }
 }
 
@@ -526,7 +532,7 @@ impl AcquireFailure {
 impl Subject {
     /// When a hold has certainly gone if nothing arrived at the server after `now`.
     pub(super) fn gone_by(&self, lease: Lease, now: Moment) -> Moment {
-        match self.recipe.manner().holding {
+        match self.recipe.policy().holding {
             Holding::Leased => lease.gone_by(now),
             Holding::Unending => Moment::NEVER,
             Holding::Nothing => now,
@@ -536,14 +542,14 @@ impl Subject {
     /// When whatever an acquire has left has gone if nothing arrived at the server after `now`: a place in a queue there
     /// may outlive the lease.
     fn left_by(&self, lease: Lease, now: Moment, queued: bool) -> Moment {
-        let place = self.recipe.manner().seen_every.filter(|_| queued);
+        let place = self.recipe.policy().seen_every.filter(|_| queued);
         self.gone_by(lease, now).max(now + place.unwrap_or_default() * PLACE_LASTS)
     }
 
     /// A script looks at its key by a command of the key's type before it writes: a key of another type is as it was.
     /// What only looks changes nothing however it ends.
     fn surely_untouched(&self, error: StoreError) -> StoreError {
-        let only_looks = self.recipe.manner().holding == Holding::Nothing;
+        let only_looks = self.recipe.policy().holding == Holding::Nothing;
         if only_looks || error.kind == StoreErrorKind::WrongType { error.not_applied() } else { error }
     }
 

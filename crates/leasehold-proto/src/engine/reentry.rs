@@ -1,18 +1,18 @@
 //! Re-entry: an owner that takes again what it holds, and gives back one hold of several.
 //!
 //! Invariant: the hold count on the server is set to an absolute value, by at most one call at a time, and never
-//! touched once the tenure is lost. It never takes a lock: a re-entry is a renewal that sets the count.
-//! Called by: the queue, for acquires of an owner that holds already; the tenure, for releases.
+//! touched once the server hold is lost. It never takes a lock: a re-entry is a renewal that sets the count.
+//! Called by: the queue, for acquires of an owner that holds already; the server hold, for releases.
 //!
 //! # How it works
-//! An acquire by the owner of a tenure *enters* it: the wanted count goes up and, when the server has confirmed it, the
+//! An acquire by the owner of a server hold *enters* it: the wanted count goes up and, when the server has confirmed it, the
 //! hold is granted. Each release of one hold of several takes the wanted count down. `set_count` compares what is wanted
 //! with what stands there, so that any mixture of the two comes out right.
 
 use std::collections::VecDeque;
 
-use super::tenure::{Hold, Tenure};
-use super::ticket::{AcquireFailure, Settlement, Stage, Ticket};
+use super::server_hold::{Hold, ServerHold};
+use super::ticket::{AcquireFailure, Outcome, Stage, Ticket};
 use super::timer::Timer;
 use super::{CallId, Engine, Id, LostReason, Purpose, Subject, Wait};
 use crate::backoff;
@@ -21,7 +21,7 @@ use crate::lease::Lease;
 use crate::moment::Moment;
 use crate::outcome::{Applied, FreeWithin, StoreError, StoreErrorKind, Verb};
 use crate::owner::{Owner, WireOwner};
-use crate::recipe::{Ask, Renewal};
+use crate::recipe::{CallArgs, Renewal};
 
 /// A count on its way to the server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -45,7 +45,7 @@ impl Engine {
             let Some((request, asking)) = self.waiting(id) else { continue };
             if request.reenters {
                 let (request, asking) = (request.clone(), asking.clone());
-                self.leave_line(now, id, &request, &asking);
+                self.leave_queue(now, id, &request, &asking);
                 self.enter(now, id, wire);
             } else {
                 self.fail(now, id, AcquireFailure::AlreadyHeld);
@@ -53,55 +53,55 @@ impl Engine {
         }
     }
 
-    /// Re-enters: raises the count of a tenure that the ticket's owner has.
+    /// Re-enters: raises the count of a server hold that the ticket's owner has.
     pub(super) fn enter(&mut self, now: Moment, id: Id, wire: WireOwner) {
         let Some(Ticket::Acquire(acquiring)) = self.tickets.get_mut(&id) else {
             return;
         };
         acquiring.stage = Stage::Entering { wire, since: now };
-        let Some(tenure) = self.tenures.get_mut(&wire) else {
+        let Some(server_hold) = self.server_holds.get_mut(&wire) else {
             return;
         };
-        if let Some(reason) = tenure.lost {
+        if let Some(reason) = server_hold.lost {
             return self.fail(now, id, AcquireFailure::Lost(reason));
         }
-        tenure.entering.push_back(id);
+        server_hold.entering.push_back(id);
         self.set_count(now, wire);
     }
 
     /// Sends the call that makes the server's count the wanted one, unless one is on its way.
     pub(super) fn set_count(&mut self, now: Moment, wire: WireOwner) {
-        let Some(tenure) = self.tenures.get(&wire) else {
+        let Some(server_hold) = self.server_holds.get(&wire) else {
             return;
         };
-        let wanted = tenure.wanted();
-        if tenure.setting.is_some() || tenure.lost.is_some() {
+        let wanted = server_hold.wanted();
+        if server_hold.setting.is_some() || server_hold.lost.is_some() {
             return;
         }
-        let carries: Vec<Id> = tenure.entering.iter().copied().collect();
-        if carries.is_empty() && tenure.on_server == Some(wanted) {
-            return self.settle_count_reports(wire);
+        let carries: Vec<Id> = server_hold.entering.iter().copied().collect();
+        if carries.is_empty() && server_hold.on_server == Some(wanted) {
+            return self.complete_count_reports(wire);
         }
-        let lease = self.lease_to_enter(tenure, &carries, now);
-        let ask = Ask::new(&tenure.subject, wire, lease).count(wanted);
-        let recipe = tenure.subject.recipe;
-        let call = if carries.is_empty() { recipe.release(&ask) } else { recipe.renew(&ask) };
+        let lease = self.lease_to_enter(server_hold, &carries, now);
+        let args = CallArgs::new(&server_hold.subject, wire, lease).count(wanted);
+        let recipe = server_hold.subject.recipe;
+        let call = if carries.is_empty() { recipe.release(&args) } else { recipe.renew(&args) };
         let call = self.run(call, Purpose::Count(wire));
         self.timers.clear(Timer::Count(wire));
-        if let Some(tenure) = self.tenures.get_mut(&wire) {
-            tenure.longest = tenure.longest.max(lease);
-            tenure.setting = Some(Setting { call, count: wanted, carries, lease, sent_at: now });
+        if let Some(server_hold) = self.server_holds.get_mut(&wire) {
+            server_hold.longest = server_hold.longest.max(lease);
+            server_hold.setting = Some(Setting { call, count: wanted, carries, lease, sent_at: now });
         }
     }
 
     /// The lease to ask for when these join: by the most generous of the holds that would then be.
-    fn lease_to_enter(&self, tenure: &Tenure, entering: &[Id], now: Moment) -> Lease {
+    fn lease_to_enter(&self, server_hold: &ServerHold, entering: &[Id], now: Moment) -> Lease {
         let joining = entering.iter().filter_map(|id| match self.tickets.get(id) {
             Some(Ticket::Acquire(acquiring)) => Some(Hold::new(&acquiring.request, now)),
             _ => None,
         });
-        let holds: Vec<Hold> = tenure.holds.values().copied().chain(joining).collect();
-        let lease = holds.iter().map(|hold| hold.lease).max().unwrap_or(tenure.longest);
+        let holds: Vec<Hold> = server_hold.holds.values().copied().chain(joining).collect();
+        let lease = holds.iter().map(|hold| hold.lease).max().unwrap_or(server_hold.longest);
         let ends_at = holds.iter().map(|hold| hold.ends_at).max().unwrap_or(Moment::NEVER);
         lease.min(Lease::clamped(ends_at.since(now)))
     }
@@ -114,16 +114,16 @@ impl Engine {
         wire: WireOwner,
         result: Result<Reply, StoreError>,
     ) {
-        let Some(tenure) = self.tenures.get_mut(&wire) else {
+        let Some(server_hold) = self.server_holds.get_mut(&wire) else {
             return;
         };
-        let Some(setting) = tenure.setting.take_if(|setting| setting.call == call) else {
+        let Some(setting) = server_hold.setting.take_if(|setting| setting.call == call) else {
             return;
         };
-        if tenure.lost.is_some() {
+        if server_hold.lost.is_some() {
             return;
         }
-        let subject = tenure.subject.clone();
+        let subject = server_hold.subject.clone();
         let answer = match setting.carries.is_empty() {
             true => subject.read_lowered(result),
             false => subject.read_renewed(result),
@@ -137,14 +137,14 @@ impl Engine {
     }
 
     fn count_stands(&mut self, now: Moment, wire: WireOwner, setting: Setting) {
-        let Some(tenure) = self.tenures.get_mut(&wire) else {
+        let Some(server_hold) = self.server_holds.get_mut(&wire) else {
             return;
         };
-        tenure.on_server = Some(setting.count);
-        tenure.failures = 0;
-        tenure.last_error = None;
-        let (entered, entering) = tenure.entering.drain(..).partition(|id| setting.carries.contains(id));
-        tenure.entering = entering;
+        server_hold.on_server = Some(setting.count);
+        server_hold.failures = 0;
+        server_hold.last_error = None;
+        let (entered, entering) = server_hold.entering.drain(..).partition(|id| setting.carries.contains(id));
+        server_hold.entering = entering;
         let entered: VecDeque<Id> = entered;
         for id in entered {
             self.entered(now, id, wire);
@@ -156,10 +156,11 @@ impl Engine {
     }
 
     /// Tells those who gave back one hold of several that the server's count says so.
-    fn settle_count_reports(&mut self, wire: WireOwner) {
-        let reports = self.tenures.get_mut(&wire).map(|tenure| std::mem::take(&mut tenure.reports));
+    fn complete_count_reports(&mut self, wire: WireOwner) {
+        let reports =
+            self.server_holds.get_mut(&wire).map(|server_hold| std::mem::take(&mut server_hold.reports));
         for id in reports.into_iter().flatten() {
-            self.settle_if_wanted(id, Settlement::Released(Ok(true)));
+            self.complete_if_wanted(id, Outcome::Released(Ok(true)));
         }
     }
 
@@ -168,10 +169,10 @@ impl Engine {
             return;
         };
         let request = &acquiring.request;
-        let Some(tenure) = self.tenures.get_mut(&wire) else {
+        let Some(server_hold) = self.server_holds.get_mut(&wire) else {
             return;
         };
-        tenure.holds.insert(id, Hold::new(request, now));
+        server_hold.holds.insert(id, Hold::new(request, now));
         self.holds.insert(id, wire);
         self.grant(now, id, wire);
     }
@@ -179,19 +180,19 @@ impl Engine {
     /// A count was not confirmed. Those who asked once, or for a whole timeout, are told; the rest is tried again.
     fn count_failed(&mut self, now: Moment, wire: WireOwner, setting: &Setting, error: StoreError) {
         let timeout = self.settings.timeout;
-        let Some(tenure) = self.tenures.get_mut(&wire) else {
+        let Some(server_hold) = self.server_holds.get_mut(&wire) else {
             return;
         };
-        tenure.failures += 1;
+        server_hold.failures += 1;
         if error.applied == Applied::Unknown {
-            tenure.uncertain = true;
-            tenure.on_server = None;
+            server_hold.uncertain = true;
+            server_hold.on_server = None;
         }
         let (transient, pause) =
-            (error.kind.is_transient(), backoff::after_failures(tenure.failures - 1, wire.seed()));
-        tenure.last_error = Some(error);
+            (error.kind.is_transient(), backoff::after_failures(server_hold.failures - 1, wire.seed()));
+        server_hold.last_error = Some(error);
         // A hold that was given back is given back, whatever the server counts; the others keep the lock.
-        self.settle_count_reports(wire);
+        self.complete_count_reports(wire);
         for id in &setting.carries {
             let Some(Ticket::Acquire(acquiring)) = self.tickets.get(id) else { continue };
             let Stage::Entering { since, .. } = acquiring.stage else { continue };
@@ -201,24 +202,28 @@ impl Engine {
                 self.fail(now, *id, verdict);
             }
         }
-        if self.tenures.get(&wire).is_some_and(|tenure| tenure.setting.is_none()) {
+        if self.server_holds.get(&wire).is_some_and(|server_hold| server_hold.setting.is_none()) {
             self.timers.set(Timer::Count(wire), now + pause);
         }
     }
 
     /// How a re-entry ends whose wait is over: the lock is its owner's, so it is the store that has not answered.
     pub(super) fn entering_verdict(&self, now: Moment, id: Id, wire: WireOwner) -> AcquireFailure {
-        let Some(tenure) = self.tenures.get(&wire) else {
+        let Some(server_hold) = self.server_holds.get(&wire) else {
             return AcquireFailure::Contended;
         };
-        if let Some(reason) = tenure.lost {
+        if let Some(reason) = server_hold.lost {
             return AcquireFailure::Lost(reason);
         }
-        let under_way = tenure.setting.as_ref().is_some_and(|setting| setting.carries.contains(&id));
-        let error = tenure.last_error.clone().unwrap_or_else(|| tenure.subject.timed_out(Verb::Acquire));
-        if under_way || tenure.on_server.is_none() {
-            let arrives_by = self.arrives_by(now, tenure.has_call_on_its_way());
-            AcquireFailure::Unknown { free_within: FreeWithin::until(tenure.gone_by(arrives_by), now), error }
+        let under_way = server_hold.setting.as_ref().is_some_and(|setting| setting.carries.contains(&id));
+        let error =
+            server_hold.last_error.clone().unwrap_or_else(|| server_hold.subject.timed_out(Verb::Acquire));
+        if under_way || server_hold.on_server.is_none() {
+            let arrives_by = self.arrives_by(now, server_hold.has_call_on_its_way());
+            AcquireFailure::Unknown {
+                free_within: FreeWithin::until(server_hold.gone_by(arrives_by), now),
+                error,
+            }
         } else {
             AcquireFailure::Failed(error.not_applied())
         }
@@ -226,8 +231,8 @@ impl Engine {
 
     /// A re-entry was given up before it was granted.
     pub(super) fn stop_entering(&mut self, now: Moment, id: Id, wire: WireOwner) {
-        if let Some(tenure) = self.tenures.get_mut(&wire) {
-            tenure.entering.retain(|waiting| *waiting != id);
+        if let Some(server_hold) = self.server_holds.get_mut(&wire) {
+            server_hold.entering.retain(|waiting| *waiting != id);
         }
         self.after_fewer_holds(now, wire, None);
     }

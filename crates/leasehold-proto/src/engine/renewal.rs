@@ -1,13 +1,13 @@
 //! The watchdog: keeps claimed holds alive, and ends them by the clock.
 //!
-//! Invariant: one renewal stream per tenure, only while a claimed hold wants it; no error ends it before the lease
+//! Invariant: one renewal stream per server hold, only while a claimed hold wants it; no error ends it before the lease
 //! does (docs/guarantees.md, rules 6 and 7), and an unanswered renewal never extends the validity.
-//! Called by: the engine's step, for timers, answers and `ensure`; whatever changes the holds of a tenure.
+//! Called by: the engine's step, for timers, answers and `ensure`; whatever changes the holds of a server hold.
 
 use std::time::Duration;
 
-use super::tenure::{Ensuring, Hold, Tenure};
-use super::ticket::{EnsureFailure, Settlement, Ticket};
+use super::server_hold::{Ensuring, Hold, ServerHold};
+use super::ticket::{EnsureFailure, Outcome, Ticket};
 use super::timer::Timer;
 use super::{CallId, Engine, Id, LostReason, Purpose};
 use crate::backoff;
@@ -16,12 +16,12 @@ use crate::lease::{LEASE_MIN, Lease};
 use crate::moment::Moment;
 use crate::outcome::{Applied, StoreError, Verb};
 use crate::owner::WireOwner;
-use crate::recipe::{Ask, Renewal};
+use crate::recipe::{CallArgs, Renewal};
 
 /// The longest pause between two attempts to renew.
 const RETRY_MAX: Duration = Duration::from_secs(1);
 
-impl Tenure {
+impl ServerHold {
     /// The lease to ask for now: no longer than the bounds of its holds allow, or their minimum hold times need.
     pub(super) fn lease_now(&self, now: Moment) -> Lease {
         self.lease().min(Lease::clamped(self.kept_until().since(now)))
@@ -29,12 +29,12 @@ impl Tenure {
 
     /// The moment up to which renewals keep the key.
     fn kept_until(&self) -> Moment {
-        self.ends_at().max(self.rests_until_at_least())
+        self.ends_at().max(self.keep_until_at_least())
     }
 
     /// Whether the key would end before a minimum hold time does. Then it is renewed whatever the terms of the holds.
     fn owes_time(&self) -> bool {
-        self.rests_until_at_least() > self.expires_at
+        self.keep_until_at_least() > self.expires_at
     }
 
     /// Whether the watchdog has to keep it.
@@ -62,49 +62,49 @@ impl Tenure {
 impl Engine {
     /// Sets the next renewal, or none when the watchdog has nothing to keep.
     pub(super) fn plan_renewal(&mut self, wire: WireOwner) {
-        let Some(tenure) = self.tenures.get(&wire) else {
+        let Some(server_hold) = self.server_holds.get(&wire) else {
             return;
         };
-        if tenure.renewing.is_some() {
+        if server_hold.renewing.is_some() {
             return;
         }
-        if !tenure.is_watched() {
+        if !server_hold.is_watched() {
             return self.timers.clear(Timer::Renew(wire));
         }
-        let third = tenure.confirmed_at + tenure.lease().duration() / 3;
-        let due = tenure.retry_at.unwrap_or(third);
+        let third = server_hold.confirmed_at + server_hold.lease().duration() / 3;
+        let due = server_hold.retry_at.unwrap_or(third);
         self.timers.set(Timer::Renew(wire), due);
     }
 
     /// Sends a renewal that is due.
     pub(super) fn renew(&mut self, now: Moment, wire: WireOwner) {
-        let Some(tenure) = self.tenures.get(&wire) else {
+        let Some(server_hold) = self.server_holds.get(&wire) else {
             return;
         };
         // Also when it gives no more time: it finds out whether the hold is still there.
-        if tenure.is_watched() && tenure.kept_until().since(now) >= LEASE_MIN {
+        if server_hold.is_watched() && server_hold.kept_until().since(now) >= LEASE_MIN {
             self.send_renewal(now, wire);
         }
     }
 
     fn send_renewal(&mut self, now: Moment, wire: WireOwner) {
-        let Some(tenure) = self.tenures.get_mut(&wire) else {
+        let Some(server_hold) = self.server_holds.get_mut(&wire) else {
             return;
         };
-        if tenure.renewing.is_some() {
+        if server_hold.renewing.is_some() {
             return;
         }
-        for waiting in &mut tenure.ensuring {
+        for waiting in &mut server_hold.ensuring {
             waiting.sent = true;
         }
-        let lease = tenure.lease_now(now);
-        let ask = Ask::new(&tenure.subject, wire, lease).count(0).units(tenure.units);
-        let call = tenure.subject.recipe.renew(&ask);
-        let timeout = tenure.lease().renewal_waits(self.settings.timeout);
+        let lease = server_hold.lease_now(now);
+        let args = CallArgs::new(&server_hold.subject, wire, lease).count(0).units(server_hold.units);
+        let call = server_hold.subject.recipe.renew(&args);
+        let timeout = server_hold.lease().renewal_waits(self.settings.timeout);
         let call = self.run_within(call, Purpose::Renew(wire), timeout);
         self.timers.clear(Timer::Renew(wire));
-        if let Some(tenure) = self.tenures.get_mut(&wire) {
-            tenure.renewing = Some(Renewing { call, sent_at: now, lease });
+        if let Some(server_hold) = self.server_holds.get_mut(&wire) {
+            server_hold.renewing = Some(Renewing { call, sent_at: now, lease });
         }
     }
 
@@ -116,19 +116,19 @@ impl Engine {
         wire: WireOwner,
         result: Result<Reply, StoreError>,
     ) {
-        let Some(tenure) = self.tenures.get_mut(&wire) else {
+        let Some(server_hold) = self.server_holds.get_mut(&wire) else {
             return;
         };
-        let Some(sent) = tenure.renewing.take_if(|renewing| renewing.call == call) else {
+        let Some(sent) = server_hold.renewing.take_if(|renewing| renewing.call == call) else {
             return;
         };
-        if tenure.lost.is_some() {
+        if server_hold.lost.is_some() {
             return;
         }
-        let subject = tenure.subject.clone();
+        let subject = server_hold.subject.clone();
         match subject.read_renewed(result) {
             Ok(Renewal::Renewed) => {
-                for hold in tenure.holds.values_mut() {
+                for hold in server_hold.holds.values_mut() {
                     hold.renewals_left = hold.renewals_left.map(|left| left.saturating_sub(1));
                 }
                 self.confirm(wire, sent.sent_at, sent.lease);
@@ -141,75 +141,76 @@ impl Engine {
     }
 
     fn renewal_failed(&mut self, now: Moment, wire: WireOwner, error: &StoreError) {
-        let Some(tenure) = self.tenures.get_mut(&wire) else {
+        let Some(server_hold) = self.server_holds.get_mut(&wire) else {
             return;
         };
-        let pause = backoff::after_failures(tenure.renew_failures, wire.seed());
+        let pause = backoff::after_failures(server_hold.renew_failures, wire.seed());
         // Set once: whatever else happens to its holds meanwhile does not put the next attempt off.
-        tenure.retry_at = Some(now + pause.min(tenure.lease().duration() / 12).min(RETRY_MAX));
-        tenure.renew_failures += 1;
-        tenure.uncertain |= error.applied == Applied::Unknown;
-        let remaining = tenure.remaining(now);
-        let ensuring = std::mem::take(&mut tenure.ensuring);
+        server_hold.retry_at = Some(now + pause.min(server_hold.lease().duration() / 12).min(RETRY_MAX));
+        server_hold.renew_failures += 1;
+        server_hold.uncertain |= error.applied == Applied::Unknown;
+        let remaining = server_hold.remaining(now);
+        let ensuring = std::mem::take(&mut server_hold.ensuring);
         self.fail_ensuring(ensuring, &EnsureFailure::Unconfirmed { remaining, error: error.clone() });
         self.plan_renewal(wire);
     }
 
     /// The server has confirmed a lease that was asked for at `sent_at`.
     pub(super) fn confirm(&mut self, wire: WireOwner, sent_at: Moment, lease: Lease) {
-        let Some(tenure) = self.tenures.get_mut(&wire) else {
+        let Some(server_hold) = self.server_holds.get_mut(&wire) else {
             return;
         };
-        (tenure.renew_failures, tenure.retry_at) = (0, None);
-        tenure.confirmed_at = tenure.confirmed_at.max(sent_at);
+        (server_hold.renew_failures, server_hold.retry_at) = (0, None);
+        server_hold.confirmed_at = server_hold.confirmed_at.max(sent_at);
         // A minimum hold time keeps the key for longer than the bounds of the holds; nobody may trust it for that.
-        let trusted_until = lease.valid_until(sent_at).min(tenure.ends_at());
-        tenure.valid_until = tenure.valid_until.max(trusted_until);
-        tenure.expires_at = tenure.expires_at.max(sent_at + lease.duration());
-        self.timers.set(Timer::Expire(wire), tenure.valid_until);
+        let trusted_until = lease.valid_until(sent_at).min(server_hold.ends_at());
+        server_hold.valid_until = server_hold.valid_until.max(trusted_until);
+        server_hold.expires_at = server_hold.expires_at.max(sent_at + lease.duration());
+        self.timers.set(Timer::Expire(wire), server_hold.valid_until);
         self.plan_renewal(wire);
     }
 
     /// The validity has passed, whatever the server says.
     pub(super) fn expire(&mut self, now: Moment, wire: WireOwner) {
-        let Some(tenure) = self.tenures.get(&wire) else {
+        let Some(server_hold) = self.server_holds.get(&wire) else {
             return;
         };
-        let reason = tenure.reason_by_the_clock();
+        let reason = server_hold.reason_by_the_clock();
         self.lose(now, wire, reason);
     }
 
     /// Renews now unless enough is left.
     pub(super) fn ensure(&mut self, now: Moment, id: Id, hold: Id, least: Duration) {
-        let outcome = match self.holds.get(&hold).copied().map(|wire| (wire, self.tenures.get_mut(&wire))) {
-            Some((_, Some(Tenure { lost: Some(reason), .. }))) => Err(EnsureFailure::Lost(*reason)),
-            Some((_, Some(tenure))) if tenure.remaining(now) >= least => Ok(()),
-            Some((_, Some(tenure))) if tenure.lease_now(now).validity() <= least => {
-                Err(EnsureFailure::TooLong { most: tenure.lease_now(now).validity() })
-            }
-            Some((wire, Some(tenure))) => {
-                tenure.ensuring.push(Ensuring { id, least, sent: false });
-                self.tickets.insert(id, Ticket::Ensuring(wire));
-                self.timers.set(Timer::Deadline(id), now + self.settings.timeout);
-                return self.send_renewal(now, wire);
-            }
-            _ => Err(EnsureFailure::Lost(LostReason::Closed)),
-        };
-        self.settle(id, Settlement::Ensured(outcome));
+        let outcome =
+            match self.holds.get(&hold).copied().map(|wire| (wire, self.server_holds.get_mut(&wire))) {
+                Some((_, Some(ServerHold { lost: Some(reason), .. }))) => Err(EnsureFailure::Lost(*reason)),
+                Some((_, Some(server_hold))) if server_hold.remaining(now) >= least => Ok(()),
+                Some((_, Some(server_hold))) if server_hold.lease_now(now).validity() <= least => {
+                    Err(EnsureFailure::TooLong { most: server_hold.lease_now(now).validity() })
+                }
+                Some((wire, Some(server_hold))) => {
+                    server_hold.ensuring.push(Ensuring { id, least, sent: false });
+                    self.tickets.insert(id, Ticket::Ensuring(wire));
+                    self.timers.set(Timer::Deadline(id), now + self.settings.timeout);
+                    return self.send_renewal(now, wire);
+                }
+                _ => Err(EnsureFailure::Lost(LostReason::Closed)),
+            };
+        self.complete(id, Outcome::Ensured(outcome));
     }
 
     /// After a confirmation: who has enough now, and who needs one more renewal.
     fn ensured(&mut self, now: Moment, wire: WireOwner) {
-        let Some(tenure) = self.tenures.get_mut(&wire) else {
+        let Some(server_hold) = self.server_holds.get_mut(&wire) else {
             return;
         };
-        let remaining = tenure.remaining(now);
+        let remaining = server_hold.remaining(now);
         let (unsent, sent): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut tenure.ensuring).into_iter().partition(|waiting| !waiting.sent);
+            std::mem::take(&mut server_hold.ensuring).into_iter().partition(|waiting| !waiting.sent);
         let (enough, too_little): (Vec<_>, Vec<_>) =
             unsent.into_iter().partition(|waiting| waiting.least <= remaining);
         let again = !too_little.is_empty();
-        tenure.ensuring = too_little;
+        server_hold.ensuring = too_little;
         for waiting in sent.into_iter().chain(enough) {
             self.timers.clear(Timer::Deadline(waiting.id));
             let outcome = if waiting.least <= remaining {
@@ -217,7 +218,7 @@ impl Engine {
             } else {
                 Err(EnsureFailure::TooLong { most: remaining })
             };
-            self.settle_if_wanted(waiting.id, Settlement::Ensured(outcome));
+            self.complete_if_wanted(waiting.id, Outcome::Ensured(outcome));
         }
         if again {
             self.send_renewal(now, wire);
@@ -228,23 +229,23 @@ impl Engine {
     pub(super) fn fail_ensuring(&mut self, ensuring: Vec<Ensuring>, failure: &EnsureFailure) {
         for waiting in ensuring {
             self.timers.clear(Timer::Deadline(waiting.id));
-            self.settle_if_wanted(waiting.id, Settlement::Ensured(Err(failure.clone())));
+            self.complete_if_wanted(waiting.id, Outcome::Ensured(Err(failure.clone())));
         }
     }
 
     /// No renewal was confirmed within a timeout, though perhaps one that was sent for somebody else.
     pub(super) fn ensure_overdue(&mut self, now: Moment, id: Id, wire: WireOwner) {
         self.stop_ensuring(id, wire);
-        let Some(tenure) = self.tenures.get(&wire) else { return };
-        let (remaining, error) = (tenure.remaining(now), tenure.subject.timed_out(Verb::Renew));
-        self.settle(id, Settlement::Ensured(Err(EnsureFailure::Unconfirmed { remaining, error })));
+        let Some(server_hold) = self.server_holds.get(&wire) else { return };
+        let (remaining, error) = (server_hold.remaining(now), server_hold.subject.timed_out(Verb::Renew));
+        self.complete(id, Outcome::Ensured(Err(EnsureFailure::Unconfirmed { remaining, error })));
     }
 
     /// A ticket that waited for a renewal was given up.
     pub(super) fn stop_ensuring(&mut self, id: Id, wire: WireOwner) {
         self.timers.clear(Timer::Deadline(id));
-        if let Some(tenure) = self.tenures.get_mut(&wire) {
-            tenure.ensuring.retain(|waiting| waiting.id != id);
+        if let Some(server_hold) = self.server_holds.get_mut(&wire) {
+            server_hold.ensuring.retain(|waiting| waiting.id != id);
         }
     }
 }

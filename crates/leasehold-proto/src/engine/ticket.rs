@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use super::queue::Asking;
+use super::queue::WaiterState;
 use super::timer::Timer;
 use super::{Action, Engine, Id, LostReason, Request, Wait};
 use crate::call::Reply;
@@ -30,7 +30,7 @@ pub(super) enum Ticket {
     /// A release or close whose outcome is not known yet.
     Pending,
     /// The outcome, not yet claimed.
-    Settled(Settlement),
+    Settled(Outcome),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -43,7 +43,7 @@ pub(super) struct Acquiring {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Stage {
     /// It asks the store, or stands in line to.
-    Waiting(Asking),
+    Waiting(WaiterState),
     /// Its owner holds the name already; the count is being raised.
     Entering { wire: WireOwner, since: Moment },
     /// Granted, and not yet claimed.
@@ -54,7 +54,7 @@ pub(super) enum Stage {
 
 /// What became of a ticket.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Settlement {
+pub enum Outcome {
     /// Of an acquire; the hold's id is the ticket's.
     Acquired(Result<Grant, AcquireFailure>),
     /// Of a release: whether the lock was held until then.
@@ -110,7 +110,7 @@ pub enum AcquireFailure {
     /// What was waited for was deleted.
     Deleted,
     /// The server has not been up for long enough for its word to count.
-    Young {
+    RecentlyRestarted {
         /// For how much longer.
         remaining: Duration,
     },
@@ -170,8 +170,8 @@ impl Engine {
     pub(super) fn claim(&mut self, now: Moment, id: Id) {
         match self.tickets.get_mut(&id) {
             Some(Ticket::Settled(_)) => {
-                if let Some(Ticket::Settled(settlement)) = self.tickets.remove(&id) {
-                    self.actions.push(Action::Settle(id, settlement));
+                if let Some(Ticket::Settled(outcome)) = self.tickets.remove(&id) {
+                    self.actions.push(Action::Complete(id, outcome));
                 }
             }
             Some(Ticket::Acquire(acquiring)) => match acquiring.stage {
@@ -214,20 +214,20 @@ impl Engine {
     pub(super) fn fail(&mut self, now: Moment, id: Id, failure: AcquireFailure) {
         if let Some(Ticket::Acquire(acquiring)) = self.tickets.remove(&id) {
             self.leave(now, id, *acquiring);
-            self.settle(id, Settlement::Acquired(Err(failure)));
+            self.complete(id, Outcome::Acquired(Err(failure)));
         }
     }
 
     /// Keeps an outcome for its caller and says that it is there.
-    pub(super) fn settle(&mut self, id: Id, settlement: Settlement) {
-        self.tickets.insert(id, Ticket::Settled(settlement));
+    pub(super) fn complete(&mut self, id: Id, outcome: Outcome) {
+        self.tickets.insert(id, Ticket::Settled(outcome));
         self.wake(id);
     }
 
     /// Settles a ticket that may have been given up meanwhile.
-    pub(super) fn settle_if_wanted(&mut self, id: Id, settlement: Settlement) {
+    pub(super) fn complete_if_wanted(&mut self, id: Id, outcome: Outcome) {
         if self.tickets.contains_key(&id) {
-            self.settle(id, settlement);
+            self.complete(id, outcome);
         }
     }
 
@@ -244,7 +244,7 @@ impl Engine {
     }
 
     /// A grant that nobody claimed is given back, so that a future that is not polled blocks nobody for long.
-    pub(super) fn forfeit(&mut self, now: Moment, id: Id) {
+    pub(super) fn expire_unclaimed(&mut self, now: Moment, id: Id) {
         let Some(Ticket::Acquire(acquiring)) = self.tickets.get_mut(&id) else {
             return;
         };
@@ -262,7 +262,7 @@ impl Engine {
     fn leave(&mut self, now: Moment, id: Id, acquiring: Acquiring) {
         self.timers.clear(Timer::Deadline(id));
         match acquiring.stage {
-            Stage::Waiting(asking) => self.leave_line(now, id, &acquiring.request, &asking),
+            Stage::Waiting(asking) => self.leave_queue(now, id, &acquiring.request, &asking),
             Stage::Entering { wire, .. } => self.stop_entering(now, id, wire),
             Stage::Granted(_) => self.drop_hold(now, id, None),
             Stage::Forfeited(_) => {}

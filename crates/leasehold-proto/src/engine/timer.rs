@@ -21,15 +21,15 @@ pub(super) enum Timer {
     /// A hold is due for renewal.
     Renew(WireOwner),
     /// A waiter asks again.
-    Ask(Id),
+    Attempt(Id),
     /// A hold count that could not be set is tried again.
     Count(WireOwner),
     /// A release or undo that failed is tried again.
-    Part(WireOwner),
+    Release(WireOwner),
     /// Those who wait for a release are told that it is unconfirmed.
     Report(WireOwner),
     /// A rest is over, or what it needs is tried again.
-    Rest(WireOwner),
+    MinHold(WireOwner),
     /// An operation that failed is tried again.
     Perform(Id),
     /// Closing has taken long enough.
@@ -79,15 +79,15 @@ mod tests {
     #[test]
     fn timers_fire_in_order_and_only_when_due() {
         let mut timers = Timers::default();
-        timers.set(Timer::Ask(Id(1)), Moment::from_millis(20));
-        timers.set(Timer::Ask(Id(2)), Moment::from_millis(10));
+        timers.set(Timer::Attempt(Id(1)), Moment::from_millis(20));
+        timers.set(Timer::Attempt(Id(2)), Moment::from_millis(10));
         timers.set(Timer::Close, Moment::from_millis(30));
-        timers.set(Timer::Ask(Id(1)), Moment::from_millis(5));
+        timers.set(Timer::Attempt(Id(1)), Moment::from_millis(5));
         timers.clear(Timer::Close);
         assert_eq!(timers.next(), Moment::from_millis(5));
         assert_eq!(timers.pop_due(Moment::from_millis(4)), None);
-        assert_eq!(timers.pop_due(Moment::from_millis(60)), Some(Timer::Ask(Id(1))));
-        assert_eq!(timers.pop_due(Moment::from_millis(60)), Some(Timer::Ask(Id(2))));
+        assert_eq!(timers.pop_due(Moment::from_millis(60)), Some(Timer::Attempt(Id(1))));
+        assert_eq!(timers.pop_due(Moment::from_millis(60)), Some(Timer::Attempt(Id(2))));
         assert_eq!(timers.pop_due(Moment::from_millis(60)), None);
         assert_eq!(timers.next(), Moment::NEVER);
     }

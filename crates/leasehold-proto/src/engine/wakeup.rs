@@ -30,7 +30,7 @@ pub(super) struct Listeners {
 
 impl Engine {
     /// Subscribes, unless this listener is subscribed already. One who joins others on a subscription that stands asks
-    /// again at once: nobody will tell it that it stands, and what was sent while its question was on its way was told to
+    /// again at once: nobody will tell it that it stands, and what was sent while its attempt was on its way was told to
     /// the others.
     pub(super) fn listen(&mut self, now: Moment, listener: Listener, channels: Vec<Channel>) {
         if channels.is_empty() || self.listeners.by_listener.contains_key(&listener) {
@@ -97,8 +97,8 @@ impl Engine {
 
     fn wake_up(&mut self, now: Moment, listener: Listener) {
         match listener {
-            Listener::Line(subject) => self.ask_unless_held_here(now, &subject),
-            Listener::One(id) => self.ask(now, id),
+            Listener::Line(subject) => self.attempt_unless_held_here(now, &subject),
+            Listener::One(id) => self.attempt(now, id),
         }
     }
 }

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use super::semaphore::{channel, ids, published};
-use super::{Answer, Ask, Holding, Line, Manner, Recipe, Remaining, Renewal};
+use super::{Answer, CallArgs, Holding, Policy, Polling, Recipe, Remaining, Renewal};
 use crate::call::{Call, Reply};
 use crate::engine::Subject;
 use crate::lease::Lease;
@@ -70,9 +70,9 @@ impl Recipe for ExpirableSemaphore {
         "expirable semaphore"
     }
 
-    fn manner(&self) -> Manner {
-        Manner {
-            line: Line::Head,
+    fn policy(&self) -> Policy {
+        Policy {
+            polling: Polling::Head,
             holding: Holding::Leased,
             exclusive: false,
             counted: false,
@@ -89,8 +89,8 @@ impl Recipe for ExpirableSemaphore {
         u64::from(units.max(1))
     }
 
-    fn acquire(&self, ask: &Ask<'_>) -> Call {
-        of_all(&ACQUIRE, ask).arg("lease_ms", ask.lease.as_millis())
+    fn acquire(&self, args: &CallArgs<'_>) -> Call {
+        of_all(&ACQUIRE, args).arg("lease_ms", args.lease.as_millis())
     }
 
     fn read_acquire(&self, reply: &Reply) -> Option<Answer> {
@@ -102,8 +102,8 @@ impl Recipe for ExpirableSemaphore {
         }
     }
 
-    fn renew(&self, ask: &Ask<'_>) -> Call {
-        of_all(&RENEW, ask).arg("lease_ms", ask.lease.as_millis())
+    fn renew(&self, args: &CallArgs<'_>) -> Call {
+        of_all(&RENEW, args).arg("lease_ms", args.lease.as_millis())
     }
 
     fn read_renew(&self, reply: &Reply) -> Option<Renewal> {
@@ -114,8 +114,8 @@ impl Recipe for ExpirableSemaphore {
         }
     }
 
-    fn release(&self, ask: &Ask<'_>) -> Call {
-        of_all(&RELEASE, ask)
+    fn release(&self, args: &CallArgs<'_>) -> Call {
+        of_all(&RELEASE, args)
     }
 
     fn read_release(&self, reply: &Reply) -> Option<bool> {
@@ -187,9 +187,9 @@ fn counter(script: &'static Script, name: &Name) -> Call {
 }
 
 /// A call about all ids of an acquisition.
-fn of_all(script: &'static Script, ask: &Ask<'_>) -> Call {
-    let given = joined(PermitId::of(ask.owner, ask.units));
-    published(counter(script, ask.name).bytes("given", given), ask.name)
+fn of_all(script: &'static Script, args: &CallArgs<'_>) -> Call {
+    let given = joined(PermitId::of(args.owner, args.units));
+    published(counter(script, args.name).bytes("given", given), args.name)
 }
 
 fn joined(given: impl Iterator<Item = PermitId>) -> Vec<u8> {

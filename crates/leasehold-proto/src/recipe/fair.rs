@@ -13,7 +13,7 @@
 use std::time::Duration;
 
 use super::reentrant::{MESSAGE, Reentrant, channel};
-use super::{Answer, Ask, Line, LockRecipe, Manner, PUBLISH, Recipe, Renewal};
+use super::{Answer, CallArgs, LockRecipe, PUBLISH, Policy, Polling, Recipe, Renewal};
 use crate::call::{Call, Reply};
 use crate::engine::Subject;
 use crate::name::{Channel, Name};
@@ -73,35 +73,35 @@ impl Recipe for Fair {
         "fair lock"
     }
 
-    fn manner(&self) -> Manner {
-        Manner { line: Line::Each, queued: true, seen_every: Some(SEEN_EVERY), ..Manner::LOCK }
+    fn policy(&self) -> Policy {
+        Policy { polling: Polling::Each, queued: true, seen_every: Some(SEEN_EVERY), ..Policy::LOCK }
     }
 
     fn channels(&self, subject: &Subject, owner: WireOwner) -> Vec<Channel> {
         vec![Channel::new(&format!("{}:{owner}", channel(&subject.name)))]
     }
 
-    fn acquire(&self, ask: &Ask<'_>) -> Call {
-        call(&ACQUIRE, ask.name)
-            .arg("lease_ms", ask.lease.as_millis())
-            .arg("owner", ask.owner)
-            .arg("once", u8::from(ask.standing.once))
+    fn acquire(&self, args: &CallArgs<'_>) -> Call {
+        call(&ACQUIRE, args.name)
+            .arg("lease_ms", args.lease.as_millis())
+            .arg("owner", args.owner)
+            .arg("once", u8::from(args.context.once))
     }
 
     fn read_acquire(&self, reply: &Reply) -> Option<Answer> {
         Reentrant.read_acquire(reply)
     }
 
-    fn renew(&self, ask: &Ask<'_>) -> Call {
-        Reentrant.renew(ask)
+    fn renew(&self, args: &CallArgs<'_>) -> Call {
+        Reentrant.renew(args)
     }
 
     fn read_renew(&self, reply: &Reply) -> Option<Renewal> {
         Reentrant.read_renew(reply)
     }
 
-    fn release(&self, ask: &Ask<'_>) -> Call {
-        call(&RELEASE, ask.name).arg("owner", ask.owner).arg("remaining", ask.count)
+    fn release(&self, args: &CallArgs<'_>) -> Call {
+        call(&RELEASE, args.name).arg("owner", args.owner).arg("remaining", args.count)
     }
 
     fn read_release(&self, reply: &Reply) -> Option<bool> {

@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use super::reentrant::Reentrant;
-use super::{Answer, Ask, LockRecipe, Recipe, Renewal};
+use super::{Answer, CallArgs, LockRecipe, Recipe, Renewal};
 use crate::call::{Call, Reply};
 use crate::engine::Subject;
 use crate::name::{Channel, Name};
@@ -65,13 +65,13 @@ impl Recipe for Fenced {
         Reentrant.channels(subject, owner)
     }
 
-    fn acquire(&self, ask: &Ask<'_>) -> Call {
+    fn acquire(&self, args: &CallArgs<'_>) -> Call {
         let kept = if self.0 == Tokens::HybridCollected { KEPT } else { Duration::ZERO };
         Call::of(&ACQUIRE)
-            .key("lock", ask.name)
-            .key("token", ask.name.prefixed("redisson_lock_token").as_str())
-            .arg("lease_ms", ask.lease.as_millis())
-            .arg("owner", ask.owner)
+            .key("lock", args.name)
+            .key("token", args.name.prefixed("redisson_lock_token").as_str())
+            .arg("lease_ms", args.lease.as_millis())
+            .arg("owner", args.owner)
             .arg("hybrid", u8::from(self.0 != Tokens::Counter))
             .arg("token_kept", kept.as_millis())
     }
@@ -88,16 +88,16 @@ impl Recipe for Fenced {
         }
     }
 
-    fn renew(&self, ask: &Ask<'_>) -> Call {
-        Reentrant.renew(ask)
+    fn renew(&self, args: &CallArgs<'_>) -> Call {
+        Reentrant.renew(args)
     }
 
     fn read_renew(&self, reply: &Reply) -> Option<Renewal> {
         Reentrant.read_renew(reply)
     }
 
-    fn release(&self, ask: &Ask<'_>) -> Call {
-        Reentrant.release(ask)
+    fn release(&self, args: &CallArgs<'_>) -> Call {
+        Reentrant.release(args)
     }
 
     fn read_release(&self, reply: &Reply) -> Option<bool> {

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use super::{Answer, Ask, Holding, Line, Manner, PUBLISH, Recipe, Renewal};
+use super::{Answer, CallArgs, Holding, PUBLISH, Policy, Polling, Recipe, Renewal};
 use crate::call::{Call, Reply};
 use crate::engine::Subject;
 use crate::marker::{Operation, once};
@@ -38,10 +38,10 @@ impl Recipe for Latch {
         "count-down latch"
     }
 
-    fn manner(&self) -> Manner {
-        Manner {
+    fn policy(&self) -> Policy {
+        Policy {
             // What a deletion means depends on what each of them has seen.
-            line: Line::Each,
+            polling: Polling::Each,
             holding: Holding::Nothing,
             exclusive: false,
             counted: false,
@@ -54,11 +54,11 @@ impl Recipe for Latch {
         vec![subject.name.latch_channel()]
     }
 
-    fn acquire(&self, ask: &Ask<'_>) -> Call {
+    fn acquire(&self, args: &CallArgs<'_>) -> Call {
         Call::of(&WAIT)
-            .key("latch", ask.name)
-            .key("deleted", deleted(ask.name))
-            .arg("refused", u8::from(ask.standing.refused))
+            .key("latch", args.name)
+            .key("deleted", deleted(args.name))
+            .arg("refused", u8::from(args.context.refused))
     }
 
     fn read_acquire(&self, reply: &Reply) -> Option<Answer> {
@@ -71,8 +71,8 @@ impl Recipe for Latch {
     }
 
     /// Nothing is held, so there is nothing to renew; it only looks.
-    fn renew(&self, ask: &Ask<'_>) -> Call {
-        inspect(ask.name)
+    fn renew(&self, args: &CallArgs<'_>) -> Call {
+        inspect(args.name)
     }
 
     fn read_renew(&self, reply: &Reply) -> Option<Renewal> {
@@ -80,8 +80,8 @@ impl Recipe for Latch {
     }
 
     /// Nothing is held, so there is nothing to give back; it only looks.
-    fn release(&self, ask: &Ask<'_>) -> Call {
-        inspect(ask.name)
+    fn release(&self, args: &CallArgs<'_>) -> Call {
+        inspect(args.name)
     }
 
     fn read_release(&self, reply: &Reply) -> Option<bool> {

@@ -4,7 +4,7 @@
 //! Called by: the engine, as a `Recipe`.
 
 use super::reentrant::{CHANNEL, MESSAGE, Reentrant, channel};
-use super::{Answer, Ask, PUBLISH, Recipe, Renewal};
+use super::{Answer, CallArgs, PUBLISH, Recipe, Renewal};
 use crate::call::{Call, Reply};
 use crate::engine::Subject;
 use crate::name::Channel;
@@ -23,8 +23,8 @@ pub static SCRIPTS: [&Script; 3] = [&ACQUIRE, &RENEW, &RELEASE];
 #[derive(Clone, Copy, Debug)]
 pub struct Multi;
 
-fn call(script: &'static Script, ask: &Ask<'_>) -> Call {
-    Call::of(script).key("lock", ask.name).more_keys(ask.others).arg("owner", ask.owner)
+fn call(script: &'static Script, args: &CallArgs<'_>) -> Call {
+    Call::of(script).key("lock", args.name).more_keys(args.others).arg("owner", args.owner)
 }
 
 /// What a script needs to know to wake waiters.
@@ -41,24 +41,24 @@ impl Recipe for Multi {
         std::iter::once(&subject.name).chain(&*subject.others).map(channel).collect()
     }
 
-    fn acquire(&self, ask: &Ask<'_>) -> Call {
-        call(&ACQUIRE, ask).arg("lease_ms", ask.lease.as_millis())
+    fn acquire(&self, args: &CallArgs<'_>) -> Call {
+        call(&ACQUIRE, args).arg("lease_ms", args.lease.as_millis())
     }
 
     fn read_acquire(&self, reply: &Reply) -> Option<Answer> {
         Reentrant.read_acquire(reply)
     }
 
-    fn renew(&self, ask: &Ask<'_>) -> Call {
-        waking(call(&RENEW, ask)).arg("lease_ms", ask.lease.as_millis()).arg("count", ask.count)
+    fn renew(&self, args: &CallArgs<'_>) -> Call {
+        waking(call(&RENEW, args)).arg("lease_ms", args.lease.as_millis()).arg("count", args.count)
     }
 
     fn read_renew(&self, reply: &Reply) -> Option<Renewal> {
         Reentrant.read_renew(reply)
     }
 
-    fn release(&self, ask: &Ask<'_>) -> Call {
-        waking(call(&RELEASE, ask)).arg("remaining", ask.count)
+    fn release(&self, args: &CallArgs<'_>) -> Call {
+        waking(call(&RELEASE, args)).arg("remaining", args.count)
     }
 
     fn read_release(&self, reply: &Reply) -> Option<bool> {

@@ -10,7 +10,7 @@
 
 use super::read_write::{self, READ, Side, channel, text, upgrade_mark, writer_mark};
 use super::reentrant::Reentrant;
-use super::{Answer, Ask, LockRecipe, Manner, Recipe, Renewal, write};
+use super::{Answer, CallArgs, LockRecipe, Policy, Recipe, Renewal, write};
 use crate::call::{Call, Reply};
 use crate::engine::Subject;
 use crate::name::{Channel, Name};
@@ -44,28 +44,28 @@ impl Recipe for Read {
         "read lock"
     }
 
-    fn manner(&self) -> Manner {
-        Manner { exclusive: false, ..Manner::LOCK }
+    fn policy(&self) -> Policy {
+        Policy { exclusive: false, ..Policy::LOCK }
     }
 
     fn channels(&self, subject: &Subject, _owner: WireOwner) -> Vec<Channel> {
         vec![channel(&subject.name)]
     }
 
-    fn beside(&self) -> Option<&'static dyn Recipe> {
+    fn companion(&self) -> Option<&'static dyn Recipe> {
         Some(&write::WRITE_LOCK)
     }
 
-    fn acquire(&self, ask: &Ask<'_>) -> Call {
-        let first = format!("{}:{}:rwlock_timeout:1", ask.name.tagged(), ask.owner);
+    fn acquire(&self, args: &CallArgs<'_>) -> Call {
+        let first = format!("{}:{}:rwlock_timeout:1", args.name.tagged(), args.owner);
         Call::of(&ACQUIRE)
-            .key("lock", ask.name)
+            .key("lock", args.name)
             .key("timeout", first)
-            .key("upgrade", upgrade_mark(ask.name).as_str())
-            .key("writer", writer_mark(ask.name).as_str())
-            .arg("lease_ms", ask.lease.as_millis())
-            .arg("owner", ask.owner)
-            .arg("companion", text(ask.beside))
+            .key("upgrade", upgrade_mark(args.name).as_str())
+            .key("writer", writer_mark(args.name).as_str())
+            .arg("lease_ms", args.lease.as_millis())
+            .arg("owner", args.owner)
+            .arg("companion", text(args.companion))
             .arg("yields", u8::from(self.yields))
     }
 
@@ -73,27 +73,27 @@ impl Recipe for Read {
         read_write::read_acquire(reply)
     }
 
-    fn renew(&self, ask: &Ask<'_>) -> Call {
+    fn renew(&self, args: &CallArgs<'_>) -> Call {
         Call::of(&RENEW)
-            .key("lock", ask.name)
-            .key("readers", ask.name.tagged())
-            .arg("lease_ms", ask.lease.as_millis())
-            .arg("owner", ask.owner)
-            .arg("count", ask.count)
+            .key("lock", args.name)
+            .key("readers", args.name.tagged())
+            .arg("lease_ms", args.lease.as_millis())
+            .arg("owner", args.owner)
+            .arg("count", args.count)
     }
 
     fn read_renew(&self, reply: &Reply) -> Option<Renewal> {
         Reentrant.read_renew(reply)
     }
 
-    fn release(&self, ask: &Ask<'_>) -> Call {
+    fn release(&self, args: &CallArgs<'_>) -> Call {
         let call = Call::of(&RELEASE)
-            .key("lock", ask.name)
-            .key("readers", ask.name.tagged())
-            .key("upgrade", upgrade_mark(ask.name).as_str())
-            .arg("owner", ask.owner)
-            .arg("remaining", ask.count);
-        SIDE.telling(call, ask.name)
+            .key("lock", args.name)
+            .key("readers", args.name.tagged())
+            .key("upgrade", upgrade_mark(args.name).as_str())
+            .arg("owner", args.owner)
+            .arg("remaining", args.count);
+        SIDE.telling(call, args.name)
     }
 
     fn read_release(&self, reply: &Reply) -> Option<bool> {

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use super::reentrant::Reentrant;
-use super::{Answer, Ask, LockRecipe, Recipe, Renewal};
+use super::{Answer, CallArgs, LockRecipe, Recipe, Renewal};
 use crate::call::{Call, Reply};
 use crate::engine::Subject;
 use crate::name::{Channel, Name};
@@ -33,30 +33,30 @@ impl Recipe for Redlock {
         Reentrant.channels(subject, owner)
     }
 
-    fn acquire(&self, ask: &Ask<'_>) -> Call {
+    fn acquire(&self, args: &CallArgs<'_>) -> Call {
         Call::of(&ACQUIRE)
-            .key("lock", ask.name)
-            .arg("lease_ms", ask.lease.as_millis())
-            .arg("owner", ask.owner)
-            .arg("uptime_ms", ask.uptime.as_millis())
+            .key("lock", args.name)
+            .arg("lease_ms", args.lease.as_millis())
+            .arg("owner", args.owner)
+            .arg("uptime_ms", args.uptime.as_millis())
     }
 
     fn read_acquire(&self, reply: &Reply) -> Option<Answer> {
         let Reply::Array(items) = reply else { return Reentrant.read_acquire(reply) };
         let [Reply::Int(young_for)] = items.as_slice() else { return None };
-        Some(Answer::Young { remaining: Duration::from_millis((*young_for).try_into().ok()?) })
+        Some(Answer::RecentlyRestarted { remaining: Duration::from_millis((*young_for).try_into().ok()?) })
     }
 
-    fn renew(&self, ask: &Ask<'_>) -> Call {
-        Reentrant.renew(ask)
+    fn renew(&self, args: &CallArgs<'_>) -> Call {
+        Reentrant.renew(args)
     }
 
     fn read_renew(&self, reply: &Reply) -> Option<Renewal> {
         Reentrant.read_renew(reply)
     }
 
-    fn release(&self, ask: &Ask<'_>) -> Call {
-        Reentrant.release(ask)
+    fn release(&self, args: &CallArgs<'_>) -> Call {
+        Reentrant.release(args)
     }
 
     fn read_release(&self, reply: &Reply) -> Option<bool> {

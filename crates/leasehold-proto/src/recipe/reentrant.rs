@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use super::{Answer, Ask, LockRecipe, PUBLISH, Recipe, Renewal};
+use super::{Answer, CallArgs, LockRecipe, PUBLISH, Recipe, Renewal};
 use crate::call::{Call, Reply};
 use crate::engine::Subject;
 use crate::name::{Channel, Name};
@@ -41,11 +41,11 @@ impl Recipe for Reentrant {
         vec![channel(&subject.name)]
     }
 
-    fn acquire(&self, ask: &Ask<'_>) -> Call {
+    fn acquire(&self, args: &CallArgs<'_>) -> Call {
         Call::of(&ACQUIRE)
-            .key("lock", ask.name)
-            .arg("lease_ms", ask.lease.as_millis())
-            .arg("owner", ask.owner)
+            .key("lock", args.name)
+            .arg("lease_ms", args.lease.as_millis())
+            .arg("owner", args.owner)
     }
 
     fn read_acquire(&self, reply: &Reply) -> Option<Answer> {
@@ -57,8 +57,8 @@ impl Recipe for Reentrant {
         }
     }
 
-    fn renew(&self, ask: &Ask<'_>) -> Call {
-        renew(ask, &ask.owner.to_string())
+    fn renew(&self, args: &CallArgs<'_>) -> Call {
+        renew(args, &args.owner.to_string())
     }
 
     fn read_renew(&self, reply: &Reply) -> Option<Renewal> {
@@ -70,13 +70,13 @@ impl Recipe for Reentrant {
         }
     }
 
-    fn release(&self, ask: &Ask<'_>) -> Call {
+    fn release(&self, args: &CallArgs<'_>) -> Call {
         Call::of(&RELEASE)
-            .key("lock", ask.name)
-            .arg("owner", ask.owner)
-            .arg("remaining", ask.count)
+            .key("lock", args.name)
+            .arg("owner", args.owner)
+            .arg("remaining", args.count)
             .arg("publish", PUBLISH)
-            .arg("channel", channel(ask.name))
+            .arg("channel", channel(args.name))
             .arg("message", MESSAGE)
     }
 
@@ -105,12 +105,12 @@ impl LockRecipe for Reentrant {
 }
 
 /// The renewal of whatever stands in a field of the lock's hash.
-pub(super) fn renew(ask: &Ask<'_>, field: &str) -> Call {
+pub(super) fn renew(args: &CallArgs<'_>, field: &str) -> Call {
     Call::of(&RENEW)
-        .key("lock", ask.name)
-        .arg("lease_ms", ask.lease.as_millis())
+        .key("lock", args.name)
+        .arg("lease_ms", args.lease.as_millis())
         .arg("owner", field)
-        .arg("count", ask.count)
+        .arg("count", args.count)
 }
 
 pub(super) fn channel(name: &Name) -> Channel {

@@ -13,7 +13,7 @@
 
 use std::time::Duration;
 
-use super::{Answer, Ask, Holding, Line, Manner, PUBLISH, Recipe, Renewal};
+use super::{Answer, CallArgs, Holding, PUBLISH, Policy, Polling, Recipe, Renewal};
 use crate::call::{Call, Reply};
 use crate::engine::Subject;
 use crate::marker::{self, Operation, once, read_flag};
@@ -59,8 +59,8 @@ pub static SCRIPTS: [&Script; 9] =
 /// How often a waiter in the queue shows that it is alive; it is passed by when it has not for more than three times that.
 const SEEN_EVERY: Duration = Duration::from_millis(1500);
 
-const MANNER: Manner = Manner {
-    line: Line::Head,
+const MANNER: Policy = Policy {
+    polling: Polling::Head,
     holding: Holding::Unending,
     exclusive: false,
     counted: false,
@@ -81,7 +81,7 @@ impl Recipe for Semaphore {
         "semaphore"
     }
 
-    fn manner(&self) -> Manner {
+    fn policy(&self) -> Policy {
         MANNER
     }
 
@@ -89,24 +89,24 @@ impl Recipe for Semaphore {
         vec![channel(&subject.name)]
     }
 
-    fn acquire(&self, ask: &Ask<'_>) -> Call {
-        with_marker(&ACQUIRE, ask)
+    fn acquire(&self, args: &CallArgs<'_>) -> Call {
+        with_marker(&ACQUIRE, args)
     }
 
     fn read_acquire(&self, reply: &Reply) -> Option<Answer> {
         read_acquire(reply)
     }
 
-    fn renew(&self, ask: &Ask<'_>) -> Call {
-        inspect(ask.name)
+    fn renew(&self, args: &CallArgs<'_>) -> Call {
+        inspect(args.name)
     }
 
     fn read_renew(&self, reply: &Reply) -> Option<Renewal> {
         read_count(reply).map(|_| Renewal::Renewed)
     }
 
-    fn release(&self, ask: &Ask<'_>) -> Call {
-        published(with_marker(&RELEASE, ask), ask.name).arg("granted", u8::from(ask.standing.granted))
+    fn release(&self, args: &CallArgs<'_>) -> Call {
+        published(with_marker(&RELEASE, args), args.name).arg("granted", u8::from(args.context.granted))
     }
 
     fn read_release(&self, reply: &Reply) -> Option<bool> {
@@ -119,34 +119,34 @@ impl Recipe for FifoSemaphore {
         "fifo semaphore"
     }
 
-    fn manner(&self) -> Manner {
-        Manner { line: Line::Each, queued: true, seen_every: Some(SEEN_EVERY), ..MANNER }
+    fn policy(&self) -> Policy {
+        Policy { polling: Polling::Each, queued: true, seen_every: Some(SEEN_EVERY), ..MANNER }
     }
 
     fn channels(&self, subject: &Subject, owner: WireOwner) -> Vec<Channel> {
         Semaphore.channels(subject, owner)
     }
 
-    fn acquire(&self, ask: &Ask<'_>) -> Call {
-        let call = published(with_marker(&ACQUIRE_FIFO, ask), ask.name);
-        in_queue(call, ask).arg("once", u8::from(ask.standing.once))
+    fn acquire(&self, args: &CallArgs<'_>) -> Call {
+        let call = published(with_marker(&ACQUIRE_FIFO, args), args.name);
+        in_queue(call, args).arg("once", u8::from(args.context.once))
     }
 
     fn read_acquire(&self, reply: &Reply) -> Option<Answer> {
         read_acquire(reply)
     }
 
-    fn renew(&self, ask: &Ask<'_>) -> Call {
-        Semaphore.renew(ask)
+    fn renew(&self, args: &CallArgs<'_>) -> Call {
+        Semaphore.renew(args)
     }
 
     fn read_renew(&self, reply: &Reply) -> Option<Renewal> {
         Semaphore.read_renew(reply)
     }
 
-    fn release(&self, ask: &Ask<'_>) -> Call {
-        let call = published(with_marker(&RELEASE_FIFO, ask), ask.name);
-        in_queue(call, ask).arg("granted", u8::from(ask.standing.granted))
+    fn release(&self, args: &CallArgs<'_>) -> Call {
+        let call = published(with_marker(&RELEASE_FIFO, args), args.name);
+        in_queue(call, args).arg("granted", u8::from(args.context.granted))
     }
 
     fn read_release(&self, reply: &Reply) -> Option<bool> {
@@ -207,17 +207,17 @@ fn counter(script: &'static Script, name: &Name) -> Call {
     Call::of(script).key("counter", name).key("timeout", ids(name))
 }
 
-fn with_marker(script: &'static Script, ask: &Ask<'_>) -> Call {
-    counter(script, ask.name)
-        .key("marker", marker::acquisition(ask.name, ask.owner))
-        .arg("permits", ask.units)
-        .arg("doubtful", u8::from(ask.standing.doubtful))
+fn with_marker(script: &'static Script, args: &CallArgs<'_>) -> Call {
+    counter(script, args.name)
+        .key("marker", marker::acquisition(args.name, args.owner))
+        .arg("permits", args.units)
+        .arg("doubtful", u8::from(args.context.uncertain))
 }
 
-fn in_queue(call: Call, ask: &Ask<'_>) -> Call {
-    call.key("queue", ask.name.prefixed("leasehold_sc_queue").as_str())
-        .key("seen", ask.name.prefixed("leasehold_sc_seen").as_str())
-        .arg("owner", ask.owner)
+fn in_queue(call: Call, args: &CallArgs<'_>) -> Call {
+    call.key("queue", args.name.prefixed("leasehold_sc_queue").as_str())
+        .key("seen", args.name.prefixed("leasehold_sc_seen").as_str())
+        .arg("owner", args.owner)
 }
 
 pub(super) fn published(call: Call, name: &Name) -> Call {

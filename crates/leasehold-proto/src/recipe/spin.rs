@@ -4,7 +4,7 @@
 //! Called by: the engine, as a `Recipe`.
 
 use super::reentrant::Reentrant;
-use super::{Answer, Ask, LockRecipe, Recipe, Renewal};
+use super::{Answer, CallArgs, LockRecipe, Recipe, Renewal};
 use crate::call::{Call, Reply};
 use crate::engine::Subject;
 use crate::name::{Channel, Name};
@@ -32,24 +32,24 @@ impl Recipe for Spin {
         Vec::new()
     }
 
-    fn acquire(&self, ask: &Ask<'_>) -> Call {
-        Reentrant.acquire(ask)
+    fn acquire(&self, args: &CallArgs<'_>) -> Call {
+        Reentrant.acquire(args)
     }
 
     fn read_acquire(&self, reply: &Reply) -> Option<Answer> {
         Reentrant.read_acquire(reply)
     }
 
-    fn renew(&self, ask: &Ask<'_>) -> Call {
-        Reentrant.renew(ask)
+    fn renew(&self, args: &CallArgs<'_>) -> Call {
+        Reentrant.renew(args)
     }
 
     fn read_renew(&self, reply: &Reply) -> Option<Renewal> {
         Reentrant.read_renew(reply)
     }
 
-    fn release(&self, ask: &Ask<'_>) -> Call {
-        Call::of(&RELEASE).key("lock", ask.name).arg("owner", ask.owner).arg("remaining", ask.count)
+    fn release(&self, args: &CallArgs<'_>) -> Call {
+        Call::of(&RELEASE).key("lock", args.name).arg("owner", args.owner).arg("remaining", args.count)
     }
 
     fn read_release(&self, reply: &Reply) -> Option<bool> {

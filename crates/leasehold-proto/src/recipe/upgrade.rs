@@ -12,7 +12,7 @@
 
 use super::read_write::{self, SEEN_EVERY, channel, text, upgrade_mark};
 use super::write::{self, WRITE_LOCK, mark_ms};
-use super::{Answer, Ask, Line, LockRecipe, Manner, Recipe, Renewal, read};
+use super::{Answer, CallArgs, LockRecipe, Policy, Polling, Recipe, Renewal, read};
 use crate::call::{Call, Reply};
 use crate::engine::Subject;
 use crate::name::{Channel, Name};
@@ -34,15 +34,15 @@ impl Recipe for Upgrade {
         "upgrade"
     }
 
-    fn manner(&self) -> Manner {
-        Manner { line: Line::Each, queued: true, seen_every: Some(SEEN_EVERY), ..Manner::LOCK }
+    fn policy(&self) -> Policy {
+        Policy { polling: Polling::Each, queued: true, seen_every: Some(SEEN_EVERY), ..Policy::LOCK }
     }
 
     fn channels(&self, subject: &Subject, _owner: WireOwner) -> Vec<Channel> {
         vec![channel(&subject.name)]
     }
 
-    fn beside(&self) -> Option<&'static dyn Recipe> {
+    fn companion(&self) -> Option<&'static dyn Recipe> {
         Some(&read::READ_LOCK)
     }
 
@@ -50,31 +50,31 @@ impl Recipe for Upgrade {
         Some(&WRITE_LOCK)
     }
 
-    fn acquire(&self, ask: &Ask<'_>) -> Call {
+    fn acquire(&self, args: &CallArgs<'_>) -> Call {
         Call::of(&ACQUIRE)
-            .key("lock", ask.name)
-            .key("readers", ask.name.tagged())
-            .key("mark", upgrade_mark(ask.name).as_str())
-            .arg("lease_ms", ask.lease.as_millis())
-            .arg("owner", ask.owner)
-            .arg("companion", text(ask.beside))
-            .arg("mark_ms", mark_ms(true, ask))
+            .key("lock", args.name)
+            .key("readers", args.name.tagged())
+            .key("mark", upgrade_mark(args.name).as_str())
+            .arg("lease_ms", args.lease.as_millis())
+            .arg("owner", args.owner)
+            .arg("companion", text(args.companion))
+            .arg("mark_ms", mark_ms(true, args))
     }
 
     fn read_acquire(&self, reply: &Reply) -> Option<Answer> {
         read_write::read_acquire(reply)
     }
 
-    fn renew(&self, ask: &Ask<'_>) -> Call {
-        WRITE_LOCK.renew(ask)
+    fn renew(&self, args: &CallArgs<'_>) -> Call {
+        WRITE_LOCK.renew(args)
     }
 
     fn read_renew(&self, reply: &Reply) -> Option<Renewal> {
         WRITE_LOCK.read_renew(reply)
     }
 
-    fn release(&self, ask: &Ask<'_>) -> Call {
-        write::release(ask, &upgrade_mark(ask.name))
+    fn release(&self, args: &CallArgs<'_>) -> Call {
+        write::release(args, &upgrade_mark(args.name))
     }
 
     fn read_release(&self, reply: &Reply) -> Option<bool> {

@@ -5,7 +5,7 @@
 
 use super::read_write::{self, MARK_LASTS, SEEN_EVERY, Side, WRITE, channel, text, writer, writer_mark};
 use super::reentrant::{self, Reentrant};
-use super::{Answer, Ask, LockRecipe, Manner, Recipe, Renewal, read};
+use super::{Answer, CallArgs, LockRecipe, Policy, Recipe, Renewal, read};
 use crate::call::{Call, Reply};
 use crate::engine::Subject;
 use crate::name::{Channel, Name};
@@ -34,19 +34,19 @@ pub static WRITE_LOCK: Write = Write { preferred: false };
 pub static PREFERRED: Write = Write { preferred: true };
 
 /// What one writes to give back what it holds, and to take away the mark that it left while it waited.
-pub(super) fn release(ask: &Ask<'_>, mark: &Channel) -> Call {
+pub(super) fn release(args: &CallArgs<'_>, mark: &Channel) -> Call {
     let call = Call::of(&RELEASE)
-        .key("lock", ask.name)
-        .key("readers", ask.name.tagged())
+        .key("lock", args.name)
+        .key("readers", args.name.tagged())
         .key("mark", mark.as_str())
-        .arg("owner", ask.owner)
-        .arg("remaining", ask.count);
-    SIDE.telling(call, ask.name)
+        .arg("owner", args.owner)
+        .arg("remaining", args.count);
+    SIDE.telling(call, args.name)
 }
 
 /// How long the mark of one stands who asks now, in milliseconds: one who does not wait leaves none.
-pub(super) fn mark_ms(marks: bool, ask: &Ask<'_>) -> u128 {
-    if marks && !ask.standing.once { MARK_LASTS.as_millis() } else { 0 }
+pub(super) fn mark_ms(marks: bool, args: &CallArgs<'_>) -> u128 {
+    if marks && !args.context.once { MARK_LASTS.as_millis() } else { 0 }
 }
 
 impl Recipe for Write {
@@ -54,9 +54,9 @@ impl Recipe for Write {
         "write lock"
     }
 
-    fn manner(&self) -> Manner {
+    fn policy(&self) -> Policy {
         let seen_every = self.preferred.then_some(SEEN_EVERY);
-        Manner { queued: self.preferred, seen_every, ..Manner::LOCK }
+        Policy { queued: self.preferred, seen_every, ..Policy::LOCK }
     }
 
     fn channels(&self, subject: &Subject, _owner: WireOwner) -> Vec<Channel> {
@@ -64,7 +64,7 @@ impl Recipe for Write {
     }
 
     /// So that a waiter whose owner begins to read learns that it would wait for itself.
-    fn beside(&self) -> Option<&'static dyn Recipe> {
+    fn companion(&self) -> Option<&'static dyn Recipe> {
         Some(&read::READ_LOCK)
     }
 
@@ -72,30 +72,30 @@ impl Recipe for Write {
         Some(&read::READ_LOCK)
     }
 
-    fn acquire(&self, ask: &Ask<'_>) -> Call {
+    fn acquire(&self, args: &CallArgs<'_>) -> Call {
         Call::of(&ACQUIRE)
-            .key("lock", ask.name)
-            .key("mark", writer_mark(ask.name).as_str())
-            .arg("lease_ms", ask.lease.as_millis())
-            .arg("owner", ask.owner)
-            .arg("companion", text(ask.beside))
-            .arg("mark_ms", mark_ms(self.preferred, ask))
+            .key("lock", args.name)
+            .key("mark", writer_mark(args.name).as_str())
+            .arg("lease_ms", args.lease.as_millis())
+            .arg("owner", args.owner)
+            .arg("companion", text(args.companion))
+            .arg("mark_ms", mark_ms(self.preferred, args))
     }
 
     fn read_acquire(&self, reply: &Reply) -> Option<Answer> {
         read_write::read_acquire(reply)
     }
 
-    fn renew(&self, ask: &Ask<'_>) -> Call {
-        reentrant::renew(ask, &writer(ask.owner))
+    fn renew(&self, args: &CallArgs<'_>) -> Call {
+        reentrant::renew(args, &writer(args.owner))
     }
 
     fn read_renew(&self, reply: &Reply) -> Option<Renewal> {
         Reentrant.read_renew(reply)
     }
 
-    fn release(&self, ask: &Ask<'_>) -> Call {
-        release(ask, &writer_mark(ask.name))
+    fn release(&self, args: &CallArgs<'_>) -> Call {
+        release(args, &writer_mark(args.name))
     }
 
     fn read_release(&self, reply: &Reply) -> Option<bool> {

@@ -1,6 +1,6 @@
 //! Waiters behind a hold of their own client: the engine knows of its end, so they do not ask the server.
 
-use leasehold_proto::engine::{Event, Id, LostReason, Request, Settlement, Wait};
+use leasehold_proto::engine::{Event, Id, LostReason, Outcome, Request, Wait};
 use leasehold_proto::{Channel, Reply, Verb};
 
 use crate::desk::{Desk, millis, ms, request};
@@ -53,7 +53,7 @@ fn a_waiter_does_not_ask_for_what_its_own_client_holds() {
         Verb::Acquire,
         "it asks as soon as the lock is free"
     );
-    assert!(matches!(desk.claim(120_002, 2), Some(Settlement::Acquired(Ok(_)))));
+    assert!(matches!(desk.claim(120_002, 2), Some(Outcome::Acquired(Ok(_)))));
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn a_hold_that_is_taken_away_by_force_is_lost_as_soon_as_the_message_comes() {
         "the message says that it was released"
     );
     assert_eq!(desk.engine.lost(Id(1), ms(201)), Some(LostReason::Deleted));
-    assert!(matches!(desk.claim(201, 2), Some(Settlement::Acquired(Ok(_)))));
+    assert!(matches!(desk.claim(201, 2), Some(Outcome::Acquired(Ok(_)))));
     assert!(desk.engine.is_held(Id(2), ms(201)));
 }
 
@@ -94,7 +94,7 @@ fn handed_over() -> Desk {
     desk.release(20, 1, 9);
     desk.answer(21, Ok(Reply::Int(1)));
     desk.answer(22, Ok(Reply::Nil));
-    assert!(matches!(desk.claim(22, 2), Some(Settlement::Acquired(Ok(_)))));
+    assert!(matches!(desk.claim(22, 2), Some(Outcome::Acquired(Ok(_)))));
     desk
 }
 
@@ -106,7 +106,7 @@ fn the_message_of_the_release_before_it_is_no_news_of_a_hold() {
     desk.release(500, 2, 8);
     desk.answer(501, Ok(Reply::Int(1)));
     assert_eq!(desk.answer(502, Ok(Reply::Nil)).verb(), Verb::Acquire);
-    assert!(matches!(desk.claim(502, 3), Some(Settlement::Acquired(Ok(_)))));
+    assert!(matches!(desk.claim(502, 3), Some(Outcome::Acquired(Ok(_)))));
     assert!(desk.sent.is_empty(), "{:?}", desk.sent);
 }
 
@@ -128,5 +128,5 @@ fn an_attempt_that_is_granted_ends_the_hold_of_its_own_client_that_the_server_ha
     desk.answer(11, Ok(Reply::Nil));
     assert!(!desk.engine.is_held(Id(1), ms(11)), "two guards of one lock are never valid at once");
     assert_eq!(desk.engine.lost(Id(1), ms(11)), Some(LostReason::Deleted));
-    assert!(matches!(desk.claim(11, 2), Some(Settlement::Acquired(Ok(_)))));
+    assert!(matches!(desk.claim(11, 2), Some(Outcome::Acquired(Ok(_)))));
 }

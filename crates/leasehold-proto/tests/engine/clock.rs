@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold_proto::engine::{
-    AcquireFailure, EnsureFailure, Event, Id, LostReason, Request, Settings, Settlement, Subject, Wait,
+    AcquireFailure, EnsureFailure, Event, Id, LostReason, Outcome, Request, Settings, Subject, Wait,
 };
 use leasehold_proto::recipe::fair::Fair;
 use leasehold_proto::{Moment, Name, Reply, StoreErrorKind, Verb};
@@ -158,7 +158,7 @@ fn a_wait_ends_at_its_deadline() {
         assert_eq!(desk.claim(201, 1), None);
         assert_eq!(wait(&mut desk), 202);
         assert_eq!(desk.woken, [Id(1)]);
-        assert_eq!(desk.claim(202, 1), Some(Settlement::Acquired(Err(AcquireFailure::Contended))));
+        assert_eq!(desk.claim(202, 1), Some(Outcome::Acquired(Err(AcquireFailure::Contended))));
     }
 }
 
@@ -169,16 +169,13 @@ fn whoever_waits_for_a_silent_server_is_told_after_the_timeout() {
     desk.step(100, Event::Ensure { id: Id(2), hold: Id(1), least: Duration::from_millis(29_690) });
     assert_eq!(desk.claim(3_099, 2), None);
     let ensured = desk.claim(3_100, 2);
-    assert!(
-        matches!(ensured, Some(Settlement::Ensured(Err(EnsureFailure::Unconfirmed { .. })))),
-        "{ensured:?}"
-    );
+    assert!(matches!(ensured, Some(Outcome::Ensured(Err(EnsureFailure::Unconfirmed { .. })))), "{ensured:?}");
     desk.release(4_000, 1, 3);
     assert_eq!(desk.claim(6_999, 3), None);
-    assert!(matches!(desk.claim(7_000, 3), Some(Settlement::Released(Err(_)))));
+    assert!(matches!(desk.claim(7_000, 3), Some(Outcome::Released(Err(_)))));
     desk.step(8_000, Event::Close(Id(4)));
     assert_eq!(desk.claim(10_999, 4), None);
-    assert!(matches!(desk.claim(11_000, 4), Some(Settlement::Closed(_))));
+    assert!(matches!(desk.claim(11_000, 4), Some(Outcome::Closed(_))));
 }
 
 #[test]

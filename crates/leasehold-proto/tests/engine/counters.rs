@@ -1,7 +1,7 @@
 //! What the engine tells the scripts of semaphores and latches, which cannot be run twice without being told.
 
 use leasehold_proto::engine::{
-    AcquireFailure, Action, CallId, Event, Id, Request, Settings, Settlement, Subject, Wait,
+    AcquireFailure, Action, CallId, Event, Id, Outcome, Request, Settings, Subject, Wait,
 };
 use leasehold_proto::recipe::expirable::ExpirableSemaphore;
 use leasehold_proto::recipe::latch::Latch;
@@ -25,17 +25,17 @@ impl Desk {
     }
 
     /// Brings an event, and returns the outcome that it told.
-    fn step(&mut self, event: Event) -> Option<Settlement> {
+    fn step(&mut self, event: Event) -> Option<Outcome> {
         self.at += 1;
         self.step_at(Moment::from_millis(self.at), event)
     }
 
-    fn step_at(&mut self, now: Moment, event: Event) -> Option<Settlement> {
+    fn step_at(&mut self, now: Moment, event: Event) -> Option<Outcome> {
         let mut settled = None;
         for action in self.engine.step(now, event) {
             match action {
                 Action::Run(id, call, _) => self.sent.push((id, call)),
-                Action::Settle(_, settlement) => settled = Some(settlement),
+                Action::Complete(_, outcome) => settled = Some(outcome),
                 Action::Listen(_) | Action::Unlisten(_) | Action::Wake(_) => {}
             }
         }
@@ -69,7 +69,7 @@ impl Desk {
         assert_eq!(self.step(Event::Acquire(Id(id), request)), None);
     }
 
-    fn claim(&mut self, id: u64) -> Option<Settlement> {
+    fn claim(&mut self, id: u64) -> Option<Outcome> {
         self.step(Event::Claim(Id(id)))
     }
 }
@@ -94,12 +94,12 @@ fn an_ordinary_hold_of_permits_leaves_no_doubt() {
         desk.acquire(1, request(recipe, 2, Wait::Forever));
         let asked = desk.answer(Ok(Reply::Int(1)));
         assert_eq!(standing(&asked), [Some("2"), None, Some("0")]);
-        assert!(matches!(desk.claim(1), Some(Settlement::Acquired(Ok(_)))));
+        assert!(matches!(desk.claim(1), Some(Outcome::Acquired(Ok(_)))));
         assert_eq!(desk.engine.next_timer(), Moment::NEVER, "nothing renews it, and nothing ends it");
         desk.step(Event::Release { hold: Id(1), report: Some(Id(2)) });
         let released = desk.answer(Ok(Reply::Int(1)));
         assert_eq!(standing(&released), [Some("2"), Some("1"), Some("0")]);
-        assert_eq!(desk.claim(2), Some(Settlement::Released(Ok(true))));
+        assert_eq!(desk.claim(2), Some(Outcome::Released(Ok(true))));
     }
 }
 
@@ -119,7 +119,7 @@ fn a_second_attempt_says_that_the_first_one_may_arrive() {
         desk.wait();
         let again = desk.answer(Ok(Reply::Int(0)));
         assert_eq!(standing(&again), [Some("2"), Some("1"), Some("1")]);
-        assert_eq!(desk.claim(2), Some(Settlement::Released(Ok(true))), "the first one had returned them");
+        assert_eq!(desk.claim(2), Some(Outcome::Released(Ok(true))), "the first one had returned them");
     }
 }
 
@@ -131,7 +131,7 @@ fn the_undo_of_an_unknown_acquire_is_never_sure_and_never_ends_without_an_answer
         desk.lose();
         let outcome = desk.claim(1);
         assert!(
-            matches!(outcome, Some(Settlement::Acquired(Err(AcquireFailure::Unknown { .. })))),
+            matches!(outcome, Some(Outcome::Acquired(Err(AcquireFailure::Unknown { .. })))),
             "{outcome:?}"
         );
         for _ in 0..20 {
@@ -179,13 +179,13 @@ fn a_wait_for_a_latch_says_what_it_has_seen_and_leaves_nothing_behind() {
     assert_eq!(desk.answer(Ok(Reply::Int(2))).argument("refused"), Some("0"));
     desk.wait();
     assert_eq!(desk.answer(Ok(Reply::Int(-1))).argument("refused"), Some("1"));
-    assert_eq!(desk.claim(1), Some(Settlement::Acquired(Err(AcquireFailure::Deleted))));
+    assert_eq!(desk.claim(1), Some(Outcome::Acquired(Err(AcquireFailure::Deleted))));
     // The second one has seen nothing yet, wherever it stands.
     desk.acquire(2, request(&Latch, 1, Wait::Forever));
     desk.acquire(3, request(&Latch, 1, Wait::Forever));
     assert_eq!(desk.lose().argument("refused"), Some("0"));
     assert_eq!(desk.answer(Ok(Reply::Int(0))).argument("refused"), Some("0"));
-    assert!(matches!(desk.claim(3), Some(Settlement::Acquired(Ok(_)))));
+    assert!(matches!(desk.claim(3), Some(Outcome::Acquired(Ok(_)))));
     desk.step(Event::Cancel(Id(2)));
     assert!(desk.sent.is_empty(), "there is nothing to undo");
     assert_eq!(desk.engine.next_timer(), Moment::NEVER);
@@ -202,5 +202,5 @@ fn an_operation_is_repeated_word_for_word() {
     desk.wait();
     let second = desk.answer(Ok(Reply::Int(5)));
     assert_eq!(first, second);
-    assert_eq!(desk.claim(1), Some(Settlement::Performed(Ok(Reply::Int(5)))));
+    assert_eq!(desk.claim(1), Some(Outcome::Performed(Ok(Reply::Int(5)))));
 }

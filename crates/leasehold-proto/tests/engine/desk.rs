@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use leasehold_proto::engine::{Action, CallId, Event, Id, Request, Settings, Settlement, Subject, Wait};
+use leasehold_proto::engine::{Action, CallId, Event, Id, Outcome, Request, Settings, Subject, Wait};
 use leasehold_proto::recipe::reentrant::Reentrant;
 use leasehold_proto::{
     Applied, Call, Channel, ClientId, Engine, Lease, Moment, Name, Owner, Reply, StoreError, StoreErrorKind,
@@ -33,13 +33,13 @@ impl Desk {
     }
 
     /// Brings an event, and returns the outcome that it told.
-    pub(crate) fn step(&mut self, at: u64, event: Event) -> Option<Settlement> {
+    pub(crate) fn step(&mut self, at: u64, event: Event) -> Option<Outcome> {
         let mut settled = None;
         self.woken.clear();
         for action in self.engine.step(ms(at), event) {
             match action {
                 Action::Run(id, call, _) => self.sent.push((id, call)),
-                Action::Settle(_, settlement) => settled = Some(settlement),
+                Action::Complete(_, outcome) => settled = Some(outcome),
                 Action::Listen(channel) => assert!(self.listening.insert(channel), "it listens already"),
                 Action::Unlisten(channel) => assert!(self.listening.remove(&channel), "it does not listen"),
                 Action::Wake(id) => self.woken.push(id),
@@ -64,11 +64,11 @@ impl Desk {
         };
         let call = self.answer(at + 1, Ok(reply));
         let claimed = self.step(at + 1, Event::Claim(Id(id)));
-        assert!(matches!(claimed, Some(Settlement::Acquired(Ok(_)))), "{claimed:?}");
+        assert!(matches!(claimed, Some(Outcome::Acquired(Ok(_)))), "{claimed:?}");
         call
     }
 
-    pub(crate) fn claim(&mut self, at: u64, id: u64) -> Option<Settlement> {
+    pub(crate) fn claim(&mut self, at: u64, id: u64) -> Option<Outcome> {
         self.step(at, Event::Claim(Id(id)))
     }
 

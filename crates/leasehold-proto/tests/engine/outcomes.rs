@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold_proto::engine::{
-    AcquireFailure, Event, Id, LostReason, OperationFailure, Request, Settlement, Subject, Wait,
+    AcquireFailure, Event, Id, LostReason, OperationFailure, Outcome, Request, Subject, Wait,
 };
 use leasehold_proto::recipe::fair::Fair;
 use leasehold_proto::recipe::latch::count_down;
@@ -43,7 +43,7 @@ fn an_operation_that_may_have_run_is_not_told_as_undone_by_a_later_refusal() {
     let at = wait(&mut desk);
     desk.answer(at, refused(StoreErrorKind::PermissionDenied));
     match desk.claim(at, 1) {
-        Some(Settlement::Performed(Err(OperationFailure::Failed(error)))) => {
+        Some(Outcome::Performed(Err(OperationFailure::Failed(error)))) => {
             assert_eq!((error.kind, error.applied), (StoreErrorKind::PermissionDenied, Applied::Unknown));
         }
         other => panic!("{other:?}"),
@@ -56,7 +56,7 @@ fn an_operation_that_was_only_refused_is_told_as_undone() {
     desk.step(0, Event::Perform(Id(1), operation(&desk)));
     desk.answer(1, refused(StoreErrorKind::PermissionDenied));
     match desk.claim(1, 1) {
-        Some(Settlement::Performed(Err(OperationFailure::Failed(error)))) => {
+        Some(Outcome::Performed(Err(OperationFailure::Failed(error)))) => {
             assert_eq!(error.applied, Applied::No);
         }
         other => panic!("{other:?}"),
@@ -70,7 +70,7 @@ fn a_re_entry_that_may_have_run_is_told_as_unknown_and_its_count_is_mended() {
     desk.step(10, Event::Acquire(Id(2), once(request(1, 30_000))));
     assert_eq!(desk.answer(20, unknown(Verb::Renew)).argument("count"), Some("2"));
     let told = desk.claim(20, 2);
-    let Some(Settlement::Acquired(Err(AcquireFailure::Unknown { error, .. }))) = told else {
+    let Some(Outcome::Acquired(Err(AcquireFailure::Unknown { error, .. }))) = told else {
         panic!("its count may stand on the server: {told:?}");
     };
     assert_eq!(error.applied, Applied::Unknown);
@@ -100,7 +100,7 @@ fn a_partial_release_of_a_lock_that_is_gone_was_none() {
     desk.hold(2, 2, request(1, 30_000));
     desk.release(10, 2, 9);
     assert_eq!(desk.answer(11, Ok(Reply::Nil)).argument("remaining"), Some("1"));
-    assert_eq!(desk.claim(11, 9), Some(Settlement::Released(Ok(false))));
+    assert_eq!(desk.claim(11, 9), Some(Outcome::Released(Ok(false))));
     assert_eq!(desk.engine.lost(Id(1), ms(11)), Some(LostReason::Deleted));
 }
 
@@ -112,10 +112,10 @@ fn a_close_ends_the_operations_that_are_under_way() {
     desk.answer(1, refused(StoreErrorKind::Busy));
     desk.step(2, Event::Close(Id(5)));
     for id in [1, 2] {
-        assert_eq!(desk.claim(2, id), Some(Settlement::Performed(Err(OperationFailure::Closed))), "{id}");
+        assert_eq!(desk.claim(2, id), Some(Outcome::Performed(Err(OperationFailure::Closed))), "{id}");
     }
     desk.answer(3, refused(StoreErrorKind::Busy));
-    assert!(matches!(desk.claim(3, 5), Some(Settlement::Closed(_))));
+    assert!(matches!(desk.claim(3, 5), Some(Outcome::Closed(_))));
     desk.step(3_000, Event::Tick);
     assert!(desk.sent.is_empty(), "nothing is tried again: {:?}", desk.sent);
 }
@@ -134,7 +134,7 @@ fn a_queue_that_fails_ends_its_subscription() {
         desk.answer(at, refused(StoreErrorKind::Unreachable));
         assert!(at < 10_000, "it is told within a timeout");
     }
-    assert!(matches!(desk.claim(at, 2), Some(Settlement::Acquired(Err(AcquireFailure::Failed(_))))));
+    assert!(matches!(desk.claim(at, 2), Some(Outcome::Acquired(Err(AcquireFailure::Failed(_))))));
     assert!(desk.listening.is_empty(), "{:?}", desk.listening);
     assert_eq!(desk.engine.next_timer(), Moment::NEVER);
 }

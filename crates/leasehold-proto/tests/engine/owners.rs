@@ -1,6 +1,6 @@
 //! Acquires of one owner that wait at the same time: they end in one hold with a count.
 
-use leasehold_proto::engine::{AcquireFailure, Event, Id, Request, Settlement, Subject, Wait};
+use leasehold_proto::engine::{AcquireFailure, Event, Id, Outcome, Request, Subject, Wait};
 use leasehold_proto::recipe::read::READ_LOCK;
 use leasehold_proto::recipe::write::WRITE_LOCK;
 use leasehold_proto::{Name, Recipe, Reply, Verb};
@@ -15,8 +15,8 @@ fn of(recipe: &'static dyn Recipe, request: Request) -> Request {
     Request { subject: Subject::new(&Name::new("x").unwrap(), recipe), ..request }
 }
 
-fn is_granted(outcome: Option<&Settlement>) -> bool {
-    matches!(outcome, Some(Settlement::Acquired(Ok(_))))
+fn is_granted(outcome: Option<&Outcome>) -> bool {
+    matches!(outcome, Some(Outcome::Acquired(Ok(_))))
 }
 
 #[test]
@@ -31,7 +31,7 @@ fn a_lock_that_does_not_re_enter_is_not_re_entered_from_the_queue() {
     assert_eq!(desk.answer(22, Ok(Reply::Nil)).verb(), Verb::Acquire);
     assert!(is_granted(desk.claim(22, 2).as_ref()));
     let second = desk.claim(22, 3);
-    assert_eq!(second, Some(Settlement::Acquired(Err(AcquireFailure::AlreadyHeld))));
+    assert_eq!(second, Some(Outcome::Acquired(Err(AcquireFailure::AlreadyHeld))));
     assert!(desk.sent.is_empty(), "the hold stays as it is: {:?}", desk.sent);
 }
 
@@ -73,7 +73,7 @@ fn a_writer_behind_two_reads_of_its_owner_learns_of_the_deadlock_while_one_is_le
     desk.answer(4, Ok(Reply::Int(0)));
     assert!(desk.engine.is_held(Id(1), ms(4)));
     desk.step(5, Event::Acquire(Id(3), of(&WRITE_LOCK, request(1, 30_000))));
-    assert_eq!(desk.claim(5, 3), Some(Settlement::Acquired(Err(AcquireFailure::Deadlock))));
+    assert_eq!(desk.claim(5, 3), Some(Outcome::Acquired(Err(AcquireFailure::Deadlock))));
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn an_attempt_that_may_not_re_enter_is_told_when_its_owner_gets_the_lock() {
     desk.step(0, Event::Acquire(Id(1), request(1, 30_000)));
     desk.step(0, Event::Acquire(Id(2), Request { reenters: false, ..once(request(1, 30_000)) }));
     desk.answer(1, Ok(Reply::Nil));
-    assert_eq!(desk.claim(1, 2), Some(Settlement::Acquired(Err(AcquireFailure::AlreadyHeld))));
+    assert_eq!(desk.claim(1, 2), Some(Outcome::Acquired(Err(AcquireFailure::AlreadyHeld))));
     // The key was lost with the server's memory: the attempt is granted after all, to a caller that was told otherwise.
     desk.answer(2, Ok(Reply::Nil));
     assert_eq!(desk.answer(3, Ok(Reply::Int(1))).verb(), Verb::Release);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold_proto::engine::{Event, Id, LostReason, Request, Settlement, Wait};
+use leasehold_proto::engine::{Event, Id, LostReason, Outcome, Request, Wait};
 use leasehold_proto::{LEASE_MAX, Reply, StoreErrorKind, Verb};
 
 use crate::desk::{Desk, bounded, millis, ms, refused, request};
@@ -16,7 +16,7 @@ fn a_lease_that_lasts_is_not_extended_and_the_release_comes_at_the_end() {
     let mut desk = Desk::new();
     desk.hold(0, 1, resting(30_000, 5_000));
     desk.release(100, 1, 9);
-    assert_eq!(desk.claim(100, 9), Some(Settlement::Released(Ok(true))));
+    assert_eq!(desk.claim(100, 9), Some(Outcome::Released(Ok(true))));
     assert!(desk.sent.is_empty(), "{:?}", desk.sent);
     desk.step(4_999, Event::Tick);
     assert!(desk.sent.is_empty(), "{:?}", desk.sent);
@@ -33,7 +33,7 @@ fn a_lease_that_is_shorter_is_extended_once_before_the_release_is_reported() {
     assert_eq!(desk.claim(900, 9), None);
     let extended = desk.answer(901, Ok(Reply::Int(1)));
     assert_eq!((extended.verb(), extended.argument("lease_ms")), (Verb::Renew, Some("59101")));
-    assert_eq!(desk.claim(901, 9), Some(Settlement::Released(Ok(true))));
+    assert_eq!(desk.claim(901, 9), Some(Outcome::Released(Ok(true))));
     desk.step(59_999, Event::Tick);
     assert!(desk.sent.is_empty(), "no watchdog keeps it: {:?}", desk.sent);
     desk.step(60_000, Event::Tick);
@@ -48,7 +48,7 @@ fn a_rest_is_no_longer_than_the_longest_lease() {
     desk.release(900, 1, 9);
     let extended = desk.answer(901, Ok(Reply::Int(1)));
     assert_eq!(extended.argument("lease_ms"), Some(longest.to_string().as_str()));
-    assert_eq!(desk.claim(901, 9), Some(Settlement::Released(Ok(true))));
+    assert_eq!(desk.claim(901, 9), Some(Outcome::Released(Ok(true))));
     assert!(desk.sent.is_empty(), "it is not extended without end: {:?}", desk.sent);
 }
 
@@ -60,7 +60,7 @@ fn its_own_owner_does_not_re_enter_a_rest() {
     desk.step(200, Event::Acquire(Id(2), Request { wait: Wait::Once, ..request(1, 30_000) }));
     let asked = desk.answer(201, Ok(Reply::Int(4_800)));
     assert_eq!(asked.verb(), Verb::Acquire, "a new question, under a new wire owner");
-    assert!(matches!(desk.claim(201, 2), Some(Settlement::Acquired(Err(_)))));
+    assert!(matches!(desk.claim(201, 2), Some(Outcome::Acquired(Err(_)))));
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn an_extension_that_fails_is_reported_and_tried_again() {
     desk.hold(0, 1, resting(3_000, 60_000));
     desk.release(900, 1, 9);
     desk.answer(901, refused(StoreErrorKind::Unreachable));
-    assert!(matches!(desk.claim(901, 9), Some(Settlement::Released(Err(_)))));
+    assert!(matches!(desk.claim(901, 9), Some(Outcome::Released(Err(_)))));
     desk.step(2_500, Event::Tick);
     assert_eq!(desk.answer(2_501, Ok(Reply::Int(1))).verb(), Verb::Renew);
     desk.step(60_000, Event::Tick);
@@ -82,7 +82,7 @@ fn a_rest_that_somebody_took_away_is_over() {
     desk.hold(0, 1, resting(3_000, 60_000));
     desk.release(900, 1, 9);
     desk.answer(901, Ok(Reply::Int(0)));
-    assert_eq!(desk.claim(901, 9), Some(Settlement::Released(Ok(false))));
+    assert_eq!(desk.claim(901, 9), Some(Outcome::Released(Ok(false))));
     desk.step(60_000, Event::Tick);
     assert!(desk.sent.is_empty(), "{:?}", desk.sent);
 }
@@ -163,7 +163,7 @@ fn a_close_extends_what_needs_it_and_releases_nothing_that_rests() {
     desk.step(900, Event::Close(Id(5)));
     let extended = desk.answer(901, Ok(Reply::Int(1)));
     assert_eq!((extended.verb(), extended.argument("lease_ms")), (Verb::Renew, Some("59101")));
-    assert!(matches!(desk.claim(901, 5), Some(Settlement::Closed(_))));
+    assert!(matches!(desk.claim(901, 5), Some(Outcome::Closed(_))));
     assert!(desk.engine.is_finished());
     assert!(desk.sent.is_empty(), "{:?}", desk.sent);
 }
@@ -176,8 +176,8 @@ fn a_close_during_an_extension_waits_for_its_answer() {
     desk.step(900, Event::Close(Id(5)));
     assert!(!desk.engine.is_finished());
     desk.answer(901, Ok(Reply::Int(1)));
-    assert_eq!(desk.claim(901, 9), Some(Settlement::Released(Ok(true))));
-    assert!(matches!(desk.claim(901, 5), Some(Settlement::Closed(_))));
+    assert_eq!(desk.claim(901, 9), Some(Outcome::Released(Ok(true))));
+    assert!(matches!(desk.claim(901, 5), Some(Outcome::Closed(_))));
     assert!(desk.engine.is_finished());
 }
 
@@ -198,7 +198,7 @@ fn the_longest_least_time_of_the_holds_counts_whichever_ends_last() {
     desk.release(20, 1, 8);
     desk.answer(21, Ok(Reply::Int(0)));
     desk.release(30, 2, 9);
-    assert_eq!(desk.claim(30, 9), Some(Settlement::Released(Ok(true))));
+    assert_eq!(desk.claim(30, 9), Some(Outcome::Released(Ok(true))));
     assert!(desk.sent.is_empty(), "{:?}", desk.sent);
     desk.step(5_000, Event::Tick);
     assert_eq!(desk.answer(5_001, Ok(Reply::Int(1))).verb(), Verb::Release);
@@ -209,7 +209,7 @@ fn the_longest_least_time_of_the_holds_counts_whichever_ends_last() {
 fn a_kept_hold_has_no_rest() {
     let mut desk = Desk::new();
     desk.hold(0, 1, resting(3_000, 60_000));
-    desk.step(10, Event::Keep(Id(1)));
+    desk.step(10, Event::Detach(Id(1)));
     desk.step(60_001, Event::Tick);
     assert!(desk.sent.is_empty(), "{:?}", desk.sent);
 }
@@ -219,11 +219,11 @@ fn a_kept_hold_beside_it_does_not_cut_its_least_time() {
     let mut desk = Desk::new();
     desk.hold(0, 1, resting(3_000, 60_000));
     desk.hold(10, 2, request(1, 3_000));
-    desk.step(20, Event::Keep(Id(2)));
+    desk.step(20, Event::Detach(Id(2)));
     desk.release(30, 1, 9);
     let extended = desk.answer(31, Ok(Reply::Int(1)));
     assert_eq!((extended.verb(), extended.argument("lease_ms")), (Verb::Renew, Some("59971")));
-    assert_eq!(desk.claim(31, 9), Some(Settlement::Released(Ok(true))));
+    assert_eq!(desk.claim(31, 9), Some(Outcome::Released(Ok(true))));
     desk.step(60_000, Event::Tick);
     assert!(desk.sent.is_empty(), "what was kept is not released: {:?}", desk.sent);
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold_proto::engine::{
-    AcquireFailure, CloseReport, EnsureFailure, Event, Id, LostReason, Request, Settlement, Subject, Wait,
+    AcquireFailure, CloseReport, EnsureFailure, Event, Id, LostReason, Outcome, Request, Subject, Wait,
 };
 use leasehold_proto::recipe::fair::Fair;
 use leasehold_proto::recipe::read::READ_LOCK;
@@ -48,8 +48,8 @@ fn a_re_entry_that_was_refused_is_asked_again_also_when_the_outer_hold_has_gone(
         (Verb::Renew, Some("1")),
         "never a fresh acquire"
     );
-    assert!(matches!(desk.claim(6, 2), Some(Settlement::Acquired(Ok(_)))));
-    assert!(matches!(desk.claim(6, 9), Some(Settlement::Released(Ok(true)))));
+    assert!(matches!(desk.claim(6, 2), Some(Outcome::Acquired(Ok(_)))));
+    assert!(matches!(desk.claim(6, 9), Some(Outcome::Released(Ok(true)))));
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn a_lease_that_is_too_short_is_nobody_elses_trouble() {
         desk.answer(now + 1, Ok(reply));
     }
     let told = desk.claim(now + 2, 2);
-    assert!(matches!(told, Some(Settlement::Acquired(Ok(_)))), "{told:?}");
+    assert!(matches!(told, Some(Outcome::Acquired(Ok(_)))), "{told:?}");
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn a_close_says_what_it_could_not_release() {
     desk.answer(3, refused(StoreErrorKind::Misconfigured));
     assert_eq!(desk.claim(4, 5), None, "it goes on being tried");
     desk.step(3_010, Event::Tick);
-    let Some(Settlement::Closed(CloseReport { released, unconfirmed, .. })) = desk.claim(3_011, 5) else {
+    let Some(Outcome::Closed(CloseReport { released, unconfirmed, .. })) = desk.claim(3_011, 5) else {
         panic!("nobody was told");
     };
     assert_eq!((released, unconfirmed), (1, 1));
@@ -98,7 +98,7 @@ fn a_release_goes_on_being_tried_whatever_the_server_says() {
     desk.hold(0, 1, request(1, 30_000));
     desk.release(2, 1, 9);
     desk.answer(3, refused(StoreErrorKind::PermissionDenied));
-    assert!(matches!(desk.claim(4, 9), Some(Settlement::Released(Err(_)))), "who waits is told at once");
+    assert!(matches!(desk.claim(4, 9), Some(Outcome::Released(Err(_)))), "who waits is told at once");
     desk.step(5_000, Event::Tick);
     assert_eq!(desk.answer(5_001, Ok(Reply::Int(1))).verb(), Verb::Release);
 }
@@ -138,7 +138,7 @@ fn a_fixed_lease_that_ends_has_expired_whatever_else_failed() {
     desk.hold(0, 1, Request { watchdog: false, ..request(1, 3_000) });
     desk.step(500, Event::Ensure { id: Id(3), hold: Id(1), least: Duration::from_millis(2_800) });
     desk.answer(501, refused(StoreErrorKind::Busy));
-    assert!(matches!(desk.claim(502, 3), Some(Settlement::Ensured(Err(EnsureFailure::Unconfirmed { .. })))));
+    assert!(matches!(desk.claim(502, 3), Some(Outcome::Ensured(Err(EnsureFailure::Unconfirmed { .. })))));
     desk.step(5_000, Event::Tick);
     assert_eq!(desk.engine.lost(Id(1), ms(5_000)), Some(LostReason::Expired));
 }
@@ -150,7 +150,7 @@ fn one_hold_of_several_is_given_back_whatever_the_server_counts() {
     desk.hold(2, 2, request(1, 30_000));
     desk.release(4, 2, 9);
     desk.answer(5, refused(StoreErrorKind::Unreachable));
-    assert!(matches!(desk.claim(6, 9), Some(Settlement::Released(Ok(true)))));
+    assert!(matches!(desk.claim(6, 9), Some(Outcome::Released(Ok(true)))));
     assert!(desk.engine.is_held(Id(1), ms(7)));
     desk.step(600, Event::Tick);
     assert_eq!(desk.answer(601, Ok(Reply::Int(0))).argument("remaining"), Some("1"), "the count follows");
@@ -164,7 +164,7 @@ fn a_re_entry_whose_every_attempt_was_refused_is_certainly_not_held() {
     desk.answer(3, refused(StoreErrorKind::Unreachable));
     desk.step(5, Event::Tick);
     match desk.claim(5, 2) {
-        Some(Settlement::Acquired(Err(AcquireFailure::Failed(error)))) => {
+        Some(Outcome::Acquired(Err(AcquireFailure::Failed(error)))) => {
             assert_eq!((error.kind, error.applied), (StoreErrorKind::Unreachable, Applied::No));
         }
         other => panic!("{other:?}"),
@@ -232,8 +232,7 @@ fn an_unknown_acquire_is_bounded_from_when_it_may_still_arrive() {
     let soon = Wait::Until(ms(37));
     desk.step(0, Event::Acquire(Id(1), Request { wait: soon, ..request(1, 900) }));
     desk.step(37, Event::Tick);
-    let Some(Settlement::Acquired(Err(AcquireFailure::Unknown { free_within, .. }))) = desk.claim(37, 1)
-    else {
+    let Some(Outcome::Acquired(Err(AcquireFailure::Unknown { free_within, .. }))) = desk.claim(37, 1) else {
         panic!("its question is on its way");
     };
     // A stalled network holds the question back until its connection is closed, after the timeout of 3 s.
@@ -248,7 +247,7 @@ fn a_release_is_bounded_from_when_a_renewal_may_still_arrive() {
     assert_eq!(desk.sent[0].1.verb(), Verb::Renew);
     desk.release(1_500, 1, 2);
     desk.step(4_500, Event::Tick);
-    let Some(Settlement::Released(Err(failure))) = desk.claim(4_500, 2) else {
+    let Some(Outcome::Released(Err(failure))) = desk.claim(4_500, 2) else {
         panic!("nothing was answered within the timeout");
     };
     let bound = failure.free_within.bound();
@@ -285,9 +284,9 @@ fn a_release_is_told_though_the_other_hold_is_kept_meanwhile() {
     desk.hold(0, 1, request(1, 30_000));
     desk.hold(2, 2, request(1, 30_000));
     desk.release(10, 1, 9);
-    desk.step(11, Event::Keep(Id(2)));
+    desk.step(11, Event::Detach(Id(2)));
     desk.answer(12, Ok(Reply::Int(0)));
-    assert_eq!(desk.claim(12, 9), Some(Settlement::Released(Ok(true))));
+    assert_eq!(desk.claim(12, 9), Some(Outcome::Released(Ok(true))));
 }
 
 #[test]
@@ -301,7 +300,7 @@ fn an_ensure_ends_within_a_timeout_also_behind_a_renewal_that_gave_too_little() 
     assert_eq!(desk.sent.len(), 1);
     desk.step(15_000, Event::Tick);
     let outcome = desk.claim(15_000, 2);
-    let Some(Settlement::Ensured(Err(EnsureFailure::Unconfirmed { .. }))) = outcome else {
+    let Some(Outcome::Ensured(Err(EnsureFailure::Unconfirmed { .. }))) = outcome else {
         panic!("3 s have passed: {outcome:?}");
     };
     assert!(desk.engine.is_held(Id(1), ms(15_000)));
@@ -326,7 +325,7 @@ fn a_grant_that_is_given_back_unseen_is_not_forgotten_when_asking_again_fails() 
         at = millis(desk.engine.next_timer());
         desk.step(at, Event::Tick);
     };
-    let Settlement::Acquired(Err(AcquireFailure::Unknown { free_within, .. })) = outcome else {
+    let Outcome::Acquired(Err(AcquireFailure::Unknown { free_within, .. })) = outcome else {
         panic!("the first grant may still stand: {outcome:?}");
     };
     assert!(free_within.bound() > Some(Duration::from_secs(20)), "{free_within:?}");
@@ -340,7 +339,7 @@ fn whoever_leaves_a_queue_is_taken_off_it_also_when_its_lease_would_be_over() {
     desk.step(0, Event::Acquire(Id(1), Request { subject, wait: soon, ..request(1, 300) }));
     desk.answer(1, Ok(Reply::Int(10_000)));
     desk.step(100, Event::Tick);
-    assert!(matches!(desk.claim(100, 1), Some(Settlement::Acquired(Err(AcquireFailure::Contended)))));
+    assert!(matches!(desk.claim(100, 1), Some(Outcome::Acquired(Err(AcquireFailure::Contended)))));
     // It stands there for seconds, whatever lease it had asked for.
     let mut at = 100;
     while at < 2_000 {
@@ -420,7 +419,7 @@ fn a_turn_that_comes_too_late_for_an_answer_was_another_waiters() {
     desk.step(40, Event::Tick);
     for id in [2, 3] {
         let told = desk.claim(40, id);
-        assert_eq!(told, Some(Settlement::Acquired(Err(AcquireFailure::Contended))), "{id}");
+        assert_eq!(told, Some(Outcome::Acquired(Err(AcquireFailure::Contended))), "{id}");
     }
     desk.answer(41, Ok(Reply::Nil));
     assert_eq!(desk.answer(42, Ok(Reply::Int(1))).verb(), Verb::Release, "what came too late is given back");
@@ -434,5 +433,5 @@ fn a_turn_at_a_server_that_is_silent_is_not_another_waiters() {
     desk.step(2, Event::Acquire(Id(2), Request { wait, ..request(2, 30_000) }));
     desk.step(40, Event::Tick);
     let told = desk.claim(40, 2);
-    assert!(matches!(told, Some(Settlement::Acquired(Err(AcquireFailure::Failed(_))))), "{told:?}");
+    assert!(matches!(told, Some(Outcome::Acquired(Err(AcquireFailure::Failed(_))))), "{told:?}");
 }

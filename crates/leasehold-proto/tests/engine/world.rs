@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use leasehold_proto::engine::{
-    AcquireFailure, Action, CallId, Event, Id, Request, Settings, Settlement, Subject, Wait,
+    AcquireFailure, Action, CallId, Event, Id, Outcome, Request, Settings, Subject, Wait,
 };
 use leasehold_proto::recipe::reentrant::Reentrant;
 use leasehold_proto::{
@@ -279,7 +279,7 @@ impl World {
             Move::Keep(client, user) => {
                 self.budget.keeps -= 1;
                 if let User::Holding(hold) = *self.user(client, user) {
-                    self.step(client, Event::Keep(hold));
+                    self.step(client, Event::Detach(hold));
                     *self.user(client, user) = User::Idle;
                 }
             }
@@ -362,17 +362,17 @@ impl World {
             return;
         };
         *self.user(index, user) = User::Waiting { id, news: false };
-        let Some(settlement) = self.step(index, Event::Claim(id)) else {
+        let Some(outcome) = self.step(index, Event::Claim(id)) else {
             return;
         };
         let client = &mut self.clients[index];
         client.users[user] = User::Idle;
-        match settlement {
-            Settlement::Acquired(Ok(_)) => {
+        match outcome {
+            Outcome::Acquired(Ok(_)) => {
                 client.granted += 1;
                 client.users[user] = User::Holding(id);
             }
-            Settlement::Acquired(Err(AcquireFailure::Contended)) => client.refused += 1,
+            Outcome::Acquired(Err(AcquireFailure::Contended)) => client.refused += 1,
             _ => client.failed += 1,
         }
     }
@@ -448,7 +448,7 @@ impl World {
         self.now - self.clients[client].behind
     }
 
-    fn step(&mut self, index: usize, event: Event) -> Option<Settlement> {
+    fn step(&mut self, index: usize, event: Event) -> Option<Outcome> {
         let now = self.clock(index);
         let mut settled = None;
         let mut released = Vec::new();
@@ -479,7 +479,7 @@ impl World {
                         }
                     }
                 }
-                Action::Settle(_, settlement) => settled = Some(settlement),
+                Action::Complete(_, outcome) => settled = Some(outcome),
             }
         }
         settled

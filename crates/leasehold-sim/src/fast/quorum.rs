@@ -293,7 +293,7 @@ impl User {
         let guard = Arc::into_inner(guard).expect("only its user keeps a guard");
         match self.rng.u8(0..6) {
             0..=2 => drop(guard.release().await),
-            3 => guard.keep(),
+            3 => guard.detach(),
             _ => drop(guard),
         }
     }

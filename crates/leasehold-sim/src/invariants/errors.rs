@@ -79,7 +79,7 @@ impl Invariant for Errors {
                 }
             }
             Event::Claimed { hold, .. } => self.kept.extend(view.rests(hold)),
-            Event::Ending { hold, how: Ending::Keep } => {
+            Event::Ending { hold, how: Ending::Detach } => {
                 self.kept.extend(view.holds.get(hold).map(|hold| Arc::clone(&hold.wire)));
             }
             Event::Ending { hold, how: Ending::Release | Ending::Drop } => self.ends(view, *hold),

@@ -67,7 +67,7 @@ impl Invariant for Ghosts {
                 }
             }
             Event::Claimed { hold, .. } => self.excused.extend(view.rests(hold)),
-            Event::Ending { hold, how: Ending::Keep } => {
+            Event::Ending { hold, how: Ending::Detach } => {
                 self.excused.extend(view.holds.get(hold).map(|hold| Arc::clone(&hold.wire)));
             }
             Event::Killed { process } => {

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold::Released;
+use leasehold::ReleaseOutcome;
 use leasehold_proto::Verb;
 
 use super::Invariant;
@@ -52,7 +52,7 @@ impl Invariant for Reentry {
                 self.reports.insert(*op, Hold(0));
             }
             Event::Claimed { hold, .. } => self.kept.extend(view.rests(hold)),
-            Event::Ending { hold, how: Ending::Keep } => {
+            Event::Ending { hold, how: Ending::Detach } => {
                 self.kept.extend(view.holds.get(hold).map(|hold| hold.wire.clone()));
             }
             Event::Ending { hold, how: Ending::Release } => {
@@ -71,7 +71,7 @@ impl Invariant for Reentry {
                 let Some(hold) = self.reports.remove(op) else { return Ok(()) };
                 let Some((name, wire, since)) = self.last.remove(&hold) else { return Ok(()) };
                 // A stale replica that took over meanwhile has it back.
-                let freed = *outcome == Outcome::Released(Released::Released)
+                let freed = *outcome == Outcome::Released(ReleaseOutcome::Released)
                     && !self.breaches.any_since(&name, since);
                 let there = self.keys.get(&name).is_some_and(|key| key.is_held_by(&wire));
                 if freed && there && !self.repeated.contains(&wire) && !self.kept.contains(&wire) {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold::Released;
+use leasehold::ReleaseOutcome;
 use leasehold_proto::Verb;
 
 use super::Invariant;
@@ -57,7 +57,7 @@ impl Invariant for Rests {
             }
             Event::Answered { op, outcome } => {
                 let rest = self.ending.remove(op);
-                let confirmed = *outcome == Outcome::Released(Released::Released);
+                let confirmed = *outcome == Outcome::Released(ReleaseOutcome::Released);
                 self.resting.extend(rest.filter(|_| confirmed));
             }
             Event::Executed { verb: Verb::Acquire, name, wire, before, after, .. } => {

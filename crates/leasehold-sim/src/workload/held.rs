@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold::{Guard, LostReason, ReleaseError, Released};
+use leasehold::{Guard, LostReason, ReleaseError, ReleaseOutcome};
 
 use super::Taken;
 use crate::ground::Env;
@@ -63,12 +63,12 @@ impl Held {
     }
 
     /// Releases, and waits for the report.
-    pub(super) fn release(mut self) -> impl Future<Output = Result<Released, ReleaseError>> {
+    pub(super) fn release(mut self) -> impl Future<Output = Result<ReleaseOutcome, ReleaseError>> {
         self.take(Ending::Release).release()
     }
 
-    pub(super) fn keep(mut self) {
-        self.take(Ending::Keep).keep();
+    pub(super) fn detach(mut self) {
+        self.take(Ending::Detach).detach();
     }
 
     /// For how long it may be trusted.

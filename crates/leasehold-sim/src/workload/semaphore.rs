@@ -104,7 +104,7 @@ pub(super) async fn work_expirable(user: &mut User, semaphore: ExpirableSemaphor
 /// Gives the permits up and returns them by their ids, as somebody else would.
 async fn hand_over(user: &mut User, semaphore: &ExpirableSemaphore, held: Held, units: u32, name: &Arc<str>) {
     let ids: Vec<PermitId> = PermitId::of(held.guard().wire_owner(), units).collect();
-    held.keep();
+    held.detach();
     let pause = user.env.plan.think_max;
     user.env.nap(pause).await;
     operate(user, name, semaphore.release_ids(&ids)).await;

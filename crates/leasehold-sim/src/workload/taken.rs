@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use leasehold::{EnsureError, Guard, LostReason, MultiGuard, ReleaseError, Released};
+use leasehold::{EnsureError, Guard, LostReason, MultiGuard, ReleaseError, ReleaseOutcome};
 
 /// What was taken.
 #[derive(Debug)]
@@ -45,17 +45,17 @@ impl Taken {
         }
     }
 
-    pub(super) async fn release(self) -> Result<Released, ReleaseError> {
+    pub(super) async fn release(self) -> Result<ReleaseOutcome, ReleaseError> {
         match self {
             Self::One(guard) => guard.release().await,
             Self::Several(guard) => guard.release().await,
         }
     }
 
-    pub(super) fn keep(self) {
+    pub(super) fn detach(self) {
         match self {
-            Self::One(guard) => guard.keep(),
-            Self::Several(guard) => guard.keep(),
+            Self::One(guard) => guard.detach(),
+            Self::Several(guard) => guard.detach(),
         }
     }
 }

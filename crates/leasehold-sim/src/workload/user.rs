@@ -166,7 +166,7 @@ impl User {
                 self.answer(op, outcome);
             }
             6..=8 => drop(held),
-            _ => held.keep(),
+            _ => held.detach(),
         }
     }
 

@@ -12,7 +12,7 @@ use std::fmt::Debug;
 use std::hash::Hash;
 use std::time::Duration;
 
-use leasehold_proto::engine::{Event, Id, Request, Settings, Settlement};
+use leasehold_proto::engine::{Event, Id, Outcome, Request, Settings};
 use leasehold_proto::{Call, ClientId, Engine, Moment};
 
 pub(crate) use memory::{Kept, Wish};
@@ -88,7 +88,7 @@ pub(crate) trait Ledger: Clone + Debug + Default + PartialEq + Hash + Send + Syn
     }
 
     /// When a client hears how something ended.
-    fn settled(_world: &mut World<Self>, _client: usize, _what: u8, _settlement: &Settlement) -> Verdict {
+    fn settled(_world: &mut World<Self>, _client: usize, _what: u8, _settlement: &Outcome) -> Verdict {
         Ok(())
     }
 
@@ -329,17 +329,17 @@ impl<L: Ledger> World<L> {
         let Some(waiting) = self.clients[index].waiting.as_mut() else { return };
         waiting.news = false;
         let Waiting { id, what, needed, .. } = *waiting;
-        let Some(settlement) = self.step(index, Event::Claim(id)) else { return };
+        let Some(outcome) = self.step(index, Event::Claim(id)) else { return };
         let client = &mut self.clients[index];
         client.waiting = None;
-        let end = client.end_of(&settlement);
+        let end = client.end_of(&outcome);
         client.ends.push((what, end));
         match end {
             End::Granted => client.holds.push((what, id)),
             End::Refused | End::Deadlock | End::Failed => client.stopped |= needed,
             End::GivenUp | End::Done => {}
         }
-        let verdict = L::settled(self, index, what, &settlement);
+        let verdict = L::settled(self, index, what, &outcome);
         self.judge(verdict);
     }
 
@@ -396,7 +396,7 @@ impl<L: Ledger> World<L> {
         }
     }
 
-    fn step(&mut self, index: usize, event: Event) -> Option<Settlement> {
+    fn step(&mut self, index: usize, event: Event) -> Option<Outcome> {
         let now = self.now();
         let client = &mut self.clients[index];
         let mut settled = None;
@@ -408,7 +408,7 @@ impl<L: Ledger> World<L> {
                         waiting.news = true;
                     }
                 }
-                Wish::Settle(settlement) => settled = Some(settlement.clone()),
+                Wish::Complete(outcome) => settled = Some(outcome.clone()),
             }
         }
         settled
@@ -463,13 +463,13 @@ impl Client {
         self.ends.contains(&(what, end))
     }
 
-    fn end_of(&self, settlement: &Settlement) -> End {
+    fn end_of(&self, outcome: &Outcome) -> End {
         use leasehold_proto::engine::AcquireFailure;
-        match settlement {
-            Settlement::Acquired(Ok(_)) => End::Granted,
-            Settlement::Acquired(Err(AcquireFailure::Contended)) => End::Refused,
-            Settlement::Acquired(Err(AcquireFailure::Deadlock)) => End::Deadlock,
-            Settlement::Performed(Ok(_)) => End::Done,
+        match outcome {
+            Outcome::Acquired(Ok(_)) => End::Granted,
+            Outcome::Acquired(Err(AcquireFailure::Contended)) => End::Refused,
+            Outcome::Acquired(Err(AcquireFailure::Deadlock)) => End::Deadlock,
+            Outcome::Performed(Ok(_)) => End::Done,
             _ => End::Failed,
         }
     }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_proto::engine::Subject;
-use leasehold_proto::recipe::{LockRecipe, Standing};
-use leasehold_proto::{Ask, Call, ClientId, Lease, Name, Recipe, Reply, StoreError, WireOwner};
+use leasehold_proto::recipe::{CallContext, LockRecipe};
+use leasehold_proto::{Call, CallArgs, ClientId, Lease, Name, Recipe, Reply, StoreError, WireOwner};
 use leasehold_store::Store;
 
 use super::{Admin, Bench};
@@ -42,9 +42,9 @@ impl<'a, S: Store, A: Admin> Asks<'a, S, A> {
         self.subject.name.as_str()
     }
 
-    fn ask(&self, number: u64, lease_ms: u64) -> Ask<'_> {
+    fn ask(&self, number: u64, lease_ms: u64) -> CallArgs<'_> {
         let lease = Lease::new(Duration::from_millis(lease_ms)).expect("it is a lease");
-        Ask::new(&self.subject, owner(number), lease)
+        CallArgs::new(&self.subject, owner(number), lease)
     }
 
     pub(super) async fn acquire(&self, number: u64, lease_ms: u64) -> Reply {
@@ -61,13 +61,13 @@ impl<'a, S: Store, A: Admin> Asks<'a, S, A> {
 
     /// Of somebody who does not wait.
     pub(super) async fn once(&self, number: u64) -> Reply {
-        let standing = Standing { once: true, ..Standing::default() };
-        self.bench.ask(self.subject.recipe.acquire(&Ask { standing, ..self.ask(number, LONG) })).await
+        let context = CallContext { once: true, ..CallContext::default() };
+        self.bench.ask(self.subject.recipe.acquire(&CallArgs { context, ..self.ask(number, LONG) })).await
     }
 
     /// Of somebody who wants a server that has been up for so long.
     pub(super) async fn acquire_of_old(&self, number: u64, uptime: Duration) -> Reply {
-        self.bench.ask(self.subject.recipe.acquire(&Ask { uptime, ..self.ask(number, LONG) })).await
+        self.bench.ask(self.subject.recipe.acquire(&CallArgs { uptime, ..self.ask(number, LONG) })).await
     }
 
     pub(super) async fn renew(&self, number: u64, lease_ms: u64, count: u32) -> Reply {

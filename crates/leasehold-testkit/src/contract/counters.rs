@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use leasehold_proto::engine::{Id, Settings, Subject};
 use leasehold_proto::marker::Operation;
-use leasehold_proto::recipe::Standing;
+use leasehold_proto::recipe::CallContext;
 use leasehold_proto::{
-    Applied, Ask, Call, Channel, ClientId, Lease, Name, PermitId, Recipe, Reply, StoreErrorKind, WireOwner,
+    Applied, Call, CallArgs, Channel, ClientId, Lease, Name, PermitId, Recipe, Reply, StoreErrorKind,
+    WireOwner,
 };
 use leasehold_store::{Heard, Store, Subscription};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -17,13 +18,14 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use super::{Admin, Bench, next};
 
 /// Somebody who asks for the first time, and waits.
-pub(super) const FRESH: Standing = Standing { once: false, refused: false, granted: false, doubtful: false };
+pub(super) const FRESH: CallContext =
+    CallContext { once: false, refused: false, granted: false, uncertain: false };
 /// Somebody who asks once.
-pub(super) const ONCE: Standing = Standing { once: true, ..FRESH };
+pub(super) const ONCE: CallContext = CallContext { once: true, ..FRESH };
 /// Somebody who was granted.
-pub(super) const GRANTED: Standing = Standing { granted: true, ..FRESH };
+pub(super) const GRANTED: CallContext = CallContext { granted: true, ..FRESH };
 /// Somebody of whom an earlier call may yet arrive.
-pub(super) const DOUBTFUL: Standing = Standing { doubtful: true, ..FRESH };
+pub(super) const UNCERTAIN: CallContext = CallContext { uncertain: true, ..FRESH };
 
 /// A bench, and the name of its counter.
 pub(super) struct Counter<'a, S, A> {
@@ -61,12 +63,15 @@ impl<'a, S: Store, A: Admin> Counter<'a, S, A> {
         recipe: &'static dyn Recipe,
         (number, units): (u64, u32),
         lease_ms: u64,
-        standing: Standing,
-        write: impl FnOnce(&Ask<'_>) -> Call,
+        context: CallContext,
+        write: impl FnOnce(&CallArgs<'_>) -> Call,
     ) -> Call {
         let subject = Subject::new(&self.name, recipe);
         let lease = Lease::new(Duration::from_millis(lease_ms)).expect("it is a lease");
-        write(&Ask { standing, ..Ask::new(&subject, WireOwner::new(client(), number), lease).units(units) })
+        write(&CallArgs {
+            context,
+            ..CallArgs::new(&subject, WireOwner::new(client(), number), lease).units(units)
+        })
     }
 
     /// Asks as the owner of this number for so many units.
@@ -74,9 +79,9 @@ impl<'a, S: Store, A: Admin> Counter<'a, S, A> {
         &self,
         recipe: &'static dyn Recipe,
         who: (u64, u32),
-        standing: Standing,
+        context: CallContext,
     ) -> Reply {
-        self.acquire_for(recipe, who, 30_000, standing).await
+        self.acquire_for(recipe, who, 30_000, context).await
     }
 
     pub(super) async fn acquire_for(
@@ -84,9 +89,9 @@ impl<'a, S: Store, A: Admin> Counter<'a, S, A> {
         recipe: &'static dyn Recipe,
         who: (u64, u32),
         lease_ms: u64,
-        standing: Standing,
+        context: CallContext,
     ) -> Reply {
-        self.bench.ask(self.call(recipe, who, lease_ms, standing, |ask| recipe.acquire(ask))).await
+        self.bench.ask(self.call(recipe, who, lease_ms, context, |ask| recipe.acquire(ask))).await
     }
 
     pub(super) async fn renew(&self, recipe: &'static dyn Recipe, who: (u64, u32), lease_ms: u64) -> Reply {
@@ -101,9 +106,9 @@ impl<'a, S: Store, A: Admin> Counter<'a, S, A> {
         &self,
         recipe: &'static dyn Recipe,
         who: (u64, u32),
-        standing: Standing,
+        context: CallContext,
     ) -> Reply {
-        self.bench.ask(self.call(recipe, who, 30_000, standing, |ask| recipe.release(ask))).await
+        self.bench.ask(self.call(recipe, who, 30_000, context, |ask| recipe.release(ask))).await
     }
 
     /// The calls of somebody who asks, and of somebody who gives back.

@@ -5,7 +5,7 @@
 #![deny(dead_code)]
 
 use leasehold_proto::engine::Subject;
-use leasehold_proto::recipe::Standing;
+use leasehold_proto::recipe::CallContext;
 use leasehold_proto::recipe::latch::{self, Latch};
 use leasehold_proto::{Channel, Recipe, Reply, WireOwner};
 use leasehold_store::Store;
@@ -25,7 +25,7 @@ behaviours! {
 }
 
 /// Somebody who has seen a positive count.
-const REFUSED: Standing = Standing { refused: true, ..FRESH };
+const REFUSED: CallContext = CallContext { refused: true, ..FRESH };
 
 fn channel<S: Store, A: Admin>(latch: &Counter<'_, S, A>) -> Channel {
     let subject = Subject::new(&latch.name, &Latch);
@@ -35,15 +35,15 @@ fn channel<S: Store, A: Admin>(latch: &Counter<'_, S, A>) -> Channel {
 
 async fn a_latch_is_open_at_zero_and_when_it_is_not_set<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
     let counter = Counter::new(bench, "latch");
-    for standing in [FRESH, REFUSED] {
+    for context in [FRESH, REFUSED] {
         bench.tell(&["DEL", counter.name.as_str()]);
-        assert_eq!(counter.acquire(&Latch, (1, 1), standing).await, Reply::Int(0));
+        assert_eq!(counter.acquire(&Latch, (1, 1), context).await, Reply::Int(0));
         counter.set("2");
-        assert_eq!(counter.acquire(&Latch, (1, 1), standing).await, Reply::Int(2));
+        assert_eq!(counter.acquire(&Latch, (1, 1), context).await, Reply::Int(2));
         counter.set("0");
-        assert_eq!(counter.acquire(&Latch, (1, 1), standing).await, Reply::Int(0));
+        assert_eq!(counter.acquire(&Latch, (1, 1), context).await, Reply::Int(0));
         counter.set("-3");
-        assert_eq!(counter.acquire(&Latch, (1, 1), standing).await, Reply::Int(0));
+        assert_eq!(counter.acquire(&Latch, (1, 1), context).await, Reply::Int(0));
         assert_eq!(counter.value(), "-3", "waiting changes nothing");
     }
 }

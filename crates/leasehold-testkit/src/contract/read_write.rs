@@ -11,7 +11,7 @@ use leasehold_proto::recipe::read::{READ_LOCK, YIELDING};
 use leasehold_proto::recipe::upgrade::Upgrade;
 use leasehold_proto::recipe::write::{PREFERRED, WRITE_LOCK};
 use leasehold_proto::recipe::{self, reentrant};
-use leasehold_proto::{Applied, Ask, Call, LockRecipe, Recipe, Reply, StoreErrorKind, Verb};
+use leasehold_proto::{Applied, Call, CallArgs, LockRecipe, Recipe, Reply, StoreErrorKind, Verb};
 use leasehold_store::Store;
 
 use super::{Admin, Bench};
@@ -381,8 +381,8 @@ async fn arguments_are_checked_before_the_first_write<S: Store, A: Admin>(bench:
     let before = rw.fields();
     let recipes: [&dyn Recipe; 3] = [&READ_LOCK, &WRITE_LOCK, &Upgrade];
     for recipe in recipes {
-        let by_reader = |write: &dyn Fn(&Ask<'_>) -> Call| {
-            rw.call(1, LONG, |ask| write(&Ask { beside: Some(owner(1)), ..ask }))
+        let by_reader = |write: &dyn Fn(&CallArgs<'_>) -> Call| {
+            rw.call(1, LONG, |ask| write(&CallArgs { companion: Some(owner(1)), ..ask }))
         };
         let acquire = by_reader(&|ask| recipe.acquire(ask));
         let renew = by_reader(&|ask| recipe.renew(ask));
@@ -417,7 +417,7 @@ async fn other_kinds_of_keys_are_refused_and_stay_untouched<S: Store, A: Admin>(
     let recipes: [&dyn LockRecipe; 3] = [&READ_LOCK, &WRITE_LOCK, &Upgrade];
     bench.tell(&["SET", rw.name.as_str(), "mine"]);
     for recipe in recipes {
-        let beside = rw.call(1, LONG, |ask| recipe.acquire(&Ask { beside: Some(owner(2)), ..ask }));
+        let beside = rw.call(1, LONG, |ask| recipe.acquire(&CallArgs { companion: Some(owner(2)), ..ask }));
         let renew = rw.call(1, LONG, |ask| recipe.renew(&ask));
         let release = rw.call(1, LONG, |ask| recipe.release(&ask.count(0)));
         let calls = [beside, renew, release, recipe.force_release(&rw.name), recipe.inspect(&rw.name, None)];

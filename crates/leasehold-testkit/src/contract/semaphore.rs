@@ -10,7 +10,7 @@ use leasehold_proto::recipe::semaphore::{self, FifoSemaphore, Semaphore};
 use leasehold_proto::{Recipe, Reply};
 use leasehold_store::Store;
 
-use super::counters::{Counter, DOUBTFUL, FRESH, GRANTED, ONCE, operation};
+use super::counters::{Counter, FRESH, GRANTED, ONCE, UNCERTAIN, operation};
 use super::{Admin, Bench, until};
 
 behaviours! {
@@ -62,8 +62,8 @@ async fn permits_are_taken_when_there_are_enough<S: Store, A: Admin>(bench: &Ben
 async fn an_acquire_that_runs_twice_takes_once<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
     for (sc, recipe) in both(bench) {
         sc.set("3");
-        for standing in [FRESH, FRESH, DOUBTFUL, DOUBTFUL, FRESH] {
-            assert_eq!(sc.acquire(recipe, (1, 3), standing).await, TAKEN);
+        for context in [FRESH, FRESH, UNCERTAIN, UNCERTAIN, FRESH] {
+            assert_eq!(sc.acquire(recipe, (1, 3), context).await, TAKEN);
             assert_eq!(sc.value(), "0");
         }
     }
@@ -78,7 +78,7 @@ async fn a_release_gives_back_what_was_taken_once<S: Store, A: Admin>(bench: &Be
         assert_eq!(sc.value(), "3");
         ear.hears("3").await;
         assert_eq!(bench.tell(&["EXISTS", &sc.marker(1)]), "0", "nothing is left of an ordinary one");
-        assert_eq!(sc.release(recipe, (1, 2), DOUBTFUL).await, REFUSED);
+        assert_eq!(sc.release(recipe, (1, 2), UNCERTAIN).await, REFUSED);
         assert_eq!(sc.release(recipe, (2, 0), GRANTED).await, TAKEN);
         assert_eq!(sc.value(), "3");
         ear.hears_nothing().await;
@@ -92,7 +92,7 @@ async fn a_release_without_a_marker_believes_only_its_first_attempt<S: Store, A:
         sc.set("1");
         assert_eq!(sc.release(recipe, (1, 2), FRESH).await, REFUSED, "it was never granted for certain");
         let mut again = GRANTED;
-        again.doubtful = true;
+        again.uncertain = true;
         assert_eq!(sc.release(recipe, (2, 2), again).await, REFUSED, "an earlier attempt may have run");
         assert_eq!(sc.release(recipe, (3, 2), GRANTED).await, TAKEN, "the marker has expired");
         assert_eq!(sc.value(), "3");
@@ -103,19 +103,19 @@ async fn what_may_yet_arrive_finds_that_it_is_over<S: Store, A: Admin>(bench: &B
     for (sc, recipe) in both(bench) {
         sc.set("9");
         // Undone before it arrived.
-        assert_eq!(sc.release(recipe, (1, 2), DOUBTFUL).await, REFUSED);
+        assert_eq!(sc.release(recipe, (1, 2), UNCERTAIN).await, REFUSED);
         assert_eq!(sc.acquire(recipe, (1, 2), FRESH).await, REFUSED);
         // Undone after it had arrived, and arriving again.
         sc.acquire(recipe, (2, 2), FRESH).await;
-        assert_eq!(sc.release(recipe, (2, 2), DOUBTFUL).await, TAKEN);
+        assert_eq!(sc.release(recipe, (2, 2), UNCERTAIN).await, TAKEN);
         assert_eq!(sc.acquire(recipe, (2, 2), FRESH).await, REFUSED);
         // Released while an earlier call of the acquire may yet arrive.
-        sc.acquire(recipe, (3, 2), DOUBTFUL).await;
+        sc.acquire(recipe, (3, 2), UNCERTAIN).await;
         assert_eq!(sc.release(recipe, (3, 2), GRANTED).await, TAKEN);
         assert_eq!(sc.acquire(recipe, (3, 2), FRESH).await, REFUSED);
         // Released by the second attempt, and the first one arrives.
         sc.acquire(recipe, (4, 2), FRESH).await;
-        assert_eq!(sc.release(recipe, (4, 2), DOUBTFUL).await, TAKEN);
+        assert_eq!(sc.release(recipe, (4, 2), UNCERTAIN).await, TAKEN);
         assert_eq!(sc.release(recipe, (4, 2), GRANTED).await, REFUSED);
         assert_eq!(sc.value(), "9");
         for number in 1..=4 {

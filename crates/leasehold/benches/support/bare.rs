@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leasehold_proto::engine::Subject;
 use leasehold_proto::recipe::reentrant::{Reentrant, SCRIPTS};
-use leasehold_proto::{Ask, Call, ClientId, Lease, Name, Recipe, WireOwner};
+use leasehold_proto::{Call, CallArgs, ClientId, Lease, Name, Recipe, WireOwner};
 use redis::aio::MultiplexedConnection;
 use redis::io::tcp::TcpSettings;
 use redis::{AsyncConnectionConfig, IntoConnectionInfo, Value};
@@ -37,8 +37,8 @@ impl BareLock {
     pub(crate) fn new(connection: MultiplexedConnection, name: &str, task: u32) -> Self {
         let subject = Subject::new(&Name::new(name).unwrap(), &Reentrant);
         let owner = WireOwner::new(ClientId::from_random([7; 16]), u64::from(task) + 1);
-        let ask = Ask::new(&subject, owner, Lease::new(LEASE).unwrap());
-        Self { acquire: Reentrant.acquire(&ask), release: Reentrant.release(&ask.count(0)), connection }
+        let args = CallArgs::new(&subject, owner, Lease::new(LEASE).unwrap());
+        Self { acquire: Reentrant.acquire(&args), release: Reentrant.release(&args.count(0)), connection }
     }
 
     /// The two round trips of a lock.

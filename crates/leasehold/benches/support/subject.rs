@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use leasehold::{Client, Lock, Released};
+use leasehold::{Client, Lock, ReleaseOutcome};
 use leasehold_testkit::servers::RedisServer;
 use redis::aio::MultiplexedConnection;
 use tokio::runtime::{Builder, Runtime};
@@ -137,7 +137,7 @@ impl Worker {
         match self {
             Self::Leasehold(lock) => {
                 let guard = lock.lock().await.unwrap();
-                assert_eq!(guard.release().await.unwrap(), Released::Released);
+                assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::Released);
             }
             Self::Two(lock) => lock.acquire_and_release().await,
             Self::One(lock) => lock.acquire().await,

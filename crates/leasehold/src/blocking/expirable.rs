@@ -12,7 +12,7 @@ use leasehold_proto::recipe::Remaining;
 use super::park::park;
 use super::{Guard, Section};
 use crate::error::{AcquireError, InspectError, OperationError, ReleaseError};
-use crate::guard::Released;
+use crate::guard::ReleaseOutcome;
 use crate::section::OnePermit;
 
 /// A semaphore whose permits have a lease: [`leasehold::ExpirableSemaphore`](crate::ExpirableSemaphore). Cheap to clone.
@@ -310,15 +310,15 @@ impl Permits {
     /// # Panics
     /// In [async code](crate::blocking#in-async-code).
     #[track_caller]
-    pub fn release(self) -> Result<Released, ReleaseError> {
+    pub fn release(self) -> Result<ReleaseOutcome, ReleaseError> {
         park("Permits::release", self.guard.0.release())
     }
 
     /// Gives them up without a release, and returns their ids: [`Permits::keep`](crate::Permits::keep).
     #[must_use = "nobody else knows the ids"]
-    pub fn keep(self) -> Vec<PermitId> {
+    pub fn detach(self) -> Vec<PermitId> {
         let ids = self.ids();
-        self.guard.keep();
+        self.guard.detach();
         ids
     }
 }

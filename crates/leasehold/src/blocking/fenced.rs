@@ -11,7 +11,7 @@ use super::Guard;
 use super::park::park;
 use crate::error::{FencedWriteError, ReleaseError};
 use crate::fenced::FencedScript;
-use crate::guard::Released;
+use crate::guard::ReleaseOutcome;
 use crate::name::IntoName;
 
 /// A hold of a fenced lock, a [`Guard`] with a token: [`leasehold::FencedGuard`](crate::FencedGuard).
@@ -63,13 +63,13 @@ impl FencedGuard {
     /// # Panics
     /// In [async code](crate::blocking#in-async-code).
     #[track_caller]
-    pub fn release(self) -> Result<Released, ReleaseError> {
+    pub fn release(self) -> Result<ReleaseOutcome, ReleaseError> {
         park("FencedGuard::release", self.guard.0.release())
     }
 
-    /// Gives the guard up without a release: [`Guard::keep`](crate::Guard::keep).
-    pub fn keep(self) {
-        self.guard.keep();
+    /// Gives the guard up without a release: [`Guard::detach`](crate::Guard::detach).
+    pub fn detach(self) {
+        self.guard.detach();
     }
 }
 

@@ -10,7 +10,7 @@ use leasehold_proto::engine::LostReason;
 
 use super::park::park;
 use crate::error::{EnsureError, ReleaseError};
-use crate::guard::Released;
+use crate::guard::ReleaseOutcome;
 
 /// A hold of a lock, released when dropped: [`leasehold::Guard`](crate::Guard).
 ///
@@ -79,13 +79,13 @@ impl Guard {
     /// # Panics
     /// In [async code](crate::blocking#in-async-code).
     #[track_caller]
-    pub fn release(self) -> Result<Released, ReleaseError> {
+    pub fn release(self) -> Result<ReleaseOutcome, ReleaseError> {
         park("Guard::release", self.0.release())
     }
 
-    /// Gives the guard up without a release: [`Guard::keep`](crate::Guard::keep).
-    pub fn keep(self) {
-        self.0.keep();
+    /// Gives the guard up without a release: [`Guard::detach`](crate::Guard::detach).
+    pub fn detach(self) {
+        self.0.detach();
     }
 
     /// The name of the lock.

@@ -10,7 +10,7 @@ use leasehold_proto::engine::LostReason;
 use super::park::park;
 use super::{Kind, Lock};
 use crate::error::{AcquireError, EnsureError, ReleaseError};
-use crate::guard::Released;
+use crate::guard::ReleaseOutcome;
 
 /// Several locks that are taken together, all or none: [`leasehold::MultiLock`](crate::MultiLock). Cheap to clone.
 ///
@@ -155,13 +155,13 @@ impl MultiGuard {
     /// # Panics
     /// In [async code](crate::blocking#in-async-code).
     #[track_caller]
-    pub fn release(self) -> Result<Released, ReleaseError> {
+    pub fn release(self) -> Result<ReleaseOutcome, ReleaseError> {
         park("MultiGuard::release", self.0.release())
     }
 
     /// Gives the guard up without a release: [`MultiGuard::keep`](crate::MultiGuard::keep).
-    pub fn keep(self) {
-        self.0.keep();
+    pub fn detach(self) {
+        self.0.detach();
     }
 }
 

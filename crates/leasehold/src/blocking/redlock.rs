@@ -10,7 +10,7 @@ use leasehold_proto::engine::LostReason;
 use super::Client;
 use super::park::park;
 use crate::error::{ConnectError, EnsureError, QuorumError, ReleaseError};
-use crate::guard::Released;
+use crate::guard::ReleaseOutcome;
 use crate::name::IntoName;
 
 /// Several servers, a majority of which makes a lock: [`leasehold::Redlock`](crate::Redlock). Cheap to clone.
@@ -251,13 +251,13 @@ impl QuorumGuard {
     /// # Panics
     /// In [async code](crate::blocking#in-async-code).
     #[track_caller]
-    pub fn release(self) -> Result<Released, ReleaseError> {
+    pub fn release(self) -> Result<ReleaseOutcome, ReleaseError> {
         park("QuorumGuard::release", self.0.release())
     }
 
     /// Gives the guard up without a release: [`QuorumGuard::keep`](crate::QuorumGuard::keep).
-    pub fn keep(self) {
-        self.0.keep();
+    pub fn detach(self) {
+        self.0.detach();
     }
 }
 

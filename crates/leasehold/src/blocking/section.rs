@@ -56,7 +56,7 @@ impl Acquirable for OnePermit {
 /// use leasehold::{OnFinish, RunError};
 ///
 /// let report = client.lock("daily-report").lease(Duration::from_secs(3600));
-/// let section = report.section().wait(Duration::ZERO).on_finish(OnFinish::Keep);
+/// let section = report.section().wait(Duration::ZERO).on_finish(OnFinish::Detach);
 /// section.run(|_guard| println!("the report"))?;
 ///
 /// // No other thread makes another one within the hour.

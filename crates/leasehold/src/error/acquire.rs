@@ -218,7 +218,7 @@ impl AcquireErrorKind {
             AcquireFailure::AlreadyHeld => Self::AlreadyHeld,
             AcquireFailure::Deadlock => Self::Deadlock,
             AcquireFailure::Deleted => Self::Deleted,
-            AcquireFailure::Young { remaining } => Self::RecentlyRestarted { remaining },
+            AcquireFailure::RecentlyRestarted { remaining } => Self::RecentlyRestarted { remaining },
             AcquireFailure::LeaseTooShort { lease, took } => {
                 Self::LeaseTooShort { lease: lease.duration(), took }
             }

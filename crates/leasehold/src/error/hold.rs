@@ -60,7 +60,7 @@ impl ReleaseError {
         false
     }
 
-    /// Never: a hold that was lost before its release is [`Released::NotHeld`](crate::Released::NotHeld).
+    /// Never: a hold that was lost before its release is [`ReleaseOutcome::NotHeld`](crate::ReleaseOutcome::NotHeld).
     #[must_use]
     pub const fn is_lost(&self) -> bool {
         false

@@ -12,7 +12,7 @@ use leasehold_proto::recipe::fenced::{self, Tokens};
 use super::Lock;
 use super::kind::{Claimed, Kind, Sealed};
 use crate::error::{ReleaseError, SubjectKind};
-use crate::guard::{Guard, Released};
+use crate::guard::{Guard, ReleaseOutcome};
 
 /// The fenced kind: each grant has a *fencing token*, a number higher than those of all grants before it, by whomever.
 ///
@@ -109,13 +109,13 @@ impl FencedGuard {
     ///
     /// # Cancel safety
     /// Dropping the future does not cancel the release, it only gives up the report.
-    pub async fn release(self) -> Result<Released, ReleaseError> {
+    pub async fn release(self) -> Result<ReleaseOutcome, ReleaseError> {
         self.0.release().await
     }
 
-    /// Gives the guard up without a release: [`Guard::keep`].
-    pub fn keep(self) {
-        self.0.keep();
+    /// Gives the guard up without a release: [`Guard::detach`].
+    pub fn detach(self) {
+        self.0.detach();
     }
 }
 

@@ -33,7 +33,7 @@ impl<K: Kind> Lock<K> {
     /// # async fn main() -> Result<(), leasehold::Error> {
     /// # let client = leasehold::Client::connect("memory://").await?;
     /// let lock = client.lock("order:42");
-    /// lock.lock().await?.keep(); // somebody who does not give it back
+    /// lock.lock().await?.detach(); // somebody who does not give it back
     /// assert!(lock.force_unlock().await?);
     /// assert!(!lock.force_unlock().await?, "it was free");
     /// # Ok(())

@@ -25,7 +25,7 @@ use super::kind::Kind;
 use crate::error::{
     self, About, AcquireError, AcquireErrorKind, Cause, EnsureError, ReleaseError, SubjectKind,
 };
-use crate::guard::{Guard, Released};
+use crate::guard::{Guard, ReleaseOutcome};
 use crate::owner::{ambient, of_body_around};
 use crate::shared::Handle;
 use crate::terms::{Terms, acquire, wait_for};
@@ -430,7 +430,7 @@ impl MultiGuard {
         join_all(self.guards.iter().map(|guard| guard.ensure(least))).await.into_iter().collect()
     }
 
-    /// Releases all of them, and reports how it went: [`Released::NotHeld`] when one was lost before.
+    /// Releases all of them, and reports how it went: [`ReleaseOutcome::NotHeld`] when one was lost before.
     ///
     /// # Errors
     /// [`ReleaseError`] of the first that could not be confirmed; all were sent.
@@ -446,18 +446,18 @@ impl MultiGuard {
     /// # let client = leasehold::Client::connect("memory://").await?;
     /// # let both = MultiLock::of([client.lock("a").into(), client.lock("b").into()]);
     /// let guard = both.lock().await?;
-    /// assert_eq!(guard.release().await?, leasehold::Released::Released);
+    /// assert_eq!(guard.release().await?, leasehold::ReleaseOutcome::Released);
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn release(self) -> Result<Released, ReleaseError> {
+    pub async fn release(self) -> Result<ReleaseOutcome, ReleaseError> {
         let reports = join_all(self.guards.into_iter().map(Guard::release)).await;
         let reports = reports.into_iter().collect::<Result<Vec<_>, _>>()?;
-        let lost = reports.into_iter().find(|report| *report == Released::NotHeld);
-        Ok(lost.unwrap_or(Released::Released))
+        let lost = reports.into_iter().find(|report| *report == ReleaseOutcome::NotHeld);
+        Ok(lost.unwrap_or(ReleaseOutcome::Released))
     }
 
-    /// Gives the guard up without a release: [`Guard::keep`] of each.
+    /// Gives the guard up without a release: [`Guard::detach`] of each.
     ///
     /// # Examples
     /// ```
@@ -466,13 +466,13 @@ impl MultiGuard {
     /// # async fn main() -> Result<(), leasehold::Error> {
     /// # let client = leasehold::Client::connect("memory://").await?;
     /// # let both = MultiLock::of([client.lock("a").into(), client.lock("b").into()]);
-    /// both.lock().await?.keep();
+    /// both.lock().await?.detach();
     /// assert!(client.lock("a").is_locked().await?);
     /// # Ok(())
     /// # }
     /// ```
-    pub fn keep(self) {
-        self.guards.into_iter().for_each(Guard::keep);
+    pub fn detach(self) {
+        self.guards.into_iter().for_each(Guard::detach);
     }
 }
 

@@ -136,7 +136,7 @@ impl RwLock {
     /// # async fn main() -> Result<(), leasehold::Error> {
     /// # let client = leasehold::Client::connect("memory://").await?;
     /// let prices = client.rw_lock("prices");
-    /// prices.write().await?.keep(); // somebody who does not give it back
+    /// prices.write().await?.detach(); // somebody who does not give it back
     /// assert!(!prices.read_lock().force_unlock().await?, "nobody reads");
     /// assert!(prices.write_lock().force_unlock().await?);
     /// # Ok(())

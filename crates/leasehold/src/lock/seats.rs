@@ -25,7 +25,7 @@ use super::redlock::Node;
 use crate::error::{
     AcquireErrorKind, Cause, EnsureError, EnsureErrorKind, ReleaseError, ReleaseErrorKind, Subject,
 };
-use crate::guard::{Guard, Released};
+use crate::guard::{Guard, ReleaseOutcome};
 use crate::shared::{Forked, Handle};
 
 /// A hold of a majority of the nodes, released when dropped.
@@ -347,11 +347,11 @@ impl QuorumGuard {
     /// # let nodes = ["memory://one", "memory://two", "memory://three"];
     /// # let redlock = leasehold::Redlock::builder().nodes_persist_every_write().connect(nodes).await?;
     /// let guard = redlock.lock("order:42").lock().await?;
-    /// assert_eq!(guard.release().await?, leasehold::Released::Released);
+    /// assert_eq!(guard.release().await?, leasehold::ReleaseOutcome::Released);
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn release(self) -> Result<Released, ReleaseError> {
+    pub async fn release(self) -> Result<ReleaseOutcome, ReleaseError> {
         if let Err(forked) = self.seats.handle.check_process() {
             return Err(ReleaseErrorKind::from(forked).of(self.subject.clone()));
         }
@@ -362,14 +362,14 @@ impl QuorumGuard {
         let error = reports.into_iter().find_map(Result::err);
         match error {
             Some(error) if confirmed < quorum => Err(error),
-            _ if held => Ok(Released::Released),
-            _ => Ok(Released::NotHeld),
+            _ if held => Ok(ReleaseOutcome::Released),
+            _ => Ok(ReleaseOutcome::NotHeld),
         }
     }
 
-    /// Gives the guard up without a release: [`Guard::keep`] on every node.
-    pub fn keep(self) {
-        self.end().into_iter().for_each(Guard::keep);
+    /// Gives the guard up without a release: [`Guard::detach`] on every node.
+    pub fn detach(self) {
+        self.end().into_iter().for_each(Guard::detach);
     }
 
     /// Takes what is held, and ends the keepers. In a forked process both are the parent's.
@@ -438,7 +438,7 @@ mod tests {
             assert_eq!(ensured.map_err(|error| error.kind), Err(EnsureErrorKind::Forked));
             let released = released.release().now_or_never().expect(at_once);
             assert_eq!(released.map_err(|error| error.kind), Err(ReleaseErrorKind::Forked));
-            kept.keep();
+            kept.detach();
             drop(guard);
             drop(taken);
             tell.send(()).expect("the test waits");

@@ -396,7 +396,7 @@ impl Semaphore {
     /// Returns permits by number, whoever took them, and says how many are left. As in Redisson nobody checks that they
     /// were taken.
     ///
-    /// For permits that were handed over: the taker [keeps](Guard::keep) its guard, and whoever is done with what it was
+    /// For permits that were handed over: the taker [keeps](Guard::detach) its guard, and whoever is done with what it was
     /// for, in whatever process, releases.
     ///
     /// # Errors
@@ -412,7 +412,7 @@ impl Semaphore {
     /// # let client = leasehold::Client::connect("memory://").await?;
     /// let room = client.semaphore("queue:room");
     /// room.try_set_permits(10).await?;
-    /// room.acquire().await?.keep(); // the producer takes a permit ...
+    /// room.acquire().await?.detach(); // the producer takes a permit ...
     /// assert_eq!(room.release(1).await?, 10); // ... and the consumer returns it
     /// # Ok(())
     /// # }

@@ -467,7 +467,7 @@ impl ExpirableSemaphore {
     /// # let client = leasehold::Client::connect("memory://").await?;
     /// let seats = client.expirable_semaphore("seats").lease(Duration::from_secs(60));
     /// seats.try_set_permits(10).await?;
-    /// let ids = seats.acquire_many(2).await?.keep();
+    /// let ids = seats.acquire_many(2).await?.detach();
     /// assert!(seats.release_ids(&ids).await?);
     /// assert!(!seats.release_ids(&ids).await?, "they are returned");
     /// # Ok(())
@@ -507,7 +507,7 @@ impl ExpirableSemaphore {
     /// # let client = leasehold::Client::connect("memory://").await?;
     /// let seats = client.expirable_semaphore("seats").lease(Duration::from_secs(60));
     /// seats.try_set_permits(10).await?;
-    /// let ids = seats.acquire().await?.keep();
+    /// let ids = seats.acquire().await?.detach();
     /// assert!(seats.update_lease(ids[0], Duration::from_secs(3600)).await?);
     /// # Ok(())
     /// # }
@@ -535,7 +535,7 @@ impl ExpirableSemaphore {
     /// # let client = leasehold::Client::connect("memory://").await?;
     /// let seats = client.expirable_semaphore("seats").lease(Duration::from_secs(60));
     /// seats.try_set_permits(10).await?;
-    /// let id = seats.acquire().await?.keep()[0];
+    /// let id = seats.acquire().await?.detach()[0];
     /// let lease = seats.lease_of(id).await?;
     /// assert!(matches!(lease, Some(Remaining::For(left)) if left <= Duration::from_secs(60)));
     /// # Ok(())

@@ -9,7 +9,7 @@ use std::ops::Deref;
 use leasehold_proto::PermitId;
 
 use crate::error::ReleaseError;
-use crate::guard::{Guard, Released};
+use crate::guard::{Guard, ReleaseOutcome};
 
 /// Permits of an [`ExpirableSemaphore`](crate::ExpirableSemaphore), returned when dropped.
 ///
@@ -50,7 +50,7 @@ impl Permits {
         PermitId::of(self.guard.wire_owner(), self.count).collect()
     }
 
-    /// Returns them, and reports how it went. When the lease of one of them had ended it is [`Released::NotHeld`]; the
+    /// Returns them, and reports how it went. When the lease of one of them had ended it is [`ReleaseOutcome::NotHeld`]; the
     /// others are returned.
     ///
     /// # Errors
@@ -67,11 +67,11 @@ impl Permits {
     /// # let client = leasehold::Client::connect("memory://").await?;
     /// # client.expirable_semaphore("seats").try_set_permits(10).await?;
     /// let permit = client.expirable_semaphore("seats").acquire().await?;
-    /// assert_eq!(permit.release().await?, leasehold::Released::Released);
+    /// assert_eq!(permit.release().await?, leasehold::ReleaseOutcome::Released);
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn release(self) -> Result<Released, ReleaseError> {
+    pub async fn release(self) -> Result<ReleaseOutcome, ReleaseError> {
         self.guard.release().await
     }
 
@@ -86,15 +86,15 @@ impl Permits {
     /// # let client = leasehold::Client::connect("memory://").await?;
     /// let seats = client.expirable_semaphore("seats").lease(Duration::from_secs(60));
     /// seats.try_set_permits(10).await?;
-    /// let ids = seats.acquire().await?.keep(); // for somebody else, within a minute
+    /// let ids = seats.acquire().await?.detach(); // for somebody else, within a minute
     /// assert!(seats.release_ids(&ids).await?);
     /// # Ok(())
     /// # }
     /// ```
     #[must_use = "nobody else knows the ids"]
-    pub fn keep(self) -> Vec<PermitId> {
+    pub fn detach(self) -> Vec<PermitId> {
         let ids = self.ids();
-        self.guard.keep();
+        self.guard.detach();
         ids
     }
 }

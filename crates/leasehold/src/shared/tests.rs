@@ -60,7 +60,7 @@ fn walk(handle: &Arc<Handle>) {
     // A body that was inside when the process forked.
     let ended = at_once(Manners::default().end(guard(), 5));
     assert!(matches!(ended, Err(RunError::Lost { reason: LostReason::Closed, .. })), "{ended:?}");
-    guard().keep();
+    guard().detach();
     drop(guard());
 }
 

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use leasehold_proto::engine::{Action, Event, Id, Request, Settings, Settlement, Subject, Wait};
+use leasehold_proto::engine::{Action, Event, Id, Outcome, Request, Settings, Subject, Wait};
 use leasehold_proto::recipe::reentrant::Reentrant;
 use leasehold_proto::{ClientId, Engine, Lease, Moment, Name, Owner, Reply};
 
@@ -67,7 +67,7 @@ fn a_ticket_that_moved_to_another_task_wakes_that_one() {
     grant(&shared);
     assert_eq!(tasks.each_ref().map(|task| task.woken()), [0, 1]);
     let outcome = ticket.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-    assert!(matches!(outcome, Poll::Ready(Ok(Settlement::Acquired(Ok(_))))));
+    assert!(matches!(outcome, Poll::Ready(Ok(Outcome::Acquired(Ok(_))))));
 }
 
 #[test]

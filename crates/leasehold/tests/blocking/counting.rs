@@ -4,7 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use leasehold::blocking::{Guard, Permits};
-use leasehold::{Released, Remaining, WaitErrorKind};
+use leasehold::{ReleaseOutcome, Remaining, WaitErrorKind};
 
 use crate::support::{SOON, is_free, ms};
 use crate::{eventually, joined, server_and_client};
@@ -28,9 +28,9 @@ fn a_semaphore_counts() {
     assert!(more.iter().all(Guard::is_held));
     drop(more);
     eventually("the drops", || left() == "2");
-    assert_eq!(seats.try_acquire_many(2).unwrap().unwrap().release(), Ok(Released::Released));
-    assert_eq!(seats.try_acquire_many_for(2, SOON).unwrap().unwrap().release(), Ok(Released::Released));
-    assert_eq!((one.release(), two.release()), (Ok(Released::Released), Ok(Released::Released)));
+    assert_eq!(seats.try_acquire_many(2).unwrap().unwrap().release(), Ok(ReleaseOutcome::Released));
+    assert_eq!(seats.try_acquire_many_for(2, SOON).unwrap().unwrap().release(), Ok(ReleaseOutcome::Released));
+    assert_eq!((one.release(), two.release()), (Ok(ReleaseOutcome::Released), Ok(ReleaseOutcome::Released)));
     assert_eq!(seats.add_permits(3), Ok(8));
     assert_eq!(seats.drain(), Ok(8));
     assert_eq!(seats.release(1), Ok(1));
@@ -49,7 +49,7 @@ fn a_permit_that_is_given_back_wakes_the_thread_that_waits() {
     let waiter = thread::spawn(move || waiting.acquire().unwrap().release());
     eventually("the waiter to stand in line", || server.cli(&["DBSIZE"]).parse::<u32>().unwrap() > 1);
     permit.release().unwrap();
-    assert_eq!(joined(waiter), Ok(Released::Released));
+    assert_eq!(joined(waiter), Ok(ReleaseOutcome::Released));
     assert_eq!(seats.available(), Ok(1));
 }
 
@@ -70,7 +70,7 @@ fn a_semaphore_whose_permits_expire_counts() {
     let more = [seats.try_acquire().unwrap().unwrap(), seats.try_acquire_for(SOON).unwrap().unwrap()];
     assert_eq!(seats.acquired(), Ok(5));
     for permits in [one, two].into_iter().chain(more) {
-        assert_eq!(Permits::from(leasehold::Permits::from(permits)).release(), Ok(Released::Released));
+        assert_eq!(Permits::from(leasehold::Permits::from(permits)).release(), Ok(ReleaseOutcome::Released));
     }
     assert_eq!(seats.acquired(), Ok(0));
 }
@@ -80,7 +80,7 @@ fn permits_are_handed_over_by_their_ids() {
     let (_server, client) = server_and_client();
     let seats = client.expirable_semaphore("seats").lease(MINUTE);
     seats.try_set_permits(3).unwrap();
-    let ids = seats.try_acquire_many(2).unwrap().unwrap().keep();
+    let ids = seats.try_acquire_many(2).unwrap().unwrap().detach();
     assert!(matches!(seats.lease_of(ids[0]), Ok(Some(Remaining::For(left))) if left <= MINUTE));
     assert!(seats.update_lease(ids[0], 10 * MINUTE).unwrap());
     assert!(matches!(seats.lease_of(ids[0]), Ok(Some(Remaining::For(left))) if left > MINUTE));

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use leasehold::blocking::{self, Client};
-use leasehold::{AcquireErrorKind, LostReason, Released, WaitErrorKind};
+use leasehold::{AcquireErrorKind, LostReason, ReleaseOutcome, WaitErrorKind};
 
 use crate::support::{count, is_free, listeners, soon};
 use crate::{connect_without_polling, elsewhere, eventually, joined, server_and_client};
@@ -33,8 +33,8 @@ async fn a_lock_is_handed_over_by_wake_up_from_async_to_blocking_and_back() {
     crate::support::eventually("the task to sleep", || listeners(&server, "job") == 1).await;
     let_go.send(()).unwrap();
     let release = soon("the task to have it", task).await.unwrap().unwrap();
-    assert_eq!(release.await, Ok(Released::Released));
-    assert_eq!(joined(thread), Released::Released);
+    assert_eq!(release.await, Ok(ReleaseOutcome::Released));
+    assert_eq!(joined(thread), ReleaseOutcome::Released);
 }
 
 #[tokio::test]
@@ -48,9 +48,9 @@ async fn the_faces_of_one_client_are_one_client() {
     assert_eq!(count(&server, "job"), 1);
     assert!(elsewhere(move || for_threads.lock("job").try_lock().unwrap().is_none()));
     let again = Client::from(for_tasks);
-    assert_eq!(elsewhere(move || guard.release()), Ok(Released::Released));
+    assert_eq!(elsewhere(move || guard.release()), Ok(ReleaseOutcome::Released));
     let back = elsewhere(move || leasehold::Guard::from(again.lock("job").lock().unwrap()));
-    assert_eq!(back.release().await, Ok(Released::Released));
+    assert_eq!(back.release().await, Ok(ReleaseOutcome::Released));
     assert_eq!(clients(), before, "nothing has connected");
     assert!(client.as_ref().lock("job").try_lock().await.unwrap().is_some());
 }

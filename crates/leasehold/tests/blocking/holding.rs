@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use leasehold::blocking::{Client, FencedGuard, Guard, MultiLock, QuorumLock, Redlock};
 use leasehold::{
-    AcquireError, AcquireErrorKind, EnsureError, EnsureErrorKind, FencedScript, FencedWriteError, Released,
-    Reply, ShardedPubsub, Tokens,
+    AcquireError, AcquireErrorKind, EnsureError, EnsureErrorKind, FencedScript, FencedWriteError,
+    ReleaseOutcome, Reply, ShardedPubsub, Tokens,
 };
 use leasehold_proto::StoreError;
 use leasehold_store::embedded::Embedded;
@@ -92,7 +92,7 @@ fn a_lock_of_each_kind_is_taken_and_given_back() {
         assert!(!is_free(&server, name), "{name}");
         assert_eq!(guard.name(), name);
         assert!(guard.as_ref().is_held() && guard.remaining() > ms(20_000));
-        assert_eq!(guard.release(), Ok(Released::Released));
+        assert_eq!(guard.release(), Ok(ReleaseOutcome::Released));
         assert!(is_free(&server, name), "{name}");
     }
 }
@@ -113,7 +113,7 @@ fn the_terms_of_a_lock_are_those_of_its_hold() {
 
     let guard = lock.clone().watchdog(MINUTE).max_renewals(3).max_hold(10 * MINUTE).lock().unwrap();
     assert!(pttl(&server, "job") > 50_000);
-    guard.keep();
+    guard.detach();
     assert!(pttl(&server, "job") > 50_000, "it is kept");
     assert!(lock.force_unlock().unwrap());
     assert!(!lock.force_unlock().unwrap(), "it was free");
@@ -137,7 +137,7 @@ fn a_fenced_write_is_refused_to_an_older_token() {
     let lock = client.fenced_lock("job").tokens(Tokens::Hybrid);
     let old = lock.lock().unwrap();
     let (token, late) = (old.token(), old.fenced());
-    assert_eq!(old.release(), Ok(Released::Released));
+    assert_eq!(old.release(), Ok(ReleaseOutcome::Released));
     let new = FencedGuard::from(leasehold::FencedGuard::from(lock.lock().unwrap()));
     assert!(new.token() > token && new.is_held());
     client.fenced(new.token()).set("left", "16").unwrap();
@@ -150,7 +150,7 @@ fn a_fenced_write_is_refused_to_an_older_token() {
         (server.cli(&["GET", "left"]), server.cli(&["HGET", "stock", "left"])),
         ("14".into(), "15".into())
     );
-    new.keep();
+    new.detach();
     assert!(!is_free(&server, "job"));
 }
 
@@ -225,9 +225,9 @@ fn several_locks_are_taken_together() {
         assert!(others.try_lock().unwrap().is_none());
         assert!(others.try_lock_for(ms(20)).unwrap().is_none());
     });
-    assert_eq!(guard.release(), Ok(Released::Released));
+    assert_eq!(guard.release(), Ok(ReleaseOutcome::Released));
     assert!(is_free(&server, "one") && is_free(&server, "two"));
-    both.try_lock_for(SOON).unwrap().unwrap().keep();
+    both.try_lock_for(SOON).unwrap().unwrap().detach();
     assert!(!is_free(&server, "one") && !is_free(&server, "two"));
     client.close();
     let elsewhere =
@@ -258,9 +258,9 @@ fn a_majority_of_servers_makes_a_lock() {
         assert!(others.try_lock().unwrap().is_none());
         assert!(others.try_lock_for(ms(20)).unwrap().is_none());
     });
-    assert_eq!(guard.release(), Ok(Released::Released));
+    assert_eq!(guard.release(), Ok(ReleaseOutcome::Released));
     eventually("every node to be free", || held_on() == 0);
-    lock.clone().watchdog(MINUTE).try_lock().unwrap().unwrap().keep();
+    lock.clone().watchdog(MINUTE).try_lock().unwrap().unwrap().detach();
     assert!(held_on() >= 2, "it is kept");
     let guard = redlock.lock("short").lease(ms(100)).try_lock_for(MINUTE).unwrap().unwrap();
     guard.lost();

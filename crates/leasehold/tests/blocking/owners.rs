@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
 use leasehold::blocking::{MultiLock, Redlock, owner};
-use leasehold::{AcquireErrorKind, Released};
+use leasehold::{AcquireErrorKind, ReleaseOutcome};
 use tokio::runtime::Builder;
 use tokio::task;
 
@@ -55,7 +55,7 @@ fn threads_count_to_eight_hundred_under_one_lock() {
                     let seen = counter.load(Ordering::Relaxed);
                     thread::yield_now();
                     counter.store(seen + 1, Ordering::Relaxed);
-                    assert_eq!(guard.release().unwrap(), Released::Released);
+                    assert_eq!(guard.release().unwrap(), ReleaseOutcome::Released);
                 }
             })
         })

@@ -85,7 +85,7 @@ fn a_hold_that_somebody_took_away_is_found_lost_at_the_bodys_end() {
 fn a_section_waits_keeps_and_says_that_somebody_else_is_at_it() {
     let (server, client) = server_and_client();
     let lock = client.lock("job").lease(Duration::from_secs(600));
-    let section = lock.section().wait(Duration::ZERO).on_finish(OnFinish::Keep);
+    let section = lock.section().wait(Duration::ZERO).on_finish(OnFinish::Detach);
     assert_eq!(section.clone().run(|guard| guard.name().to_owned()).unwrap(), "job");
     assert_eq!(count(&server, "job"), 1, "it is kept");
     let busy = elsewhere(move || section.wait(ms(30)).run(|_| ()));

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use leasehold::{LostReason, PermitId, Released, Remaining};
+use leasehold::{LostReason, PermitId, ReleaseOutcome, Remaining};
 
 use crate::bench::{Bench, PROMPTLY, Thread, Wait, on_each_server};
 use crate::crowd::permits_are_never_exceeded;
@@ -60,7 +60,7 @@ async fn hand_over(bench: &Bench, permits: u32) {
     let got = java_hands_over_to_rust(bench, &turns, &thread, acquire).await;
     assert_eq!(got.count(), permits);
     let give_back = async {
-        assert_eq!(got.release().await.unwrap(), Released::Released);
+        assert_eq!(got.release().await.unwrap(), ReleaseOutcome::Released);
     };
     rust_hands_over_to_java(bench, &turns, &thread, give_back).await;
     assert_eq!(rooms.available().await.unwrap(), i64::from(permits));
@@ -81,7 +81,7 @@ async fn permits_that_rust_returns_one_by_one_wake_a_java_thread_that_waits_for_
     assert!(waiter.is_pending(), "they are Rust's");
     let released = Instant::now();
     for permit in permits {
-        assert_eq!(permit.release().await.unwrap(), Released::Released);
+        assert_eq!(permit.release().await.unwrap(), ReleaseOutcome::Released);
     }
     soon("what Rust gave back", waiter.ok()).await;
     assert!(released.elapsed() < PROMPTLY, "it took {:?}", released.elapsed());
@@ -93,7 +93,7 @@ async fn permits_that_come_back_are_told_alike_by_both_sides(bench: Bench) {
     let (rooms, thread) = (client.expirable_semaphore(&*name), peer.thread("a"));
     assert!(rooms.try_set_permits(3).await.unwrap());
     let watch = bench.watch(&name, Wait::Asking);
-    let take = async || rooms.acquire_many(3).await.unwrap().keep();
+    let take = async || rooms.acquire_many(3).await.unwrap().detach();
     let ids = take().await;
     let given = ids.iter().map(PermitId::to_string).collect::<Vec<_>>().join(",");
     assert_eq!(thread.ok(&format!("expirable try-release {name} {given}")).await, "3");
@@ -107,7 +107,7 @@ async fn permits_that_come_back_are_told_alike_by_both_sides(bench: Bench) {
         permits.push(rooms.acquire().await.unwrap());
     }
     for permit in permits {
-        assert_eq!(permit.release().await.unwrap(), Released::Released);
+        assert_eq!(permit.release().await.unwrap(), ReleaseOutcome::Released);
     }
     assert_eq!(watch.messages(&channel(&name))[2..], ["1", "2", "3", "1", "2", "3"], "Java's and ours");
 }
@@ -123,7 +123,7 @@ async fn java_threads_and_rust_tasks_never_exceed_the_permits(bench: Bench) {
             async move {
                 let permit = rooms.acquire().await.unwrap();
                 tally.visit().await;
-                assert_eq!(permit.release().await.unwrap(), Released::Released);
+                assert_eq!(permit.release().await.unwrap(), ReleaseOutcome::Released);
             }
         }
     })
@@ -136,7 +136,7 @@ async fn a_rust_permit_is_released_by_java_by_its_id(bench: Bench) {
     let (client, peer, name) = (bench.client().await, bench.peer("").await, bench.name("rooms"));
     let (rooms, thread) = (client.expirable_semaphore(&*name), peer.thread("a"));
     assert!(rooms.try_set_permits(3).await.unwrap());
-    let ids = rooms.acquire_many(3).await.unwrap().keep();
+    let ids = rooms.acquire_many(3).await.unwrap().detach();
     let [first, second, third] = ids.iter().map(PermitId::to_string).collect::<Vec<_>>().try_into().unwrap();
     thread.ok(&format!("expirable release {name} {first}")).await;
     assert_eq!(rooms.available().await.unwrap(), 1);
@@ -169,7 +169,7 @@ async fn a_release_by_java_resolves_lost_in_rust(bench: Bench) {
     assert_eq!(soon("the loss", permit.lost()).await, LostReason::Deleted);
     assert!(released.elapsed() < SHORT_LEASE, "it was seen by a renewal, and took {:?}", released.elapsed());
     let theirs = take(&thread, &name, "lease=20000").await;
-    assert_eq!(permit.release().await.unwrap(), Released::NotHeld);
+    assert_eq!(permit.release().await.unwrap(), ReleaseOutcome::NotHeld);
     assert!(rooms.lease_of(theirs).await.unwrap().is_some(), "our late release left it alone");
     assert_eq!(rooms.available().await.unwrap(), 0);
 }
@@ -196,7 +196,7 @@ async fn the_lease_of_a_rust_permit_is_seen_and_changed_by_java(bench: Bench) {
     let (client, peer, name) = (bench.client().await, bench.peer("").await, bench.name("rooms"));
     let (rooms, thread) = (client.expirable_semaphore(&*name).lease(ms(20_000)), peer.thread("a"));
     assert!(rooms.try_set_permits(1).await.unwrap());
-    let id = rooms.acquire().await.unwrap().keep()[0];
+    let id = rooms.acquire().await.unwrap().detach()[0];
     let left = thread.number(&format!("expirable lease {name} {id}")).await;
     assert!((10_000..=20_000).contains(&left), "{left}");
     assert_eq!(thread.ok(&format!("expirable update-lease {name} {id} lease=60000")).await, "true");
@@ -225,7 +225,7 @@ async fn a_permit_that_java_shortened_is_lost_at_the_next_renewal(bench: Bench) 
         "not as late as the lease would have ended: {:?}",
         renewed.elapsed()
     );
-    assert_eq!(permit.release().await.unwrap(), Released::NotHeld);
+    assert_eq!(permit.release().await.unwrap(), ReleaseOutcome::NotHeld);
     assert!(rooms.lease_of(theirs).await.unwrap().is_some());
 }
 
@@ -243,7 +243,7 @@ async fn the_watchdog_keeps_permits_from_java_for_several_leases(bench: Bench) {
         let left = thread.number(&format!("expirable lease {name} {id}")).await;
         assert!((1..=1_600).contains(&left), "{left}");
     }
-    assert_eq!(permits.release().await.unwrap(), Released::Released);
+    assert_eq!(permits.release().await.unwrap(), ReleaseOutcome::Released);
     assert_ne!(thread.ok(&format!("expirable try {name} 2")).await, "none");
 }
 
@@ -257,13 +257,13 @@ async fn a_permit_that_ends_goes_to_a_waiter_of_the_other_side(bench: Bench) {
     let permit = soon("the end of Java's lease", rooms.acquire()).await.unwrap();
     assert!(asked.elapsed() < PROMPTLY, "it took {:?}", asked.elapsed());
     assert_eq!(thread.ok(&format!("expirable try-release {name} {theirs}")).await, "false");
-    assert_eq!(permit.release().await.unwrap(), Released::Released);
+    assert_eq!(permit.release().await.unwrap(), ReleaseOutcome::Released);
 
     let ours = rooms.clone().lease(ms(1_000)).acquire().await.unwrap();
     let asked = Instant::now();
     let theirs = soon("the end of our lease", take(&thread, &name, "lease=20000")).await;
     assert!(asked.elapsed() < PROMPTLY, "it took {:?}", asked.elapsed());
-    assert_eq!(ours.release().await.unwrap(), Released::NotHeld);
+    assert_eq!(ours.release().await.unwrap(), ReleaseOutcome::NotHeld);
     assert!(rooms.lease_of(theirs).await.unwrap().is_some());
     assert_eq!(rooms.available().await.unwrap(), 0);
 }
@@ -295,6 +295,6 @@ async fn both_sides_count_the_permits_alike(bench: Bench) {
     thread.ok(&format!("expirable add {name} 1")).await;
     same(5, 3, 8).await;
     assert!(rooms.release_ids(&[theirs]).await.unwrap());
-    assert_eq!(ours.release().await.unwrap(), Released::Released);
+    assert_eq!(ours.release().await.unwrap(), ReleaseOutcome::Released);
     same(8, 0, 8).await;
 }

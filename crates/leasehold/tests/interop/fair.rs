@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use leasehold::{Fair, Guard, Lock, LostReason, Released};
+use leasehold::{Fair, Guard, Lock, LostReason, ReleaseOutcome};
 use leasehold_testkit::servers::Monitor;
 
 use crate::bench::{Bench, PROMPTLY, Thread, on_each_server};
@@ -66,7 +66,7 @@ async fn a_message_wakes_us(bench: &Bench, turns: &Turns, thread: &Thread, lock:
         if granted - before < 1.2 {
             return guard;
         }
-        assert_eq!(guard.release().await.unwrap(), Released::Released);
+        assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::Released);
     }
     panic!("no message has woken us, we have only asked");
 }
@@ -87,7 +87,7 @@ async fn a_waiter_of_either_side_that_gives_up_leaves_the_queue(bench: Bench) {
     queued(&bench, &name, 1).await;
 
     let released = Instant::now();
-    assert_eq!(guard.release().await.unwrap(), Released::Released);
+    assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::Released);
     soon("the turn of the last", last.ok()).await;
     assert!(released.elapsed() < PROMPTLY, "it took {:?}", released.elapsed());
     assert_eq!(thread.ok(&format!("lock try fair {name}")).await, "false");
@@ -138,7 +138,7 @@ async fn waiters_of_both_sides_are_served_in_the_order_in_which_they_came(bench:
     for (place, ((_client, waiter), (thread, answer))) in ours.into_iter().zip(theirs).enumerate() {
         let guard = soon("the turn of Rust", waiter).await.unwrap();
         assert!(answer.is_pending(), "Java's turn {place} is next");
-        assert_eq!(guard.release().await.unwrap(), Released::Released);
+        assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::Released);
         soon("the turn of Java", answer.ok()).await;
         queued(2 - 2 * place).await;
         turns(&name).give_back(&thread, "").await;
@@ -156,7 +156,7 @@ async fn java_threads_and_rust_tasks_on_one_fair_lock_lose_no_count(bench: Bench
         async move {
             let guard = lock.lock().await.unwrap();
             tally.count().await;
-            assert_eq!(guard.release().await.unwrap(), Released::Released);
+            assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::Released);
         }
     })
     .await;

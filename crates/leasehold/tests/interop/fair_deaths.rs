@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use leasehold::{Client, Released};
+use leasehold::{Client, ReleaseOutcome};
 
 use crate::bench::{Bench, on_each_server};
 use crate::cast::{Cast, it_is_held, part};
@@ -35,7 +35,7 @@ async fn a_killed_java_holder_and_the_next_in_line_hold_rust_up_for_a_lease_and_
     let killed = Instant::now();
     let guard = soon("the turn after the dead one's", waiter).await.unwrap();
     assert!(killed.elapsed() < 2 * LEASE + GONE_AFTER, "it took {:?}", killed.elapsed());
-    assert_eq!(guard.release().await.unwrap(), Released::Released);
+    assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::Released);
     assert!(is_free(bench.server(), &format!("redisson_lock_queue:{{{name}}}")));
     assert!(is_free(bench.server(), &format!("redisson_lock_timeout:{{{name}}}")));
 }
@@ -91,5 +91,5 @@ async fn a_process_that_waits_until_it_is_killed() {
     let Some((url, name)) = part() else { return };
     let client = Client::connect(&url).await.unwrap();
     it_is_held();
-    client.fair_lock(&*name).lock().await.unwrap().keep();
+    client.fair_lock(&*name).lock().await.unwrap().detach();
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use leasehold::{Client, Released};
+use leasehold::{Client, ReleaseOutcome};
 
 use crate::bench::{Bench, on_each_server};
 use crate::cast::Cast;
@@ -38,7 +38,7 @@ async fn a_queue_that_we_leave_to_java_does_not_expire(bench: Bench) {
     for key in keys(&name) {
         assert_eq!(pttl(bench.server(), &key), -1, "{key} stays for Java");
     }
-    assert_eq!(guard.release().await.unwrap(), Released::Released);
+    assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::Released);
     soon("Java's turn", java.ok()).await;
     turns(&name).give_back(&peer.thread("a"), "").await;
 }
@@ -63,7 +63,7 @@ async fn a_java_wait_of_ten_minutes_does_not_throw_us_out(bench: Bench) {
     assert_eq!(peer.thread("b").ok(&format!("lock try fair {name}")).await, "false");
     assert_eq!(bench.server().cli(&["LINDEX", &queue, "0"]), place, "we stand where we stood");
     turns(&name).give_back(&java, "").await;
-    assert_eq!(soon("our turn", ours).await.unwrap().release().await.unwrap(), Released::Released);
+    assert_eq!(soon("our turn", ours).await.unwrap().release().await.unwrap(), ReleaseOutcome::Released);
 }
 
 /// With Java alone it would stay for most of five minutes, since it had to outlast a wait whose length it cannot know.

@@ -1,6 +1,6 @@
 //! The fenced lock and Redisson's `RFencedLock`, which draw their tokens from one number.
 
-use leasehold::{Released, Tokens};
+use leasehold::{ReleaseOutcome, Tokens};
 
 use crate::bench::{Bench, on_each_server};
 use crate::crowd::counts_exactly;
@@ -38,7 +38,7 @@ async fn a_java_multi_lock_with_a_lease_has_counted_tokens_begin_anew_and_hybrid
         for _ in 0..2 {
             let guard = lock.lock().await.unwrap();
             before = guard.token();
-            assert_eq!(guard.release().await.unwrap(), Released::Released);
+            assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::Released);
         }
         let set = format!("lock acquire multi fenced:{name} wait=1000 lease=500");
         assert_eq!(peer.thread("a").ok(&set).await, "true");
@@ -61,7 +61,7 @@ async fn java_threads_and_rust_tasks_on_one_fenced_lock_lose_no_count_and_their_
             let guard = lock.lock().await.unwrap();
             tally.count().await;
             tally.note(guard.token()).await;
-            assert_eq!(guard.release().await.unwrap(), Released::Released);
+            assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::Released);
         }
     })
     .await;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use leasehold::{LostReason, Name, Released, ShardedPubsub};
+use leasehold::{LostReason, Name, ReleaseOutcome, ShardedPubsub};
 
 use crate::bench::{Bench, PROMPTLY, on_each_server};
 use crate::crowd::counts_exactly;
@@ -56,7 +56,7 @@ async fn java_hands_a_released_lock_over_to_rust_by_a_wake_up(bench: Bench) {
     let acquire = async move { lock.lock().await.unwrap() };
     let guard = java_hands_over_to_rust(&bench, &turns(&name), &peer.thread("a"), acquire).await;
     assert_eq!(fields(bench.server(), &name).into_keys().next(), Some(guard.wire_owner().to_string()));
-    assert_eq!(guard.release().await.unwrap(), Released::Released);
+    assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::Released);
 }
 
 async fn rust_hands_a_released_lock_over_to_java_by_a_wake_up(bench: Bench) {
@@ -65,7 +65,7 @@ async fn rust_hands_a_released_lock_over_to_java_by_a_wake_up(bench: Bench) {
         let guard = client.lock(&*name).lock().await.unwrap();
         let give_back = async move {
             if released {
-                assert_eq!(guard.release().await.unwrap(), Released::Released);
+                assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::Released);
             } else {
                 drop(guard);
             }
@@ -104,7 +104,7 @@ async fn java_threads_and_rust_tasks_on_one_lock_lose_no_count(bench: Bench) {
         async move {
             let guard = lock.lock().await.unwrap();
             tally.count().await;
-            assert_eq!(guard.release().await.unwrap(), Released::Released);
+            assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::Released);
         }
     })
     .await;
@@ -124,7 +124,7 @@ async fn java_sees_a_rust_hold_and_can_neither_take_nor_release_it(bench: Bench)
     assert_eq!(thread.ok(&format!("lock try lock {name}")).await, "false");
     assert_eq!(thread.ok(&format!("lock acquire lock {name} wait=200")).await, "false");
     assert_eq!(thread.thrown(&format!("lock release lock {name}")).await.class, NOT_THE_HOLDER);
-    assert_eq!(guard.release().await.unwrap(), Released::Released);
+    assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::Released);
 
     assert_eq!(thread.ok(&format!("lock locked lock {name}")).await, "false");
     assert_eq!(thread.number(&format!("lock remaining lock {name}")).await, -2);
@@ -191,7 +191,7 @@ async fn both_watchdogs_keep_their_holds_for_several_leases(bench: Bench) {
     assert!(guard.is_held());
     assert_eq!(thread.ok(&format!("lock try lock {ours}")).await, "false");
     assert!(client.lock(&*theirs).try_lock().await.unwrap().is_none());
-    assert_eq!(guard.release().await.unwrap(), Released::Released);
+    assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::Released);
     thread.ok(&format!("lock release lock {theirs}")).await;
 }
 
@@ -202,7 +202,7 @@ async fn a_java_forced_unlock_resolves_lost_as_deleted(bench: Bench) {
     let forced = Instant::now();
     assert_eq!(soon("the loss", guard.lost()).await, LostReason::Deleted);
     assert!(forced.elapsed() < SHORT_LEASE, "it was seen by a renewal, and took {:?}", forced.elapsed());
-    assert_eq!(guard.release().await.unwrap(), Released::NotHeld);
+    assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::NotHeld);
 }
 
 async fn a_java_take_over_after_a_forced_unlock_resolves_lost_as_taken_over(bench: Bench) {
@@ -215,7 +215,7 @@ async fn a_java_take_over_after_a_forced_unlock_resolves_lost_as_taken_over(benc
     let reason = soon("the loss", guard.lost()).await;
     // A renewal may have come between the forced unlock and the waiter.
     assert!([LostReason::TakenOver, LostReason::Deleted].contains(&reason), "{reason:?}");
-    assert_eq!(guard.release().await.unwrap(), Released::NotHeld);
+    assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::NotHeld);
     assert_eq!(thread.ok(&format!("lock held lock {name}")).await, "true");
 }
 
@@ -240,7 +240,7 @@ async fn a_late_java_release_throws_and_leaves_rusts_hold_alone(bench: Bench) {
     let guard = soon("the end of Java's lease", client.lock(&*name).lock()).await.unwrap();
     assert!(asked.elapsed() < PROMPTLY, "it took {:?}", asked.elapsed());
     assert_eq!(thread.thrown(&format!("lock release lock {name}")).await.class, NOT_THE_HOLDER);
-    assert_eq!(guard.release().await.unwrap(), Released::Released);
+    assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::Released);
 }
 
 async fn a_late_rust_release_leaves_javas_hold_alone(bench: Bench) {
@@ -248,7 +248,7 @@ async fn a_late_rust_release_leaves_javas_hold_alone(bench: Bench) {
     let thread = peer.thread("a");
     let guard = client.lock(&*name).lease(ms(300)).lock().await.unwrap();
     turns(&name).take(&thread).await;
-    assert_eq!(guard.release().await.unwrap(), Released::NotHeld);
+    assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::NotHeld);
     assert_eq!(thread.ok(&format!("lock held lock {name}")).await, "true");
     let left = pttl(bench.server(), &name);
     assert!(left > 20_000 && left <= i64::try_from(LEASE.as_millis()).unwrap(), "{left}");

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use leasehold::{Client, Released};
+use leasehold::{Client, ReleaseOutcome};
 
 use crate::bench::{Bench, PROMPTLY, Wait, on_each_server};
 use crate::cast::{Cast, it_is_held, part};
@@ -30,7 +30,7 @@ async fn a_killed_java_holder_blocks_rust_for_at_most_one_lease(bench: Bench) {
     let killed = Instant::now();
     let guard = soon("the lock of the dead", waiter).await.unwrap();
     assert!(killed.elapsed() < 2 * LEASE, "it took {:?}", killed.elapsed());
-    assert_eq!(guard.release().await.unwrap(), Released::Released);
+    assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::Released);
 }
 
 async fn a_killed_java_waiter_takes_nothing_with_it(bench: Bench) {
@@ -42,11 +42,11 @@ async fn a_killed_java_waiter_takes_nothing_with_it(bench: Bench) {
     watch.until_somebody_waits().await;
 
     java.kill();
-    assert_eq!(guard.release().await.unwrap(), Released::Released);
+    assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::Released);
     let released = Instant::now();
     let guard = soon("a lock that nobody has", client.lock(&*name).lock()).await.unwrap();
     assert!(released.elapsed() < PROMPTLY, "it took {:?}", released.elapsed());
-    assert_eq!(guard.release().await.unwrap(), Released::Released);
+    assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::Released);
     assert!(is_free(bench.server(), &name));
     eventually("the last to leave", || bench.listeners(&channel(&name)) == 0).await;
 }

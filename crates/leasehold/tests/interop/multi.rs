@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use leasehold::{Client, Member, MultiLock, Name, Released};
+use leasehold::{Client, Member, MultiLock, Name, ReleaseOutcome};
 
 use crate::bench::{Bench, on_each_server};
 use crate::crowd::counts_exactly;
@@ -68,7 +68,7 @@ async fn hand_over(bench: &Bench, names: &[String; 2], guards: usize) {
         assert_eq!(thread.ok(&format!("lock try lock {name}")).await, "false");
     }
     let give_back = async {
-        assert_eq!(guard.release().await.unwrap(), Released::Released);
+        assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::Released);
     };
     rust_hands_over_to_java(bench, &turns(names), &thread, give_back).await;
     assert!(names.iter().all(|name| is_free(bench.server(), name)));
@@ -107,7 +107,7 @@ async fn crowd(bench: &Bench, names: &[String; 2]) {
         async move {
             let guard = lock.lock().await.unwrap();
             tally.count().await;
-            assert_eq!(guard.release().await.unwrap(), Released::Released);
+            assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::Released);
         }
     })
     .await;
@@ -130,7 +130,7 @@ async fn two_that_take_the_members_in_opposite_orders_both_come_through(bench: B
     drop(in_the_way);
     let release = async {
         let guard = soon("Rust to come through", ours).await.unwrap();
-        assert_eq!(guard.release().await.unwrap(), Released::Released);
+        assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::Released);
     };
     let give_back = async {
         soon("Java to come through", theirs.ok()).await;
@@ -148,7 +148,7 @@ async fn a_member_that_either_side_holds_alone_keeps_the_other_from_all(bench: B
         let second = client.lock(Name::raw_redisson(&names[1]).unwrap()).lock().await.unwrap();
         assert_eq!(thread.ok(&format!("lock try multi {}", list(&names))).await, "false");
         assert!(is_free(bench.server(), &names[0]), "Java has given back what it had");
-        assert_eq!(second.release().await.unwrap(), Released::Released);
+        assert_eq!(second.release().await.unwrap(), ReleaseOutcome::Released);
         assert_eq!(thread.ok(&format!("lock try lock {}", names[1])).await, "true");
         assert!(lock.try_lock().await.unwrap().is_none());
         assert!(lock.try_lock_for(ms(100)).await.unwrap().is_none());
@@ -184,7 +184,7 @@ async fn both_watchdogs_keep_all_members_for_several_leases(bench: Bench) {
     assert!(both(&client, &theirs).try_lock().await.unwrap().is_none());
     for guard in guards {
         assert!(guard.is_held());
-        assert_eq!(guard.release().await.unwrap(), Released::Released);
+        assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::Released);
     }
     turns(&theirs).give_back(&thread, "").await;
     assert!(both(&client, &theirs).try_lock().await.unwrap().is_some());

@@ -1,6 +1,6 @@
 //! Names that only Redisson makes, and names of another kind of lock of its.
 
-use leasehold::{AcquireErrorKind, Name, Released};
+use leasehold::{AcquireErrorKind, Name, ReleaseOutcome};
 
 use crate::bench::{Bench, on_each_server};
 use crate::java::Java;
@@ -54,7 +54,7 @@ async fn a_group_of_values_is_another_kind_and_stays_whole(bench: Bench) {
     // Redisson grants a group beside a lock of ours; what it has there outlives our release.
     let guard = lock.lock().await.unwrap();
     assert_eq!(thread.ok(&format!("lock acquire group {name}:1+2")).await, "true");
-    assert_eq!(guard.release().await.unwrap(), Released::Released);
+    assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::Released);
     assert_eq!(peer.thread("b").ok(&format!("lock try group {name}:2+3")).await, "false");
     thread.ok(&format!("lock release group {name}:1+2")).await;
 }

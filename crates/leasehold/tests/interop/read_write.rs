@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use leasehold::{Guard, LostReason, Name, Released, RwLock};
+use leasehold::{Guard, LostReason, Name, ReleaseOutcome, RwLock};
 
 use crate::bench::{Bench, PROMPTLY, Wait, on_each_server};
 use crate::crowd::{counts_exactly, readers_meet_no_writer};
@@ -59,7 +59,7 @@ async fn writers_and_readers_are_handed_over_to_in_both_directions(bench: Bench)
             async move { enter(lock, second).await }
         };
         let guard = java_hands_over_to_rust(&bench, &turns(first, &name), &thread, acquire).await;
-        assert_eq!(guard.release().await.unwrap(), Released::Released, "{second} after Java's {first}");
+        assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::Released, "{second} after Java's {first}");
 
         let guard = enter(lock, first).await;
         rust_hands_over_to_java(&bench, &turns(second, &name), &thread, async { drop(guard) }).await;
@@ -86,7 +86,7 @@ async fn a_name_with_braces_is_handed_over_in_both_directions(bench: Bench) {
         };
         let turns = Turns::of_lock(first, &name, channel.clone());
         let guard = java_hands_over_to_rust(&bench, &turns, &thread, acquire).await;
-        assert_eq!(guard.release().await.unwrap(), Released::Released);
+        assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::Released);
         let guard = enter(lock.clone(), first).await;
         let turns = Turns::of_lock(second, &name, channel.clone());
         rust_hands_over_to_java(&bench, &turns, &thread, async { drop(guard) }).await;
@@ -102,7 +102,7 @@ async fn writers_of_both_sides_lose_no_count(bench: Bench) {
         async move {
             let guard = lock.write().await.unwrap();
             tally.count().await;
-            assert_eq!(guard.release().await.unwrap(), Released::Released);
+            assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::Released);
         }
     })
     .await;
@@ -117,7 +117,7 @@ async fn readers_and_writers_of_both_sides_keep_apart(bench: Bench) {
         async move {
             let guard = lock.write().await.unwrap();
             tally.write().await;
-            assert_eq!(guard.release().await.unwrap(), Released::Released);
+            assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::Released);
         }
     };
     let read = move |tally: crate::tally::Tally| {
@@ -125,7 +125,7 @@ async fn readers_and_writers_of_both_sides_keep_apart(bench: Bench) {
         async move {
             let guard = lock.read().await.unwrap();
             tally.read().await;
-            assert_eq!(guard.release().await.unwrap(), Released::Released);
+            assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::Released);
         }
     };
     readers_meet_no_writer(&bench, &name, write, read).await;
@@ -173,7 +173,7 @@ async fn a_writer_wakes_the_readers_of_both_sides_at_once(bench: Bench) {
         }
         assert!(released.elapsed() < PROMPTLY, "{writer} wrote; it took {:?}", released.elapsed());
         for guard in guards {
-            assert_eq!(guard.release().await.unwrap(), Released::Released);
+            assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::Released);
         }
     }
 }
@@ -192,7 +192,7 @@ async fn each_side_sees_the_others_write_hold_and_can_neither_take_nor_release_i
         assert_eq!(thread.ok(&format!("lock acquire {side} {name} wait=100")).await, "false", "{side}");
         assert_eq!(thread.thrown(&format!("lock release {side} {name}")).await.class, NOT_THE_HOLDER);
     }
-    assert_eq!(guard.release().await.unwrap(), Released::Released);
+    assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::Released);
 
     assert_eq!(thread.ok(&format!("lock try write {name} lease=20000")).await, "true");
     assert!(lock.write_lock().is_locked().await.unwrap());
@@ -230,12 +230,12 @@ async fn a_rust_downgrade_wakes_java_readers(bench: Bench) {
     assert_eq!(thread.ok(&format!("lock locked read {name}")).await, "true", "the writer reads as well");
     assert_eq!(thread.ok(&format!("lock try read {name}")).await, "false");
     let downgrade = async {
-        assert_eq!(writer.release().await.unwrap(), Released::Released);
+        assert_eq!(writer.release().await.unwrap(), ReleaseOutcome::Released);
     };
     rust_hands_over_to_java(&bench, &turns("read", &name), &thread, downgrade).await;
     assert!(reader.is_held());
     assert_eq!(thread.ok(&format!("lock locked write {name}")).await, "false");
-    assert_eq!(reader.release().await.unwrap(), Released::Released, "Java's unlock has left it alone");
+    assert_eq!(reader.release().await.unwrap(), ReleaseOutcome::Released, "Java's unlock has left it alone");
     assert!(is_free(bench.server(), &name));
 }
 
@@ -256,7 +256,7 @@ async fn a_java_downgrade_lets_rust_readers_in_within_one_lease(bench: Bench) {
     let guard = soon("the downgrade to be seen", waiter).await.unwrap();
     assert!(released.elapsed() < 2 * SHORT_LEASE, "it took {:?}", released.elapsed());
     assert!(lock.try_write().await.unwrap().is_none());
-    assert_eq!(guard.release().await.unwrap(), Released::Released);
+    assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::Released);
     assert_eq!(thread.ok(&format!("lock held read {name}")).await, "true", "our release left it alone");
     turns("read", &name).give_back(&thread, "").await;
     assert!(lock.try_write().await.unwrap().is_some());
@@ -296,7 +296,7 @@ async fn a_java_forced_unlock_of_either_side_resolves_lost(bench: Bench) {
         let forced = Instant::now();
         assert_eq!(soon("the loss", guard.lost()).await, LostReason::Deleted, "{side}");
         assert!(forced.elapsed() < SHORT_LEASE, "it was seen by a renewal, and took {:?}", forced.elapsed());
-        assert_eq!(guard.release().await.unwrap(), Released::NotHeld);
+        assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::NotHeld);
     }
 }
 
@@ -328,7 +328,7 @@ async fn either_side_forces_only_what_is_held_so(bench: Bench) {
         let lock = client.rw_lock(&*name);
         let guard = enter(lock.clone(), held).await;
         assert_eq!(thread.ok(&format!("lock force {other} {name}")).await, "false", "Rust's {held}");
-        assert_eq!(guard.release().await.unwrap(), Released::Released);
+        assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::Released);
         turns(held, &name).take(&thread).await;
         let forced = match other {
             "read" => lock.read_lock().force_unlock().await,
@@ -358,6 +358,6 @@ async fn a_preferred_writer_waits_for_java_readers_who_go_on_joining(bench: Benc
     let writer = soon("the writer's turn", writer).await.unwrap();
     assert!(released.elapsed() < PROMPTLY, "it took {:?}", released.elapsed());
     assert_eq!(second.ok(&format!("lock try read {name}")).await, "false");
-    assert_eq!(writer.release().await.unwrap(), Released::Released);
+    assert_eq!(writer.release().await.unwrap(), ReleaseOutcome::Released);
     assert!(lock.try_read().await.unwrap().is_some());
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use leasehold::{Client, Released};
+use leasehold::{Client, ReleaseOutcome};
 
 use crate::bench::{Bench, PROMPTLY, Wait, on_each_server};
 use crate::cast::{Cast, it_is_held, part};
@@ -46,19 +46,19 @@ async fn a_killed_java_process_blocks_rust_for_at_most_one_lease(bench: Bench) {
     for waiter in [writer, other_reader] {
         let guard = soon("the lock of the dead", waiter).await.unwrap();
         assert!(killed.elapsed() < 2 * LEASE, "it took {:?}", killed.elapsed());
-        assert_eq!(guard.release().await.unwrap(), Released::Released);
+        assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::Released);
     }
     its_lease.await;
     assert!(reader.is_held() && !last.is_finished(), "we read on");
     let released = Instant::now();
-    assert_eq!(reader.release().await.unwrap(), Released::Released);
+    assert_eq!(reader.release().await.unwrap(), ReleaseOutcome::Released);
     let guard = soon("the writer after both readers", last).await.unwrap();
     assert!(released.elapsed() < PROMPTLY, "it took {:?}", released.elapsed());
-    assert_eq!(guard.release().await.unwrap(), Released::Released);
+    assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::Released);
 
-    assert_eq!(holder.release().await.unwrap(), Released::Released);
+    assert_eq!(holder.release().await.unwrap(), ReleaseOutcome::Released);
     let guard = soon("what nobody alive waits for", lock(&waited).write()).await.unwrap();
-    assert_eq!(guard.release().await.unwrap(), Released::Released);
+    assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::Released);
     assert!(is_free(bench.server(), &waited));
 }
 
@@ -108,7 +108,7 @@ async fn a_java_reader_that_ends_without_an_unlock_cuts_a_longer_lease_of_ours_s
     for (lock, guard) in ours.iter().zip(&guards) {
         let writer = soon("an end that is not ours", lock.write()).await.unwrap();
         assert!(guard.is_held(), "it learns it at its next renewal");
-        assert_eq!(writer.release().await.unwrap(), Released::Released);
+        assert_eq!(writer.release().await.unwrap(), ReleaseOutcome::Released);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::Released;
+use leasehold::ReleaseOutcome;
 
 use crate::bench::{Bench, on_each_server};
 use crate::read_write::{enter, leases, turns};
@@ -36,7 +36,7 @@ async fn readers_of_both_sides_read_together_and_keep_writers_of_both_out(bench:
         assert_eq!(writer.ok(&format!("lock locked read {name}")).await, "true");
         assert!(lock.read_lock().is_locked().await.unwrap());
         turns("read", &name).give_back(thread, "").await;
-        assert_eq!(guard.release().await.unwrap(), Released::Released);
+        assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::Released);
     }
     assert!(is_free(bench.server(), &name));
     assert_eq!(leases(&bench, &name), 0);
@@ -53,7 +53,7 @@ async fn a_java_readers_release_leaves_a_live_rust_reader_its_hold(bench: Bench)
     assert_eq!(fields(bench.server(), &name), expected.into());
     assert!(pttl(bench.server(), &name) > 20_000, "it lives as long as our hold");
     assert_eq!(thread.ok(&format!("lock try write {name}")).await, "false");
-    assert_eq!(guard.release().await.unwrap(), Released::Released);
+    assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::Released);
     assert_eq!(thread.ok(&format!("lock try write {name}")).await, "true");
 }
 
@@ -62,7 +62,7 @@ async fn a_rust_readers_release_leaves_a_live_java_reader_its_hold(bench: Bench)
     let (lock, thread) = (client.rw_lock(&*name), peer.thread("a"));
     turns("read", &name).take(&thread).await;
     let guard = lock.read().await.unwrap();
-    assert_eq!(guard.release().await.unwrap(), Released::Released);
+    assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::Released);
     let expected = [("mode".to_owned(), "read".to_owned()), (thread.wire_owner().await, "1".to_owned())];
     assert_eq!(fields(bench.server(), &name), expected.into());
     assert!(pttl(bench.server(), &name) > 20_000, "it lives as long as Java's hold");
@@ -86,14 +86,14 @@ async fn re_entries_of_either_side_are_counted_with_a_lease_for_each(bench: Benc
     assert_eq!(thread.number(&format!("lock count read {name}")).await, 2);
     assert_eq!(lock.read_lock().hold_count(&owner).await.unwrap(), 2);
 
-    assert_eq!(inner.release().await.unwrap(), Released::Released);
+    assert_eq!(inner.release().await.unwrap(), ReleaseOutcome::Released);
     turns("read", &name).give_back(&thread, "").await;
     assert_eq!((count(&ours), count(&theirs)), (Some("1".to_owned()), Some("1".to_owned())));
     assert_eq!(leases(&bench, &name), 2);
     turns("read", &name).give_back(&thread, "").await;
     assert_eq!((count(&ours), count(&theirs)), (Some("1".to_owned()), None));
     assert!(outer.is_held());
-    assert_eq!(outer.release().await.unwrap(), Released::Released);
+    assert_eq!(outer.release().await.unwrap(), ReleaseOutcome::Released);
     assert!(is_free(bench.server(), &name));
 }
 
@@ -114,7 +114,7 @@ async fn the_lock_lives_as_long_as_its_longest_reader_whichever_side_that_is(ben
         turns("read", &name).give_back(&thread, "").await;
         let left = pttl(bench.server(), &name);
         assert!(left > 10_000 && left <= longest, "{left}");
-        assert_eq!(guard.release().await.unwrap(), Released::Released);
+        assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::Released);
         let left = pttl(bench.server(), &name);
         assert!(left > theirs - 4_000 && left <= theirs, "{left} of Java's {theirs}");
         assert_eq!(lock.read_lock().remaining().await.unwrap().map(|left| left <= ms(20_000)), Some(true));
@@ -152,8 +152,8 @@ async fn both_watchdogs_keep_readers_and_writers_for_several_leases(bench: Bench
     a_lease_passes(bench.server(), SHORT_LEASE + SHORT_LEASE / 2).await;
     assert!(ours_reading.is_held());
     assert_eq!(other.ok(&format!("lock try write {read}")).await, "false");
-    assert_eq!(ours_reading.release().await.unwrap(), Released::Released);
-    assert_eq!(ours_writing.release().await.unwrap(), Released::Released);
+    assert_eq!(ours_reading.release().await.unwrap(), ReleaseOutcome::Released);
+    assert_eq!(ours_writing.release().await.unwrap(), ReleaseOutcome::Released);
     turns("write", &theirs).give_back(&writer, "").await;
     for name in [&read, &ours, &theirs] {
         assert_eq!(other.ok(&format!("lock try write {name}")).await, "true");

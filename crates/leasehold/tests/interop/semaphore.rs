@@ -1,6 +1,6 @@
 //! The semaphore and Redisson's `RSemaphore`, which are one number.
 
-use leasehold::{Guard, Released, Semaphore};
+use leasehold::{Guard, ReleaseOutcome, Semaphore};
 
 use crate::bench::{Bench, Wait, on_each_server};
 use crate::crowd::permits_are_never_exceeded;
@@ -37,7 +37,7 @@ async fn a_permit_is_handed_over_in_both_directions(bench: Bench) {
     let acquire = acquire(seats, 1);
     let guard = java_hands_over_to_rust(&bench, &turns(&name), &thread, acquire).await;
     let give_back = async {
-        assert_eq!(guard.release().await.unwrap(), Released::Released);
+        assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::Released);
     };
     rust_hands_over_to_java(&bench, &turns(&name), &thread, give_back).await;
     assert_eq!(bench.server().cli(&["GET", &name]), "1");
@@ -77,7 +77,7 @@ async fn a_waiter_for_several_permits_waits_until_all_are_there(bench: Bench) {
     let watch = bench.watch(&name, Wait::Listening(channel(&name)));
     let theirs = first.ask(&format!("semaphore acquire {name} 2"));
     watch.until_somebody_waits().await;
-    guard.keep();
+    guard.detach();
     assert_eq!(seats.release(1).await.unwrap(), 1);
     assert!(theirs.is_pending());
     assert_eq!(thread.ok(&format!("semaphore available {name}")).await, "1");
@@ -104,7 +104,7 @@ async fn crowd(bench: &Bench, terms: impl Fn(Semaphore) -> Semaphore) {
         async move {
             let guard = seats.acquire().await.unwrap();
             tally.visit().await;
-            assert_eq!(guard.release().await.unwrap(), Released::Released);
+            assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::Released);
         }
     })
     .await;
@@ -125,7 +125,7 @@ async fn both_sides_see_one_number_of_permits(bench: Bench) {
     let both = seats.try_acquire_many(2).await.unwrap().unwrap();
     assert_eq!(thread.ok(&format!("semaphore try {name} 2")).await, "false");
     assert_eq!(thread.ok(&format!("semaphore try {name} 2 wait=100")).await, "false");
-    assert_eq!(both.release().await.unwrap(), Released::Released);
+    assert_eq!(both.release().await.unwrap(), ReleaseOutcome::Released);
     assert_eq!(seats.add_permits(2).await.unwrap(), 5);
     assert_eq!(thread.number(&format!("semaphore drain {name}")).await, 5);
     thread.ok(&format!("semaphore add {name} 4")).await;
@@ -161,14 +161,14 @@ async fn permits_set_for_a_while_are_gone_for_both(bench: Bench) {
     eventually("their end", || is_free(bench.server(), &theirs) && is_free(bench.server(), &ours)).await;
     assert_eq!(thread.ok(&format!("semaphore try {ours}")).await, "false");
     assert!(client.semaphore(&*theirs).try_acquire().await.unwrap().is_none());
-    kept.keep();
+    kept.detach();
 }
 
 async fn a_permit_of_either_side_may_be_returned_by_the_other(bench: Bench) {
     let (client, peer, name) = (bench.client().await, bench.peer("").await, bench.name("slots"));
     let (slots, thread) = (client.semaphore(&*name), peer.thread("a"));
     assert!(slots.try_set_permits(2).await.unwrap());
-    slots.acquire().await.unwrap().keep();
+    slots.acquire().await.unwrap().detach();
     thread.ok(&format!("semaphore acquire {name}")).await;
     thread.ok(&format!("semaphore release {name}")).await;
     thread.ok(&format!("semaphore release {name}")).await;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use leasehold::{Client, Released};
+use leasehold::{Client, ReleaseOutcome};
 
 use crate::bench::{Bench, PROMPTLY, Wait, on_each_server};
 use crate::cast::{Cast, it_is_held, part};
@@ -39,7 +39,7 @@ async fn a_killed_java_process_takes_permits_with_it_and_only_expirable_ones_com
     let killed = Instant::now();
     let permit = soon("the permit of the dead", waiter).await.unwrap();
     assert!(killed.elapsed() < 2 * LEASE, "it took {:?}", killed.elapsed());
-    assert_eq!(permit.release().await.unwrap(), Released::Released);
+    assert_eq!(permit.release().await.unwrap(), ReleaseOutcome::Released);
     assert_eq!(rooms.available().await.unwrap(), 1);
 
     // The dead waiter has taken nothing, and the dead holder's permit is gone until somebody returns it by number.

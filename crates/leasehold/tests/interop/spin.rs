@@ -1,6 +1,6 @@
 //! The spin lock and Redisson's, whose waiters ask again and again.
 
-use leasehold::Released;
+use leasehold::ReleaseOutcome;
 
 use crate::bench::{Bench, on_each_server};
 use crate::crowd::counts_exactly;
@@ -28,7 +28,7 @@ async fn java_threads_and_rust_tasks_on_one_spin_lock_lose_no_count(bench: Bench
         async move {
             let guard = lock.lock().await.unwrap();
             tally.count().await;
-            assert_eq!(guard.release().await.unwrap(), Released::Released);
+            assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::Released);
         }
     })
     .await;

@@ -122,7 +122,7 @@ fn a_busy_blocking_function_fails_skips_or_has_a_fallback(server: Place) {
     assert_eq!(now(&client, "this".to_owned()).as_deref(), Ok("this later"));
 }
 
-#[locked(name = "job", lease = "10m", on_finish = keep, client = client)]
+#[locked(name = "job", lease = "10m", on_finish = detach, client = client)]
 fn kept(client: &Client) -> Result<(), RunError> {
     Ok(())
 }

@@ -115,7 +115,7 @@ async fn others_are_kept_out_for_the_least_time(server: Place) {
     assert!(unhindered.is_ok(), "the process goes on as before");
 }
 
-#[locked(name = "job", lease = "1m", on_finish = keep, wait = "0s", client = client)]
+#[locked(name = "job", lease = "1m", on_finish = detach, wait = "0s", client = client)]
 async fn kept(client: &Client) -> Result<u32, RunError> {
     Ok(3)
 }

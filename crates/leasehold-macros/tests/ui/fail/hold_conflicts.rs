@@ -5,7 +5,7 @@ async fn crossed() -> Result<(), leasehold::Error> {
     Ok(())
 }
 
-#[leasehold::locked(name = "job", min_hold = "5m", on_finish = keep)]
+#[leasehold::locked(name = "job", min_hold = "5m", on_finish = detach)]
 async fn kept() -> Result<(), leasehold::Error> {
     Ok(())
 }

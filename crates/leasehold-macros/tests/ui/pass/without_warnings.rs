@@ -53,7 +53,7 @@ pub async fn pay(client: &::leasehold::Client, order_id: u64, parts: &mut Vec<u6
 }
 
 /// With the client that is installed.
-#[::leasehold::locked(name = "nightly", lease = "10m", on_finish = keep, wait = "0s", on_busy = fallback(not_now))]
+#[::leasehold::locked(name = "nightly", lease = "10m", on_finish = detach, wait = "0s", on_busy = fallback(not_now))]
 pub async fn nightly<T: Send>(value: T) -> Result<T, PayError> {
     Ok(value)
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use leasehold_proto::engine::{AcquireFailure, Id, Request, Settlement, Subject, Wait};
+use leasehold_proto::engine::{AcquireFailure, Id, Outcome, Request, Subject, Wait};
 use leasehold_proto::marker::Operation;
 use leasehold_proto::recipe::latch::{Latch, count_down, try_set};
 use leasehold_proto::{Call, Engine, Lease, Moment, Name, Owner, Verb};
@@ -53,12 +53,12 @@ impl Ledger for Counts {
         if *applied == 1 { Ok(()) } else { Err("K2: an operation is applied twice") }
     }
 
-    fn settled(world: &mut World<Self>, _client: usize, what: u8, settlement: &Settlement) -> Verdict {
-        match settlement {
-            Settlement::Acquired(Ok(_)) if what == OPEN && !world.ledger.opened => {
+    fn settled(world: &mut World<Self>, _client: usize, what: u8, outcome: &Outcome) -> Verdict {
+        match outcome {
+            Outcome::Acquired(Ok(_)) if what == OPEN && !world.ledger.opened => {
                 Err("K3: a wait ended though the count was never zero")
             }
-            Settlement::Acquired(Err(AcquireFailure::Deleted)) => Err("E: nobody has deleted it"),
+            Outcome::Acquired(Err(AcquireFailure::Deleted)) => Err("E: nobody has deleted it"),
             _ => Ok(()),
         }
     }

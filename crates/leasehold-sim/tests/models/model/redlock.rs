@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use leasehold_proto::engine::{Event, Id, Request, Settings, Settlement, Subject, Wait};
+use leasehold_proto::engine::{Event, Id, Outcome, Request, Settings, Subject, Wait};
 use leasehold_proto::recipe::redlock::Redlock;
 use leasehold_proto::{Engine, Lease, Moment, Name, Owner, Verb};
 
@@ -270,7 +270,7 @@ impl World {
         self.step(rules, seat / NODES, seat % NODES, Event::Replied(id, result));
     }
 
-    fn step(&mut self, rules: &Rounds, client: usize, node: usize, event: Event) -> Option<Settlement> {
+    fn step(&mut self, rules: &Rounds, client: usize, node: usize, event: Event) -> Option<Outcome> {
         let now = self.now();
         let this = &mut self.clients[client];
         let mut settled = None;
@@ -288,7 +288,7 @@ impl World {
                     }
                 }
                 Wish::Wake(_) => {}
-                Wish::Settle(settlement) => settled = Some(settlement.clone()),
+                Wish::Complete(outcome) => settled = Some(outcome.clone()),
             }
         }
         settled
@@ -297,15 +297,15 @@ impl World {
     /// What a node said, and what that means for the round, or for the hold.
     fn claim(&mut self, rules: &Rounds, index: usize, node: usize) {
         let now = self.now();
-        let Some(settlement) = self.step(rules, index, node, Event::Claim(ID)) else {
+        let Some(outcome) = self.step(rules, index, node, Event::Claim(ID)) else {
             self.clients[index].seats[node] = Seat::Asked { news: false };
             return;
         };
         let client = &mut self.clients[index];
         client.lost |= client.phase == Phase::Holding && client.votes(now) < rules.quorum();
-        client.seats[node] = match settlement {
-            Settlement::Acquired(Ok(_)) => Seat::Granted,
-            Settlement::Acquired(Err(leasehold_proto::engine::AcquireFailure::Contended)) => Seat::Refused,
+        client.seats[node] = match outcome {
+            Outcome::Acquired(Ok(_)) => Seat::Granted,
+            Outcome::Acquired(Err(leasehold_proto::engine::AcquireFailure::Contended)) => Seat::Refused,
             _ => Seat::Failed,
         };
         client.told[node] |= client.seats[node] == Seat::Granted;

@@ -13,7 +13,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Deref;
 use std::sync::Arc;
 
-use leasehold_proto::engine::{Action, CallId, Event, Id, Settlement};
+use leasehold_proto::engine::{Action, CallId, Event, Id, Outcome};
 use leasehold_proto::{Call, Engine, Moment, Reply, StoreError};
 
 use super::server::{Server, Twin};
@@ -27,7 +27,7 @@ pub(crate) struct Kept<T>(Arc<T>, u64);
 pub(crate) enum Wish {
     Run(CallId, Kept<Call>),
     Wake(Id),
-    Settle(Settlement),
+    Complete(Outcome),
 }
 
 type Stepped = (Kept<Engine>, Arc<[Wish]>);
@@ -66,7 +66,7 @@ fn wish(action: Action) -> Option<Wish> {
     match action {
         Action::Run(id, call, _) => Some(Wish::Run(id, Kept::new(call))),
         Action::Wake(id) => Some(Wish::Wake(id)),
-        Action::Settle(_, settlement) => Some(Wish::Settle(settlement)),
+        Action::Complete(_, outcome) => Some(Wish::Complete(outcome)),
         Action::Listen(_) | Action::Unlisten(_) => None,
     }
 }

@@ -23,14 +23,14 @@ pub(super) struct Board {
 
 #[derive(Default)]
 struct Entry {
-    standing: Standing,
+    state: SubscriptionState,
     listeners: Vec<(u64, UnboundedSender<Heard>)>,
 }
 
 /// A channel on the present connection. One question about a channel is on its way at a time, so a listener that comes
 /// and goes meanwhile changes only what is asked next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Standing {
+enum SubscriptionState {
     /// The server has not been asked, or has refused.
     #[default]
     Apart,
@@ -55,11 +55,11 @@ impl Board {
     /// Adds a listener, known by a number of its own.
     pub(super) fn join(&mut self, id: u64, channel: Channel, heard: UnboundedSender<Heard>) {
         let entry = self.entries.entry(channel.clone()).or_default();
-        if entry.standing == Standing::Joined {
+        if entry.state == SubscriptionState::Joined {
             let _ = heard.send(Heard::Listening(channel.clone()));
         }
         entry.listeners.push((id, heard));
-        if entry.standing == Standing::Apart && !self.refused.contains(&channel) {
+        if entry.state == SubscriptionState::Apart && !self.refused.contains(&channel) {
             self.pending.insert(channel);
         }
     }
@@ -71,11 +71,11 @@ impl Board {
         if !entry.listeners.is_empty() {
             return;
         }
-        match entry.standing {
-            Standing::Apart => self.forget(channel),
-            Standing::Joined => drop(self.pending.insert(channel.clone())),
+        match entry.state {
+            SubscriptionState::Apart => self.forget(channel),
+            SubscriptionState::Joined => drop(self.pending.insert(channel.clone())),
             // The answer that is on its way finds no listener.
-            Standing::Joining | Standing::Leaving => {}
+            SubscriptionState::Joining | SubscriptionState::Leaving => {}
         }
     }
 
@@ -83,13 +83,13 @@ impl Board {
     pub(super) fn next_change(&mut self) -> Option<Change> {
         while let Some(channel) = self.pending.pop_first() {
             let Some(entry) = self.entries.get_mut(&channel) else { continue };
-            match (entry.standing, entry.listeners.is_empty()) {
-                (Standing::Apart, false) => {
-                    entry.standing = Standing::Joining;
+            match (entry.state, entry.listeners.is_empty()) {
+                (SubscriptionState::Apart, false) => {
+                    entry.state = SubscriptionState::Joining;
                     return Some(Change::Join(channel));
                 }
-                (Standing::Joined, true) => {
-                    entry.standing = Standing::Leaving;
+                (SubscriptionState::Joined, true) => {
+                    entry.state = SubscriptionState::Leaving;
                     return Some(Change::Leave(channel));
                 }
                 _ => {}
@@ -101,7 +101,7 @@ impl Board {
     /// Prepares for a new connection, on which nothing has been asked for.
     pub(super) fn start_over(&mut self) {
         self.entries.retain(|_, entry| !entry.listeners.is_empty());
-        self.entries.values_mut().for_each(|entry| entry.standing = Standing::Apart);
+        self.entries.values_mut().for_each(|entry| entry.state = SubscriptionState::Apart);
         self.refused.clear();
         self.pending = self.entries.keys().cloned().collect();
     }
@@ -109,7 +109,7 @@ impl Board {
     /// The server has confirmed a subscription: its listeners are told.
     pub(super) fn confirm(&mut self, channel: &Channel) {
         let Some(entry) = self.entries.get_mut(channel) else { return };
-        entry.standing = Standing::Joined;
+        entry.state = SubscriptionState::Joined;
         for (_, heard) in &entry.listeners {
             let _ = heard.send(Heard::Listening(channel.clone()));
         }
@@ -121,7 +121,7 @@ impl Board {
     /// The server has refused a subscription.
     pub(super) fn refuse(&mut self, channel: Channel) {
         let Some(entry) = self.entries.get_mut(&channel) else { return };
-        entry.standing = Standing::Apart;
+        entry.state = SubscriptionState::Apart;
         if entry.listeners.is_empty() {
             self.forget(&channel);
         } else {
@@ -141,7 +141,7 @@ impl Board {
     /// The server has ended a subscription, as it was told to.
     pub(super) fn left(&mut self, channel: &Channel) {
         let Some(entry) = self.entries.get_mut(channel) else { return };
-        entry.standing = Standing::Apart;
+        entry.state = SubscriptionState::Apart;
         if entry.listeners.is_empty() {
             self.forget(channel);
         } else {
@@ -152,7 +152,7 @@ impl Board {
     /// The server has ended a subscription unasked. While a question about the channel is on its way, the answer decides.
     pub(super) fn lose(&mut self, channel: &str) {
         let Some((channel, entry)) = self.entries.get_key_value(channel) else { return };
-        if entry.standing == Standing::Joined {
+        if entry.state == SubscriptionState::Joined {
             self.left(&channel.clone());
         }
     }

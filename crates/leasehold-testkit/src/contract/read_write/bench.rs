@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use leasehold_proto::engine::Subject;
 use leasehold_proto::recipe::read::READ_LOCK;
-use leasehold_proto::{Ask, Call, Channel, ClientId, Lease, Name, Recipe, Reply, WireOwner};
+use leasehold_proto::{Call, CallArgs, Channel, ClientId, Lease, Name, Recipe, Reply, WireOwner};
 use leasehold_store::{Heard, Store, Subscription};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
@@ -35,10 +35,10 @@ impl<'a, S: Store, A: Admin> Rw<'a, S, A> {
     }
 
     /// The call that `write` makes of an ask by this owner.
-    pub(super) fn call(&self, number: u64, lease_ms: u64, write: impl FnOnce(Ask<'_>) -> Call) -> Call {
+    pub(super) fn call(&self, number: u64, lease_ms: u64, write: impl FnOnce(CallArgs<'_>) -> Call) -> Call {
         let subject = Subject::new(&self.name, &READ_LOCK);
         let lease = Lease::new(Duration::from_millis(lease_ms)).expect("it is a lease");
-        write(Ask::new(&subject, owner(number), lease))
+        write(CallArgs::new(&subject, owner(number), lease))
     }
 
     pub(super) async fn acquire(&self, recipe: &dyn Recipe, number: u64, lease_ms: u64) -> Reply {
@@ -46,8 +46,9 @@ impl<'a, S: Store, A: Admin> Rw<'a, S, A> {
     }
 
     /// As who holds the other side under this number.
-    pub(super) async fn acquire_beside(&self, recipe: &dyn Recipe, number: u64, beside: u64) -> Reply {
-        let call = self.call(number, LONG, |ask| recipe.acquire(&Ask { beside: Some(owner(beside)), ..ask }));
+    pub(super) async fn acquire_beside(&self, recipe: &dyn Recipe, number: u64, companion: u64) -> Reply {
+        let call = self
+            .call(number, LONG, |ask| recipe.acquire(&CallArgs { companion: Some(owner(companion)), ..ask }));
         self.bench.ask(call).await
     }
 

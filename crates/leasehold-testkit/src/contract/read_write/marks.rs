@@ -6,12 +6,12 @@
 
 use std::time::Duration;
 
-use leasehold_proto::recipe::Standing;
+use leasehold_proto::recipe::CallContext;
 use leasehold_proto::recipe::read::{READ_LOCK, YIELDING};
 use leasehold_proto::recipe::read_write::MARK_LASTS;
 use leasehold_proto::recipe::upgrade::Upgrade;
 use leasehold_proto::recipe::write::{PREFERRED, WRITE_LOCK};
-use leasehold_proto::{Ask, Recipe, Reply};
+use leasehold_proto::{CallArgs, Recipe, Reply};
 use leasehold_store::Store;
 
 use super::super::{Admin, Bench, until};
@@ -97,8 +97,8 @@ async fn an_upgrade_that_is_given_up_lets_readers_in_again<S: Store, A: Admin>(b
         rw.acquire(&READ_LOCK, reader, LONG).await;
     }
     let once = rw.call(3, LONG, |ask| {
-        let standing = Standing { once: true, ..Standing::default() };
-        Upgrade.acquire(&Ask { beside: Some(owner(1)), standing, ..ask })
+        let context = CallContext { once: true, ..CallContext::default() };
+        Upgrade.acquire(&CallArgs { companion: Some(owner(1)), context, ..ask })
     });
     assert!(refused(&bench.ask(once).await, LONG));
     assert!(!rw.has(&rw.upgrade_mark()), "who does not wait keeps nobody out");

@@ -1,13 +1,13 @@
-//! Partings: taking a wire owner off the server, as a release that somebody waits for or as an undo that nobody does.
+//! Releases: taking a wire owner off the server, as a release that somebody waits for or as an undo that nobody does.
 //!
-//! Invariant: a wire owner that parts is burnt: it is not in any tenure, nothing renews it, it is never used again. A
-//! parting is tried until it is answered, or until the key has run out by itself. The undo of an acquire with an unknown
+//! Invariant: a wire owner that parts is burnt: it is not in any server hold, nothing renews it, it is never used again. A
+//! release is tried until it is answered, or until the key has run out by itself. The undo of an acquire with an unknown
 //! outcome has no such end: a server that was frozen for longer than the lease may still run that acquire.
 //! Called by: the other parts of the engine, when a hold or an acquire ends.
 
 use std::time::Duration;
 
-use super::ticket::{AcquireFailure, CloseReport, ReleaseFailure, Settlement, Ticket};
+use super::ticket::{AcquireFailure, CloseReport, Outcome, ReleaseFailure, Ticket};
 use super::timer::Timer;
 use super::{CallId, Engine, Id, LostReason, Purpose, Subject};
 use crate::backoff;
@@ -16,7 +16,7 @@ use crate::lease::Lease;
 use crate::moment::Moment;
 use crate::outcome::{Applied, FreeWithin, StoreError, StoreErrorKind, Verb};
 use crate::owner::WireOwner;
-use crate::recipe::{Ask, Standing};
+use crate::recipe::{CallArgs, CallContext};
 
 /// The pause between attempts that are not expected to succeed soon.
 const SLOW: Duration = Duration::from_secs(2);
@@ -24,7 +24,7 @@ const SLOW: Duration = Duration::from_secs(2);
 const AFTER_CLOSE: Duration = Duration::from_secs(30);
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Parting {
+pub(super) struct Release {
     subject: Subject,
     lease: Lease,
     units: u32,
@@ -34,13 +34,13 @@ pub(super) struct Parting {
     call: Option<CallId>,
     failures: u32,
     /// An earlier attempt may have been applied, so "not held" may be its doing.
-    doubtful: bool,
+    uncertain: bool,
     last_error: Option<StoreError>,
     reports: Vec<Id>,
 }
 
-/// How a wire owner parts.
-pub(super) struct Leaving {
+/// How a wire owner is released.
+pub(super) struct ReleaseTerms {
     pub(super) lease: Lease,
     pub(super) units: u32,
     /// When the key is gone even if no release ever arrives.
@@ -50,14 +50,14 @@ pub(super) struct Leaving {
     pub(super) reports: Vec<Id>,
 }
 
-impl Leaving {
+impl ReleaseTerms {
     /// Of an acquire that nobody waits for, of which nothing is on its way any more.
     pub(super) const fn undo(lease: Lease, units: u32, gone_by: Moment, cause: Cause) -> Self {
         Self { lease, units, gone_by, cause, reports: Vec::new() }
     }
 }
 
-/// Why a wire owner parts.
+/// Why a wire owner is released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Cause {
     /// A hold ends.
@@ -87,17 +87,17 @@ impl Closing {
 
 impl Engine {
     /// Takes a wire owner off the server, starting now.
-    pub(super) fn begin_parting(
+    pub(super) fn begin_release(
         &mut self,
         now: Moment,
         wire: WireOwner,
         subject: &Subject,
-        leaving: Leaving,
+        terms: ReleaseTerms,
     ) {
-        let Leaving { lease, units, gone_by, cause, reports } = leaving;
+        let ReleaseTerms { lease, units, gone_by, cause, reports } = terms;
         // One call at a time acquires under a wire owner, and none once it parts: no grant arrives behind its undo.
-        debug_assert!(!self.partings.contains_key(&wire), "{wire} parts twice");
-        let parting = Parting {
+        debug_assert!(!self.releases.contains_key(&wire), "{wire} parts twice");
+        let release = Release {
             subject: subject.clone(),
             lease,
             units,
@@ -105,13 +105,13 @@ impl Engine {
             cause,
             call: None,
             failures: 0,
-            doubtful: false,
+            uncertain: false,
             last_error: None,
             reports,
         };
-        self.partings.insert(wire, parting);
+        self.releases.insert(wire, release);
         self.timers.set(Timer::Report(wire), now + self.settings.timeout);
-        self.part(now, wire);
+        self.send_release(now, wire);
     }
 
     /// By when whatever is on its way now has arrived, or never will: its connection is closed after the timeout.
@@ -120,73 +120,73 @@ impl Engine {
     }
 
     /// Sends the release, unless it is on its way.
-    pub(super) fn part(&mut self, now: Moment, wire: WireOwner) {
-        let Some(parting) = self.partings.get(&wire) else {
+    pub(super) fn send_release(&mut self, now: Moment, wire: WireOwner) {
+        let Some(release) = self.releases.get(&wire) else {
             return;
         };
-        if parting.call.is_some() {
+        if release.call.is_some() {
             return;
         }
-        if now >= parting.gone_by && parting.cause != Cause::UnknownAcquire {
-            return self.end_parting(now, wire, None);
+        if now >= release.gone_by && release.cause != Cause::UnknownAcquire {
+            return self.end_release(now, wire, None);
         }
-        let granted = parting.cause == Cause::Release;
-        let doubtful = parting.doubtful || parting.cause == Cause::UnknownAcquire;
-        let standing = Standing { granted, doubtful, ..Standing::default() };
-        let ask = Ask::new(&parting.subject, wire, parting.lease).count(0).units(parting.units);
-        let ask = Ask { standing, ..ask };
-        let call = parting.subject.recipe.release(&ask);
-        let call = self.run(call, Purpose::Part(wire));
-        self.timers.clear(Timer::Part(wire));
-        if let Some(parting) = self.partings.get_mut(&wire) {
-            parting.call = Some(call);
+        let granted = release.cause == Cause::Release;
+        let uncertain = release.uncertain || release.cause == Cause::UnknownAcquire;
+        let context = CallContext { granted, uncertain, ..CallContext::default() };
+        let args = CallArgs::new(&release.subject, wire, release.lease).count(0).units(release.units);
+        let args = CallArgs { context, ..args };
+        let call = release.subject.recipe.release(&args);
+        let call = self.run(call, Purpose::Release(wire));
+        self.timers.clear(Timer::Release(wire));
+        if let Some(release) = self.releases.get_mut(&wire) {
+            release.call = Some(call);
         }
     }
 
     /// The answer to a release.
-    pub(super) fn parted(
+    pub(super) fn release_answered(
         &mut self,
         now: Moment,
         call: CallId,
         wire: WireOwner,
         result: Result<Reply, StoreError>,
     ) {
-        let Some(parting) = self.partings.get_mut(&wire) else {
+        let Some(release) = self.releases.get_mut(&wire) else {
             return;
         };
-        if parting.call.take_if(|sent| *sent == call).is_none() {
+        if release.call.take_if(|sent| *sent == call).is_none() {
             return;
         }
-        let subject = parting.subject.clone();
+        let subject = release.subject.clone();
         let answer = result.and_then(|reply| {
             subject.recipe.read_release(&reply).ok_or_else(|| subject.malformed(Verb::Release))
         });
         match answer {
             Ok(held) => {
-                let held = held || parting.doubtful;
-                self.end_parting(now, wire, Some(held));
+                let held = held || release.uncertain;
+                self.end_release(now, wire, Some(held));
             }
             // The key is something else's now.
             Err(error) if error.kind == StoreErrorKind::WrongType => {
-                let held = parting.doubtful;
-                self.end_parting(now, wire, Some(held));
+                let held = release.uncertain;
+                self.end_release(now, wire, Some(held));
             }
-            Err(error) => self.not_parted(now, wire, error),
+            Err(error) => self.release_failed(now, wire, error),
         }
     }
 
     /// An attempt failed. Those who wait are told at once of what does not pass by itself; the attempts go on.
-    fn not_parted(&mut self, now: Moment, wire: WireOwner, error: StoreError) {
-        let Some(parting) = self.partings.get_mut(&wire) else { return };
-        parting.failures += 1;
-        parting.doubtful |= error.applied == Applied::Unknown;
+    fn release_failed(&mut self, now: Moment, wire: WireOwner, error: StoreError) {
+        let Some(release) = self.releases.get_mut(&wire) else { return };
+        release.failures += 1;
+        release.uncertain |= error.applied == Applied::Unknown;
         let passes = error.kind.is_transient();
-        let mut pause = backoff::after_failures(parting.failures - 1, wire.seed());
-        if !passes || now >= parting.gone_by {
+        let mut pause = backoff::after_failures(release.failures - 1, wire.seed());
+        if !passes || now >= release.gone_by {
             pause = pause.max(SLOW);
         }
-        parting.last_error = Some(error);
-        self.timers.set(Timer::Part(wire), now + pause);
+        release.last_error = Some(error);
+        self.timers.set(Timer::Release(wire), now + pause);
         if !passes {
             self.report_overdue(now, wire);
         }
@@ -194,34 +194,34 @@ impl Engine {
 
     /// Those who wait for a release have waited for a timeout: they are told what is known.
     pub(super) fn report_overdue(&mut self, now: Moment, wire: WireOwner) {
-        let Some(parting) = self.partings.get_mut(&wire) else {
+        let Some(release) = self.releases.get_mut(&wire) else {
             return;
         };
-        let reports = std::mem::take(&mut parting.reports);
-        let failure = parting.failure(now);
+        let reports = std::mem::take(&mut release.reports);
+        let failure = release.failure(now);
         for id in reports {
-            self.settle_if_wanted(id, Settlement::Released(Err(failure.clone())));
+            self.complete_if_wanted(id, Outcome::Released(Err(failure.clone())));
         }
     }
 
-    /// The parting is over: `held` is the server's word, `None` when it never gave one.
-    fn end_parting(&mut self, now: Moment, wire: WireOwner, held: Option<bool>) {
-        let Some(parting) = self.partings.remove(&wire) else {
+    /// The release is over: `held` is the server's word, `None` when it never gave one.
+    fn end_release(&mut self, now: Moment, wire: WireOwner, held: Option<bool>) {
+        let Some(release) = self.releases.remove(&wire) else {
             return;
         };
         self.timers.clear(Timer::Report(wire));
-        self.timers.clear(Timer::Part(wire));
-        let outcome = held.ok_or_else(|| parting.failure(now));
-        for id in parting.reports {
-            self.settle_if_wanted(id, Settlement::Released(outcome.clone()));
+        self.timers.clear(Timer::Release(wire));
+        let outcome = held.ok_or_else(|| release.failure(now));
+        for id in release.reports {
+            self.complete_if_wanted(id, Outcome::Released(outcome.clone()));
         }
-        if let Some(closing) = self.closing.as_mut().filter(|_| parting.cause == Cause::Release) {
+        if let Some(closing) = self.closing.as_mut().filter(|_| release.cause == Cause::Release) {
             match held {
                 Some(_) => closing.released += 1,
                 None => closing.unconfirmed += 1,
             }
         }
-        self.ask_unless_held_here(now, &parting.subject);
+        self.attempt_unless_held_here(now, &release.subject);
     }
 
     /// The client ends: waiters are refused, holds are lost and released.
@@ -242,20 +242,20 @@ impl Engine {
             self.fail(now, acquire, AcquireFailure::Closed);
         }
         self.end_operations();
-        let tenures: Vec<WireOwner> = self.tenures.keys().copied().collect();
-        for wire in tenures {
+        let server_holds: Vec<WireOwner> = self.server_holds.keys().copied().collect();
+        for wire in server_holds {
             self.lose(now, wire, LostReason::Closed);
         }
-        let rests: Vec<WireOwner> = self.rests.keys().copied().collect();
-        for wire in rests {
+        let min_holds: Vec<WireOwner> = self.min_holds.keys().copied().collect();
+        for wire in min_holds {
             self.rest(now, wire);
         }
-        self.close_rests(now);
+        self.close_min_holds(now);
     }
 
     /// Tells the closer once everything is answered.
-    pub(super) fn settle_close(&mut self) {
-        if self.partings.is_empty() && self.calls.is_empty() {
+    pub(super) fn complete_close(&mut self) {
+        if self.releases.is_empty() && self.calls.is_empty() {
             self.report_close();
         }
     }
@@ -264,11 +264,11 @@ impl Engine {
     fn report_close(&mut self) {
         let Some(closing) = &mut self.closing else { return };
         let ids = std::mem::take(&mut closing.ids);
-        let open = self.partings.values().filter(|parting| parting.cause == Cause::Release).count();
+        let open = self.releases.values().filter(|release| release.cause == Cause::Release).count();
         let unconfirmed = closing.unconfirmed + u64::try_from(open).unwrap_or(u64::MAX);
         let report = CloseReport { released: closing.released, unconfirmed };
         for id in ids {
-            self.settle_if_wanted(id, Settlement::Closed(report.clone()));
+            self.complete_if_wanted(id, Outcome::Closed(report.clone()));
         }
     }
 
@@ -278,8 +278,8 @@ impl Engine {
         self.report_close();
         let Some(closing) = &mut self.closing else { return };
         if std::mem::replace(&mut closing.told, true) {
-            self.partings.clear();
-            self.rests.clear();
+            self.releases.clear();
+            self.min_holds.clear();
             self.calls.clear();
         } else {
             self.timers.set(Timer::Close, now + AFTER_CLOSE);
@@ -287,7 +287,7 @@ impl Engine {
     }
 }
 
-impl Parting {
+impl Release {
     /// When the key is gone even if no release ever arrives.
     pub(super) const fn gone_by(&self) -> Moment {
         self.gone_by

@@ -1,18 +1,18 @@
-//! A tenure: the time in which this client holds a name on the server, over the holds of one owner.
+//! A server hold: the time in which this client holds a name on the server, over the holds of one owner.
 //!
-//! Invariant: a lost tenure is never revived: nothing renews it, and re-entering it fails. The last hold's release ends
-//! the tenure here before anything is sent, so no renewal can follow a release.
-//! Called by: the engine's step, for releases; the queue, when a question is granted.
+//! Invariant: a lost server hold is never revived: nothing renews it, and re-entering it fails. The last hold's release ends
+//! the server hold here before anything is sent, so no renewal can follow a release.
+//! Called by: the engine's step, for releases; the queue, when a attempt is granted.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use super::min_hold::MinHold;
 use super::reentry::Setting;
+use super::release::{Cause, Release, ReleaseTerms};
 use super::renewal::Renewing;
-use super::rest::Rest;
-use super::ticket::{AcquireFailure, EnsureFailure, Settlement, Ticket};
+use super::ticket::{AcquireFailure, EnsureFailure, Outcome, Ticket};
 use super::timer::Timer;
-use super::undo::{Cause, Leaving, Parting};
 use super::{Engine, Grant, Id, LostReason, Request, Subject, Wait};
 use crate::lease::Lease;
 use crate::moment::Moment;
@@ -21,7 +21,7 @@ use crate::owner::{Owner, WireOwner};
 use crate::recipe::Holding;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Tenure {
+pub(super) struct ServerHold {
     pub(super) subject: Subject,
     pub(super) owner: Owner,
     pub(super) units: u32,
@@ -53,7 +53,7 @@ pub(super) struct Tenure {
     /// Those who want more validity now.
     pub(super) ensuring: Vec<Ensuring>,
     /// Until when the server keeps it, by the holds that were given back.
-    pub(super) rests_until: Moment,
+    pub(super) kept_until_min: Moment,
     /// Until when a message may still tell of the release before the grant.
     pub(super) echoes_until: Moment,
     /// From when a waiter asks although this client holds the name, since a message says that it was released.
@@ -63,7 +63,7 @@ pub(super) struct Tenure {
     pub(super) lost: Option<LostReason>,
 }
 
-/// One hold, with its own terms; a tenure goes by the most generous of its holds.
+/// One hold, with its own terms; a server hold goes by the most generous of its holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Hold {
     pub(super) claimed: bool,
@@ -72,7 +72,7 @@ pub(super) struct Hold {
     /// When it ends at the latest.
     pub(super) ends_at: Moment,
     /// Until when the server keeps it, though it be given back.
-    pub(super) rests_until: Moment,
+    pub(super) kept_until_min: Moment,
     /// How often the watchdog may still renew it.
     pub(super) renewals_left: Option<u32>,
 }
@@ -85,7 +85,7 @@ impl Hold {
             watchdog: request.watchdog,
             lease: request.lease,
             ends_at: request.max_hold.map_or(Moment::NEVER, |most| from + most),
-            rests_until: request.min_hold.map_or(from, |least| from + least),
+            kept_until_min: request.min_hold.map_or(from, |least| from + least),
             renewals_left: request.max_renewals,
         }
     }
@@ -104,7 +104,7 @@ pub(super) struct Ensuring {
     pub(super) sent: bool,
 }
 
-impl Tenure {
+impl ServerHold {
     /// When the key has gone if nothing arrives at the server after `arrives_by`.
     pub(super) fn gone_by(&self, arrives_by: Moment) -> Moment {
         self.subject.gone_by(self.longest, arrives_by)
@@ -135,8 +135,8 @@ impl Tenure {
     }
 
     /// What becomes of it when it is given back before its time; nobody waits for that yet.
-    fn rest(&self, until: Moment) -> Rest {
-        Rest {
+    fn rest(&self, until: Moment) -> MinHold {
+        MinHold {
             subject: self.subject.clone(),
             units: self.units,
             kept: self.kept > 0,
@@ -150,9 +150,9 @@ impl Tenure {
     }
 
     /// Until when the server keeps it if every hold were given back now.
-    pub(super) fn rests_until_at_least(&self) -> Moment {
-        let claimed = self.holds.values().filter(|hold| hold.claimed).map(|hold| hold.rests_until);
-        claimed.fold(self.rests_until, Moment::max)
+    pub(super) fn keep_until_at_least(&self) -> Moment {
+        let claimed = self.holds.values().filter(|hold| hold.claimed).map(|hold| hold.kept_until_min);
+        claimed.fold(self.kept_until_min, Moment::max)
     }
 
     fn is_unused(&self) -> bool {
@@ -161,17 +161,24 @@ impl Tenure {
 }
 
 impl Engine {
-    /// A question was granted in time.
-    pub(super) fn begin_tenure(&mut self, now: Moment, id: Id, grant: Grant, lease: Lease, sent_at: Moment) {
+    /// A attempt was granted in time.
+    pub(super) fn begin_server_hold(
+        &mut self,
+        now: Moment,
+        id: Id,
+        grant: Grant,
+        lease: Lease,
+        sent_at: Moment,
+    ) {
         let Some(Ticket::Acquire(acquiring)) = self.tickets.get(&id) else {
             return;
         };
         let (request, wire) = (acquiring.request.clone(), grant.wire);
         let subject = request.subject.as_held();
-        let manner = subject.recipe.manner();
-        let unending = manner.holding == Holding::Unending;
+        let policy = subject.recipe.policy();
+        let unending = policy.holding == Holding::Unending;
         let valid_until = if unending { Moment::NEVER } else { lease.valid_until(sent_at) };
-        let tenure = Tenure {
+        let server_hold = ServerHold {
             subject: subject.clone(),
             owner: request.owner,
             units: request.units,
@@ -192,25 +199,25 @@ impl Engine {
             renew_failures: 0,
             retry_at: None,
             ensuring: Vec::new(),
-            rests_until: sent_at,
+            kept_until_min: sent_at,
             echoes_until: self.echoes_until(now, &subject, wire),
             doubt_from: Moment::NEVER,
             uncertain: false,
             lost: None,
         };
         self.timers.set(Timer::Expire(wire), valid_until);
-        self.tenures.insert(wire, tenure);
+        self.server_holds.insert(wire, server_hold);
         self.holds.insert(id, wire);
-        self.timers.clear(Timer::Ask(id));
+        self.timers.clear(Timer::Attempt(id));
         self.grant(now, id, wire);
-        if manner.counted {
+        if policy.counted {
             self.holders.insert((subject.clone(), request.owner), wire);
-            if manner.exclusive {
+            if policy.exclusive {
                 self.lose_displaced(now, &subject, wire);
             }
             self.stop_waiting(id, &request);
             self.enter_waiters(now, &subject, request.owner, wire);
-            self.ask_beside(now, &subject, request.owner);
+            self.attempt_companion(now, &subject, request.owner);
         }
         self.step_out(now, id, &request.subject);
     }
@@ -221,7 +228,7 @@ impl Engine {
     }
 
     pub(super) fn claim_grant(&mut self, now: Moment, id: Id, wire: WireOwner) {
-        let lost = self.tenures.get(&wire).is_none_or(|tenure| tenure.lost.is_some());
+        let lost = self.server_holds.get(&wire).is_none_or(|server_hold| server_hold.lost.is_some());
         self.timers.clear(Timer::Unclaimed(id));
         if lost {
             // It came and went before its caller looked: as good as never granted.
@@ -229,14 +236,14 @@ impl Engine {
             return self.reacquire(now, id, wire);
         }
         self.tickets.remove(&id);
-        let tenure = self.tenures.get_mut(&wire);
-        let token = tenure.as_ref().and_then(|tenure| tenure.token);
-        if let Some(hold) = tenure.and_then(|tenure| tenure.holds.get_mut(&id)) {
+        let server_hold = self.server_holds.get_mut(&wire);
+        let token = server_hold.as_ref().and_then(|server_hold| server_hold.token);
+        if let Some(hold) = server_hold.and_then(|server_hold| server_hold.holds.get_mut(&id)) {
             hold.claimed = true;
         }
         self.plan_renewal(wire);
         let grant = Grant { wire, token };
-        self.actions.push(super::Action::Settle(id, Settlement::Acquired(Ok(grant))));
+        self.actions.push(super::Action::Complete(id, Outcome::Acquired(Ok(grant))));
     }
 
     /// Gives back one hold.
@@ -250,146 +257,147 @@ impl Engine {
     /// Sets the least time of a hold that was taken without one.
     pub(super) fn hold_at_least(&mut self, now: Moment, hold: Id, least: Duration) {
         let Some(wire) = self.holds.get(&hold).copied() else { return };
-        let tenure = self.tenures.get_mut(&wire);
-        if let Some(held) = tenure.and_then(|tenure| tenure.holds.get_mut(&hold)) {
-            held.rests_until = held.rests_until.max(now + least);
+        let server_hold = self.server_holds.get_mut(&wire);
+        if let Some(held) = server_hold.and_then(|server_hold| server_hold.holds.get_mut(&hold)) {
+            held.kept_until_min = held.kept_until_min.max(now + least);
         }
         self.plan_renewal(wire);
     }
 
-    /// Takes a hold off its tenure, claimed or not.
+    /// Takes a hold off its server hold, claimed or not.
     pub(super) fn drop_hold(&mut self, now: Moment, hold: Id, report: Option<Id>) {
         self.timers.clear(Timer::Unclaimed(hold));
         let wire = self.holds.remove(&hold);
-        let tenure = wire.and_then(|wire| self.tenures.get_mut(&wire));
-        if let (Some(wire), Some(tenure)) = (wire, tenure) {
+        let server_hold = wire.and_then(|wire| self.server_holds.get_mut(&wire));
+        if let (Some(wire), Some(server_hold)) = (wire, server_hold) {
             // A grant that nobody took was no hold, and its time does not count.
-            if let Some(given_back) = tenure.holds.remove(&hold).filter(|hold| hold.claimed) {
-                tenure.rests_until = tenure.rests_until.max(given_back.rests_until);
+            if let Some(given_back) = server_hold.holds.remove(&hold).filter(|hold| hold.claimed) {
+                server_hold.kept_until_min = server_hold.kept_until_min.max(given_back.kept_until_min);
             }
             self.after_fewer_holds(now, wire, report);
         } else if let Some(id) = report {
-            self.settle_if_wanted(id, Settlement::Released(Ok(false)));
+            self.complete_if_wanted(id, Outcome::Released(Ok(false)));
         }
     }
 
-    /// Ends the tenure when nobody uses it any more, or lowers the count.
+    /// Ends the server hold when nobody uses it any more, or lowers the count.
     pub(super) fn after_fewer_holds(&mut self, now: Moment, wire: WireOwner, report: Option<Id>) {
-        let Some(tenure) = self.tenures.get_mut(&wire) else {
+        let Some(server_hold) = self.server_holds.get_mut(&wire) else {
             return;
         };
         // What was kept runs out by itself, unless a hold that was given back has to last for longer.
-        let kept = tenure.kept > 0 && tenure.rests_until <= now;
-        let (lost, unused) = (tenure.lost.is_some(), tenure.is_unused());
+        let kept = server_hold.kept > 0 && server_hold.kept_until_min <= now;
+        let (lost, unused) = (server_hold.lost.is_some(), server_hold.is_unused());
         if lost || (unused && kept) {
             let gone = if unused { self.forget(wire) } else { None };
             // Those who gave back one hold of several, and wait for the count to be confirmed.
-            let waiting = gone.map(|tenure| tenure.reports).unwrap_or_default();
+            let waiting = gone.map(|server_hold| server_hold.reports).unwrap_or_default();
             for id in waiting.into_iter().chain(report) {
-                self.settle_if_wanted(id, Settlement::Released(Ok(!lost)));
+                self.complete_if_wanted(id, Outcome::Released(Ok(!lost)));
             }
         } else if unused {
-            self.end_tenure(now, wire, report);
+            self.end_server_hold(now, wire, report);
         } else {
-            tenure.reports.extend(report);
+            server_hold.reports.extend(report);
             self.set_count(now, wire);
             self.plan_renewal(wire);
         }
     }
 
     /// The last hold is gone: renewal stops here, and only then the release is sent, or the rest begins.
-    fn end_tenure(&mut self, now: Moment, wire: WireOwner, report: Option<Id>) {
-        if let Some(tenure) = self.forget(wire) {
-            let rest = (tenure.rests_until > now).then(|| tenure.rest(tenure.rests_until));
-            let gone_by = tenure.gone_by(self.arrives_by(now, tenure.has_call_on_its_way()));
-            let (lease, units) = (tenure.longest, tenure.units);
-            let reports = tenure.reports.into_iter().chain(report).collect();
+    fn end_server_hold(&mut self, now: Moment, wire: WireOwner, report: Option<Id>) {
+        if let Some(server_hold) = self.forget(wire) {
+            let rest =
+                (server_hold.kept_until_min > now).then(|| server_hold.rest(server_hold.kept_until_min));
+            let gone_by = server_hold.gone_by(self.arrives_by(now, server_hold.has_call_on_its_way()));
+            let (lease, units) = (server_hold.longest, server_hold.units);
+            let reports = server_hold.reports.into_iter().chain(report).collect();
             if let Some(rest) = rest {
-                return self.begin_rest(now, wire, Rest { reports, ..rest });
+                return self.begin_min_hold(now, wire, MinHold { reports, ..rest });
             }
-            let leaving = Leaving { lease, units, gone_by, cause: Cause::Release, reports };
-            self.begin_parting(now, wire, &tenure.subject, leaving);
+            let terms = ReleaseTerms { lease, units, gone_by, cause: Cause::Release, reports };
+            self.begin_release(now, wire, &server_hold.subject, terms);
         }
     }
 
     /// Gives a hold up without a release.
-    pub(super) fn keep(&mut self, now: Moment, hold: Id) {
+    pub(super) fn detach(&mut self, now: Moment, hold: Id) {
         let Some(wire) = self.holds.remove(&hold) else {
             return;
         };
-        if let Some(tenure) = self.tenures.get_mut(&wire) {
-            tenure.holds.remove(&hold);
-            tenure.kept += 1;
+        if let Some(server_hold) = self.server_holds.get_mut(&wire) {
+            server_hold.holds.remove(&hold);
+            server_hold.kept += 1;
         }
         self.after_fewer_holds(now, wire, None);
     }
 
-    /// Takes a tenure out of the engine, and every timer of it.
-    pub(super) fn forget(&mut self, wire: WireOwner) -> Option<Tenure> {
-        let mut tenure = self.tenures.remove(&wire)?;
+    /// Takes a server hold out of the engine, and every timer of it.
+    pub(super) fn forget(&mut self, wire: WireOwner) -> Option<ServerHold> {
+        let mut server_hold = self.server_holds.remove(&wire)?;
         self.clear_timers(wire);
-        let holder = (tenure.subject.clone(), tenure.owner);
+        let holder = (server_hold.subject.clone(), server_hold.owner);
         if self.holders.get(&holder) == Some(&wire) {
             self.holders.remove(&holder);
         }
-        let failure = EnsureFailure::Lost(tenure.lost.unwrap_or(LostReason::Closed));
-        self.fail_ensuring(std::mem::take(&mut tenure.ensuring), &failure);
-        Some(tenure)
+        let failure = EnsureFailure::Lost(server_hold.lost.unwrap_or(LostReason::Closed));
+        self.fail_ensuring(std::mem::take(&mut server_hold.ensuring), &failure);
+        Some(server_hold)
     }
 
-    /// Nothing of a tenure has to be come back to.
+    /// Nothing of a server hold has to be come back to.
     fn clear_timers(&mut self, wire: WireOwner) {
         for timer in [Timer::Expire(wire), Timer::Renew(wire), Timer::Count(wire)] {
             self.timers.clear(timer);
         }
     }
 
-    /// The tenure is over though holds are left: they are told, and nothing renews it any more.
+    /// The server hold is over though holds are left: they are told, and nothing renews it any more.
     pub(super) fn lose(&mut self, now: Moment, wire: WireOwner, reason: LostReason) {
-        let Some(tenure) = self.tenures.get_mut(&wire) else {
+        let Some(server_hold) = self.server_holds.get_mut(&wire) else {
             return;
         };
-        if tenure.lost.is_some() {
+        if server_hold.lost.is_some() {
             return;
         }
-        tenure.lost = Some(reason);
-        let on_its_way = tenure.has_call_on_its_way();
-        let doubtful = tenure.uncertain || on_its_way;
-        let (subject, lease, units) = (tenure.subject.clone(), tenure.longest, tenure.units);
-        let owner = tenure.owner;
-        let rests_until = tenure.rests_until_at_least();
+        server_hold.lost = Some(reason);
+        let on_its_way = server_hold.has_call_on_its_way();
+        let uncertain = server_hold.uncertain || on_its_way;
+        let (subject, lease, units) = (server_hold.subject.clone(), server_hold.longest, server_hold.units);
+        let owner = server_hold.owner;
+        let kept_until_min = server_hold.keep_until_at_least();
         // A close ends its guards, or their bounds do, while the key is still there.
-        let is_kept = reason.is_by_own_terms() && tenure.expires_at > now;
-        let rests = rests_until > now && (reason == LostReason::Closed || is_kept);
-        let rest = rests.then(|| tenure.rest(rests_until));
-        let entering: Vec<Id> = tenure.entering.iter().copied().collect();
-        let holds: Vec<Id> = tenure.holds.keys().copied().collect();
-        let reports = std::mem::take(&mut tenure.reports);
-        let ensuring = std::mem::take(&mut tenure.ensuring);
+        let is_kept = reason.is_by_own_terms() && server_hold.expires_at > now;
+        let min_holds = kept_until_min > now && (reason == LostReason::Closed || is_kept);
+        let rest = min_holds.then(|| server_hold.rest(kept_until_min));
+        let entering: Vec<Id> = server_hold.entering.iter().copied().collect();
+        let holds: Vec<Id> = server_hold.holds.keys().copied().collect();
+        let reports = std::mem::take(&mut server_hold.reports);
+        let ensuring = std::mem::take(&mut server_hold.ensuring);
         self.clear_timers(wire);
         // What the owner holds beside it, or what other readers hold, keeps the key alive, and with it what stands there
         // for this hold; so does what the owner is about to get, as long as the key has not run out.
         let by_the_clock = reason == LostReason::Unreachable || reason.is_by_own_terms();
-        let may_live_on = by_the_clock && subject.recipe.beside().is_some();
+        let may_live_on = by_the_clock && subject.recipe.companion().is_some();
         let lives_on = may_live_on || self.holds_what_blocks(&subject, owner);
         if let Some(rest) = rest {
-            self.begin_rest(now, wire, rest);
-        } else if doubtful || lives_on || reason == LostReason::Closed {
+            self.begin_min_hold(now, wire, rest);
+        } else if uncertain || lives_on || reason == LostReason::Closed {
             let gone_by = subject.gone_by(lease, self.arrives_by(now, on_its_way));
-            let leaving = Leaving { lease, units, gone_by, cause: Cause::Release, reports: Vec::new() };
-            self.begin_parting(now, wire, &subject, leaving);
+            let terms = ReleaseTerms { lease, units, gone_by, cause: Cause::Release, reports: Vec::new() };
+            self.begin_release(now, wire, &subject, terms);
         }
         for id in entering {
             self.fail(now, id, AcquireFailure::Lost(reason));
         }
         for id in reports {
-            self.settle_if_wanted(id, Settlement::Released(Ok(false)));
+            self.complete_if_wanted(id, Outcome::Released(Ok(false)));
         }
         self.fail_ensuring(ensuring, &EnsureFailure::Lost(reason));
         for id in holds {
             self.wake(id);
         }
-        self.ask_unless_held_here(now, &subject);
+        self.attempt_unless_held_here(now, &subject);
     }
 
     /// Asks anew for a ticket whose grant, as `wire`, is gone again.
@@ -398,10 +406,9 @@ impl Engine {
             return;
         };
         if acquiring.request.wait == Wait::Once {
-            self.actions
-                .push(super::Action::Settle(id, Settlement::Acquired(Err(AcquireFailure::Unclaimed))));
+            self.actions.push(super::Action::Complete(id, Outcome::Acquired(Err(AcquireFailure::Unclaimed))));
         } else {
-            let stands_until = self.partings.get(&wire).map(Parting::gone_by);
+            let stands_until = self.releases.get(&wire).map(Release::gone_by);
             self.acquire(now, id, acquiring.request);
             // Until the server has confirmed that the first grant is off it, no failure may say that nothing is locked.
             if let (Some(until), Some(asking)) = (stands_until, self.asking(id)) {
@@ -416,18 +423,19 @@ impl Engine {
         self.holders.range(first..).take_while(move |((held, _), _)| held == subject).map(|(_, wire)| *wire)
     }
 
-    /// The tenure in which this client itself still holds the subject, by whatever owner; the longest of several.
-    pub(super) fn held_here(&mut self, subject: &Subject, now: Moment) -> Option<&mut Tenure> {
-        let remaining = |wire: &WireOwner| self.tenures.get(wire).map(|tenure| tenure.remaining(now));
+    /// The server hold in which this client itself still holds the subject, by whatever owner; the longest of several.
+    pub(super) fn held_here(&mut self, subject: &Subject, now: Moment) -> Option<&mut ServerHold> {
+        let remaining =
+            |wire: &WireOwner| self.server_holds.get(wire).map(|server_hold| server_hold.remaining(now));
         let longest = self.held_under(subject).max_by_key(remaining)?;
-        self.tenures.get_mut(&longest).filter(|tenure| !tenure.remaining(now).is_zero())
+        self.server_holds.get_mut(&longest).filter(|server_hold| !server_hold.remaining(now).is_zero())
     }
 
     /// A message says that a hold of the subject was released. When this client holds it, that may be the release before
     /// its grant; later than that somebody has taken the lock away.
     pub(super) fn doubt(&mut self, now: Moment, subject: &Subject) {
-        if let Some(tenure) = self.held_here(subject, now) {
-            tenure.doubt_from = tenure.doubt_from.min(tenure.echoes_until.max(now));
+        if let Some(server_hold) = self.held_here(subject, now) {
+            server_hold.doubt_from = server_hold.doubt_from.min(server_hold.echoes_until.max(now));
         }
     }
 

@@ -3,6 +3,7 @@
 //! Invariant: every rule is a function from text to findings, so that it can be tested without a repository.
 //! Called by: the verb `tidy`, which prints the report.
 
+mod circles;
 mod code;
 mod ledger;
 mod lexer;
@@ -44,6 +45,7 @@ pub(crate) fn check() -> Result<Report> {
         report.notes.extend(code::long_file(&source));
         sources.push(source);
     }
+    report.findings.extend(circles::circles(&sources));
     report.findings.extend(papers::stray_lua(&paths));
     report.findings.extend(papers::decision_numbers(&paths));
     let verification = source::read(&root, "docs/verification.md")?;

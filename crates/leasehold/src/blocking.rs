@@ -1,8 +1,7 @@
 //! The same locks for threads that block: no executor, no `await`.
 //!
-//! Invariant: nothing is decided here. Each type is the async one, each method parks the calling thread until the async
-//! method of the same name is done.
-//! Called by: users whose code is not async.
+//! Each type wraps the async type of the same name. Each method parks the calling thread until the async method of the
+//! same name is done.
 //!
 //! ```
 //! use leasehold::blocking::Client;
@@ -11,7 +10,7 @@
 //! fn charge(client: &Client, order: u64) -> Result<bool, leasehold::Error> {
 //!     let lock = client.lock(format!("order:{order}"));
 //!     let Some(guard) = lock.try_lock_for(Duration::from_secs(2))? else {
-//!         return Ok(false); // somebody else is at it
+//!         return Ok(false); // another process charges this order
 //!     };
 //!     // ... ask the bank; the watchdog renews ...
 //!     guard.ensure(Duration::from_secs(5))?; // enough for the last step
@@ -25,14 +24,15 @@
 //! # Ok::<(), leasehold::Error>(())
 //! ```
 //!
-//! # Which face
+//! # Choose an API
 //!
-//! This one for programs without an executor, and for code that blocks anyway: a thread pool, a `spawn_blocking` job, a
-//! library that calls back. It may be called from any thread, and from many at once. The async one for all else: a
-//! thousand waiters are a thousand threads here, and a body that lost its lock cannot be stopped from outside.
+//! Use the blocking API in programs without an executor and in code that blocks anyway: a thread pool, a
+//! `spawn_blocking` job, a library that calls back. Any thread may call it, and many threads may call it at once. Use
+//! the async API for everything else: in the blocking API a thousand waiters are a thousand threads, and a body that
+//! lost its lock cannot be cancelled.
 //!
-//! Both are faces of one client ([`Client::as_async`], `Client::from`): they share its connections and its engine, so
-//! they exclude, wake and hand over to each other. Locks and guards convert from one face to the other by `into`.
+//! Both APIs use one client ([`Client::as_async`], `Client::from`). They share its connections and its engine, so
+//! their locks exclude, wake and hand over to each other. `into` converts locks and guards from one API to the other.
 //!
 //! | async | blocking |
 //! |---|---|
@@ -44,29 +44,30 @@
 //! | `owner::scope(async { .. })` | nothing: the thread is the owner |
 //! | `owner::ambient()` | [`owner`]`()` |
 //!
-//! All other methods have the same name and arguments, and waiting ones the same errors. No method is missing.
+//! All other methods have the same names and arguments. Methods that wait return the same errors. No method is
+//! missing.
 //!
-//! # Who re-enters
+//! # Owners and re-entry
 //!
-//! The calling thread is the owner, as in Redisson: a second acquire of a lock that it holds is granted at once, in
-//! whatever function, and another thread waits. Where a thread is not the right owner give the lock one with
+//! The calling thread is the owner, as in Redisson. A second acquire of a lock that the thread holds is granted at
+//! once, in any function; another thread waits. If a thread is not the right owner, give the lock one with
 //! [`Lock::owned_by`]:
-//! - A guard may be moved to another thread and dropped there, but until then its hold stays the first thread's, which
+//! - A guard may be moved to another thread and dropped there. Until then its hold belongs to the first thread, which
 //!   still re-enters. This matters on threads that are used again: the next job of such a thread would re-enter a hold
-//!   that the last one has passed on. Of `spawn_blocking` that is known, and each job is an owner of its own; of other
-//!   pools it is not.
-//! - In `block_in_place` the owner is the task on its present thread. Branches of one task (`join!`, `select!`) therefore
-//!   do not exclude each other with guards that they hold across an `await`, and what a task so holds it may or may not
-//!   re-enter later: await the async method there, give each branch an owner, or let the guard go within the call.
-//!   Inside an [`owner::scope`](crate::owner::scope) the owner is the scope's.
+//!   that the last job has passed on. In `spawn_blocking` each job is an owner of its own; jobs of other pools cannot
+//!   be told apart.
+//! - In `block_in_place` the owner is the task on its present thread. Branches of one task (`join!`, `select!`)
+//!   therefore do not exclude each other with guards that they hold across an `await`, and the task may or may not
+//!   re-enter such a hold later. Await the async method there, give each branch an owner, or drop the guard within the
+//!   call. Inside an [`owner::scope`](crate::owner::scope) the owner is the scope's.
 //!
 //! # In async code
 //!
-//! A method that waits panics, at its caller, when it is called where tokio polls futures: in a task, or in what
-//! `block_on` runs. It would keep that thread from everything else, at worst from the release that it waits for. Await the
-//! async method there, or call this one in `tokio::task::spawn_blocking`. It may be called on threads of
-//! `spawn_blocking`, in `block_in_place`, and on a thread that has only entered a runtime ([`Handle::enter`]). Executors
-//! other than those of tokio and `futures` cannot be told from plain threads.
+//! A method that waits panics, at its caller, when it is called where tokio polls futures: in a task, or in a future
+//! that `block_on` runs. It would keep that thread from all other work, at worst from the release that it waits for.
+//! Await the async method there, or call the blocking one in `tokio::task::spawn_blocking`. Threads of
+//! `spawn_blocking`, `block_in_place`, and a thread that has only entered a runtime ([`Handle::enter`]) may call it.
+//! The library cannot distinguish threads of executors other than tokio's and those of `futures` from plain threads.
 //!
 //! [`Handle::enter`]: tokio::runtime::Handle::enter
 

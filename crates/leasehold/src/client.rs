@@ -1,7 +1,6 @@
 //! The entry point: one client per process and server.
 //!
-//! Invariant: whatever a client holds is released when it is closed or when its last user is gone.
-//! Called by: users.
+//! Invariant: everything that a client holds is released when the client is closed or its last user is dropped.
 
 use std::fmt;
 use std::sync::Arc;
@@ -34,14 +33,14 @@ const CLIENT_NAME_MAX: usize = 128;
 
 /// A client of one server: two connections and one thread for all its locks. Cheap to clone.
 ///
-/// When the last clone, lock, guard and future of a client is gone, what it holds is released and its thread ends.
-/// Use [`close`](Client::close) to wait for that.
+/// The client releases its holds and ends its thread when its last clone, lock, guard and future is dropped.
+/// [`close`](Client::close) does the same and waits for the server's confirmation.
 #[derive(Clone)]
 pub struct Client {
     handle: Arc<Handle>,
 }
 
-/// Settings of a client, before it connects.
+/// The settings of a client, before it connects.
 ///
 /// # Examples
 /// ```
@@ -68,23 +67,23 @@ impl Client {
         &self.handle
     }
 
-    /// A lock on the terms of its primitive.
+    /// Makes a lock with the default terms of its primitive.
     fn make<K: Kind>(&self, name: impl IntoName, kind: K, primitive: Primitive) -> Lock<K> {
         Lock::new(&self.handle, self.handle.name(name), self.handle.defaults().terms(primitive), kind)
     }
 
-    /// Connects to `redis://[user:password@]host[:port][/db]` or `unix:///path/to.sock`, or to a server in this process:
-    /// `memory://` or `memory://name`.
+    /// Connects to `redis://[user:password@]host[:port][/db]` or `unix:///path/to.sock`, or to a server in this
+    /// process: `memory://` or `memory://name`.
     ///
-    /// A server in the process (feature `embedded`) is for trying things out and for tests: it excludes nobody in
-    /// another process, and what it holds is gone with its last client. `memory://` is a new one for each client,
-    /// `memory://orders` the same one for all clients of the process that name it. For tests that let time pass, and
-    /// let things go wrong, see [`testing`](crate::testing).
+    /// A server in the process (feature `embedded`) is for experiments and tests: it excludes no other process, and
+    /// its data is gone with its last client. `memory://` is a new server for each client; `memory://orders` is the
+    /// same server for all clients of the process that name it. For tests that move the clock or make calls fail, see
+    /// [`testing`](crate::testing).
     ///
     /// # Errors
-    /// [`ConnectError`] when the URL cannot be used, or needs a feature that is not switched on; or when the server
-    /// cannot be reached, refuses the password, is not ready to serve or is no Redis at all; at the latest after the
-    /// timeout of 3 s. No error repeats the password.
+    /// [`ConnectError`] if the URL cannot be used, or needs a feature that is not enabled; or if the server cannot be
+    /// reached, refuses the password, is not ready to serve or is not a Redis server. The call fails at the latest
+    /// after the timeout of 3 s. No error repeats the password.
     ///
     /// # Cancel safety
     /// Dropping the future ends the attempt; nothing is left behind.
@@ -111,16 +110,16 @@ impl Client {
         Self::builder().connect(url).await
     }
 
-    /// Settings other than the defaults.
+    /// Returns a builder, for settings other than the defaults.
     pub fn builder() -> ClientBuilder {
         ClientBuilder::default()
     }
 
-    /// The reentrant lock of this name, Redisson's `RLock`. Nothing is sent yet: a name that cannot be used is
-    /// reported by the first operation.
+    /// Returns the reentrant lock of this name, Redisson's `RLock`. This sends nothing: the first operation reports a
+    /// name that cannot be used.
     ///
-    /// The name is text of 1 to 512 bytes without control characters or braces, or a [`Name`](crate::Name) made
-    /// otherwise.
+    /// The name is text of 1 to 512 bytes without control characters or braces, or a [`Name`](crate::Name) made by
+    /// other rules.
     ///
     /// # Examples
     /// ```
@@ -137,7 +136,7 @@ impl Client {
         self.make(name, Reentrant, Primitive::Lock)
     }
 
-    /// The fair lock of this name: waiters are served in the order in which they came, over all processes.
+    /// Returns the fair lock of this name. The server serves its waiters in order of arrival, over all processes.
     ///
     /// # Examples
     /// ```
@@ -153,7 +152,7 @@ impl Client {
         self.make(name, Fair, Primitive::FairLock)
     }
 
-    /// The fenced lock of this name: each grant has a token, higher than all before it.
+    /// Returns the fenced lock of this name. Each grant has a token, higher than all tokens before it.
     ///
     /// # Examples
     /// ```
@@ -170,7 +169,7 @@ impl Client {
         self.make(name, Fenced::default(), Primitive::FencedLock)
     }
 
-    /// Writes on behalf of the holder of this fencing token, which may have come from another process.
+    /// Returns writes on behalf of the holder of this fencing token, which may come from another process.
     ///
     /// # Examples
     /// ```
@@ -188,7 +187,7 @@ impl Client {
         FencedWrites::new(&self.handle, token)
     }
 
-    /// The spin lock of this name: nobody is woken by messages, waiters ask again after pauses that grow.
+    /// Returns the spin lock of this name. It sends no wake-up messages; waiters try again after growing pauses.
     ///
     /// # Examples
     /// ```
@@ -204,7 +203,7 @@ impl Client {
         self.make(name, Spin::new(self.handle.defaults().backoff), Primitive::SpinLock)
     }
 
-    /// The read-write lock of this name, Redisson's `RReadWriteLock`: many read together, or one writes alone.
+    /// Returns the read-write lock of this name, Redisson's `RReadWriteLock`: many readers at a time, or one writer.
     ///
     /// # Examples
     /// ```
@@ -223,8 +222,8 @@ impl Client {
         RwLock::new(read, Lock::new(&self.handle, name, terms, Write::default()))
     }
 
-    /// The semaphore of this name, Redisson's `RSemaphore`: so many permits, which stay taken when a process dies. Where
-    /// that matters use [`expirable_semaphore`](Self::expirable_semaphore).
+    /// Returns the semaphore of this name, Redisson's `RSemaphore`. Its permits have no lease: a process that dies
+    /// never returns them. If that matters, use [`expirable_semaphore`](Self::expirable_semaphore).
     ///
     /// # Examples
     /// ```
@@ -242,8 +241,8 @@ impl Client {
         Semaphore::new(&self.handle, self.handle.name(name))
     }
 
-    /// The semaphore of this name whose permits have a lease, Redisson's `RPermitExpirableSemaphore`: those of a process
-    /// that dies are free again within it.
+    /// Returns the semaphore of this name whose permits have a lease, Redisson's `RPermitExpirableSemaphore`. The
+    /// permits of a process that dies are free again within the lease.
     ///
     /// # Examples
     /// ```
@@ -262,8 +261,8 @@ impl Client {
         ExpirableSemaphore::new(&self.handle, self.handle.name(name), terms)
     }
 
-    /// The count-down latch of this name, Redisson's `RCountDownLatch`: whoever waits goes on when others have counted it
-    /// down to zero.
+    /// Returns the count-down latch of this name, Redisson's `RCountDownLatch`. Its waiters continue when it has been
+    /// counted down to zero.
     ///
     /// # Examples
     /// ```
@@ -282,7 +281,7 @@ impl Client {
         CountDownLatch::new(&self.handle, self.handle.name(name))
     }
 
-    /// An owner that nobody else has, for [`Lock::owned_by`].
+    /// Returns a new owner, different from all others, for [`Lock::owned_by`].
     ///
     /// # Examples
     /// ```
@@ -300,16 +299,17 @@ impl Client {
         Owner::unique()
     }
 
-    /// Releases everything that this client holds, refuses its waiters, and waits until the server has confirmed, for
-    /// the timeout at most. Every guard's [`lost`](crate::Guard::lost) resolves as closed, and every later acquire is
-    /// refused.
+    /// Releases everything that this client holds, ends its waits with an error, and waits until the server confirms,
+    /// for at most the timeout (3 s unless changed). [`Guard::lost`](crate::Guard::lost) of each guard resolves with
+    /// [`LostReason::Closed`](crate::LostReason::Closed), and every later acquire fails with
+    /// [`AcquireErrorKind::Closed`](crate::AcquireErrorKind::Closed).
     ///
     /// # Cancel safety
     /// The client is closed from the first poll on; dropping the future only gives up the report.
     ///
     /// # Losing the lease
-    /// Guards of this client are lost at once, whether or not the server confirms. What it has not confirmed may stay
-    /// locked there until its lease ends; guards of other clients are not touched.
+    /// Guards of this client are lost at once, even if the server does not confirm. A hold whose release is not
+    /// confirmed may stay on the server until its lease ends. Guards of other clients are not touched.
     ///
     /// # Examples
     /// ```
@@ -334,78 +334,39 @@ impl Client {
 }
 
 impl ClientBuilder {
-    /// How long one call to the server may take, connecting included (default 3 s). It is also for how long a failing
-    /// server is asked again before a waiter is told, and the longest that [`Client::close`] takes.
+    /// Sets the longest duration of one call to the server, connecting included: at least 1 ms (default 3 s).
     ///
-    /// # Examples
-    /// ```
-    /// # use std::time::Duration;
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), leasehold::Error> {
-    /// let builder = leasehold::Client::builder().timeout(Duration::from_secs(1));
-    /// let client = builder.connect("memory://").await?;
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// It is also the time for which the client retries on a failing server before a waiter gets the error, and the
+    /// longest duration of [`Client::close`].
     pub const fn timeout(mut self, timeout: Duration) -> Self {
         self.how.settings.timeout = timeout;
         self
     }
 
-    /// How long a waiter sleeps at most before it asks again without having been woken (default 1 s): what a lost
-    /// wake-up can cost.
-    ///
-    /// # Examples
-    /// ```
-    /// # use std::time::Duration;
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), leasehold::Error> {
-    /// let builder = leasehold::Client::builder().poll_interval(Duration::from_millis(200));
-    /// let client = builder.connect("memory://").await?;
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// Sets the longest sleep of a waiter between two attempts when no wake-up comes: at least 1 ms (default 1 s). A
+    /// lost wake-up costs at most this time.
     pub const fn poll_interval(mut self, interval: Duration) -> Self {
         self.how.settings.poll_interval = interval;
         self
     }
 
-    /// How wake-ups travel when the server is a node of a cluster (default [`ShardedPubsub::Auto`], as Redisson's): all
-    /// clients that wait for the same locks must use the same. Without a cluster it does not matter.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), leasehold::Error> {
-    /// let builder = leasehold::Client::builder().sharded_pubsub(leasehold::ShardedPubsub::Off);
-    /// let client = builder.connect("memory://").await?;
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// Sets how wake-ups travel if the server is a node of a cluster (default [`ShardedPubsub::Auto`], as in
+    /// Redisson). All clients that wait for the same locks must use the same value. Without a cluster it has no
+    /// effect.
     pub const fn sharded_pubsub(mut self, sharded_pubsub: ShardedPubsub) -> Self {
         self.how.sharded_pubsub = sharded_pubsub;
         self
     }
 
-    /// Connects with the first call instead of at once: a server that is down now makes no error here, but calls fail
-    /// until it is there.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), leasehold::Error> {
-    /// let builder = leasehold::Client::builder().lazy();
-    /// let client = builder.connect("memory://").await?; // a redis:// URL would not be connected to yet
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// Connects with the first call instead of at once. [`connect`](Self::connect) then succeeds even if the server is
+    /// down; calls fail until the server is up.
     pub const fn lazy(mut self) -> Self {
         self.how.lazy = true;
         self
     }
 
-    /// The lease that the watchdog of all locks and permits renews, every third of it (default 30 s), from 3 ms to 365
-    /// days: how long others wait when this process dies.
+    /// Sets the lease that the watchdog of all locks and permits renews, every third of it: 3 ms to 365 days (default
+    /// 30 s). Waiters lose at most this time when the holder's process dies.
     ///
     /// # Examples
     /// ```
@@ -424,8 +385,8 @@ impl ClientBuilder {
         self
     }
 
-    /// Terms for all that one primitive makes (default: the client's watchdog and no bounds). A lock may still be given
-    /// others.
+    /// Sets the terms of everything that one primitive makes (default: the client's watchdog and no bounds). Methods
+    /// of a lock still override them for that lock.
     ///
     /// # Examples
     /// See [`HoldTerms`].
@@ -434,30 +395,19 @@ impl ClientBuilder {
         self
     }
 
-    /// The pauses of all spin locks: [`Lock::backoff`] (default 1 ms to 128 ms).
-    ///
-    /// # Examples
-    /// ```
-    /// # use std::time::Duration;
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), leasehold::Error> {
-    /// let builder = leasehold::Client::builder().spin_backoff(Duration::from_millis(5), Duration::from_millis(50));
-    /// let client = builder.connect("memory://").await?;
-    /// let guard = client.spin_lock("tick").lock().await?;
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// Sets the first and the longest pause of all spin locks, as [`Lock::backoff`] does for one lock: at least 1 ms
+    /// (default 1 ms to 128 ms).
     pub fn spin_backoff(mut self, first: Duration, longest: Duration) -> Self {
         let first = first.max(Duration::from_millis(1));
         self.how.defaults.backoff = Backoff { first, longest: longest.max(first) };
         self
     }
 
-    /// A prefix for every name (default: none), Redisson's `NameMapper`: all keys and channels of a name follow from the
-    /// whole, and clients with other prefixes share no lock. Prefix and name together are a name's 512 bytes at most; a
-    /// prefix has no control characters and no braces.
+    /// Sets a prefix for every name, Redisson's `NameMapper` (default: none).
     ///
-    /// Keys that are written with a fencing token have it too.
+    /// All keys and channels of a name follow from the prefix and the name together, so clients with different
+    /// prefixes share no lock. Prefix and name together have at most 512 bytes; a prefix has no control characters and
+    /// no braces. Keys that are written with a fencing token have the prefix too.
     ///
     /// # Examples
     /// ```
@@ -478,18 +428,8 @@ impl ClientBuilder {
         self
     }
 
-    /// What the server calls both connections in `CLIENT LIST` (default: nothing): 1 to 128 bytes of printable ASCII
-    /// without spaces. A server that does not take it is used all the same.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), leasehold::Error> {
-    /// let builder = leasehold::Client::builder().client_name("orders-7");
-    /// let client = builder.connect("memory://").await?; // in memory nobody lists connections
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// Sets the name of both connections in `CLIENT LIST`: 1 to 128 bytes of printable ASCII without spaces (default:
+    /// no name). If the server refuses the name, the client works without it.
     pub fn client_name(mut self, name: &str) -> Self {
         self.how.client_name = Some(name.into());
         self
@@ -498,34 +438,23 @@ impl ClientBuilder {
     /// Connects with these settings.
     ///
     /// # Errors
-    /// As [`Client::connect`]; [`ConnectError::TooShort`] for a setting below 1 ms, and what else of [`ConnectError`] says
-    /// which setting cannot be used.
+    /// As [`Client::connect`]. Also [`ConnectError::TooShort`] for a setting below 1 ms, and the variants of
+    /// [`ConnectError`] that name a setting that cannot be used.
     ///
     /// # Cancel safety
     /// Dropping the future ends the attempt; nothing is left behind.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), leasehold::Error> {
-    /// let builder = leasehold::Client::builder();
-    /// let client = builder.connect("memory://").await?;
-    /// # Ok(())
-    /// # }
-    /// ```
     pub async fn connect(self, url: &str) -> Result<Client, ConnectError> {
         self.check()?;
         Ok(Client::new(connect(url, self.how).await?))
     }
 
-    /// Connects to a store of one's own, in a world of one's own: for back ends and simulators, which implement the
-    /// traits of `leasehold-store`. `open` is called where the runtime starts the driver; `server` names the store in
-    /// errors.
+    /// Connects to a custom store, in a custom runtime: for back ends and simulators, which implement the traits of
+    /// `leasehold-store`. The driver's thread calls `open`; errors name the store as `server`.
     ///
     /// Needs the feature `unstable-store`: this method and those traits may change with any version.
     ///
     /// # Errors
-    /// As [`connect`](Self::connect), by what `open` says.
+    /// As [`connect`](Self::connect), with the errors of `open`.
     ///
     /// # Cancel safety
     /// Dropping the future ends the attempt; nothing is left behind.
@@ -544,7 +473,7 @@ impl ClientBuilder {
         self.over(runtime, server, open).await
     }
 
-    /// The same for the crate itself.
+    /// Does the same for the crate itself, without the feature `unstable-store`.
     #[cfg(any(feature = "unstable-store", feature = "embedded"))]
     pub(crate) async fn over<R, S, O>(
         self,
@@ -578,7 +507,7 @@ impl ClientBuilder {
     }
 }
 
-/// Whether servers take it: they refuse spaces and line ends.
+/// Returns true if servers accept the name: they refuse spaces and line ends.
 pub(crate) fn is_client_name(name: &str) -> bool {
     (1..=CLIENT_NAME_MAX).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_graphic())
 }

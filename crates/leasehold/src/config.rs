@@ -1,8 +1,7 @@
-//! Settings from files, the environment and the program, checked before anything is connected.
+//! Settings from files, the environment and the program, checked before a client connects.
 //!
-//! Invariant: a [`Config`] is valid: every key is known, every value is within its bounds, and no two disagree. No secret
-//! is in any `Debug`, `Display` or error.
-//! Called by: users, in place of a client's builder; the command.
+//! A [`Config`] is valid: every key is known, every value is within its bounds, and no two values conflict. No
+//! `Debug`, `Display` or error shows a secret.
 //!
 //! ```toml
 //! url = "redis://redis.example.org:6379"
@@ -16,8 +15,8 @@
 //! `docs/configuration.md` has all fields with unit, default and bounds.
 //!
 //! # How it works
-//! Each source becomes a `layer`: keys that the table of `fields` knows, values of their kinds. The `reader` puts the
-//! layers on top of each other, `raw` is what serde makes of that, and `checks` and `server` look whether it fits together.
+//! Each source becomes a `layer`: keys that the table of `fields` knows, with values of their kinds. The `reader`
+//! merges the layers, serde reads the result as `raw`, and `checks` and `server` verify that the values fit together.
 
 mod checks;
 mod error;
@@ -47,10 +46,10 @@ use crate::lock::Redlock;
 pub use self::error::{ConfigConnectError, ConfigError, Disagreement, Origin, Said};
 pub use self::reader::{ConfigBuilder, ConfigValue};
 
-/// A valid configuration of a client, or of a quorum of them.
+/// A valid configuration of a client, or of a quorum of clients.
 ///
-/// `Display` writes it as TOML with secrets masked, each value with where it was set. Two configurations are equal when
-/// their values are, wherever they were set.
+/// `Display` writes it as TOML with secrets masked, each value with its source. Two configurations are equal if their
+/// values are, whatever the sources.
 ///
 /// # Examples
 /// ```
@@ -79,7 +78,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// A configuration from several sources.
+    /// Returns a builder, for a configuration from several sources.
     ///
     /// # Examples
     /// ```
@@ -92,10 +91,10 @@ impl Config {
         ConfigBuilder::default()
     }
 
-    /// The configuration in a file: TOML, YAML or JSON, by the end of its name.
+    /// Reads the configuration from a file: TOML, YAML or JSON, by the extension of its name.
     ///
     /// # Errors
-    /// [`ConfigError`] says which key cannot be used, or which two values disagree.
+    /// [`ConfigError`] names the key that cannot be used, or the two values that conflict.
     ///
     /// # Examples
     /// ```no_run
@@ -108,7 +107,7 @@ impl Config {
         Self::builder().file(path).build()
     }
 
-    /// The configuration in the process's environment: see [`ConfigBuilder::environment`].
+    /// Reads the configuration from the environment of the process: see [`ConfigBuilder::environment`].
     ///
     /// # Errors
     /// As [`from_file`](Self::from_file).
@@ -124,7 +123,7 @@ impl Config {
         Self::builder().environment().build()
     }
 
-    /// What a reader has put together, if it is right.
+    /// Checks the merged layers of a reader.
     fn checked(layer: Layer) -> Result<Self, ConfigError> {
         let raw = Raw::of(&layer);
         let checked = Checked { raw: &raw, layer: &layer };
@@ -133,7 +132,7 @@ impl Config {
         Ok(Self { layer, raw, servers })
     }
 
-    /// Whether it is of a quorum, for [`connect_quorum`](Self::connect_quorum).
+    /// Returns true if the configuration is that of a quorum, for [`connect_quorum`](Self::connect_quorum).
     ///
     /// # Examples
     /// ```
@@ -148,7 +147,8 @@ impl Config {
         self.raw.quorum.is_some()
     }
 
-    /// Whether a server of it is `memory://`, in the memory of this process: locks on it exclude no other process.
+    /// Returns true if a server of it is `memory://`, in the memory of this process. Its locks exclude no other
+    /// process.
     ///
     /// # Examples
     /// ```
@@ -169,7 +169,8 @@ impl Config {
     /// Connects to the server.
     ///
     /// # Errors
-    /// [`ConfigConnectError::IsQuorum`], and [`ConfigConnectError::Connect`] as [`Client::connect`].
+    /// [`ConfigConnectError::IsQuorum`] if the configuration is that of a quorum; [`ConfigConnectError::Connect`] as
+    /// [`Client::connect`].
     ///
     /// # Cancel safety
     /// Dropping the future ends the attempt; nothing is left behind.
@@ -183,10 +184,12 @@ impl Config {
         }
     }
 
-    /// Connects to the servers of a quorum. One that is down is no error; it is connected to as soon as it is there.
+    /// Connects to the servers of a quorum. A server that is down is not an error; the client connects to it when it
+    /// is up.
     ///
     /// # Errors
-    /// [`ConfigConnectError::IsNotQuorum`], and [`ConfigConnectError::Connect`] as [`Redlock::connect`].
+    /// [`ConfigConnectError::IsNotQuorum`] if the configuration is that of a single server;
+    /// [`ConfigConnectError::Connect`] as [`Redlock::connect`].
     ///
     /// # Cancel safety
     /// Dropping the future ends the attempt; nothing is left behind.
@@ -222,7 +225,7 @@ impl Config {
         Ok(builder.over(clients))
     }
 
-    /// The settings of each client.
+    /// Returns the settings of each client.
     fn client(&self) -> ClientBuilder {
         let raw = &self.raw;
         let mut builder = Client::builder().key_prefix(raw.key_prefix.as_deref().unwrap_or_default());
@@ -256,7 +259,7 @@ impl Config {
     }
 }
 
-/// Whether a URL names a server in the memory of this process.
+/// Returns true if the URL names a server in the memory of this process.
 fn is_in_memory(url: &str) -> bool {
     url.split_once("://").is_some_and(|(scheme, _)| scheme.eq_ignore_ascii_case("memory"))
 }

@@ -1,7 +1,6 @@
-//! From a URL to a running client.
+//! Connecting: turns a URL into a running client.
 //!
-//! Invariant: this is the only file that names a back end. A client whose driver has ended, by a panic too, is closed.
-//! Called by: the client's builder.
+//! Invariant: only this file names a back end. A client whose driver has ended, even by a panic, is closed.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -25,14 +24,14 @@ use crate::driver::drive;
 use crate::error::ConnectError;
 use crate::shared::{Handle, Shared};
 
-/// How to connect.
+/// The connect options.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct How {
     pub(crate) settings: Settings,
     pub(crate) sharded_pubsub: ShardedPubsub,
-    /// With the first call instead of at once.
+    /// True if the client connects with its first call instead of at once.
     pub(crate) lazy: bool,
-    /// What the server calls the connections.
+    /// The name of the connections in `CLIENT LIST`.
     pub(crate) client_name: Option<Arc<str>>,
     pub(crate) defaults: Defaults,
 }
@@ -82,7 +81,7 @@ async fn to_redis(url: &str, how: How) -> Result<Arc<Handle>, ConnectError> {
     start(&TokioRuntime, how, server, open).await
 }
 
-/// A store of this client's own, or the one of that name.
+/// Returns a new store for a URL without a name, or the shared store of the name.
 #[cfg(feature = "embedded")]
 async fn to_memory(rest: &str, how: How) -> Result<Arc<Handle>, ConnectError> {
     let name = leasehold_store::url::store_name(rest).map_err(ConnectError::Url)?;
@@ -90,14 +89,14 @@ async fn to_memory(rest: &str, how: How) -> Result<Arc<Handle>, ConnectError> {
     start(&TokioRuntime, how, format!("memory://{rest}"), async move || Ok(store)).await
 }
 
-/// The time of servers in memory: the clock by which clients trust their holds, so that a wall clock that is set takes
-/// no lock away.
+/// Returns the time of in-memory servers: the monotonic clock by which clients trust their holds, so a change of the
+/// wall clock expires no lock.
 #[cfg(feature = "embedded")]
 fn uptime_ms() -> u64 {
     TokioRuntime.now().as_nanos() / 1_000_000
 }
 
-/// Starts a driver where the runtime puts it, which opens the store there, and waits until it is open.
+/// Starts a driver where the runtime places it. The driver opens the store there; this returns when the store is open.
 pub(crate) async fn start<R, S, O>(
     runtime: &R,
     how: How,
@@ -125,17 +124,19 @@ where
                     Ok(store) => Ok((store, alarm)),
                     Err(source) => Err(ConnectError::Store { server, source }),
                 },
-                // Nobody waits for the client any more.
+                // The caller dropped its future, so no client is needed.
                 () = tell.closed() => return,
             },
             Err(error) => Err(ConnectError::Thread(error)),
         };
         match opened {
             Ok((store, alarm)) => {
-                // The handle travels in the answer: when nobody takes it, it is dropped, and that ends the client.
+                // The handle travels in the answer: if the caller is gone, the handle is dropped with it, and that
+                // ends the client.
                 drop(tell.send(Ok(Handle::new(Arc::clone(&driven)))));
                 let driving = drive(Arc::clone(&driven), store, alarm, timeout);
-                // A panic was reported by its hook; what matters here is that nobody waits for a driver that is gone.
+                // The panic hook has reported a panic. The client must still end, so that no caller waits for a driver
+                // that is gone.
                 drop(AssertUnwindSafe(driving).catch_unwind().await);
                 driven.end();
             }
@@ -166,7 +167,7 @@ mod tests {
 
     const SOON: Duration = Duration::from_secs(20);
 
-    /// Answers nothing, except that it grants `held` and panics at a look.
+    /// A store that grants `held`, panics at an inspect and answers no other call.
     struct Panicking;
 
     impl Store for Panicking {
@@ -200,7 +201,7 @@ mod tests {
         assert_eq!(asked.unwrap_err(), AcquireErrorKind::Closed);
         assert_eq!(looked.map_err(|error| error.kind), Err(InspectErrorKind::Closed));
 
-        // And nobody who comes later.
+        // Later calls fail too.
         assert!(!guard.is_held());
         assert_eq!(asking.try_lock().await.unwrap_err(), AcquireErrorKind::Closed);
         assert_eq!(asking.is_locked().await.map_err(|error| error.kind), Err(InspectErrorKind::Closed));

@@ -1,7 +1,6 @@
-//! What the locks of a client are like unless they are told otherwise.
+//! The default terms of a client's locks and semaphores.
 //!
-//! Invariant: fixed when the client connects; a lock takes its terms from here once, when it is made.
-//! Called by: the client's builder, which fills it; the client, for every lock and semaphore that it makes.
+//! Invariant: fixed when the client connects; a lock copies its terms from here once, when it is made.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +15,7 @@ use crate::terms::{Terms, WATCHDOG_LEASE};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Primitive {
-    /// [`Client::lock`](crate::Client::lock), and what a [`Redlock`](crate::Redlock) makes.
+    /// [`Client::lock`](crate::Client::lock), and the locks of a [`Redlock`](crate::Redlock).
     Lock,
     /// [`Client::fair_lock`](crate::Client::fair_lock).
     FairLock,
@@ -30,7 +29,7 @@ pub enum Primitive {
     ExpirableSemaphore,
 }
 
-/// Terms of holds: what [`Lock`](crate::Lock)'s methods of the same names set for one lock.
+/// The terms of holds: defaults of one primitive for the methods of [`Lock`](crate::Lock) with the same names.
 ///
 /// # Examples
 /// ```
@@ -54,7 +53,7 @@ pub struct HoldTerms {
     min_hold: Option<Duration>,
 }
 
-/// Whether a watchdog keeps a lease.
+/// Tells whether the watchdog renews a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Renewed {
     Always,
@@ -62,44 +61,20 @@ enum Renewed {
 }
 
 impl HoldTerms {
-    /// The terms of the client: its watchdog, and no bounds.
-    ///
-    /// # Examples
-    /// ```
-    /// # use std::time::Duration;
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), leasehold::Error> {
-    /// # use leasehold::{Client, HoldTerms, Primitive};
-    /// let terms = HoldTerms::new();
-    /// let client = Client::builder().defaults(Primitive::Lock, terms).connect("memory://").await?;
-    /// let guard = client.lock("order:42").lock().await?;
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// Returns the terms of the client: its watchdog, and no bounds.
     pub const fn new() -> Self {
         Self { lease: None, max_hold: None, max_renewals: None, min_hold: None }
     }
 
-    /// A lease that the watchdog renews, from 3 ms to 365 days (default: the client's, 30 s).
-    ///
-    /// # Examples
-    /// ```
-    /// # use std::time::Duration;
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), leasehold::Error> {
-    /// # use leasehold::{Client, HoldTerms, Primitive};
-    /// let terms = HoldTerms::new().watchdog(Duration::from_secs(5));
-    /// let client = Client::builder().defaults(Primitive::Lock, terms).connect("memory://").await?;
-    /// let guard = client.lock("order:42").lock().await?; // renewed every third of 5 s
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// Sets a lease that the watchdog renews every third of it: 3 ms to 365 days (default: the client's, which is 30 s
+    /// unless changed). Replaces a [`lease`](Self::lease).
     pub const fn watchdog(mut self, lease: Duration) -> Self {
         self.lease = Some((lease, Renewed::Always));
         self
     }
 
-    /// A fixed lease, from 3 ms to 365 days, that nothing renews (default: none).
+    /// Sets a fixed lease that nothing renews: 3 ms to 365 days (default: none). Replaces a
+    /// [`watchdog`](Self::watchdog).
     ///
     /// # Examples
     /// ```
@@ -119,45 +94,21 @@ impl HoldTerms {
         self
     }
 
-    /// A bound on each hold, at least 3 ms (default: none).
-    ///
-    /// # Examples
-    /// ```
-    /// # use std::time::Duration;
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), leasehold::Error> {
-    /// # use leasehold::{Client, HoldTerms, Primitive};
-    /// let terms = HoldTerms::new().max_hold(Duration::from_secs(60));
-    /// let client = Client::builder().defaults(Primitive::Lock, terms).connect("memory://").await?;
-    /// let guard = client.lock("order:42").lock().await?; // renewed for a minute
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// Sets the longest duration of each hold: at least 3 ms (default: no bound). The watchdog does not renew past it.
     pub const fn max_hold(mut self, most: Duration) -> Self {
         self.max_hold = Some(most);
         self
     }
 
-    /// A bound on the number of renewals of a hold (default: none).
-    ///
-    /// # Examples
-    /// ```
-    /// # use std::time::Duration;
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), leasehold::Error> {
-    /// # use leasehold::{Client, HoldTerms, Primitive};
-    /// let terms = HoldTerms::new().max_renewals(3);
-    /// let client = Client::builder().defaults(Primitive::Lock, terms).connect("memory://").await?;
-    /// let guard = client.lock("order:42").lock().await?; // for 60 s, three renewals of 30 s each
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// Sets the highest number of renewals of each hold (default: no bound). With the default lease of 30 s, which is
+    /// renewed every 10 s, three renewals let a hold last for 60 s.
     pub const fn max_renewals(mut self, most: u32) -> Self {
         self.max_renewals = Some(most);
         self
     }
 
-    /// A least time of each hold (default: none): [`Lock::min_hold`](crate::Lock::min_hold).
+    /// Sets the minimum hold time (default: none): the lock stays closed for this long after each grant, even if it is
+    /// released earlier. See [`Lock::min_hold`](crate::Lock::min_hold).
     ///
     /// # Examples
     /// ```
@@ -178,7 +129,7 @@ impl HoldTerms {
         self
     }
 
-    /// With the client's watchdog where it has no lease of its own.
+    /// Returns the terms, with the client's watchdog if they have no lease of their own.
     fn over(&self, watchdog: Duration) -> Terms {
         let mut terms = Terms::default();
         match self.lease {
@@ -192,14 +143,14 @@ impl HoldTerms {
     }
 }
 
-/// All of it, of one client.
+/// The defaults of one client.
 #[derive(Clone, Debug)]
 pub(crate) struct Defaults {
     pub(crate) watchdog: Duration,
     pub(crate) terms: BTreeMap<Primitive, HoldTerms>,
     /// The pauses of spin locks.
     pub(crate) backoff: Backoff,
-    /// In front of every name.
+    /// The prefix of every name.
     pub(crate) key_prefix: Arc<str>,
 }
 
@@ -211,29 +162,29 @@ impl Default for Defaults {
 }
 
 impl Defaults {
-    /// What holds of this primitive are like.
+    /// Returns the terms of the holds of a primitive.
     pub(crate) fn terms(&self, of: Primitive) -> Terms {
         self.terms.get(&of).copied().unwrap_or_default().over(self.watchdog)
     }
 
-    /// The name on the server.
+    /// Returns the name on the server: the user's name behind the prefix.
     pub(crate) fn on_server(&self, name: Name) -> Result<Name, NameError> {
         if self.key_prefix.is_empty() { Ok(name) } else { name.behind(&self.key_prefix) }
     }
 
-    /// The name as the user wrote it.
+    /// Returns the name as the user wrote it.
     pub(crate) fn as_written<'a>(&self, name: &'a Name) -> &'a str {
         name.as_str().strip_prefix(&*self.key_prefix).unwrap_or(name.as_str())
     }
 
-    /// Refuses leases that are none.
+    /// Refuses leases outside their bounds.
     pub(crate) fn check_leases(&self) -> Result<(), LeaseError> {
         let own = self.terms.values().filter_map(|terms| terms.lease.map(|(lease, _)| lease));
         own.chain([self.watchdog]).try_for_each(|lease| Lease::new(lease).map(drop))
     }
 }
 
-/// Refuses a prefix with which no name is one.
+/// Refuses a prefix that makes every name invalid.
 pub(crate) fn check_prefix(prefix: &str) -> Result<(), NameError> {
     Name::new("x")?.behind(prefix).map(drop)
 }

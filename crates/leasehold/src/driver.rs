@@ -1,8 +1,7 @@
-//! The driver: brings replies, messages and timers to the engine, and carries out its actions on the store.
+//! The driver: brings replies, messages and timers to the engine, and executes its actions on the store.
 //!
 //! Invariant: it decides nothing. It runs on a thread of the client's own, so neither a busy runtime nor a dropped
-//! future of the user's can delay or stop it.
-//! Called by: `connect`, which starts it.
+//! future of the application can delay or stop it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,13 +17,13 @@ use tokio::sync::oneshot;
 
 use crate::shared::{Order, Shared};
 
-/// For whom a call is.
+/// The recipient of a call's result.
 enum Caller {
     Engine(CallId),
     Somebody(oneshot::Sender<Result<Reply, StoreError>>),
 }
 
-/// Runs until the client has ended. `timeout` is for calls that are not the engine's.
+/// Runs until the client has ended. `timeout` bounds the calls that do not come from the engine.
 pub(crate) async fn drive<S: Store, A: Alarm>(
     shared: Arc<Shared>,
     store: S,
@@ -65,7 +64,7 @@ pub(crate) async fn drive<S: Store, A: Alarm>(
     }
 }
 
-/// Runs a call and remembers for whom.
+/// Runs a call; its result comes with the recipient.
 fn carry<S: Store>(
     store: &S,
     caller: Caller,
@@ -81,7 +80,7 @@ fn reply(shared: &Shared, caller: Caller, result: Result<Reply, StoreError>) {
         Caller::Engine(id) => {
             shared.step_awake(Event::Replied(id, result));
         }
-        // Whoever asked may have gone meanwhile.
+        // The recipient may have dropped its future.
         Caller::Somebody(tell) => drop(tell.send(result)),
     }
 }

@@ -1,7 +1,4 @@
-//! The guide: pages for users, in the order of reading.
-//!
-//! Invariant: each page is a file of `docs/guide` or `docs`, included unchanged; only the targets of its links differ.
-//! Called by: rustdoc, which also runs the examples. A normal build does not have this module.
+//! The guide for users, in reading order. Each page is a file of the repository's `docs`; rustdoc runs its examples.
 //!
 //! 1. [`getting_started`]: install, take a lock, run a body under it.
 //! 2. [`choosing_a_primitive`]: which lock, semaphore or latch fits.
@@ -13,7 +10,8 @@
 //! 8. [`attribute`]: all options of `#[locked]`.
 //! 9. [`configuration`]: all fields of a configuration.
 
-/// Link targets for rustdoc. The first definition of a link wins, so these replace the relative ones at the end of a page.
+/// The link targets for rustdoc. The first definition of a link wins, so these replace the relative ones at the end of
+/// a page.
 macro_rules! links {
     () => {
         concat!(

@@ -1,7 +1,6 @@
-//! The client that a process uses where none is named.
+//! The client of functions that name none, one per process.
 //!
-//! Invariant: it is set at most once, so whoever has seen it sees the same one ever after.
-//! Called by: users at the start of a program; functions under [`locked`](macro@crate::locked) that name no client.
+//! Invariant: it is set at most once, so every caller that sees a client sees the same one.
 
 use std::sync::OnceLock;
 
@@ -10,13 +9,13 @@ use crate::error::{AlreadyInstalled, NotInstalled};
 
 static INSTALLED: OnceLock<Client> = OnceLock::new();
 
-/// Makes this the client of every function that names none, for the rest of the process's life. To be called once, at
-/// the start of a program; libraries should not.
+/// Makes this the client of every function that names none, for the life of the process. Call it once, at the start of
+/// a program; libraries must leave it to the program.
 ///
-/// Tests, which may want a client each, name it instead.
+/// Tests may want a client each; they name the client instead.
 ///
 /// # Errors
-/// [`AlreadyInstalled`] when it was called before; that client stays.
+/// [`AlreadyInstalled`] if a client is installed already; that client stays.
 ///
 /// # Examples
 /// ```
@@ -31,10 +30,10 @@ pub fn install(client: Client) -> Result<(), AlreadyInstalled> {
     INSTALLED.set(client).map_err(|_| AlreadyInstalled)
 }
 
-/// The client that was given to [`install`].
+/// Returns the client that was given to [`install`].
 ///
 /// # Errors
-/// [`NotInstalled`] before that.
+/// [`NotInstalled`] if no client is installed yet.
 pub fn installed() -> Result<Client, NotInstalled> {
     INSTALLED.get().cloned().ok_or(NotInstalled)
 }

@@ -1,67 +1,157 @@
-//! Distributed locks over the Redis or Valkey that you already run, in the wire format of Redisson.
+//! Distributed locks over the Redis or Valkey server that you already run, in the wire format of Redisson.
 //!
-//! Invariant: the public face is what this file and its public modules name.
-//! Called by: users.
+//! A process connects one [`Client`] and makes locks by name. A lock excludes every other client of the same server,
+//! in Rust or, through Redisson, in Java. While a guard lives, a watchdog renews its lease; when the guard is released
+//! or dropped, the next waiter is woken.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), leasehold::Error> {
 //! let client = leasehold::Client::connect("redis://127.0.0.1:6379").await?;
-//! let guard = client.lock("order:42").lock().await?;
-//! // ... the work that nobody else may do meanwhile ...
-//! guard.release().await?;
+//! let guard = client.lock("order:42").lock().await?; // waits as long as it takes
+//! // ... charge the order; no other holder of this lock does so now ...
+//! guard.release().await?; // reports the outcome; dropping the guard releases too
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! # Which primitive
+//! The URL `memory://` needs no server (feature `embedded`). The next examples use it.
 //!
-//! | you want | use |
+//! # Wait for a limited time
+//!
+//! [`Lock::try_lock_for`] waits for at most a given time and [`Lock::try_lock`] tries once. Both return `None` if
+//! another owner holds the lock: that is an answer, not an error.
+//!
+//! ```
+//! # use std::time::Duration;
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), leasehold::Error> {
+//! # let client = leasehold::Client::connect("memory://").await?;
+//! let lock = client.lock("order:42");
+//! if let Some(guard) = lock.try_lock_for(Duration::from_secs(2)).await? {
+//!     // ... charge the order ...
+//!     guard.release().await?;
+//! } else {
+//!     println!("another process charges this order");
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Run a body under a lock
+//!
+//! [`Lock::run`] acquires the lock, runs the body and releases the lock. If the lock is lost meanwhile, it cancels the
+//! body at its next await point and returns [`RunError::Lost`]. [`Lock::section`] does the same with a limited wait,
+//! or leaves the lock to its lease at the end.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), leasehold::Error> {
+//! # let client = leasehold::Client::connect("memory://").await?;
+//! let lock = client.lock("order:42");
+//! let cents = lock.run(async |_guard| 1999).await?;
+//! assert_eq!(cents, 1999);
+//! assert!(!lock.is_locked().await?);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The attribute [`locked`](macro@locked) does it for a whole function:
+//!
+//! ```
+//! use leasehold::{Client, RunError, locked};
+//!
+//! #[locked(name = "order:{order_id}", wait = "5s", client = client)]
+//! async fn charge(client: &Client, order_id: u64) -> Result<u64, RunError> {
+//!     // ... no other call charges this order now ...
+//!     Ok(order_id)
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), leasehold::Error> {
+//! let client = Client::connect("memory://").await?;
+//! assert_eq!(charge(&client, 42).await?, 42);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Choose a primitive
+//!
+//! | you need | use |
 //! |---|---|
 //! | one holder at a time, over processes and machines | [`Client::lock`] |
-//! | who came first is served first | [`Client::fair_lock`] |
-//! | a number that makes writes of a paused holder impossible | [`Client::fenced_lock`] |
-//! | very many very short holds, without messages | [`Client::spin_lock`] |
+//! | waiters served in order of arrival | [`Client::fair_lock`] |
+//! | a token by which a resource refuses the writes of a paused holder | [`Client::fenced_lock`] |
+//! | many very short holds, without wake-up messages | [`Client::spin_lock`] |
 //! | many readers or one writer | [`Client::rw_lock`] |
 //! | several locks, all or none | [`MultiLock`] |
-//! | a lock that outlives the loss of a server | [`Redlock`] |
-//! | at most n at a time | [`Client::expirable_semaphore`], or Redisson's plain [`Client::semaphore`] |
-//! | to wait until n things are done | [`Client::count_down_latch`] |
-//! | work that stops when the lock is lost | [`Lock::run`] |
+//! | a lock that survives the loss of a server | [`Redlock`] |
+//! | at most n holders at a time | [`Client::expirable_semaphore`], or Redisson's plain [`Client::semaphore`] |
+//! | to wait until n tasks are done | [`Client::count_down_latch`] |
+//! | a body that stops when the lock is lost | [`Lock::run`] |
 //! | a function that runs under a lock | [`locked`](macro@locked) |
-//! | one client for all functions that name none | [`install`], and [`installed`] to get at it |
+//! | one client for all functions that name none | [`install`]; [`installed`] returns it |
 //! | settings from files and the environment | [`config`] |
-//! | to take a lock again in code that already holds it | [`owner::scope`], or [`Lock::owned_by`] |
+//! | to acquire a lock again in code that already holds it | [`owner::scope`], or [`Lock::owned_by`] |
 //! | locks in code that is not async | [`blocking`] |
-//! | to test code that takes locks | [`testing`], and `memory://` in place of a server's URL |
+//! | to test code that uses locks | [`testing`] |
+//!
+//! # Handle errors
+//!
+//! Each operation has its own small error type, such as [`AcquireError`], [`ReleaseError`] and [`RunError`]; [`Error`]
+//! holds any of them, for `?`. An error says which is true: the lock was not acquired; the outcome is unknown, and the
+//! lock is free again by a stated time; or the lock was held and is lost, with the [reason](LostReason). The methods
+//! `is_busy`, `is_unavailable`, `is_lost` and `is_retryable` exist on every error. The module [`error`] maps them to
+//! HTTP status codes.
+//!
+//! # Shut down
+//!
+//! [`Client::close`] releases everything that the client holds, ends its waits with an error, and waits until the
+//! server confirms, for at most the client's timeout (3 s unless changed). Call it before the program ends, or other
+//! processes wait for the leases to end. When the last clone, lock, guard and future of a client is dropped, the
+//! client releases its holds too, without a way to wait for it.
+//!
+//! # Read on
+//!
+//! The [`guide`] has a page for each of these: [getting started](guide::getting_started), [choosing a
+//! primitive](guide::choosing_a_primitive), [errors and HTTP](guide::errors_and_http), [testing](guide::testing),
+//! [deploying](guide::deploying), [coming from Redisson](guide::from_redisson), [coming from other
+//! libraries](guide::from_other_libraries), [the attribute](guide::attribute) and [the
+//! configuration](guide::configuration).
 //!
 //! # Features
 //!
 //! | feature | brings |
 //! |---|---|
-//! | `redis` (on unless switched off) | `redis://` and `unix://` |
-//! | `macros` (on unless switched off) | the attribute [`locked`](macro@locked) |
-//! | `blocking` | [`blocking`]: the same for threads that block; nothing else changes |
-//! | `config` | settings from files and the environment: [`config`] |
-//! | `unstable-store` | a client over a store of your own: `ClientBuilder::connect_over`; it may change with any version |
+//! | `redis`, on by default | `redis://` and `unix://` |
+//! | `macros`, on by default | the attribute [`locked`](macro@locked) |
+//! | `blocking` | [`blocking`]: the same API for threads, without async |
+//! | `config` | [`config`]: settings from files and the environment |
 //! | `embedded` | a server in the process: `memory://` and [`testing`]; its Lua interpreter needs a C compiler |
+//! | `unstable-store` | `ClientBuilder::connect_over`, a client over a custom store; it may change with any version |
 //!
 //! # What a distributed lock cannot promise
 //!
-//! It cannot stop a holder that was paused past its lease from writing. The holder's process may be suspended between
-//! a check and the write, for longer than any lease, and another one then holds the lock. Only the resource itself can
-//! refuse such a write, by a token that grows with each grant; no Redis lock can exclude a paused writer without that,
-//! and neither can one in etcd, ZooKeeper or Hazelcast. What this library does promise: a [`Guard`] knows by its own
-//! clock until when it may be trusted, tells you when that ends ([`Guard::lost`]), and no two guards of one lock are
-//! valid at one moment as long as one server keeps its data and clocks run at the same rate within 1 %. With replicas,
-//! a failover can lose a lock that was just taken; with a restart that loses data, so can a single server. A resource that
-//! checks the token of a [`FencedGuard`] is safe from all of it.
+//! A lock cannot stop a holder that was paused past its lease from writing. The holder's process may be suspended
+//! between a check and the write, for longer than any lease, and another owner then holds the lock. Only the resource
+//! itself can refuse such a write, by a token that grows with each grant. Without such a check no lock in Redis
+//! excludes a paused writer, and neither does one in etcd, ZooKeeper or Hazelcast.
+//!
+//! This library promises:
+//!
+//! - A [`Guard`] knows by its own clock until when it may be trusted, and reports when that ends ([`Guard::lost`]).
+//! - At most one owner has a valid guard of a lock at any instant, as long as one server keeps its data and clocks
+//!   run at the same rate within 1 %.
+//!
+//! A failover to a replica can lose a lock that was just acquired; a restart that loses data does the same on a single
+//! server. A resource that checks the token of a [`FencedGuard`] is safe from all of it.
 //!
 //! # How it works
 //!
-//! A lock is a hash on the server, with one field for its holder and a time to live, the *lease*. The *watchdog* renews
-//! the lease every third of it. A waiter subscribes to a channel on which a release is announced, and asks again from
-//! time to time in case the message is lost. All of a client's locks share two connections and one thread of their own,
-//! so a busy async runtime cannot delay a renewal; futures of this crate run on any executor.
+//! A lock is a hash on the server, with one field for its holder and a time to live, the *lease* (30 s unless
+//! changed). The *watchdog* renews the lease every third of it. A waiter subscribes to a channel on which each release
+//! is announced. It also tries again by itself, at the latest after the poll interval of 1 s, in case a message is
+//! lost. All locks of a client share two connections and one thread of their own, so a busy async runtime cannot delay
+//! a renewal. The futures of this crate run on any executor.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
@@ -70,7 +160,7 @@
     allow(dead_code, unused_imports, reason = "without a back end no client is made")
 )]
 
-// So that the attribute can be used in this crate too: what it writes says `::leasehold`.
+// Lets this crate use the attribute too: the generated code names `::leasehold`.
 #[cfg(feature = "macros")]
 extern crate self as leasehold;
 

@@ -1,11 +1,11 @@
-//! What the code that the attribute writes says by traits, so that the compiler's errors speak of the function.
+//! Traits in the code that the attribute [`locked`](macro@crate::locked) generates. They let the compiler's errors
+//! name the user's function.
 //!
-//! Invariant: nothing here is for anybody else; it may change with any version.
-//! Called by: functions under [`locked`](macro@crate::locked).
+//! Invariant: only generated code uses this module; it may change with any version.
 
 use crate::error::RunError;
 
-/// What a locked function returns.
+/// The return type of a locked function.
 #[diagnostic::on_unimplemented(
     message = "a locked function cannot return `{Self}`",
     label = "cannot say that the body did not run",
@@ -15,11 +15,11 @@ use crate::error::RunError;
             to one of your own add `impl From<leasehold::RunError>`"
 )]
 pub trait LockedOutput {
-    /// Of a body that did not run, or that lost its lock.
+    /// Returns the error of a body that did not run, or that lost its lock.
     fn refused(error: impl Into<RunError>) -> Self;
 }
 
-/// What a locked function returns that may be skipped.
+/// The return type of a locked function that may be skipped.
 #[diagnostic::on_unimplemented(
     message = "a locked function that may be skipped cannot return `{Self}`",
     label = "has no value for a body that was skipped",
@@ -28,7 +28,7 @@ pub trait LockedOutput {
     note = "for a value of another kind write `on_busy = fallback(function)`"
 )]
 pub trait SkippedOutput {
-    /// Of a body that was skipped.
+    /// Returns the value of a body that was skipped.
     fn skipped() -> Self;
 }
 

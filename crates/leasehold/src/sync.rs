@@ -1,7 +1,6 @@
-//! The locks that users and the driver meet at, and in an interleaving run those of a scheduler in their place.
+//! The locks between users and the driver; an interleaving run replaces them with those of a scheduler.
 //!
-//! Invariant: this is the only file that knows of the scheduler; what stands above it is the same code in both.
-//! Called by: the shared state.
+//! Invariant: only this file knows the scheduler; the code above it is the same in both builds.
 
 #[cfg(not(shuttle))]
 pub(crate) use std::sync::atomic::AtomicU64;
@@ -13,8 +12,8 @@ pub(crate) use shuttle::sync::atomic::AtomicU64;
 #[cfg(shuttle)]
 pub(crate) use shuttle::sync::{Mutex, MutexGuard};
 
-/// A place between two things of which another thread may see the first and not yet the second. The scheduler stops
-/// before its own locks are taken or given back, and nowhere else unless it is told.
+/// A point between two steps of which another thread may see the first and not yet the second. The scheduler switches
+/// threads before its own locks are acquired or released, and elsewhere only at these points.
 #[inline]
 pub(crate) fn gap() {
     #[cfg(shuttle)]

@@ -1,8 +1,7 @@
 //! The user's future for one acquire, release or renewal.
 //!
-//! Invariant: the engine is told when the future is dropped, so whatever it had begun is undone or forgotten; an
-//! outcome that was taken is taken with no await point between it and the caller.
-//! Called by: locks, guards and the client.
+//! Invariant: dropping the future notifies the engine, which undoes or forgets the request; the future takes an
+//! outcome with no await point between it and the caller.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -13,7 +12,7 @@ use leasehold_proto::engine::{Event, Id, Outcome};
 
 use crate::shared::{Forked, Handle};
 
-/// Waits for the outcome of the event that it brings.
+/// A future of the outcome of one event, which its first poll brings to the engine.
 pub(crate) struct Ticket {
     handle: Arc<Handle>,
     id: Id,
@@ -27,13 +26,14 @@ enum Stage {
 }
 
 impl Ticket {
-    /// A ticket for the event that `event` makes of the ticket's id; it is brought at the first poll.
+    /// Makes a ticket for the event that `event` makes of the ticket's id. The first poll brings the event to the
+    /// engine.
     pub(crate) fn new(handle: &Arc<Handle>, event: impl FnOnce(Id) -> Event) -> Self {
         let id = handle.next_id();
         Self { handle: Arc::clone(handle), id, stage: Stage::New(event(id)) }
     }
 
-    /// The ticket's id; after a granted acquire it is the hold's.
+    /// Returns the ticket's id. After a granted acquire it is also the id of the hold.
     pub(crate) const fn id(&self) -> Id {
         self.id
     }
@@ -64,7 +64,7 @@ impl Future for Ticket {
 impl Drop for Ticket {
     fn drop(&mut self) {
         if matches!(self.stage, Stage::Waiting) {
-            // In a forked process it is the parent's to give up.
+            // A forked process leaves the ticket to the parent.
             let _ = self.handle.step(Event::Cancel(self.id)).and_then(|()| self.handle.forget(self.id));
         }
     }

@@ -1,7 +1,6 @@
-//! The Java process that the interop tests drive: what it takes to build it, and building it.
+//! The Java process that the interop tests drive: its requirements and its build.
 //!
-//! Invariant: a jar that is returned is newer than everything that it is made of.
-//! Called by: the verb `interop`.
+//! Invariant: a jar that this module returns is newer than all of its sources.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -14,14 +13,15 @@ use anyhow::{Context, Result, bail};
 use crate::server::install::{Machine, privilege, words};
 use crate::shell::{root, run};
 
-/// The oldest Java that the project is written for.
+/// The oldest Java that can build the project.
 const OLDEST: u32 = 17;
-/// What brings both on Debian and its kin.
+/// The packages of a JDK and of Maven on Debian and its derivatives.
 const PACKAGES: [&str; 2] = ["openjdk-17-jdk-headless", "maven"];
 const PROJECT: &str = "interop/redisson";
 const JAR: &str = "target/redisson-peer.jar";
 
-/// What is missing on this machine to build and run the Java process, and how to get it; nothing when all is there.
+/// Names the program that this machine lacks to build and run the Java process, and the way to install it; returns
+/// `None` if all are present.
 pub(crate) fn missing(machine: &impl Machine) -> Option<String> {
     let compiler = machine.ask("javac", &["-version"]);
     let version = compiler.as_deref().and_then(major_version);
@@ -35,13 +35,13 @@ pub(crate) fn missing(machine: &impl Machine) -> Option<String> {
     Some(format!("{what}; on Debian `apt-get install {}` brings all of it", PACKAGES.join(" ")))
 }
 
-/// Installs the packages, where there is apt and the right to use it.
+/// Installs the packages. Needs apt and root.
 pub(crate) fn install(machine: &impl Machine) -> Result<()> {
     if machine.ask("apt-get", &["--version"]).is_none() {
         bail!("only apt-get is known here to install them");
     }
     let Some(prefix) = privilege(machine, true) else { bail!("installing packages needs root") };
-    // A list that is out of date may do; if it does not, the installation says so.
+    // An outdated list may suffice; if it does not, the installation fails with a message.
     if let Err(error) = machine.run(&words(prefix, "apt-get", &["update"])) {
         println!("going on with the package lists that are here: {error:#}");
     }
@@ -49,13 +49,13 @@ pub(crate) fn install(machine: &impl Machine) -> Result<()> {
     machine.run(&words(prefix, "apt-get", &install))
 }
 
-/// The class path of the program with a release of Redisson: the jar, built first when a source is newer, and the
-/// libraries of that release, fetched when they are not there.
+/// Returns the class path of the program with a release of Redisson: the jar, built first when a source is newer, and
+/// the libraries of that release, fetched when they are missing.
 pub(crate) fn class_path(release: &str) -> Result<OsString> {
     let project = root()?.canonicalize()?.join(PROJECT);
     let jar = jar(&project)?;
     let libraries = project.join("target").join(format!("lib-{release}"));
-    // A folder that was not filled to its end has no name of its own.
+    // The final name means a complete folder: an interrupted download leaves only the `.partly` one.
     if !libraries.is_dir() {
         let partly = project.join("target").join(format!("lib-{release}.partly"));
         let version = format!("-Dredisson.version={release}");
@@ -67,7 +67,7 @@ pub(crate) fn class_path(release: &str) -> Result<OsString> {
     Ok(env::join_paths([jar, libraries.join("*")])?)
 }
 
-/// The jar, built first when a source is newer.
+/// Returns the jar, built first when a source is newer.
 fn jar(project: &Path) -> Result<PathBuf> {
     let jar = project.join(JAR);
     let built = fs::metadata(&jar).and_then(|jar| jar.modified()).ok();
@@ -78,7 +78,7 @@ fn jar(project: &Path) -> Result<PathBuf> {
     Ok(jar)
 }
 
-/// When a file, or the latest thing in a folder, was changed.
+/// Returns the time of the last change of a file, or of the latest entry below a folder.
 fn changed(path: &Path) -> Result<SystemTime> {
     let mut latest = fs::metadata(path)
         .and_then(|metadata| metadata.modified())
@@ -105,7 +105,7 @@ fn major_version(printed: &str) -> Option<u32> {
 mod tests {
     use super::*;
 
-    /// A machine whose compiler says this, with these other programs.
+    /// A machine whose compiler prints this version, with these other programs.
     struct Pretended(Option<&'static str>, &'static [&'static str]);
 
     impl Machine for Pretended {

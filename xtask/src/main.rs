@@ -1,7 +1,6 @@
 //! The verbs of this repository, run as `cargo x <verb>`.
 //!
-//! Invariant: what CI checks is a verb here, so nothing exists only in CI.
-//! Called by: people, and `.ci/run`.
+//! Invariant: each check of CI is a verb, so no check exists only in CI.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,

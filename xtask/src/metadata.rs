@@ -1,7 +1,6 @@
-//! What cargo knows of the workspace and of everything that it depends on.
+//! Cargo's metadata of the workspace and its dependencies.
 //!
-//! Invariant: the lock file is taken as it is, so two runs on one checkout see the same packages.
-//! Called by: the verbs `package` and `verify`.
+//! Invariant: the lock file is never updated, so two runs on one checkout see the same packages.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,31 +13,31 @@ use crate::shell::{cargo, output};
 pub(crate) struct Package {
     pub(crate) name: String,
     pub(crate) version: String,
-    /// The oldest Rust that its manifest declares, if it declares one.
+    /// The oldest Rust that its manifest declares, if any.
     pub(crate) rust_version: Option<String>,
-    /// Whether it is a member of the workspace.
+    /// True if it is a member of the workspace.
     pub(crate) is_member: bool,
-    /// Whether it may be published.
+    /// True if it may be published.
     pub(crate) is_public: bool,
     /// The manifest as cargo reads it.
     pub(crate) manifest: Value,
 }
 
-/// All packages and which of them need which.
+/// All packages and their dependencies.
 pub(crate) struct Metadata {
     packages: BTreeMap<String, Package>,
-    /// By package id: the ids that are needed to build it, without those that only its tests need.
+    /// The ids that a package needs to build, by its id; dependencies of tests alone are left out.
     needs: BTreeMap<String, Vec<String>>,
 }
 
 impl Metadata {
-    /// Asks cargo.
+    /// Runs `cargo metadata`.
     pub(crate) fn load() -> Result<Self> {
         let arguments = ["metadata", "--locked", "--format-version", "1", "--all-features"];
         Self::parse(&output(&mut cargo(&arguments)?)?)
     }
 
-    /// Reads what cargo printed.
+    /// Parses the output of `cargo metadata`.
     pub(crate) fn parse(printed: &str) -> Result<Self> {
         let all: Value = serde_json::from_str(printed).context("cargo metadata prints JSON")?;
         let members: BTreeSet<&str> = list(&all["workspace_members"]).filter_map(Value::as_str).collect();
@@ -69,7 +68,7 @@ impl Metadata {
         self.packages.values().filter(|package| package.is_member && package.is_public)
     }
 
-    /// Everything that is needed to build the members, themselves included; what only tests need is not.
+    /// The members and all packages that they need to build; dependencies of tests alone are left out.
     pub(crate) fn built(&self) -> Vec<&Package> {
         let members = self.packages.iter().filter(|(_, package)| package.is_member);
         let mut waiting: Vec<&String> = members.map(|(id, _)| id).collect();
@@ -83,7 +82,7 @@ impl Metadata {
     }
 }
 
-/// The elements of an array; none of anything else.
+/// The elements of an array; empty for any other value.
 pub(crate) fn list(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }

@@ -1,7 +1,6 @@
-//! Mutants: each breaks one rule on purpose, to show that something would notice.
+//! Mutants: each breaks one rule on purpose, to show that a test or the simulator notices.
 //!
 //! Invariant: a mutant compiles, and without it the code is right.
-//! Called by: `cargo x mutants`.
 
 /// One broken rule.
 pub(crate) struct Mutant {
@@ -10,16 +9,16 @@ pub(crate) struct Mutant {
     pub(crate) edits: &'static [Edit],
 }
 
-/// What notices a mutant.
+/// The check that notices a mutant.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Killer {
-    /// Some seed of the simulator.
+    /// A seed of the simulator.
     Simulator,
     /// One quick test, by the whole path that `cargo test` prints. The target is the name of a file in `tests/`, or `lib`.
     Test { package: &'static str, target: &'static str, test: &'static str },
 }
 
-/// A text and what stands in its place.
+/// A replacement of a text, which occurs once in the file.
 pub(crate) struct Edit {
     pub(crate) file: &'static str,
     pub(crate) from: &'static str,
@@ -27,14 +26,14 @@ pub(crate) struct Edit {
 }
 
 impl Mutant {
-    /// The world of the simulator in which it is hunted.
+    /// The mode of the simulator that hunts this mutant.
     pub(crate) fn mode(&self) -> &'static str {
         if self.name.starts_with("redlock: ") { "quorum" } else { "fast" }
     }
 }
 
-/// `"name": FILE, "from" => "to"; ..` is hunted by the simulator;
-/// `"name", "package" "target" "test": FILE, "from" => "to"; ..` by that test.
+/// Lists mutants. The simulator hunts `"name": FILE, "from" => "to"; ..`; the named test notices
+/// `"name", "package" "target" "test": FILE, "from" => "to"; ..`.
 macro_rules! mutants {
     (@killer) => { super::Killer::Simulator };
     (@killer $package:literal $target:literal $test:literal) => {

@@ -1,8 +1,7 @@
-//! The server that the tests run against: finding it, and having one installed when there is none.
+//! The server that the tests run against: found on this machine, or installed when there is none.
 //!
-//! Invariant: looks where `leasehold-testkit` looks, in the same order. (It does not depend on that crate, so that the
-//! verbs run while it does not compile.)
-//! Called by: the verbs that need a server.
+//! Invariant: the search visits the same places as that of `leasehold-testkit`, in the same order. This crate does not
+//! depend on the testkit, so the verbs run while the testkit does not compile.
 
 pub(crate) mod install;
 
@@ -19,19 +18,19 @@ use install::ThisMachine;
 pub(crate) const VARIABLE: &str = "LEASEHOLD_REDIS_SERVER";
 const PROGRAMS: [&str; 2] = ["redis-server", "valkey-server"];
 
-/// A server program that runs.
+/// A server program that runs on this machine.
 pub(crate) struct Server {
     path: PathBuf,
     version: String,
 }
 
 impl Server {
-    /// The program.
+    /// The path of the program.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether it is a Valkey, whatever its file is called.
+    /// Returns true for a Valkey, also if its file is called `redis-server`.
     pub(crate) fn is_valkey(&self) -> bool {
         self.version.starts_with("Valkey ")
     }
@@ -43,21 +42,21 @@ impl fmt::Display for Server {
     }
 }
 
-/// All servers that can be used, the one that the tests use first.
+/// All usable servers. The tests use the first one.
 pub(crate) fn installed() -> Vec<Server> {
     let named = env::var_os(VARIABLE).map(PathBuf::from);
     let mut folders: Vec<_> = env::split_paths(&env::var_os("PATH").unwrap_or_default()).collect();
-    // Where one folder is a link to another, as /bin often is, a server would show up twice.
+    // A folder may be a link to another, as /bin often is; its server would be listed twice.
     let mut seen = HashSet::new();
     folders.retain(|folder| folder.canonicalize().is_ok_and(|folder| seen.insert(folder)));
     let found = PROGRAMS.iter().flat_map(|program| folders.iter().map(move |folder| folder.join(program)));
     named.into_iter().chain(found.filter(|path| path.is_file())).filter_map(at).collect()
 }
 
-/// The server for the tests, installed first if need be.
+/// Returns the server for the tests, installed first if necessary.
 pub(crate) fn ensure_installed() -> Result<Server> {
     if let Some(named) = env::var_os(VARIABLE) {
-        // Installing another one would not help: the tests use the one that is named.
+        // Installing another server would not help: the tests use the named one.
         let named = PathBuf::from(named);
         let Some(server) = at(named.clone()) else {
             bail!("{VARIABLE} names {}, which does not run: correct or unset it", named.display());
@@ -75,7 +74,7 @@ pub(crate) fn ensure_installed() -> Result<Server> {
     }
 }
 
-/// The server of this path, if it runs.
+/// Returns the server at this path, if it runs.
 pub(crate) fn at(path: PathBuf) -> Option<Server> {
     let printed = output(Command::new(&path).arg("--version")).ok()?;
     let version = version_in(&printed)?;

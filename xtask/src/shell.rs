@@ -1,7 +1,6 @@
-//! Running other programs, visibly and with their time taken.
+//! Commands that print their line, and parts that print their time.
 //!
-//! Invariant: a program that fails is an error that names its whole command line.
-//! Called by: the verbs.
+//! Invariant: the error of a failed program names its whole command line.
 
 use std::env;
 use std::path::PathBuf;
@@ -33,7 +32,7 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs a program quietly and returns what it wrote to its standard output.
+/// Runs a program quietly and returns its standard output.
 pub(crate) fn output(command: &mut Command) -> Result<String> {
     let line = describe(command);
     let output = command.stdin(Stdio::null()).output().with_context(|| format!("cannot run {line}"))?;
@@ -42,30 +41,30 @@ pub(crate) fn output(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Something that was done, how it went, and how long it took.
+/// One part of a verb, with its outcome and its duration.
 pub(crate) struct Part {
     name: &'static str,
     took: Duration,
     outcome: Result<Done>,
 }
 
-/// What became of work that did not fail.
+/// The outcome of work that did not fail.
 #[derive(Debug)]
 pub(crate) enum Done {
     Fully,
-    /// Done, and this is what it cannot show on this machine.
+    /// Done, apart from this check, which the machine cannot run.
     Except(String),
-    /// Not at all, because of this. On CI that is a failure.
+    /// Not done, for this reason. On CI that is a failure.
     Skipped(String),
 }
 
 impl Part {
-    /// Does it now.
+    /// Runs the work.
     pub(crate) fn of(name: &'static str, work: impl FnOnce() -> Result<()>) -> Self {
         Self::if_possible(name, || work().map(|()| Done::Fully))
     }
 
-    /// Does it now, if what it needs is there.
+    /// Runs work that may skip itself, if this machine lacks a requirement.
     pub(crate) fn if_possible(name: &'static str, work: impl FnOnce() -> Result<Done>) -> Self {
         println!("\n== {name}");
         let started = Instant::now();
@@ -73,18 +72,18 @@ impl Part {
         Self { name, took: started.elapsed(), outcome }
     }
 
-    /// Whether it went well.
+    /// Returns true if the work did not fail.
     pub(crate) fn passed(&self) -> bool {
         self.outcome.is_ok()
     }
 }
 
-/// Whether CI runs this: then a part that does not run is a failure.
+/// Returns true on CI, where a part that does not run is a failure.
 pub(crate) fn on_ci() -> bool {
     env::var_os("CI").is_some()
 }
 
-/// Prints how all parts went and how long each took; an error when one of them failed, or did not run on CI.
+/// Prints the outcome and the time of each part. Fails if a part failed, or did not run on CI.
 pub(crate) fn summary(parts: &[Part]) -> Result<()> {
     judge(parts, on_ci())
 }

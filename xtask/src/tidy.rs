@@ -1,7 +1,6 @@
-//! The rules of the house, stated as absences.
+//! The repository's own rules, stated as absences.
 //!
-//! Invariant: every rule is a function from text to findings, so that it can be tested without a repository.
-//! Called by: the verb `tidy`, which prints the report.
+//! Invariant: every rule is a function from text to findings, so its tests need no checkout.
 
 mod circles;
 mod code;
@@ -20,14 +19,14 @@ use anyhow::Result;
 use crate::shell::{cargo, output, root};
 use source::Source;
 
-/// What was found.
+/// The result of all rules.
 #[derive(Default)]
 pub(crate) struct Report {
-    /// Broken rules, each with its place.
+    /// The broken rules, each with its place.
     pub(crate) findings: Vec<String>,
-    /// Worth knowing, and no error.
+    /// Remarks that are no errors.
     pub(crate) notes: Vec<String>,
-    /// How many source files were read.
+    /// The number of Rust files.
     pub(crate) sources: usize,
 }
 
@@ -89,7 +88,7 @@ fn check_manifests(root: &Path, paths: &[String], report: &mut Report) -> Result
         }
         Err(_) => report.findings.push("ARCHITECTURE.md is missing".to_owned()),
     }
-    // All targets: a dependency that only some platform needs is one all the same.
+    // Needs `--target all`: a dependency of one platform counts too.
     let tree = ["tree", "-p", "leasehold-proto", "-e", "normal", "--target", "all", "--prefix", "none"];
     report.findings.extend(manifests::impure_dependencies(&output(&mut cargo(&tree)?)?));
     Ok(())

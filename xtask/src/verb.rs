@@ -1,7 +1,6 @@
 //! The verbs, one file each.
 //!
-//! Invariant: a verb takes the arguments behind its name, and fails by returning an error.
-//! Called by: `main`, through its list.
+//! Invariant: a verb takes the arguments after its name, and reports a failure as an error.
 
 pub(crate) mod bench;
 pub(crate) mod demo;
@@ -21,7 +20,7 @@ pub(crate) mod verify;
 
 use anyhow::{Result, ensure};
 
-/// For verbs that take no arguments.
+/// Rejects arguments, in verbs that take none.
 fn take_none(arguments: &[String]) -> Result<()> {
     ensure!(arguments.is_empty(), "this verb takes no arguments, and was given {}", arguments.join(" "));
     Ok(())

@@ -1,7 +1,6 @@
-//! Mutants of the command, each noticed by one quick test.
+//! Mutants of the command line program, each noticed by one quick test.
 //!
-//! Invariant: as every mutant's; the test fails by what the mutant breaks, and not by being slow.
-//! Called by: the list of all.
+//! Invariant: the test fails because of the broken rule, and not because it is slow.
 
 const DEADLINE: &str = "crates/leasehold-cli/src/deadline.rs";
 const ORDERS: &str = "crates/leasehold-cli/src/orders.rs";

@@ -1,7 +1,4 @@
 //! Mutants of the engine and of the reentrant lock.
-//!
-//! Invariant: as every mutant's.
-//! Called by: the list of all.
 
 const ACQUIRE: &str = "crates/leasehold-proto/scripts/reentrant/acquire.lua";
 const RENEW: &str = "crates/leasehold-proto/scripts/reentrant/renew.lua";

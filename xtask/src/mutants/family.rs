@@ -1,7 +1,4 @@
 //! Mutants of the other primitives.
-//!
-//! Invariant: as every mutant's.
-//! Called by: the list of all.
 
 const FAIR: &str = "crates/leasehold-proto/src/recipe/fair.rs";
 const FAIR_ACQUIRE: &str = "crates/leasehold-proto/scripts/fair/acquire.lua";

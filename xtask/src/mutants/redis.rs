@@ -1,7 +1,6 @@
 //! Mutants of the Redis store.
 //!
-//! Invariant: as every mutant's. Its quick tests find each: they need no server and take a second.
-//! Called by: the list of all.
+//! Invariant: the quick tests of the store notice each mutant; they need no server and take a second.
 
 const BACKOFF: &str = "crates/leasehold-store/src/redis/backoff.rs";
 const BOARD: &str = "crates/leasehold-store/src/redis/pubsub/board.rs";

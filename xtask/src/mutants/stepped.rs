@@ -1,7 +1,6 @@
-//! Mutants of the engine, each noticed by one test that steps it by hand.
+//! Mutants of the engine, each noticed by one test that steps the engine by hand.
 //!
-//! Invariant: as every mutant's; the tests have a clock of their own, so they are exact.
-//! Called by: the list of all.
+//! Invariant: the tests have a clock of their own, so they are exact.
 
 const OPERATION: &str = "crates/leasehold-proto/src/engine/operation.rs";
 const QUEUE: &str = "crates/leasehold-proto/src/engine/queue.rs";

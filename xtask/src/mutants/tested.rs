@@ -1,7 +1,6 @@
-//! Mutants of what lies beside the engine, each noticed by one quick test.
+//! Mutants of the code around the engine, each noticed by one quick test.
 //!
-//! Invariant: as every mutant's; the test fails by what the mutant breaks, and not by being slow.
-//! Called by: the list of all.
+//! Invariant: the test fails because of the broken rule, and not because it is slow.
 
 const EXIT: &str = "crates/leasehold-cli/src/exit.rs";
 const GUARD: &str = "crates/leasehold/src/guard.rs";

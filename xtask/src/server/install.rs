@@ -1,8 +1,7 @@
 //! Installing a server with the system's package manager.
 //!
-//! Invariant: nothing is asked of the user, and nothing is installed without the right to; what cannot be done is an
-//! error that says what to do instead.
-//! Called by: [`ensure_installed`](super::ensure_installed); `interop`, which installs by the same means.
+//! Invariant: an installation never prompts the user and never exceeds the user's rights; an error says what to do
+//! instead.
 
 use std::process::{Command, Stdio};
 
@@ -11,11 +10,11 @@ use anyhow::{Result, bail};
 use super::VARIABLE;
 use crate::shell;
 
-/// The programs of a machine; pretended in tests.
+/// The programs of a machine; tests have a fake one.
 pub(crate) trait Machine {
-    /// What a program prints when it is run quietly and succeeds.
+    /// Runs a program quietly and returns its output if it succeeds.
     fn ask(&self, program: &str, arguments: &[&str]) -> Option<String>;
-    /// Runs a program, the first of the words, where its output can be seen.
+    /// Runs a program, the first of the words, with its output on the terminal.
     fn run(&self, words: &[&str]) -> Result<()>;
 }
 
@@ -32,7 +31,7 @@ impl Machine for ThisMachine {
     }
 }
 
-/// A package manager and the packages that may bring a server, the likeliest first.
+/// A package manager and the packages that may contain a server, the likeliest first.
 struct Manager {
     program: &'static str,
     needs_root: bool,
@@ -79,7 +78,7 @@ const MANAGERS: [Manager; 5] = [
     },
 ];
 
-/// Installs a server, trying one package after the other.
+/// Installs a server. Tries one package after the other.
 pub(super) fn install(machine: &impl Machine) -> Result<()> {
     let is_here = |manager: &&Manager| machine.ask(manager.program, &["--version"]).is_some();
     let Some(manager) = MANAGERS.iter().find(is_here) else {
@@ -94,7 +93,7 @@ pub(super) fn install(machine: &impl Machine) -> Result<()> {
         );
     };
     if !manager.refresh.is_empty() {
-        // A list that is out of date may do; if it does not, the installation says so.
+        // An outdated list may suffice; if it does not, the installation fails with a message.
         if let Err(error) = machine.run(&words(prefix, manager.program, manager.refresh)) {
             println!("going on with the package lists that are here: {error:#}");
         }
@@ -109,7 +108,7 @@ pub(super) fn install(machine: &impl Machine) -> Result<()> {
     bail!("{} could not install a server: run `{by_hand}` to see why, or set {VARIABLE}", manager.program)
 }
 
-/// What to put before a command to run it as root: nothing, `sudo`, or it cannot be done without a password.
+/// The words before a command that run it as root: none, or `sudo`. `None` if root needs a password.
 pub(crate) fn privilege(machine: &impl Machine, needs_root: bool) -> Option<&'static [&'static str]> {
     if !needs_root || machine.ask("id", &["-u"]).is_some_and(|id| id.trim() == "0") {
         Some(&[])
@@ -120,9 +119,9 @@ pub(crate) fn privilege(machine: &impl Machine, needs_root: bool) -> Option<&'st
     }
 }
 
-/// The command line of a package manager.
+/// Builds the command line of a package manager.
 pub(crate) fn words<'a>(prefix: &[&'a str], program: &'a str, arguments: &[&'a str]) -> Vec<&'a str> {
-    // `env`, because sudo does not pass variables on; without it apt may stop and ask.
+    // Needs `env`, because sudo does not pass variables on; without the variable apt may stop and prompt.
     [prefix, &["env", "DEBIAN_FRONTEND=noninteractive", program], arguments].concat()
 }
 
@@ -134,7 +133,7 @@ mod tests {
 
     use super::*;
 
-    /// A machine with these programs and packages, that remembers what was run.
+    /// A machine with these programs and packages. It records each command that it ran.
     struct Pretended {
         programs: &'static [&'static str],
         user: &'static str,

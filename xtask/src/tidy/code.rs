@@ -1,16 +1,15 @@
 //! The rules for single Rust files.
 //!
-//! Invariant: comments and strings break no rule, except that Lua is looked for in strings.
-//! Called by: [`check`](super::check).
+//! Invariant: comments and strings break no rule here, except that the rule for Lua reads strings.
 
 use super::source::Source;
 
-/// Lines of code at which a file must be split.
+/// The most lines of code that a file may have.
 const SPLIT_AT: usize = 500;
-/// Lines of code under which most files are.
+/// The lines of code above which a file gets a note; most files have fewer.
 const USUAL: usize = 260;
 
-/// All rules that make an error.
+/// All rules whose findings are errors.
 pub(super) const RULES: [fn(&Source) -> Vec<String>; 9] =
     [back_ends, clocks, observers, lua, unfinished, fixed_sleeps, too_long, words, headers];
 
@@ -19,7 +18,7 @@ fn back_ends(source: &Source) -> Vec<String> {
     if !source.path.starts_with("crates/leasehold/src/") || source.path == "crates/leasehold/src/connect.rs" {
         return Vec::new();
     }
-    // In one piece, because an import may spread over lines.
+    // One text, because an import may spread over lines.
     let code: String = source.code().flat_map(|(_, line)| [line, "\n"]).collect();
     let named = code.match_indices("leasehold_store::").filter(|(at, path)| {
         let rest = &code[at + path.len()..];
@@ -36,7 +35,7 @@ fn back_ends(source: &Source) -> Vec<String> {
         .collect()
 }
 
-/// Floors, absence 4. Clippy knows the same functions; this knows also what only resembles them.
+/// Floors, absence 4. Clippy forbids the same functions by their paths; this rule also finds similar names.
 fn clocks(source: &Source) -> Vec<String> {
     const NAMES: [&str; 5] =
         ["Instant::now", "SystemTime::now", "thread::sleep", "tokio::time", "tokio::spawn"];
@@ -81,8 +80,8 @@ fn unfinished(source: &Source) -> Vec<String> {
     hits.map(|(line, mark)| source.finding(line, &format!("{mark} is not for keeping"))).collect()
 }
 
-/// A sleep in a test is too long on one machine and too short on another, under whatever name, and also as a condition
-/// that nothing but time makes true. Methods are left alone: virtual clocks have them.
+/// Finds sleeps in tests: a fixed time is too long on one machine and too short on another. A condition that only time
+/// makes true is a sleep too. Methods are allowed, because virtual clocks have them.
 fn fixed_sleeps(source: &Source) -> Vec<String> {
     const CALLS: [&str; 5] = ["sleep(", "sleep_until(", "sleep_ms(", "time_passes(", "park_timeout("];
     let sleeps = |line: &str| {
@@ -93,7 +92,7 @@ fn fixed_sleeps(source: &Source) -> Vec<String> {
     hits.map(|(line, _)| source.finding(line, "wait for a condition (testkit::wait), do not sleep")).collect()
 }
 
-/// Whether there is a closure whose whole condition is that some time has passed: `|| started.elapsed() >= span`.
+/// Returns true for a closure whose whole condition is that some time has passed: `|| started.elapsed() >= span`.
 fn waits_for_time(line: &str) -> bool {
     line.split("|| ").skip(1).any(|body| {
         let condition = body.split_once(".elapsed() >");
@@ -109,7 +108,7 @@ fn too_long(source: &Source) -> Vec<String> {
     vec![format!("{}: {length} lines of code, split it ({SPLIT_AT} at most)", source.path)]
 }
 
-/// Words for which the house has another; those that mean nothing else anywhere.
+/// Words that the glossary replaces, limited to those without any other meaning.
 fn words(source: &Source) -> Vec<String> {
     const FORBIDDEN: [(&str, &str); 5] = [
         ("patience", "wait"),
@@ -130,7 +129,7 @@ fn words(source: &Source) -> Vec<String> {
     .collect()
 }
 
-/// The parts of a name in camel case, `Lease` and `Ttl` of `LeaseTtl`.
+/// The parts of a name in camel case: `Lease` and `Ttl` of `LeaseTtl`.
 fn humps(name: &str) -> impl Iterator<Item = &str> {
     let begins =
         |at: usize| name[at..].starts_with(char::is_uppercase) && name[..at].ends_with(char::is_lowercase);
@@ -155,7 +154,7 @@ fn headers(source: &Source) -> Vec<String> {
         .collect()
 }
 
-/// A note about a file that is longer than most.
+/// Notes a file that is longer than most.
 pub(super) fn long_file(source: &Source) -> Option<String> {
     let length = source.length();
     let is_long = (USUAL + 1..=SPLIT_AT).contains(&length);
@@ -166,12 +165,12 @@ fn is_word(letter: char) -> bool {
     letter.is_alphanumeric() || letter == '_'
 }
 
-/// Where `name` stands without being the end of a longer word.
+/// The places of `name` that are not the end of a longer word.
 fn places(line: &str, name: &str) -> impl Iterator<Item = usize> {
     line.match_indices(name).map(|(at, _)| at).filter(|at| !line[..*at].ends_with(is_word))
 }
 
-/// Whether `name` stands by itself.
+/// Returns true if the line has `name` as a whole word.
 fn has_word(line: &str, name: &str) -> bool {
     places(line, name).any(|at| !line[at + name.len()..].starts_with(is_word))
 }

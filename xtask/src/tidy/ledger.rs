@@ -1,14 +1,13 @@
-//! The ledger of bugs names tests that run and code that exists.
+//! The rule for the ledger of bugs: its rows name tests that run and code that exists.
 //!
 //! Invariant: a row of `docs/ledger.md` has five cells: id, bug, finder, the command that shows it, and the place of the
 //! fix, as files and the items in them.
-//! Called by: [`check`](super::check).
 
 use std::collections::HashSet;
 
 use super::source::Source;
 
-/// Rows whose test is none, or whose fix is nowhere.
+/// Rows whose command runs no test, or whose fix names code that does not exist.
 pub(super) fn stale(
     ledger: &str,
     tests: &HashSet<String>,
@@ -45,14 +44,14 @@ pub(super) fn stale(
     findings
 }
 
-/// What a command passes to the test program, if it runs tests.
+/// The filter that a command passes to the test program, if it runs tests.
 fn filter(command: &str) -> Option<&str> {
     let words: Vec<&str> = command.split(' ').collect();
     let is_test = words.starts_with(&["cargo", "test"]);
     words.last().copied().filter(|word| is_test && !word.starts_with('-'))
 }
 
-/// Whether a filter that names a test, a part of its name, or a module, runs anything.
+/// Returns true if a filter selects a test. The filter names a test, a part of its name, or a module.
 fn runs_something(filter: &str, tests: &HashSet<String>, paths: &[String]) -> bool {
     match filter.rsplit("::").find(|part| !part.is_empty()) {
         Some(module) if filter.ends_with("::") => {
@@ -63,7 +62,7 @@ fn runs_something(filter: &str, tests: &HashSet<String>, paths: &[String]) -> bo
     }
 }
 
-/// Whether an item, such as `Type::method`, is named by the code of a file.
+/// Returns true if the code of a file contains the name of an item, such as `Type::method`.
 fn is_in(item: &str, file: &str, sources: &[Source]) -> bool {
     let name = item.rsplit("::").next().unwrap_or(item);
     let is_word = |letter: char| letter.is_alphanumeric() || letter == '_';

@@ -1,9 +1,8 @@
-//! Tells code, comments and strings of Rust apart, as far as the rules need it.
+//! Separates the code, comments and strings of Rust, as far as the rules need it.
 //!
-//! Invariant: both views have the lines of the source, so a line number in one is a line number in the other.
-//! Called by: [`Source`](super::source::Source).
+//! Invariant: every view has the lines of the source, so line numbers agree.
 
-/// What a byte belongs to.
+/// The kind of a byte.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Code,
@@ -11,7 +10,7 @@ pub(super) enum Kind {
     Text,
 }
 
-/// The source with everything blank that is not of this kind; delimiters of strings count as code.
+/// Returns the source with all other kinds blank; delimiters of strings count as code.
 pub(super) fn only(kind: Kind, source: &str, kinds: &[Kind]) -> String {
     let keep = |(at, letter)| {
         if letter == '\n' || kinds[at] == kind { letter } else { ' ' }
@@ -19,7 +18,7 @@ pub(super) fn only(kind: Kind, source: &str, kinds: &[Kind]) -> String {
     source.char_indices().map(keep).collect()
 }
 
-/// The kind of each byte.
+/// Returns the kind of each byte.
 pub(super) fn classify(source: &str) -> Vec<Kind> {
     let bytes = source.as_bytes();
     let mut kinds = vec![Kind::Code; bytes.len()];
@@ -49,7 +48,7 @@ fn line_length(rest: &[u8]) -> usize {
     rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len())
 }
 
-/// The length of a block comment; they nest.
+/// The length of a block comment; block comments nest.
 fn block_length(rest: &[u8]) -> usize {
     let (mut depth, mut at) = (0_usize, 0);
     while at < rest.len() {
@@ -65,7 +64,7 @@ fn block_length(rest: &[u8]) -> usize {
     at
 }
 
-/// The length up to the closing quote, which a backslash before it makes an ordinary letter.
+/// The length up to the closing quote; a backslash escapes a quote.
 fn quoted_length(rest: &[u8], quote: u8) -> usize {
     let mut at = 0;
     while at < rest.len() && rest[at] != quote {
@@ -83,7 +82,7 @@ fn is_char_literal(rest: &[u8]) -> bool {
     letter.is_some_and(|letter| letter == '\\' || rest.get(1 + letter.len_utf8()) == Some(&b'\''))
 }
 
-/// The length of `r##"` and of what it opens; nothing if no raw string begins here.
+/// The lengths of `r##"` and of the content after it; `None` if no raw string begins here.
 fn raw_string(rest: &[u8]) -> Option<(usize, usize)> {
     let hashes = rest[1..].iter().take_while(|byte| **byte == b'#').count();
     let opening = hashes + 2;
@@ -96,7 +95,7 @@ fn raw_string(rest: &[u8]) -> Option<(usize, usize)> {
     Some((opening, length))
 }
 
-/// Whether the byte at this place goes on a word, other than the `b` of `br"..."` and the `c` of `cr"..."`.
+/// Returns true if the byte at this place continues a word, other than the `b` of `br"..."` and the `c` of `cr"..."`.
 fn follows_word(bytes: &[u8], at: usize) -> bool {
     let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
     match bytes[..at] {

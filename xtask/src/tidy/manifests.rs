@@ -1,12 +1,11 @@
-//! The rules for the manifests: lints, and what may be depended on.
+//! The rules for the manifests: lints and dependencies.
 //!
-//! Invariant: reads only what these manifests use of TOML: one item to a line, headers in brackets.
-//! Called by: [`check`](super::check).
+//! Invariant: the parser reads only the TOML that these manifests use: one item per line, headers in brackets.
 
-/// What the pure floor has nothing to do with: runtimes, networks and random numbers.
+/// Dependencies that the pure floor must not have: runtimes, networks and random numbers.
 const IMPURE: [&str; 8] = ["tokio", "redis", "rand", "fastrand", "getrandom", "mio", "socket2", "async-std"];
 
-/// Whether this is the manifest of a member of the workspace.
+/// Returns true for the manifest of a member of the workspace.
 pub(super) fn is_member(path: &str) -> bool {
     let is_in = |folder| path.strip_prefix(folder).is_some_and(|rest| rest.matches('/').count() == 1);
     let is_one_of_many = (is_in("crates/") || is_in("examples/")) && path.ends_with("/Cargo.toml");
@@ -26,7 +25,7 @@ pub(super) fn inherits_lints(path: &str, manifest: &str) -> Option<String> {
         .then(|| format!("{path}: [lints] workspace = true is missing, so unsafe code is not forbidden"))
 }
 
-/// Every dependency has a sentence in the architecture page, so at least its name.
+/// Dependencies whose name the architecture page does not mention; each needs a sentence there.
 pub(super) fn unexplained_dependencies(workspace: &str, architecture: &str) -> Vec<String> {
     let words: Vec<_> = architecture.split(|letter: char| !is_name(letter)).collect();
     dependencies(workspace)
@@ -46,7 +45,7 @@ pub(super) fn impure_dependencies(tree: &str) -> Vec<String> {
         .collect()
 }
 
-/// The names under `[workspace.dependencies]`, also those with a header of their own.
+/// The names under `[workspace.dependencies]`, including those with a header of their own.
 fn dependencies(workspace: &str) -> impl Iterator<Item = &str> {
     let listed = section(workspace, "workspace.dependencies")
         .filter_map(|line| line.split(['=', '.', ' ']).next())

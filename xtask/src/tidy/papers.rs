@@ -1,18 +1,17 @@
 //! The rules for scripts and documents.
 //!
-//! Invariant: paths are enough, except for the one page whose length counts.
-//! Called by: [`check`](super::check).
+//! Invariant: the rules need only paths, except for the page with a limit on its length.
 
 use std::collections::BTreeMap;
 
 const SCRIPTS: &str = "crates/leasehold-proto/scripts/";
-/// What the simulator's foreign clients send, which is not ours by intent.
+/// The scripts of the simulator's foreign clients, which are not leasehold's on purpose.
 const FOREIGN: &str = "crates/leasehold-sim/foreign/";
 const DECISIONS: &str = "docs/decisions/";
-/// What a newcomer reads in one go.
+/// The length that a newcomer can read at once.
 const ARCHITECTURE_LINES: usize = 150;
 
-/// Tells whether a file is one of our scripts.
+/// Returns true if a file is one of leasehold's scripts.
 pub(super) fn is_script(path: &str) -> bool {
     path.starts_with(SCRIPTS) && path.ends_with(".lua")
 }
@@ -24,7 +23,7 @@ pub(super) fn stray_lua(paths: &[String]) -> Vec<String> {
     stray.map(|path| format!("{path}: Lua exists only under {SCRIPTS}")).collect()
 }
 
-/// Decisions are called `NNNN-title.md`, and no number is given twice.
+/// Decisions have names of the form `NNNN-title.md`, and each number occurs once.
 pub(super) fn decision_numbers(paths: &[String]) -> Vec<String> {
     let mut findings = Vec::new();
     let mut by_number = BTreeMap::new();
@@ -51,7 +50,7 @@ fn number_of(name: &str) -> Option<&str> {
     (is_number && title.len() > ".md".len()).then_some(number)
 }
 
-/// The architecture page stays short enough to be read.
+/// The architecture page stays short enough to read at once.
 pub(super) fn long_architecture(architecture: &str) -> Option<String> {
     let lines = architecture.lines().count();
     (lines > ARCHITECTURE_LINES)

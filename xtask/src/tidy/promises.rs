@@ -1,14 +1,13 @@
-//! Every promise has a test, and the page that says so tells the truth.
+//! The rules for promises: each has a test, and the tests that the page names exist.
 //!
 //! Invariant: a row of the table in `docs/verification.md` begins with its id and names tests in backticks; the sentence
 //! of an id in `docs/guarantees.md` begins with the id and a colon, or with the id of one letter in bold and a comma.
-//! Called by: [`check`](super::check).
 
 use std::collections::HashSet;
 
 use super::source::Source;
 
-/// The promises that the primitives of today make.
+/// The ids of all promises.
 const PROMISED: [&str; 61] = [
     "M", "L", "E", "G1", "G2", "G3", "G4", "G5", "G6", "L1", "L2", "L3", "L4", "L5", "L6", "R1", "R2", "R3",
     "D1", "D2", "D3", "D4", "F", "F1", "F2", "F3", "F4", "F5", "F6", "W1", "W2", "W3", "W4", "W5", "W6",
@@ -16,10 +15,10 @@ const PROMISED: [&str; 61] = [
     "K4", "M1", "M2", "M3", "Q1", "Q2", "Q3", "Q4", "H1",
 ];
 
-/// The macros that make a test of each name that they are given, as `#[test]` does of one function.
+/// The macros that turn each listed name into a test, as `#[test]` does for one function.
 const LISTS: [&str; 3] = ["on_both!", "on_each_server!", "behaviours!"];
 
-/// Ids without a row, rows without a test, and names of what is no test.
+/// Ids without a row, rows without a test, and names that are no test.
 pub(super) fn untested(page: &str, tests: &HashSet<String>) -> Vec<String> {
     let rows: Vec<(&str, Vec<&str>)> = page.lines().filter_map(row).collect();
     let mut findings = Vec::new();
@@ -36,7 +35,7 @@ pub(super) fn untested(page: &str, tests: &HashSet<String>) -> Vec<String> {
     findings
 }
 
-/// Ids that the page of guarantees does not state, and ids on it that have no row of tests.
+/// Ids that the page of guarantees does not state, and ids on it without a row of tests.
 pub(super) fn unstated(page: &str) -> Vec<String> {
     let stated: HashSet<&str> = page.split_whitespace().filter_map(id).collect();
     let missing = PROMISED.iter().filter(|id| !stated.contains(*id));
@@ -60,7 +59,7 @@ fn id(word: &str) -> Option<&str> {
     letter.or_else(numbered)
 }
 
-/// The id of a row, and the tests that it names: words in backticks that look like a test's name.
+/// The id of a row and the tests that it names: words in backticks that look like a test's name.
 fn row(line: &str) -> Option<(&str, Vec<&str>)> {
     let mut cells = line.strip_prefix("| ")?.split(" | ");
     let id = cells.next()?.trim();
@@ -73,8 +72,8 @@ pub(super) fn all_tests(sources: &[Source]) -> HashSet<String> {
     sources.iter().flat_map(tests).collect()
 }
 
-/// The tests of a file: functions under an attribute that makes them tests, and names in the lists of macros that do.
-/// Comments and strings are no code here, so a test that is commented out is none.
+/// The tests of a file: functions with a test attribute, and names in the lists of test macros. Comments and strings
+/// are not code, so a test in a comment does not count.
 fn tests(source: &Source) -> Vec<String> {
     let code: String = source.all_code().flat_map(|(_, line)| [line, "\n"]).collect();
     let attributes = ["#[test]", "#[tokio::test]", "#[tokio::test("];
@@ -88,7 +87,7 @@ fn tests(source: &Source) -> Vec<String> {
     by_attribute.chain(by_list).collect()
 }
 
-/// The name of the function that a text begins with, behind its attributes and what is said of it.
+/// The name of the function that a text begins with, after its attributes and qualifiers.
 fn function(mut text: &str) -> Option<&str> {
     while text.starts_with("#[") {
         text = text[end_of_group(text)?..].trim_start();
@@ -100,7 +99,7 @@ fn function(mut text: &str) -> Option<&str> {
     (!name.is_empty()).then_some(name)
 }
 
-/// The names that end with a comma in the group that comes first.
+/// The names in the first group of brackets, separated by commas.
 fn listed(text: &str) -> Vec<String> {
     let text = text.trim_start();
     let group = end_of_group(text).map_or("", |end| &text[..end]);
@@ -109,7 +108,7 @@ fn listed(text: &str) -> Vec<String> {
     names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }
 
-/// Where the first group of brackets ends.
+/// The end of the first group of brackets.
 fn end_of_group(text: &str) -> Option<usize> {
     let mut depth = 0_usize;
     for (at, letter) in text.char_indices() {

@@ -1,7 +1,6 @@
 //! The files of the checkout, and a Rust file as the rules see it.
 //!
 //! Invariant: paths are relative to the root and have forward slashes.
-//! Called by: [`check`](super::check).
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +9,7 @@ use anyhow::{Context, Result};
 
 use super::lexer::{Kind, classify, only};
 
-/// The crates whose `src` is held to the rules of libraries. The others are programs and test code.
+/// The crates whose `src` follows the rules of libraries. The others are programs and test code.
 const LIBRARIES: [&str; 4] = ["leasehold-proto", "leasehold-store", "leasehold", "leasehold-macros"];
 
 /// A Rust file.
@@ -32,7 +31,7 @@ impl Source {
         Self { path: path.to_owned(), code, text: only(Kind::Text, source, &kinds), header, tests_from }
     }
 
-    /// Whether its code before the unit tests is code of a library.
+    /// Returns true if its code before the unit tests is code of a library.
     pub(super) fn is_library(&self) -> bool {
         LIBRARIES.iter().any(|name| self.path.starts_with(&format!("crates/{name}/src/")))
     }
@@ -57,19 +56,19 @@ impl Source {
         numbered(&self.code)
     }
 
-    /// What stands in strings outside tests, by numbered lines.
+    /// The contents of strings outside tests, by numbered lines.
     pub(super) fn texts(&self) -> impl Iterator<Item = (usize, &str)> {
         numbered(&self.text).take(self.tests_from)
     }
 
-    /// How many lines of code it has; unit tests at the bottom do not count, all of a test file does.
+    /// The number of lines of code; unit tests at the bottom do not count, all lines of a test file do.
     pub(super) fn length(&self) -> usize {
         let is_blank = |(_, line): &(usize, &str)| line.trim().is_empty();
         let limit = if self.tests_from == 0 { usize::MAX } else { self.tests_from };
         numbered(&self.code).take(limit).filter(|line| !is_blank(line)).count()
     }
 
-    /// A finding in this file.
+    /// Formats a finding in this file.
     pub(super) fn finding(&self, line: usize, what: &str) -> String {
         format!("{}:{line}: {what}", self.path)
     }
@@ -85,7 +84,7 @@ fn is_test_file(path: &str) -> bool {
         || path.starts_with("crates/leasehold-testkit/src/contract")
 }
 
-/// How many lines stand before the unit tests of a file.
+/// The number of lines before the unit tests of a file.
 fn unit_tests_line(code: &str) -> usize {
     let lines: Vec<_> = code.lines().map(str::trim).collect();
     let begins = |index: usize| {
@@ -98,7 +97,7 @@ fn unit_tests_line(code: &str) -> usize {
     (0..lines.len()).find(|&index| begins(index)).unwrap_or(usize::MAX)
 }
 
-/// The paths of all files, sorted; what is built or hidden is left out.
+/// The paths of all files, sorted, without build output and hidden files.
 pub(super) fn walk(root: &Path) -> Result<Vec<String>> {
     let mut files = Vec::new();
     let mut folders = vec![String::new()];

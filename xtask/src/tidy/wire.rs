@@ -1,7 +1,6 @@
-//! The references to the wire protocol, whose sections have numbers.
+//! The rule for references to the wire protocol: the numbered sections that they name exist.
 //!
 //! Invariant: a script names sections in its header line `wire`; any other text links to a heading of the page.
-//! Called by: [`check`](super::check).
 
 use std::collections::BTreeSet;
 
@@ -46,7 +45,7 @@ fn heading(line: &str) -> Option<&str> {
     line.strip_prefix('#').map(|rest| rest.trim_start_matches('#').trim())
 }
 
-/// The number that a heading begins with: `5` of `5. Lock`, `5.1` of `5.1 Acquire`.
+/// The number at the start of a heading: `5` of `5. Lock`, `5.1` of `5.1 Acquire`.
 fn number(heading: &str) -> Option<&str> {
     let number = heading.split(' ').next()?.trim_end_matches('.');
     number.split('.').all(|part| part.parse::<u32>().is_ok()).then_some(number)

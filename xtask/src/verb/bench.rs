@@ -1,13 +1,12 @@
 //! `cargo x bench`: the benchmarks of the library.
 //!
 //! Invariant: benchmarks run against the server that the tests use.
-//! Called by: `main`.
 
 use anyhow::Result;
 
 use crate::{server, shell};
 
-/// Runs them against the server that is found first; arguments go to `cargo bench`.
+/// Runs the benchmarks against the first server of this machine; arguments go to `cargo bench`.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     println!("server: {}", server::ensure_installed()?);
     shell::run(shell::cargo(&["bench", "-p", "leasehold"])?.args(arguments))

@@ -1,8 +1,7 @@
-//! `cargo x demo`: the main job from nothing.
+//! `cargo x demo`: two clients race for one lock, without any setup.
 //!
-//! Invariant: nothing is needed but what `cargo` brings, unless a server is asked for. That one is the demo's own, on
-//! loopback, and is stopped when the demo returns.
-//! Called by: `main`.
+//! Invariant: the demo needs nothing but cargo, unless `--server` is given. That server is private to the demo, listens
+//! on loopback and stops when the demo returns.
 
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
@@ -13,14 +12,14 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::server::{self, Server};
 use crate::shell::{cargo, run as run_command};
 
-/// How long a server may take to answer.
+/// The time limit for a server to answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
-/// What runs when nothing else is said: long enough for the second one to be seen waiting.
+/// The default program. It runs long enough to show the second client waiting.
 const WORK: &str = "echo \"  $LEASEHOLD_NAME is mine, as $LEASEHOLD_OWNER\"; sleep 2; echo '  done'";
 
-/// Two clients in one process that both want to charge one order; with `--server`, two programs and a server.
+/// Runs two clients in one process that race to charge one order; with `--server`, two programs and a server.
 ///
-/// Arguments behind `--server` are the program to run instead, as in `cargo x demo --server ./report.sh`.
+/// Arguments after `--server` are the program to run instead, as in `cargo x demo --server ./report.sh`.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     match arguments.split_first() {
         None => in_one_process(),
@@ -31,20 +30,20 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     }
 }
 
-/// The library's example, on a server in the process.
+/// Runs the library's example on an in-process server.
 fn in_one_process() -> Result<()> {
     let example = ["run", "--quiet", "-p", "leasehold", "--features", "embedded", "--example", "contention"];
     run_command(&mut cargo(&example)?)
 }
 
-/// Starts a private server, and two programs at once that both need the lock `nightly-report`.
+/// Starts a private server, then two programs at once that need the lock `nightly-report`.
 fn with_a_server(arguments: &[String]) -> Result<()> {
     let server = Private::start(&server::ensure_installed()?)?;
     run_command(&mut cargo(&["build", "--quiet", "-p", "leasehold-cli"])?)?;
     println!("two programs want the lock \"nightly-report\" at the same time:\n");
     let program = arguments.strip_prefix(&["--".to_owned()]).unwrap_or(arguments);
     let running = [server.locked(program)?, server.locked(program)?];
-    // Both are waited for before either is judged, so that neither is left without its server.
+    // Both must end before a failure returns, because the return stops their server.
     let ended = running.map(|mut child| child.wait());
     for status in ended {
         let status = status.context("cannot wait for leasehold")?;
@@ -54,7 +53,7 @@ fn with_a_server(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// A server of our own, stopped when dropped.
+/// A private server, stopped on drop.
 struct Private {
     child: Child,
     port: u16,
@@ -80,16 +79,16 @@ impl Private {
         Ok(started)
     }
 
-    /// A program that runs under the lock.
+    /// Starts a program that runs under the lock.
     fn locked(&self, program: &[String]) -> Result<Child> {
         let default = ["sh", "-c", WORK].map(str::to_owned);
         let program = if program.is_empty() { &default[..] } else { program };
-        // Beside this very program, wherever the target directory is.
+        // Cargo puts both programs into one directory, wherever the target directory is.
         let leasehold = std::env::current_exe()?.with_file_name("leasehold");
         Command::new(leasehold)
             .args(["run", "-v", "--url", &format!("redis://127.0.0.1:{}", self.port), "nightly-report", "--"])
             .args(program)
-            // It configures the demo; the program would refuse it as a key that it does not know.
+            // The variable configures the demo; the program would reject it as an unknown key.
             .env_remove(server::VARIABLE)
             .spawn()
             .context("cannot start leasehold")
@@ -98,7 +97,7 @@ impl Private {
 
 impl Drop for Private {
     fn drop(&mut self) {
-        // It may have ended by itself; then there is nothing to stop.
+        // An error means that the server has ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,14 +1,13 @@
-//! `cargo x fix`: what can be repaired without thinking.
+//! `cargo x fix`: the repairs that a tool can make by itself.
 //!
-//! Invariant: only what a tool is certain of is changed, and nothing is committed.
-//! Called by: `main`.
+//! Invariant: it makes only the changes that a tool is certain of, and commits nothing.
 
 use anyhow::Result;
 
 use super::take_none;
 use crate::shell;
 
-/// Applies what clippy suggests with certainty, then formats. The working tree may hold other changes.
+/// Applies clippy's machine-applicable suggestions, then formats. The working tree may have other changes.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     take_none(arguments)?;
     let everything = ["--workspace", "--all-targets", "--all-features"];

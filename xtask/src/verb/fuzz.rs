@@ -1,8 +1,7 @@
-//! `cargo x fuzz`: inputs that nobody thought of, chosen by the code that they reach.
+//! `cargo x fuzz`: generated inputs, guided by the code that they reach.
 //!
-//! Invariant: what is found is kept as a file, and the command that repeats it is printed. No tool has to be installed:
-//! libFuzzer is built with the targets, by the compiler that builds the rest.
-//! Called by: `main`; `verify`.
+//! Invariant: each finding becomes a file, and the verb prints the command that repeats it. The verb needs no tool:
+//! cargo builds libFuzzer with the targets, with the compiler of the workspace.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,29 +11,29 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::shell::{cargo, root, run as run_command};
 
-/// How long each target runs unless it is told: the share of CI.
+/// The default time of each target: the share of CI.
 const SECONDS: u32 = 10;
-/// What a target may need of memory and, for one input, of time, before that counts as a finding.
+/// The limits of a target: memory, and time per input. An input that exceeds one is a finding.
 const BOUNDS: [&str; 3] = ["-rss_limit_mb=2048", "-timeout=20", "-print_final_stats=1"];
-/// What makes the compiler count the edges that an input takes, as cargo-fuzz does it. No sanitizer, which would need a
-/// nightly compiler: the code is safe, and what it must not do it asserts.
+/// The compiler flags that count the edges that an input takes, as cargo-fuzz sets them. They leave sanitizers out,
+/// which need a nightly compiler: the code has no `unsafe`, and it asserts its invariants.
 const COVERAGE: &str = "--cfg fuzzing -Cpasses=sancov-module \
     -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
     -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares";
 
-/// What was asked for.
+/// The arguments of one run.
 #[derive(Debug, Default, PartialEq)]
 struct Wanted {
     seconds: Option<u32>,
     target: Option<String>,
-    /// Files to run once, in place of a search.
+    /// The files to run once, in place of a search.
     inputs: Vec<PathBuf>,
 }
 
-/// Runs each target for a while, or one of them, or one on the inputs that are named.
+/// Runs each target, or one of them, or one on the named inputs.
 ///
 /// `cargo x fuzz --seconds 600 step` searches ten minutes with one target, and
-/// `cargo x fuzz step fuzz/artifacts/step/crash-...` repeats what it found.
+/// `cargo x fuzz step fuzz/artifacts/step/crash-...` repeats a finding.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let wanted = read(arguments)?;
     let fuzz = root()?.join("fuzz");
@@ -94,11 +93,11 @@ fn targets(fuzz: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Builds all targets, and says where they are.
+/// Builds all targets and returns their folder.
 fn build(fuzz: &Path) -> Result<PathBuf> {
     let host = host()?;
     let target = root()?.join("target/fuzz");
-    // With a target, so that what runs only while it is built is built as usual.
+    // An explicit target keeps the flags away from build scripts and macros, which run during the build.
     let build = ["build", "--locked", "--release", "--bins", "--target", &host, "--manifest-path"];
     let mut command = cargo(&build)?;
     command.arg(fuzz.join("Cargo.toml")).arg("--target-dir").arg(&target).env("RUSTFLAGS", COVERAGE);
@@ -106,7 +105,7 @@ fn build(fuzz: &Path) -> Result<PathBuf> {
     Ok(target.join(host).join("release"))
 }
 
-/// The machine's own target, by the compiler's word.
+/// The machine's own target, as the compiler names it.
 fn host() -> Result<String> {
     let said = crate::shell::output(Command::new("rustc").arg("-vV"))?;
     let host = said.lines().find_map(|line| line.strip_prefix("host: "));
@@ -139,7 +138,7 @@ fn search(fuzz: &Path, programs: &Path, name: &str, seconds: u32) -> Result<Stri
     }
 }
 
-/// Executions, executions in a second, edges and features, from what libFuzzer prints.
+/// Executions, executions per second, edges and features, from the output of libFuzzer.
 fn figures(said: &str) -> Option<String> {
     let stat = |name: &str| {
         let line = said.lines().find_map(|line| line.strip_prefix("stat::")?.strip_prefix(name));
@@ -153,7 +152,7 @@ fn figures(said: &str) -> Option<String> {
     Some(format!("{runs:>12}{pace:>12}{:>8}{:>10}", last("cov:")?, last("ft:")?))
 }
 
-/// The input that failed, as libFuzzer names it, seen from the root of the checkout.
+/// The path of the input that failed, relative to the root of the checkout.
 fn artifact(said: &str) -> Option<&str> {
     let path = said.lines().find_map(|line| line.split_once("Test unit written to "))?.1.trim();
     Some(path.find("fuzz/artifacts").map_or(path, |at| &path[at..]))

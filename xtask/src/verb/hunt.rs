@@ -1,21 +1,20 @@
 //! `cargo x hunt`: the searches of `cargo x verify` without its shares, for nights.
 //!
-//! Invariant: whatever verify tries a part of is tried in whole here, or for as long as it is told to.
-//! Called by: `main`.
+//! Invariant: each search that `verify` runs in part runs in full here, or for the given time.
 
 use anyhow::{Context, Result, bail};
 
 use super::{fuzz, interleave, mutants, sim};
 use crate::shell::{Part, summary};
 
-/// How long the simulator runs, and all fuzz targets together, unless it is told.
+/// The default time of the simulator, and of all fuzz targets together.
 const MINUTES: u64 = 60;
-/// How many fuzz targets share that time.
+/// The number of fuzz targets that share that time.
 const TARGETS: u64 = 6;
-/// The schedules of each kind in each scenario of the interleavings.
+/// The number of schedules of each kind in each scenario of the interleavings.
 const SCHEDULES: &str = "50000";
 
-/// Tries every mutant, then simulates and fuzzes for `--minutes` each; an hour each if nothing is said.
+/// Tries every mutant, then simulates and fuzzes for `--minutes` each; an hour each by default.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let minutes = match arguments {
         [] => MINUTES,

@@ -1,18 +1,17 @@
-//! `cargo x interleave`: the library's threads in every order that a scheduler finds.
+//! `cargo x interleave`: runs of the library's threads in the orders that a scheduler chooses.
 //!
 //! Invariant: the same number gives the same schedules.
-//! Called by: `main`; `verify`.
 
 use anyhow::{Context, Result, ensure};
 
 use crate::shell;
 
-/// Runs the interleavings of users and driver, built with the scheduler's locks in a target directory of their own.
+/// Runs the interleavings of callers and driver. Builds them with the scheduler's locks in a separate target directory.
 ///
-/// `cargo x interleave 50000` tries so many schedules of each kind in each scenario, in place of those of CI.
+/// `cargo x interleave 50000` tries that many schedules of each kind in each scenario, in place of the number of CI.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     ensure!(arguments.len() <= 1, "this verb takes one argument: how many schedules");
-    // Optimised only as far as the tests of the engine are: most of the time goes into the scheduler.
+    // The optimization level of the engine's tests suffices: the scheduler takes most of the time.
     let test = ["test", "--locked", "-p", "leasehold", "--lib", "--target-dir", "target/interleave"];
     let mut command = shell::cargo(&test)?;
     command.args(["interleavings::", "--", "--nocapture"]).env("RUSTFLAGS", "--cfg shuttle");

@@ -1,7 +1,6 @@
 //! `cargo x interop`: the library and the real Redisson on the same locks.
 //!
-//! Invariant: the tests run against a jar of the present sources, or not at all.
-//! Called by: `main`; `verify`.
+//! Invariant: the tests run against a jar of the current sources, or not at all.
 
 use anyhow::{Result, bail};
 
@@ -10,18 +9,18 @@ use crate::server;
 use crate::server::install::ThisMachine;
 use crate::shell::{Done, cargo, on_ci, run as run_command};
 
-/// What tells the tests the class path of the Java process.
+/// The variable that gives the tests the class path of the Java process.
 const CLASS_PATH: &str = "LEASEHOLD_INTEROP_CLASS_PATH";
-/// What tells them the release of Redisson.
+/// The variable that gives the tests the release of Redisson.
 const RELEASE: &str = "LEASEHOLD_INTEROP_RELEASE";
 
 /// The release that all tests run with.
 const NEWEST: &str = "4.7.0";
-/// The older ones that run for every change, with [`SHARED`].
+/// The older releases that run for every change, with [`SHARED`].
 const OLDER: [&str; 2] = ["3.27.2", "3.50.0"];
-/// The others of `--all`.
+/// The other releases of `--all`.
 const OTHERS: [&str; 5] = ["3.16.8", "3.20.1", "3.37.0", "3.45.1", "4.0.0"];
-/// The tests of what every release has, on a plain server: what differs between releases are the scripts.
+/// The tests of features that every release has, on a plain server: the releases differ in their scripts.
 const SHARED: [&str; 7] = [
     "fair::plain::",
     "fair_order::plain::",
@@ -32,13 +31,13 @@ const SHARED: [&str; 7] = [
     "latch::plain::",
 ];
 
-/// Tests of what Redisson can do from a release on; with an older one they do not run.
+/// The tests of features that came with a release of Redisson; they do not run with an older one.
 const SINCE: [((u32, u32), &str); 14] = [
-    // The crowds of the Java program know fenced locks.
+    // The Java program's crowds of clients use fenced locks.
     ((3, 19), "lose_no_count"),
     ((3, 19), "readers_and_writers_of_both_sides_keep_apart"),
     ((3, 19), "a_java_downgrade_lets_rust_readers_in_within_one_lease"),
-    // Several permits at once, and a read lock that says it is locked while a writer reads.
+    // Requests for several permits, and a read lock that reports itself locked while a writer reads.
     ((3, 27), "expirable::"),
     ((3, 27), "a_rust_downgrade_wakes_java_readers"),
     ((3, 27), "a_rust_upgrade_waits_for_java_readers_and_keeps_java_out_when_it_has_come"),
@@ -48,12 +47,13 @@ const SINCE: [((u32, u32), &str); 14] = [
     ((3, 41), "the_watchdog_keeps_permits_from_java_for_several_leases"),
     ((3, 44), "a_rust_forced_unlock_of_either_side_wakes_java"),
     ((4, 0), "both_sides_see_one_number_of_permits"),
-    // Before that a Java thread that waits for several permits needs a message for each, also from Redisson's own release.
+    // A Java thread of an older release that waits for several permits needs one message per permit, also from
+    // Redisson's own release.
     ((4, 0), "several_permits_are_handed_over_in_both_directions"),
     ((4, 4), "javas_non_reentrant_lock_is_handed_over_in_both_directions"),
 ];
 
-/// What the test program leaves out with a release.
+/// The tests that the test program skips with a release.
 fn left_out(release: &str) -> Vec<&'static str> {
     let mut numbers = release.split('.').map(|number| number.parse().unwrap_or(0));
     let mut next = || numbers.next().unwrap_or(0);
@@ -63,7 +63,7 @@ fn left_out(release: &str) -> Vec<&'static str> {
 }
 
 /// Builds the Java process and runs the tests with it; arguments go to the test program, as in `cargo x interop lock::`.
-/// `--all` runs every release, and `--redisson 3.50.0` before other arguments one of them.
+/// `--all` runs every release; `--redisson 3.50.0` before other arguments runs one of them.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     match if_possible(arguments)? {
         Done::Fully | Done::Except(_) => Ok(()),
@@ -71,8 +71,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     }
 }
 
-/// The same where there is Java; on CI it is installed if need be. Without arguments: all tests with the newest release,
-/// and what differs with two older ones.
+/// Runs the tests if the machine has Java; on CI it installs Java first. Without arguments it runs all tests with the
+/// newest release, and [`SHARED`] with two older ones.
 pub(crate) fn if_possible(arguments: &[String]) -> Result<Done> {
     if let Some(reason) = missing(&ThisMachine) {
         if !on_ci() {
@@ -97,7 +97,7 @@ pub(crate) fn if_possible(arguments: &[String]) -> Result<Done> {
     Ok(Done::Fully)
 }
 
-/// All tests with the newest release, then those of [`SHARED`] with these.
+/// Runs all tests with the newest release, then those of [`SHARED`] with the older ones.
 fn run_releases(older: &[&str]) -> Result<()> {
     run_with(NEWEST, &[])?;
     older.iter().try_for_each(|release| run_with(release, &SHARED))
@@ -108,7 +108,7 @@ fn run_with(release: &str, words: &[&str]) -> Result<()> {
     let class_path = class_path(release)?;
     println!("interop with Redisson {release}");
     let tests = ["test", "--locked", "-p", "leasehold", "--all-features", "--test", "interop", "--"];
-    // More at once than there are processors wait for each other, and for the Java process.
+    // More threads than processors would wait for each other and for the Java process.
     let mut command = cargo(&tests)?;
     command
         .args(words)

@@ -1,9 +1,8 @@
-//! `cargo x mutants`: breaks the code on purpose, one rule at a time, and sees whether the simulator or a named test
+//! `cargo x mutants`: breaks the code on purpose, one rule at a time, and checks that the simulator or a named test
 //! notices.
 //!
-//! Invariant: the checkout is not touched; each mutant is built from a copy. A mutant whose text is not found exactly
-//! once is an error, so that none goes stale in silence; so is a test that fails without the mutant.
-//! Called by: `main`; `verify` through its list.
+//! Invariant: the checkout does not change; each mutant is built in a copy. A mutant is an error if its text does not
+//! occur exactly once, so a stale mutant is noticed; so is a test that fails without the mutant.
 
 mod hunt;
 mod tree;
@@ -16,7 +15,7 @@ use crate::mutants::{Killer, Mutant, all};
 use hunt::Found;
 use tree::Tree;
 
-/// Which mutants to try.
+/// The choice of mutants to try.
 #[derive(Debug, Default, PartialEq)]
 struct Wanted {
     /// The `k`-th of `n` parts.
@@ -25,7 +24,7 @@ struct Wanted {
     names: Vec<String>,
 }
 
-/// Builds and tries each mutant, or those whose names contain an argument, and prints what each needed.
+/// Builds and tries each mutant, or those whose names contain an argument, and prints the effort of each.
 ///
 /// `cargo x mutants --share 1/4` tries every fourth of them.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
@@ -72,7 +71,7 @@ fn read(arguments: &[String]) -> Result<Wanted> {
     Ok(wanted)
 }
 
-/// The mutants that are wanted, those of one test beside each other: what is built for one is of use to the next.
+/// Returns the chosen mutants. Those of one test follow each other, because they share a build.
 fn choose(all: Vec<&'static Mutant>, wanted: &Wanted) -> Vec<&'static Mutant> {
     let named = |mutant: &&Mutant| {
         wanted.names.is_empty() || wanted.names.iter().any(|part| mutant.name.contains(part.as_str()))
@@ -89,7 +88,7 @@ fn choose(all: Vec<&'static Mutant>, wanted: &Wanted) -> Vec<&'static Mutant> {
     chosen
 }
 
-/// That the tests which are to fail pass as long as nothing is broken.
+/// Checks that the chosen mutants' tests pass on the unbroken code.
 fn passes_without(tree: &Tree, chosen: &[&Mutant]) -> Result<()> {
     let mut tests: BTreeMap<Killer, &str> = BTreeMap::new();
     for mutant in chosen.iter().filter(|mutant| mutant.killer != Killer::Simulator) {

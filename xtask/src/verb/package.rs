@@ -1,8 +1,7 @@
-//! `cargo x package`: what would be published, made into packages and built from nothing but them.
+//! `cargo x package`: packs the crates as for publication, and builds them from the packages alone.
 //!
-//! Invariant: nothing is uploaded, and the checkout is only read. (Changes that are not committed go into the packages
-//! too, so that the verb can be run while one works.)
-//! Called by: `main`; `verify`.
+//! Invariant: the verb uploads nothing and changes no file of the checkout. Uncommitted changes go into the packages
+//! too, so the verb works at any time.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,20 +14,20 @@ use super::take_none;
 use crate::metadata::{Metadata, Package, list};
 use crate::shell::{Done, cargo, on_ci, output, root, run as run_command};
 
-/// What the index shows of a package.
+/// The fields of a manifest that the index shows.
 const SHOWN: [&str; 5] = ["description", "license", "repository", "homepage", "readme"];
-/// What every package has in it.
+/// The files that every package contains.
 const FILES: [&str; 4] = ["Cargo.toml", "README.md", "LICENSE-MIT", "LICENSE-APACHE"];
-/// What stays in the repository.
+/// The folders that no package contains.
 const KEPT: [&str; 3] = ["tests/", "benches/", "examples/"];
-/// How many keywords and categories the index takes.
+/// The largest number of keywords and of categories that the index accepts.
 const WORDS_MAX: usize = 5;
 
-/// The release of cargo-semver-checks, which no package index has built. It reads what the rustdoc of its time writes: a
-/// newer Rust may need a newer one, and says so.
+/// The release of cargo-semver-checks, which no package index has built. It reads the output of the rustdoc of its
+/// time: a newer Rust may need a newer release, and then it fails with a message.
 const SEMVER_CHECKS: &str = "0.51.0";
 
-/// A user's project.
+/// The manifest of a user's project.
 const PROJECT: &str = r#"[package]
 name = "user"
 edition = "2024"
@@ -39,7 +38,7 @@ edition = "2024"
 leasehold-cli = "*"
 locks = { package = "leasehold", version = "*", features = ["blocking", "config", "embedded"] }
 "#;
-/// Its program.
+/// The program of a user's project.
 const PROGRAM: &str = r#"#![forbid(unsafe_code)]
 
 #[locks::locked(name = "order:{order_id}", wait = "5s", client = client, crate = ::locks)]
@@ -58,7 +57,7 @@ fn main() {
 }
 "#;
 
-/// Makes and builds all packages.
+/// Packs and builds all crates.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     take_none(arguments)?;
     if let Done::Except(limit) = check()? {
@@ -67,7 +66,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// The same as a part of `verify`.
+/// Packs and builds all crates, as a part of `verify`.
 pub(crate) fn check() -> Result<Done> {
     let metadata = Metadata::load()?;
     let mut findings = Vec::new();
@@ -79,7 +78,7 @@ pub(crate) fn check() -> Result<Done> {
     }
     findings.iter().for_each(|finding| println!("{finding}"));
     ensure!(findings.is_empty(), "{} finding(s) about the packages", findings.len());
-    // Quiet, since cargo warns of every test that stays in the repository.
+    // Needs `--quiet`, because cargo warns of every test that is not in the package.
     let publish =
         ["publish", "--quiet", "--locked", "--workspace", "--dry-run", "--allow-dirty", "--no-verify"];
     run_command(&mut cargo(&publish)?)?;
@@ -88,8 +87,8 @@ pub(crate) fn check() -> Result<Done> {
     semver()
 }
 
-/// Compiles a user's project against the packages, under another name than their own. All at once and with what has been
-/// compiled already, where cargo's own verification would build every package and its dependencies by itself.
+/// Compiles a user's project, which renames the library, against the packages. This is one build that reuses compiled
+/// dependencies; cargo's own verification would build every package and its dependencies separately.
 fn user(packages: &[&Package]) -> Result<()> {
     let root = root()?.canonicalize()?;
     let folder = root.join("target/package");
@@ -111,13 +110,13 @@ fn user(packages: &[&Package]) -> Result<()> {
     run_command(check.current_dir(project).env("CARGO_TARGET_DIR", root.join("target")))
 }
 
-/// The manifest of that project: the same profiles as the workspace, so that what is compiled already fits.
+/// Builds the manifest of a user's project. It has the profiles of the workspace, so compiled dependencies fit.
 fn manifest(workspace: &str, patches: &str) -> String {
     let profiles = workspace.find("[profile.").map_or("", |at| &workspace[at..]);
     format!("{PROJECT}\n[patch.crates-io]\n{patches}\n{profiles}")
 }
 
-/// What the index, docs.rs or the dependency rules would miss in a manifest.
+/// Findings about a manifest that lacks data for the index, docs.rs or the dependency rules.
 fn undescribed(package: &Package) -> Vec<String> {
     let manifest = &package.manifest;
     let mut missing: Vec<String> =
@@ -143,7 +142,7 @@ fn undescribed(package: &Package) -> Vec<String> {
     missing.into_iter().map(|what| format!("{}: {what}", package.name)).collect()
 }
 
-/// Files that a package lacks, or that do not belong into it, from cargo's list.
+/// Findings about files that a package lacks, or that do not belong into it, from cargo's list.
 fn misplaced(name: &str, listed: &str) -> Vec<String> {
     let files: BTreeSet<&str> = listed.lines().collect();
     let lacks = FILES.iter().filter(|file| !files.contains(**file)).map(|file| format!("{name}: no {file}"));
@@ -154,7 +153,7 @@ fn misplaced(name: &str, listed: &str) -> Vec<String> {
     lacks.chain(extra).collect()
 }
 
-/// Includes that lead out of the package, which its users could not build.
+/// Findings about includes that lead out of the package, which users could not build.
 fn outward(package: &Package) -> Result<Vec<String>> {
     let manifest = package.manifest["manifest_path"].as_str().context("a package has a manifest")?;
     let source = Path::new(manifest).with_file_name("src");
@@ -167,7 +166,7 @@ fn outward(package: &Package) -> Result<Vec<String>> {
                 folders.push(path);
             } else if path.extension().is_some_and(|extension| extension == "rs") {
                 let inside = path.strip_prefix(&source)?;
-                // From a file's own folder to that of the package.
+                // The number of folders from the file up to the package.
                 let depth = inside.components().count();
                 let text = fs::read_to_string(&path)?;
                 findings.extend(leads_out(&text, depth).map(|line| {
@@ -179,7 +178,7 @@ fn outward(package: &Package) -> Result<Vec<String>> {
     Ok(findings)
 }
 
-/// The lines with an include that goes up further than this.
+/// The lines with an include that goes up more than `depth` folders.
 fn leads_out(text: &str, depth: usize) -> impl Iterator<Item = usize> {
     let up = "../".repeat(depth + 1);
     let includes = ["include_str!(\"", "include_bytes!(\"", "include!(\""].map(|call| format!("{call}{up}"));
@@ -187,7 +186,7 @@ fn leads_out(text: &str, depth: usize) -> impl Iterator<Item = usize> {
     lines.filter(move |(_, line)| includes.iter().any(|call| line.contains(call))).map(|(index, _)| index + 1)
 }
 
-/// That the interfaces are compatible with those of the last release.
+/// Checks that the interfaces are compatible with those of the last release.
 fn semver() -> Result<Done> {
     let mut describe = Command::new("git");
     describe.args(["describe", "--tags", "--abbrev=0", "--match", "v*"]).current_dir(root()?);
@@ -205,8 +204,8 @@ fn semver() -> Result<Done> {
     Ok(Done::Fully)
 }
 
-/// The program that compares interfaces: that of this machine, or one below the target folder, which is built first where
-/// that is allowed.
+/// Returns the program that compares interfaces: that of this machine, or one below the target folder, which is built
+/// first if `may_install` allows it.
 fn semver_checks(may_install: bool) -> Result<Option<Command>> {
     if output(&mut cargo(&["semver-checks", "--version"])?).is_ok() {
         return Ok(Some(cargo(&["semver-checks"])?));

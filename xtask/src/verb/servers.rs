@@ -1,14 +1,13 @@
-//! `cargo x servers`: what the tests could run against.
+//! `cargo x servers`: lists the servers that the tests can use.
 //!
-//! Invariant: installs nothing.
-//! Called by: `main`.
+//! Invariant: the verb installs nothing.
 
 use anyhow::Result;
 
 use super::take_none;
 use crate::server;
 
-/// Lists the servers that were found; the tests use the first.
+/// Lists the servers of this machine; the tests use the first.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     take_none(arguments)?;
     let found = server::installed();

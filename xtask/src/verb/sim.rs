@@ -1,18 +1,18 @@
-//! `cargo x sim`: the simulator, for a fixed share of seeds in each mode, and the check that a seed repeats itself.
+//! `cargo x sim`: runs the simulator on a fixed number of seeds in each mode, and checks that a seed repeats itself.
 //!
-//! Invariant: any broken promise, and any seed whose two runs differ, is an error. Without an argument the seeds are the
-//! same everywhere, so a change is judged by what it changed.
-//! Called by: `main`; `verify`.
+//! Invariant: a broken promise is an error, and so is a seed whose two runs differ. Without an argument the seeds are
+//! the same everywhere, so a new failure comes from the change under test.
 
 use anyhow::{Context, Result, bail};
 
 use crate::shell::{cargo, run as run_command};
 
-/// The modes: how many seeds are run twice in each, how many are the share of every change, and its tenths of a time.
+/// The modes, each with its number of seeds that run twice, its number of seeds for every change, and its tenths of a
+/// given time.
 const MODES: [(&str, &str, &str, u64); 3] =
     [("fast", "200", "20000", 5), ("full", "20", "400", 4), ("quorum", "100", "2000", 1)];
 
-/// Without arguments the share of every change, some three minutes; `--minutes n` is as many seeds as fit into that time.
+/// Runs the share of every change, some three minutes; `--minutes n` runs as many seeds as fit into that time.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let minutes: Option<u64> = match arguments {
         [] => None,

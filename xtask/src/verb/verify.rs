@@ -1,7 +1,6 @@
-//! `cargo x verify`: everything that must hold before a change is good.
+//! `cargo x verify`: runs all checks that a change must pass.
 //!
-//! Invariant: changes no file of the checkout; what cannot be checked here is said aloud.
-//! Called by: `main`; `.ci/run`.
+//! Invariant: the verb changes no file of the checkout, and reports each check that this machine cannot run.
 
 mod dependencies;
 mod oldest_rust;
@@ -11,20 +10,20 @@ use anyhow::{Result, bail};
 use super::{fuzz, interleave, interop, mutants, package, sim, test, tidy, valkey};
 use crate::shell::{Done, Part, cargo, run as run_command, summary};
 
-/// The mutants of every change, by the beginnings of their names; `cargo x hunt` tries all.
+/// The mutants for every change, by the beginnings of their names; `cargo x hunt` tries all.
 const MUTANTS_SHARE: [&str; 2] = ["shared:", "guard:"];
-/// The schedules of each kind in each scenario of the interleavings.
+/// The number of schedules of each kind in each scenario of the interleavings.
 const SCHEDULES_SHARE: &str = "2000";
-/// How long each fuzz target runs.
+/// The time of each fuzz target.
 const FUZZ_SHARE: [&str; 2] = ["--seconds", "10"];
-/// The features that a user may choose.
+/// The combinations of features that the check builds.
 const CHOICES: [&str; 8] =
     ["", "redis", "embedded", "redis,embedded", "blocking", "macros", "config", "config,redis"];
 
-/// What `cargo x test` runs, in several parts.
+/// The name of the tests, which have several parts.
 const TESTS: &str = "tests";
 
-/// A part and how to do it.
+/// A part: its name and its work.
 type Check = (&'static str, fn() -> Result<Done>);
 
 const BEFORE_TESTS: [Check; 3] = [
@@ -62,7 +61,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     };
     let mut parts = does(&BEFORE_TESTS);
     if wanted(TESTS) {
-        // What `cargo x test` runs, and nothing else.
+        // The same parts as `cargo x test`, so the two verbs agree.
         parts.extend(test::everything());
     }
     parts.extend(does(&AFTER_TESTS));
@@ -76,19 +75,20 @@ fn fully(outcome: Result<()>) -> Result<Done> {
 fn clippy() -> Result<()> {
     let everything = ["clippy", "--locked", "--workspace", "--all-targets", "--all-features"];
     run_command(cargo(&everything)?.args(["--", "-D", "warnings"]))?;
-    // A target that `cargo test` leaves out is none of all targets.
+    // The target has `test = false`, and `--all-targets` leaves it out.
     let interop = ["clippy", "--locked", "-p", "leasehold", "--all-features", "--test", "interop"];
     run_command(cargo(&interop)?.args(["--", "-D", "warnings"]))
 }
 
-/// That the library builds with no feature, and with each by itself; what the attribute says without its feature.
+/// Checks that the library builds without features and with each choice of them, and tests the messages of the
+/// attribute without the feature `blocking`.
 fn each_feature() -> Result<()> {
-    // The library alone: its tests want both.
+    // The library alone: its tests need both back ends.
     let alone = ["clippy", "--locked", "-p", "leasehold", "--lib", "--no-default-features", "--features"];
     CHOICES
         .iter()
         .try_for_each(|features| run_command(cargo(&alone)?.args([features, "--", "-D", "warnings"])))?;
-    // The tests of the workspace have the feature `blocking`, and so leave out what is said without it.
+    // The tests of the workspace have the feature `blocking`, so they skip the messages without it.
     run_command(&mut cargo(&["test", "--locked", "-p", "leasehold-macros"])?)
 }
 

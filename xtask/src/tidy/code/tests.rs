@@ -1,11 +1,10 @@
-//! Each rule with what it must find and what it must leave alone.
+//! Tests of the rules for single files: texts that a rule must find, and texts that it must not.
 //!
-//! Invariant: the path of an example decides which rules look at it.
-//! Called by: `cargo test`.
+//! Invariant: the path of an example decides which rules apply to it.
 
 use super::*;
 
-/// The lines in which a rule finds something.
+/// The lines of a rule's findings.
 fn lines(rule: fn(&Source) -> Vec<String>, path: &str, source: &str) -> Vec<usize> {
     let findings = rule(&Source::new(path, source));
     findings.iter().map(|finding| finding.split(':').nth(1).unwrap().parse().unwrap()).collect()

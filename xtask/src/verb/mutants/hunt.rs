@@ -1,8 +1,7 @@
-//! Building a mutant and trying to notice it.
+//! The hunt for one mutant: its build and the check that notices it.
 //!
-//! Invariant: a mutant that does not compile, and a test that is not there, are errors; only a broken promise or a failed
-//! test counts as noticed.
-//! Called by: the verb `mutants`.
+//! Invariant: a mutant that does not compile and a missing test are errors; only a broken promise or a failed test
+//! counts as noticed.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -17,25 +16,25 @@ use super::tree::Tree;
 use crate::mutants::{Killer, Mutant};
 use crate::shell::cargo;
 
-/// What a mutant may take to be found by the simulator.
+/// The limits of the simulator's search for a mutant.
 const SEEDS: &str = "10000";
 const SECONDS: &str = "60";
-/// How long a test may take; a mutant that makes it hang is noticed by that.
+/// The time limit of a test. A test that exceeds it has noticed its mutant, which made it hang.
 const TEST_WITHIN: Duration = Duration::from_secs(90);
-/// How often to look whether it has ended.
+/// The interval at which the end of a test is polled.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// What showed a mutant.
+/// The evidence that a mutant was noticed.
 pub(super) struct Found {
-    /// How many seeds it took, if it was the simulator.
+    /// The number of seeds that the simulator ran, if it noticed the mutant.
     pub(super) seed: Option<u64>,
-    /// The promises that were seen broken, or the test program.
+    /// The broken promises, or the test program.
     pub(super) by: String,
-    /// Of hunting, without building.
+    /// The duration of the hunt without the build.
     pub(super) seconds: f64,
 }
 
-/// Builds a mutant that was applied, and tries its killer.
+/// Builds an applied mutant and runs its killer.
 pub(super) fn hunt(tree: &Tree, mutant: &Mutant) -> Result<Option<Found>> {
     match mutant.killer {
         Killer::Simulator => simulate(tree, mutant.mode()),
@@ -49,7 +48,7 @@ pub(super) fn hunt(tree: &Tree, mutant: &Mutant) -> Result<Option<Found>> {
     }
 }
 
-/// Runs the simulator until it finds something.
+/// Runs the simulator until it finds a broken promise.
 fn simulate(tree: &Tree, mode: &str) -> Result<Option<Found>> {
     let build =
         ["build", "--release", "--quiet", "--locked", "-p", "leasehold-sim", "--bin", "leasehold-sim"];
@@ -68,13 +67,13 @@ fn simulate(tree: &Tree, mode: &str) -> Result<Option<Found>> {
     Ok(Some(Found { seed: Some(seed.parse()?), by: id.to_owned(), seconds }))
 }
 
-/// Whether a killer's test passes on the tree as it is.
+/// Returns true if a killer's test passes on the tree as it is.
 pub(super) fn test(tree: &Tree, killer: Killer) -> Result<bool> {
     let Killer::Test { package, target, test } = killer else { return Ok(true) };
     passes(tree, &build(tree, package, target)?, test)
 }
 
-/// Builds a package's test program, and says where it is.
+/// Builds a package's test program and returns its path.
 fn build(tree: &Tree, package: &str, target: &str) -> Result<PathBuf> {
     let mut build = at(tree, &["test", "--no-run", "--quiet", "--locked", "--all-features", "-p", package])?;
     match target {
@@ -87,7 +86,7 @@ fn build(tree: &Tree, package: &str, target: &str) -> Result<PathBuf> {
     executable(&said).with_context(|| format!("{package} has no test program {target}"))
 }
 
-/// The program that cargo has built last, by its messages: those before it are what the tests start.
+/// Returns the program that cargo built last, by its messages: the earlier ones are programs that the tests start.
 fn executable(messages: &str) -> Option<PathBuf> {
     let mut built = messages.lines().filter_map(|line| {
         let message: Value = serde_json::from_str(line).ok()?;
@@ -97,7 +96,7 @@ fn executable(messages: &str) -> Option<PathBuf> {
     built.next_back()
 }
 
-/// Runs one test of a program.
+/// Runs one test of a program and returns true if it passes.
 fn passes(tree: &Tree, program: &Path, test: &str) -> Result<bool> {
     let log = tree.target().join("test.log");
     let mut run = Command::new(program);
@@ -108,21 +107,21 @@ fn passes(tree: &Tree, program: &Path, test: &str) -> Result<bool> {
     Ok(ended.is_some_and(|status| status.success()))
 }
 
-/// Whether exactly one test was run, by what the test program says when it begins.
+/// Returns true if the test program ran exactly one test, by its first line of output.
 fn is_there(said: &str) -> bool {
     said.lines().any(|line| line.trim() == "running 1 test")
 }
 
-/// Cargo in the copy.
+/// Builds a cargo command that runs in the copy.
 fn at(tree: &Tree, arguments: &[&str]) -> Result<Command> {
     let mut command = cargo(arguments)?;
     command.current_dir(tree.path()).env("CARGO_TARGET_DIR", tree.target()).env("CARGO_INCREMENTAL", "1");
-    // What is built over and over need not be debugged.
+    // Debug information would slow down builds that repeat for every mutant.
     command.env("CARGO_PROFILE_DEV_DEBUG", "0").env("RUSTFLAGS", "-Awarnings");
     Ok(command)
 }
 
-/// How a program ended; nothing if it had to be ended.
+/// Waits for the end of a program. Kills it at the limit, and then returns `None`.
 fn within(mut child: Child, limit: Duration) -> Result<Option<ExitStatus>> {
     let begin = Instant::now();
     loop {

@@ -1,8 +1,7 @@
 //! The copy of the checkout in which mutants are built.
 //!
-//! Invariant: without a mutant it equals the checkout, and a file that did not change keeps its time, so that cargo does
-//! not build it again.
-//! Called by: the verb `mutants`.
+//! Invariant: without a mutant the copy equals the checkout. An unchanged file keeps its modification time, so cargo
+//! does not build it again.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +11,7 @@ use anyhow::{Context, Result, ensure};
 use crate::mutants::Mutant;
 use crate::shell::root;
 
-/// Files at the root that are built from or read by tests.
+/// The files at the root that the build or a test reads.
 const FILES: [&str; 8] = [
     "Cargo.toml",
     "Cargo.lock",
@@ -25,14 +24,14 @@ const FILES: [&str; 8] = [
 ];
 const FOLDERS: [&str; 4] = ["crates", "examples", "xtask", "docs"];
 
-/// The copy.
+/// A copy of the checkout, below the target folder.
 pub(super) struct Tree {
     root: PathBuf,
     copy: PathBuf,
 }
 
 impl Tree {
-    /// Makes it, below the target folder, or brings it up to date.
+    /// Creates the copy, or brings it up to date.
     pub(super) fn copy() -> Result<Self> {
         let root = root()?;
         let copy = root.join("target/mutants/tree");
@@ -45,17 +44,17 @@ impl Tree {
         Ok(Self { root, copy })
     }
 
-    /// Where it is.
+    /// The root of the copy.
     pub(super) fn path(&self) -> &Path {
         &self.copy
     }
 
-    /// Where it is built, whatever builds it.
+    /// The target folder of every build in the copy.
     pub(super) fn target(&self) -> PathBuf {
         self.copy.with_file_name("target")
     }
 
-    /// Breaks what a mutant breaks.
+    /// Applies the edits of a mutant.
     pub(super) fn apply(&self, mutant: &Mutant) -> Result<()> {
         for edit in mutant.edits {
             let file = self.copy.join(edit.file);
@@ -67,14 +66,14 @@ impl Tree {
         Ok(())
     }
 
-    /// Brings the copy back to what the checkout has.
+    /// Restores the files that a mutant edits.
     pub(super) fn undo(&self, mutant: &Mutant) -> Result<()> {
         let mut edits = mutant.edits.iter();
         edits.try_for_each(|edit| copy_if_changed(&self.root.join(edit.file), &self.copy.join(edit.file)))
     }
 }
 
-/// Makes a folder the same as another, and leaves alone what is the same already.
+/// Makes a folder equal to another, without writing to equal files.
 fn copy_folder(from: &Path, to: &Path) -> Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(to)? {
@@ -94,7 +93,7 @@ fn copy_folder(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Leaves a file alone that is the same, so that cargo does not build it again.
+/// Copies a file. Does not write to an equal file, so cargo does not build it again.
 fn copy_if_changed(from: &Path, to: &Path) -> Result<()> {
     let text = fs::read(from).with_context(|| format!("cannot read {}", from.display()))?;
     if fs::read(to).is_ok_and(|present| present == text) {

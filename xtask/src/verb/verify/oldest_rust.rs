@@ -1,13 +1,11 @@
-//! That the oldest Rust which the manifests declare builds everything.
+//! The check that the oldest Rust that the manifests declare builds everything.
 //!
-//! Invariant: where that Rust cannot be had, what can be shown without it is checked, and what cannot is said.
-//! Called by: `verify`.
+//! Invariant: without that toolchain, all checks that do not need it run, and the report names the rest.
 //!
 //! # How it works
-//! With the toolchain, installed on CI if need be: `cargo check` by it. Without: no dependency may declare a newer Rust,
-//! clippy knows the release in which each item of the standard library became stable (`incompatible_msrv`), and the
-//! workspace's `clippy.toml` and manifests must name the same release. A syntax that is newer is seen by the toolchain
-//! alone.
+//! CI installs the toolchain, and `cargo check` runs with it. Without the toolchain, no dependency may declare a newer
+//! Rust, clippy knows the release in which each item of the standard library became stable (`incompatible_msrv`), and
+//! the workspace's `clippy.toml` and manifests must name the same release. Only the toolchain finds a newer syntax.
 
 use std::fs;
 use std::process::Command;
@@ -20,7 +18,7 @@ use crate::shell::{Done, cargo, on_ci, output, root, run};
 /// The oldest Rust that builds this, as the workspace's manifest declares it.
 const OLDEST: &str = env!("CARGO_PKG_RUST_VERSION");
 
-/// Checks it by the toolchain, or else by what is known of the release.
+/// Builds everything with the toolchain, or runs the checks that do not need it.
 pub(super) fn check() -> Result<Done> {
     let mut toolchain = installed()?;
     if toolchain.is_none() && on_ci() {
@@ -38,7 +36,8 @@ pub(super) fn check() -> Result<Done> {
         );
         return Ok(Done::Except(limit));
     };
-    // As `cargo +toolchain check`; the cargo that runs this program is not rustup's and does not know the plus.
+    // The same as `cargo +toolchain check`, which the cargo that runs this program may not accept: it need not be
+    // rustup's.
     let mut check = Command::new("rustup");
     check.args(["run", &toolchain, "cargo", "check", "--workspace", "--locked"]).current_dir(root()?);
     run(&mut check)?;
@@ -46,12 +45,12 @@ pub(super) fn check() -> Result<Done> {
 }
 
 fn installed() -> Result<Option<String>> {
-    // Without rustup there is no toolchain but the one that runs this.
+    // A machine without rustup has no other toolchain than the current one.
     let listed = output(Command::new("rustup").args(["toolchain", "list"])).unwrap_or_default();
     Ok(toolchain_of(OLDEST, &listed).map(str::to_owned))
 }
 
-/// What can be shown by the Rust that is here.
+/// Runs the checks that do not need the toolchain.
 fn without_it() -> Result<()> {
     let metadata = Metadata::load()?;
     let too_new = newer(metadata.built(), OLDEST)?;
@@ -65,7 +64,7 @@ fn without_it() -> Result<()> {
     run(&mut cargo(&items)?)
 }
 
-/// The packages that declare a Rust newer than this.
+/// The packages that declare a Rust newer than `oldest`.
 fn newer(packages: Vec<&Package>, oldest: &str) -> Result<Vec<String>> {
     let oldest = release(oldest)?;
     let mut found = Vec::new();

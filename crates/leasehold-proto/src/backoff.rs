@@ -1,26 +1,25 @@
-//! How long to wait before trying again.
+//! Pauses between attempts.
 //!
-//! Invariant: no randomness is drawn; the jitter follows from the seed, so the same engine sleeps the same way twice
-//! and two clients do not sleep alike.
-//! Called by: the engine, after a failed call and before a waiter's next question; spinning locks, by their own bounds.
+//! The jitter follows from a seed, not from a random source: the same engine sleeps the same way twice, and two clients
+//! do not sleep alike.
 
 use std::time::Duration;
 
 const FIRST: Duration = Duration::from_millis(10);
 const LONGEST: Duration = Duration::from_millis(500);
 
-/// Pauses between the questions of somebody whom nothing wakes: doubling from the first to the longest, half of each
-/// of them jitter.
+/// The pauses between the attempts of a waiter without wake-ups: they double from the first to the longest, and half of
+/// each is jitter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Backoff {
-    /// The first pause, at most.
+    /// The upper bound of the first pause.
     pub first: Duration,
-    /// The longest pause, at most.
+    /// The upper bound of all pauses.
     pub longest: Duration,
 }
 
 impl Backoff {
-    /// The pause after this many refusals in a row.
+    /// Returns the pause after this many refusals in a row.
     #[must_use]
     pub fn after(&self, refusals: u32, seed: u64) -> Duration {
         let full = self.first.saturating_mul(1 << refusals.min(16)).min(self.longest);
@@ -28,19 +27,20 @@ impl Backoff {
     }
 }
 
-/// The pause after this many failures in a row: doubling from 10 ms to at most 500 ms, of which half is jitter.
+/// Returns the pause after this many failures in a row: it doubles from 10 ms to at most 500 ms, and half of it is
+/// jitter.
 #[must_use]
 pub fn after_failures(failures: u32, seed: u64) -> Duration {
     Backoff { first: FIRST, longest: LONGEST }.after(failures, seed)
 }
 
-/// A share of `span` between nothing and all of it, decided by the seed.
+/// Returns a part of `span`, between nothing and all of it, which the seed decides.
 #[must_use]
 pub fn spread(span: Duration, seed: u64) -> Duration {
     span.mul_f64(f64::from(u32::try_from(mix(seed) >> 32).unwrap_or(u32::MAX)) / f64::from(u32::MAX))
 }
 
-/// The finalizer of SplitMix64 (Steele, Lea, Flood 2014): neighbouring seeds give unrelated values.
+/// The finalizer of SplitMix64 (Steele, Lea, Flood 2014): neighboring seeds give unrelated values.
 fn mix(seed: u64) -> u64 {
     let z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

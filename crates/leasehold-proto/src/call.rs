@@ -1,7 +1,6 @@
 //! One execution of a script: which one, with which keys and arguments, and what came back.
 //!
 //! Invariant: a [`Call`] has a value for every input that its script declares.
-//! Called by: recipes build calls and read replies; stores run the one and produce the other.
 
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 

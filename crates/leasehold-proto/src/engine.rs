@@ -1,23 +1,24 @@
-//! The engine: the one place that decides that something is held, waiting, renewed, lost or undone.
+//! The engine: the pure state machine that decides what is held, waiting, renewed, lost or undone.
 //!
-//! Invariant: it is pure. `step(now, event) -> actions` does no I/O, reads no clock and draws no randomness, so
-//! production, simulator and model checker run the same code.
-//! Called by: whoever brings an event. A caller that locks, releases or drops steps it inline; the driver steps it
-//! with replies, messages and timers, and carries out the actions.
+//! `step(now, event) -> actions` does no I/O, reads no clock and draws no randomness, so production, the simulator and
+//! the model checker run the same code. A caller that locks, releases or drops a guard steps the engine inline. The
+//! driver steps it with replies, messages and timers, and carries out the actions.
 //!
 //! # How it works
-//! Each [`step`](Engine::step) first fires every timer that is due and then takes its event, so what has passed by
-//! the clock has passed for every event that follows. The parts:
+//! Each [`step`](Engine::step) first fires every due timer and then takes its event, so every event sees the current
+//! time. The parts:
 //!
-//! - a *ticket* (`ticket`) is one acquire until its caller has claimed the outcome;
-//! - a *line* (`queue`) is the FIFO of local waiters of one name; only its head asks the store;
-//! - a *server hold* (`server_hold`) is the time in which this client holds a name on the server, over the holds of one owner,
-//!   who may take it again (`reentry`);
+//! - a *ticket* (`ticket`) is one acquire until its caller claims the outcome;
+//! - a *wait queue* (`queue`) is the FIFO of the local waiters of one name; the head polls, or each waiter does;
+//! - a *server hold* (`server_hold`) is what this client holds on the server under one wire owner, shared by the guards
+//!   of one owner, which may re-enter it (`reentry`);
 //! - `renewal` keeps server holds alive and ends them by the clock;
 //! - `wakeup` keeps one subscription per channel;
-//! - a *release* (`release`) takes a wire owner off the server: a release, or an undo that nobody waits for;
-//! - a *rest* (`min_hold`) is a hold that was given back before its least time was over;
-//! - an *operation* (`operation`) is a call that takes no hold, tried until it is answered.
+//! - a *release* (`release`) takes a wire owner off the server: a release that reports to its caller, or an undo that
+//!   reports to no caller;
+//! - a *minimum hold* (`min_hold`) keeps a hold on the server that its guards released before its minimum hold time was
+//!   over;
+//! - an *operation* (`operation`) is a call that takes no hold; the engine tries it until it is answered.
 
 mod min_hold;
 mod operation;
@@ -55,13 +56,13 @@ pub use ticket::{
 use timer::{Timer, Timers};
 use wakeup::Listeners;
 
-/// What a client's engine goes by.
+/// The settings of a client's engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Settings {
-    /// How long one store call may take, connecting included; also how long a failing store is asked again before a
-    /// waiter is told.
+    /// The timeout of one store call, connecting included. Also the time for which a waiter retries a failing store
+    /// before its acquire fails.
     pub timeout: Duration,
-    /// How long a waiter sleeps at most before it asks again without having been woken.
+    /// The longest time for which a waiter sleeps without a wake-up before its next attempt.
     pub poll_interval: Duration,
 }
 
@@ -71,56 +72,58 @@ impl Default for Settings {
     }
 }
 
-/// One acquire, release or renewal that a caller waits for; a granted acquire's id is its hold's.
+/// The id of one ticket: an acquire, release or renewal that a caller waits for. A granted acquire's id is also the id
+/// of its hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Id(pub u64);
 
-/// One call on its way to the store.
+/// The id of one in-flight store call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallId(u64);
 
-/// What is locked, and by which rules.
+/// A name with the rules by which it is locked.
 #[derive(Clone)]
 pub struct Subject {
     /// The name.
     pub name: Name,
-    /// What is locked together with it, all or nothing.
+    /// The names that are locked together with it, all or nothing.
     pub others: Arc<[Name]>,
     /// The primitive's rules.
     pub recipe: &'static dyn Recipe,
 }
 
-/// An acquire as the caller wants it.
+/// The terms of an acquire.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Request {
-    /// What to lock.
+    /// The name to lock and its rules.
     pub subject: Subject,
-    /// For whom.
+    /// The owner of the hold.
     pub owner: Owner,
-    /// How many units: permits of a semaphore, 1 of everything else.
+    /// The number of units: permits of a semaphore, 1 for every other primitive.
     pub units: u32,
-    /// Whether an owner that holds it already takes it once more; if not, that is an error.
+    /// True if an owner that already holds the lock re-enters it; if false, that acquire is an error.
     pub reenters: bool,
-    /// How long the server keeps it without renewal.
+    /// The lease: the time for which the server keeps the hold without a renewal.
     pub lease: Lease,
-    /// Whether the watchdog renews it.
+    /// True if the watchdog renews the hold.
     pub watchdog: bool,
-    /// After how many renewals the watchdog stops; `None` for no bound.
+    /// The number of renewals after which the watchdog stops; `None` for no bound.
     pub max_renewals: Option<u32>,
-    /// How long after the grant the hold ends at the latest; `None` for no bound.
+    /// The longest duration of the hold, counted from the grant; `None` for no bound.
     pub max_hold: Option<Duration>,
-    /// How long after the grant the server keeps it at least, though it be released before; `None` for no bound.
+    /// The minimum hold time: the server keeps the hold for at least this long after the grant, even if its guard is
+    /// released earlier; `None` for no bound.
     pub min_hold: Option<Duration>,
-    /// For how long the server must have been up for its word to count.
+    /// The uptime below which a server counts as recently restarted and its answer does not count.
     pub uptime: Duration,
-    /// How long to wait.
+    /// The bound of the wait.
     pub wait: Wait,
-    /// The pauses between attempts, where nothing wakes a waiter; `None` for wake-ups and the polling interval.
+    /// The pauses between attempts of a primitive without wake-ups; `None` for wake-ups and the polling interval.
     pub backoff: Option<Backoff>,
 }
 
 impl Request {
-    /// A watched acquire of one unit, which re-enters and has no bounds.
+    /// Creates a request for one unit with the watchdog on, re-entry allowed and no bounds.
     #[must_use]
     pub const fn new(subject: Subject, owner: Owner, lease: Lease, wait: Wait) -> Self {
         Self {
@@ -140,53 +143,53 @@ impl Request {
     }
 }
 
-/// How long a caller is willing to wait.
+/// The bound of a caller's wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Wait {
-    /// Ask exactly once.
+    /// Makes exactly one attempt.
     Once,
-    /// Until this deadline.
+    /// Waits until this deadline.
     Until(Moment),
-    /// For ever.
+    /// Waits without a bound.
     Forever,
 }
 
-/// What has happened.
+/// An input of the engine: a call of a caller, or news from the driver.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
-    /// A caller wants a lock.
+    /// A caller requests a lock.
     Acquire(Id, Request),
-    /// A caller looks for the outcome of its ticket; this takes a grant.
+    /// A caller polls its ticket for the outcome; a claim takes a grant.
     Claim(Id),
-    /// A caller gave up its ticket, whatever it was for.
+    /// A caller gave up its ticket, of any kind.
     Cancel(Id),
-    /// A guard is done; `report` is the ticket that wants to know how it went.
+    /// A guard releases its hold; `report` is the ticket that receives the outcome.
     Release {
         /// The hold.
         hold: Id,
-        /// Who waits for the outcome.
+        /// The ticket that waits for the outcome.
         report: Option<Id>,
     },
-    /// From now on a hold is to last at least so long, however soon it is released.
+    /// A caller sets the minimum hold time of a hold, counted from now.
     AtLeast(Id, Duration),
-    /// A guard is given up without a release: stop renewing and let the lease run out.
+    /// A guard is detached: the renewals stop and the lease runs out.
     Detach(Id),
-    /// A guard wants at least this much validity.
+    /// A caller needs at least this much validity of its hold.
     Ensure {
         /// The ticket.
         id: Id,
         /// The hold.
         hold: Id,
-        /// How much.
+        /// The validity that the caller needs.
         least: Duration,
     },
-    /// A caller wants a call made that takes no hold, and that comes to the same when it is made twice.
+    /// A caller runs an operation: a call that takes no hold, and that has the same effect when it runs twice.
     Perform(Id, Call),
-    /// The client ends: release everything and refuse what comes.
+    /// The client closes: the engine releases every hold and refuses new requests.
     Close(Id),
-    /// A call came back.
+    /// A store call returned.
     Replied(CallId, Result<Reply, StoreError>),
-    /// A subscription is confirmed, for the first time or again.
+    /// The server confirmed a subscription, for the first time or after a reconnect.
     Listening(Channel),
     /// A wake-up arrived.
     Message(Channel),
@@ -194,22 +197,22 @@ pub enum Event {
     Tick,
 }
 
-/// What is to be done.
+/// An output of the engine: an effect that the driver carries out.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// Send a call and bring its reply as [`Event::Replied`].
+    /// Sends a call; its reply comes back as [`Event::Replied`]. The duration is the call's timeout.
     Run(CallId, Call, Duration),
-    /// Subscribe.
+    /// Subscribes to a channel.
     Listen(Channel),
-    /// Unsubscribe.
+    /// Unsubscribes from a channel.
     Unlisten(Channel),
-    /// There is news for a ticket, or for those who wait for the loss of a hold.
+    /// Notifies a ticket of its outcome, or the tasks that wait for the loss of a hold.
     Wake(Id),
-    /// The outcome of the ticket that was just claimed. It is told once.
+    /// The outcome of the ticket that was just claimed. The engine reports it once.
     Complete(Id, Outcome),
 }
 
-/// Why a hold is gone.
+/// The reason for the loss of a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LostReason {
@@ -217,11 +220,11 @@ pub enum LostReason {
     Expired,
     /// The hold reached its own bound, `max_hold`.
     MaxHold,
-    /// The watchdog had made all its renewals, `max_renewals`, and the last lease ended.
+    /// The watchdog made all its renewals, `max_renewals`, and the last lease ended.
     MaxRenewals,
-    /// Somebody else holds the lock, or has put something else under its name.
+    /// Another owner holds the lock, or the key has another type.
     TakenOver,
-    /// The key was gone from the server: forced free, deleted, flushed, or lost with the server's memory.
+    /// The key was gone from the server: force-released, deleted, flushed, or lost with the server's memory.
     Deleted,
     /// No renewal was confirmed until the lease ended.
     Unreachable,
@@ -230,7 +233,7 @@ pub enum LostReason {
 }
 
 impl LostReason {
-    /// Whether the hold ended by the terms that its own holder had given it, as it was to end.
+    /// Returns true if the hold ended by terms that its own holder set, as planned.
     #[must_use]
     pub const fn is_by_own_terms(self) -> bool {
         matches!(self, Self::Expired | Self::MaxHold | Self::MaxRenewals)
@@ -251,7 +254,7 @@ impl fmt::Display for LostReason {
     }
 }
 
-/// What a call on its way was for.
+/// The purpose of an in-flight call, which decides which part gets the reply.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Purpose {
     Attempt(queue::Attempt),
@@ -262,7 +265,7 @@ enum Purpose {
     Perform(Id),
 }
 
-/// The state of one client. See the module's page.
+/// The state of one client. See the [module documentation](self).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Engine {
     client: ClientId,
@@ -271,7 +274,7 @@ pub struct Engine {
     last_call: u64,
     tickets: BTreeMap<Id, Ticket>,
     queues: BTreeMap<Subject, VecDeque<Id>>,
-    /// The acquires that wait for a counted hold, by the subject and the owner of that hold.
+    /// The acquires that wait for a counted hold, by the subject and the owner that they acquire for.
     waiters: BTreeSet<(Subject, Owner, Id)>,
     listeners: Listeners,
     operations: BTreeMap<Id, Operation>,
@@ -287,7 +290,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// The engine of a new client.
+    /// Creates the engine of a new client.
     #[must_use]
     pub fn new(client: ClientId, settings: Settings) -> Self {
         Self {
@@ -312,7 +315,7 @@ impl Engine {
         }
     }
 
-    /// Takes one event and says what is to be done. `now` must not go back.
+    /// Takes one event and returns the actions that follow. `now` must not go back.
     pub fn step(&mut self, now: Moment, event: Event) -> Vec<Action> {
         while let Some(timer) = self.timers.pop_due(now) {
             self.fire(now, timer);
@@ -336,25 +339,25 @@ impl Engine {
         std::mem::take(&mut self.actions)
     }
 
-    /// When the next timer is due; [`Moment::NEVER`] when none is set.
+    /// Returns the moment at which the next timer is due; [`Moment::NEVER`] when none is set.
     #[must_use]
     pub fn next_timer(&self) -> Moment {
         self.timers.next()
     }
 
-    /// Whether a hold may be trusted at this moment: by the clock, with no flag that somebody else must set.
+    /// Returns true if a hold may be trusted at this moment. The clock alone decides; no flag has to be set first.
     #[must_use]
     pub fn is_held(&self, hold: Id, now: Moment) -> bool {
         self.remaining(hold, now) > Duration::ZERO
     }
 
-    /// For how long a hold may still be trusted unless it is renewed; zero when it is lost.
+    /// Returns the validity that a hold has left unless it is renewed; zero when it is lost.
     #[must_use]
     pub fn remaining(&self, hold: Id, now: Moment) -> Duration {
         self.server_hold_of(hold).map_or(Duration::ZERO, |server_hold| server_hold.remaining(now))
     }
 
-    /// Why a hold is gone; `None` while it may be trusted.
+    /// Returns the reason for the loss of a hold; `None` while it may be trusted.
     #[must_use]
     pub fn lost(&self, hold: Id, now: Moment) -> Option<LostReason> {
         let Some(server_hold) = self.server_hold_of(hold) else {
@@ -365,44 +368,44 @@ impl Engine {
             .or_else(|| (now >= server_hold.valid_until).then(|| server_hold.reason_by_the_clock()))
     }
 
-    /// What stands on the server for a hold.
+    /// Returns the wire owner of a hold.
     #[must_use]
     pub fn wire_owner(&self, hold: Id) -> Option<WireOwner> {
         self.holds.get(&hold).copied()
     }
 
-    /// What a hold is of, and whose it is.
+    /// Returns the subject and the owner of a hold.
     #[must_use]
     pub fn held(&self, hold: Id) -> Option<(Subject, Owner)> {
         self.server_hold_of(hold).map(|server_hold| (server_hold.subject.clone(), server_hold.owner))
     }
 
-    /// The wire owner under which this owner holds the subject now, if it does.
+    /// Returns the wire owner under which this owner holds the subject now, if it does.
     #[must_use]
     pub fn wire_owner_of(&self, subject: &Subject, owner: Owner) -> Option<WireOwner> {
         self.holders.get(&(subject.clone(), owner)).copied()
     }
 
-    /// What it goes by.
+    /// Returns the settings.
     #[must_use]
     pub const fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// The client's identity on the wire.
+    /// Returns the client's identity on the wire.
     #[must_use]
     pub const fn client(&self) -> ClientId {
         self.client
     }
 
-    /// Whether the client is closed, and nothing is left to be released, undone, answered or told.
+    /// Returns true if the client is closed, every close is reported, and no release, undo or call is outstanding.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         let told = self.closing.as_ref().is_some_and(release::Closing::is_told);
         told && self.releases.is_empty() && self.calls.is_empty()
     }
 
-    /// Whether [`Event::Close`] was taken.
+    /// Returns true if the engine took an [`Event::Close`].
     #[must_use]
     pub const fn is_closed(&self) -> bool {
         self.closing.is_some()
@@ -438,7 +441,7 @@ impl Engine {
         }
     }
 
-    /// Puts a call on its way; what it was for decides who gets the reply.
+    /// Sends a call; its purpose decides which part of the engine gets the reply.
     fn run(&mut self, call: Call, purpose: Purpose) -> CallId {
         self.run_within(call, purpose, self.settings.timeout)
     }
@@ -451,7 +454,7 @@ impl Engine {
         id
     }
 
-    /// A wire owner that was never used (docs/guarantees.md, rule 1), the first of so many.
+    /// Returns a wire owner that was never used (docs/guarantees.md, rule 1), the first of `many` consecutive ones.
     fn next_owner(&mut self, many: u64) -> WireOwner {
         let first = self.last_owner + 1;
         self.last_owner += many;
@@ -468,24 +471,24 @@ impl Engine {
 }
 
 impl Subject {
-    /// One name, by these rules.
+    /// Creates the subject of one name with these rules.
     #[must_use]
     pub fn new(name: &Name, recipe: &'static dyn Recipe) -> Self {
         Self { name: name.clone(), others: Arc::default(), recipe }
     }
 
-    /// The same names by other rules.
+    /// Returns the same names with other rules.
     #[must_use]
     fn by(&self, recipe: &'static dyn Recipe) -> Self {
         Self { recipe, ..self.clone() }
     }
 
-    /// The same names by the rules by which a grant is held.
+    /// Returns the same names with the rules by which a grant is held.
     fn as_held(&self) -> Self {
         self.by(self.recipe.held_as().unwrap_or(self.recipe))
     }
 
-    /// The order that equality goes by: a name under other rules is another subject.
+    /// The key of equality and order: one name with other rules is another subject.
     fn order(&self) -> (&Name, &'static str, &[Name]) {
         (&self.name, self.recipe.kind(), &self.others)
     }

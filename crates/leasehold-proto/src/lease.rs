@@ -2,7 +2,6 @@
 //!
 //! Invariant: a lease is a whole number of milliseconds between [`LEASE_MIN`] and [`LEASE_MAX`], so no script can be
 //! given one that fails after its first write (docs/guarantees.md, rule 4).
-//! Called by: the public types, for every lease that a user gives; the engine, for every validity.
 
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 

@@ -3,7 +3,6 @@
 //! Users depend on the crate `leasehold`; this one is for stores, simulators and model checkers.
 //!
 //! Invariant: nothing here does I/O, reads a clock or draws a random number: time and random bytes are passed in.
-//! Called by: `leasehold-store`, and `leasehold`, whose driver steps the engine.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

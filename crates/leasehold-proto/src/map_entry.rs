@@ -1,7 +1,6 @@
 //! The names of locks that Redisson keeps for each key of a map (`RMap.getLock(key)` and its kin).
 //!
 //! Invariant: the names are Redisson's for the same bytes of a key (docs/protocol.md#16-locks-inside-other-objects).
-//! Called by: users whose Java services lock entries of maps, sets and multimaps.
 
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 

@@ -1,7 +1,6 @@
 //! Markers: keys that remember what a call has done, where the state alone cannot tell a repeated call from a new one.
 //!
 //! Invariant: a marker is named by what is never used for anything else: a wire owner, or a ticket of one client.
-//! Called by: the recipes of counters, which have nothing to set absolutely (docs/guarantees.md, rule 13).
 
 use std::fmt;
 use std::time::Duration;

@@ -1,7 +1,6 @@
 //! A point on a clock that somebody else reads.
 //!
 //! Invariant: arithmetic saturates, so no input however extreme can panic or wrap.
-//! Called by: everything that compares times; only the runtime files make one from a real clock.
 
 use std::fmt;
 use std::ops::{Add, Sub};

@@ -2,7 +2,6 @@
 //!
 //! Invariant: a [`Name`] is valid. Its derived keys and channels hash to the slot of the lock's own key, so no
 //! script of ours can be refused in a cluster because of its name.
-//! Called by: the public types, for every name that a user writes; recipes, for the channel.
 
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 

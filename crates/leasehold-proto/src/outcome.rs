@@ -1,7 +1,6 @@
 //! What can come back from a store.
 //!
 //! Invariant: every failure says whether the script may have run ([`Applied`]), the one question that a lock asks.
-//! Called by: stores, which classify; the engine, which decides by it; users, inside the public errors.
 
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 

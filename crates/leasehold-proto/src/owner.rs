@@ -2,7 +2,6 @@
 //!
 //! Invariant: a [`WireOwner`] is never used for two acquisitions (docs/guarantees.md, rule 1), so a late duplicate of an old
 //! release cannot touch a newer hold.
-//! Called by: the public types for [`Owner`], the engine for [`WireOwner`].
 
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 

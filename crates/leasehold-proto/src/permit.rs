@@ -1,7 +1,6 @@
 //! The ids of permits that expire.
 //!
 //! Invariant: an id is used once. It is its client's uuid plus a number that the client never uses again.
-//! Called by: the recipe of expirable semaphores, and users who hand permits over.
 
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 

@@ -1,7 +1,6 @@
 //! A primitive as pure values: which script to run, how to read its reply, where to listen, how to undo.
 //!
 //! Invariant: a recipe keeps no state; the same question gives the same call.
-//! Called by: the engine, which knows primitives only through this trait.
 
 pub mod expirable;
 pub mod fair;

@@ -1,7 +1,6 @@
 //! The Lua scripts and their headers.
 //!
 //! Invariant: a script's text is `&'static str`; names and owners reach it only as KEYS and ARGV.
-//! Called by: recipes, which fill in a script's arguments by name; stores, which send it.
 //!
 //! # How it works
 //! Each file opens with comment lines that declare its inputs, for example `-- KEYS[1] lock hash the lock itself`.

@@ -2,7 +2,6 @@
 //!
 //! Invariant: what is read has the same length on every day; months and years do not and are refused, above all the
 //! capital `M` that was meant to be minutes.
-//! Called by: configurations, the command's arguments, the attribute, and messages.
 
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 

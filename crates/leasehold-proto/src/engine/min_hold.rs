@@ -1,9 +1,7 @@
-//! Rests: holds that were given back before their least time was over, and that the server keeps until then.
+//! Minimum holds: released holds that the server keeps until their minimum hold time is over.
 //!
-//! Invariant: a rest is nobody's hold: no guard has it, no owner re-enters it, and its lease is extended at most to its
-//! end. The release that ends it is sent when the time is over and not before.
-//! Called by: the server hold, when its last hold is given back; the engine's step, for answers and timers; a close, which
-//! leaves what rests to its lease.
+//! Invariant: a minimum hold belongs to no owner: no guard has it, no owner re-enters it, and its lease is extended at
+//! most to its end. The release that ends it is sent when the time is over and not before.
 
 use std::time::Duration;
 
@@ -23,22 +21,22 @@ use crate::recipe::{CallArgs, Renewal};
 pub(super) struct MinHold {
     pub(super) subject: Subject,
     pub(super) units: u32,
-    /// Whether it is left to its lease when it is over.
+    /// True if the lease ends it, without a release.
     pub(super) kept: bool,
-    /// When it is over.
+    /// The end of the minimum hold time.
     pub(super) until: Moment,
-    /// When the key ends by the last confirmation, by the earliest reckoning.
+    /// The earliest time at which the server can expire the key, counted from the send of the last confirmed call.
     pub(super) expires_at: Moment,
-    /// The longest lease that any call has asked for.
+    /// The longest lease that any call has set.
     pub(super) longest: Lease,
-    /// Who waits for the rest to be certain.
+    /// The releases that wait until the minimum hold is certain.
     pub(super) reports: Vec<Id>,
     pub(super) call: Option<CallId>,
     pub(super) failures: u32,
 }
 
 impl MinHold {
-    /// Whether the server keeps it to its end by itself.
+    /// Returns true if the server keeps it to its end without another call.
     fn is_certain(&self) -> bool {
         self.expires_at >= self.until
     }
@@ -49,9 +47,10 @@ impl MinHold {
 }
 
 impl Engine {
-    /// Puts a wire owner to rest, which is in no server hold any more.
+    /// Begins the minimum hold of a wire owner that is in no server hold any more.
     pub(super) fn begin_min_hold(&mut self, now: Moment, wire: WireOwner, mut rest: MinHold) {
-        // One lease is all there is: what is to rest for longer would never be certain, and be extended without end.
+        // The time is capped at the longest lease: a longer minimum hold would never be certain, and would be extended
+        // without end.
         rest.until = rest.until.min(now + LEASE_MAX);
         let (until, subject) = (rest.until, rest.subject.clone());
         self.min_holds.insert(wire, rest);
@@ -60,7 +59,7 @@ impl Engine {
         self.attempt_unless_held_here(now, &subject);
     }
 
-    /// Looks what a rest needs now: its end, more of a lease, or nothing.
+    /// Does what a minimum hold needs now: ends it, extends its lease, or only sets its timer.
     pub(super) fn rest(&mut self, now: Moment, wire: WireOwner) {
         let Some(rest) = self.min_holds.get_mut(&wire) else {
             return;
@@ -75,7 +74,7 @@ impl Engine {
         if rest.call.is_some() {
             return;
         }
-        // A lease has no fractions of a millisecond.
+        // A lease has no fractions of a millisecond, so the time is rounded up.
         let lease = Lease::clamped(rest.until.since(now) + Duration::from_millis(1));
         rest.longest = rest.longest.max(lease);
         let args = CallArgs::new(&rest.subject, wire, lease).count(0).units(rest.units);
@@ -86,7 +85,7 @@ impl Engine {
         }
     }
 
-    /// The answer to the extension of a rest.
+    /// Handles the answer to the extension of a minimum hold.
     pub(super) fn min_hold_extended(
         &mut self,
         now: Moment,
@@ -106,7 +105,7 @@ impl Engine {
                 rest.failures = 0;
                 self.rest(now, wire);
             }
-            // Somebody took it away; there is nothing left to keep.
+            // The hold was taken away on the server; there is nothing left to keep.
             Ok(Renewal::Gone | Renewal::TakenOver) => {
                 self.complete_min_hold(wire, &Ok(false));
                 self.forget_min_hold(wire);
@@ -116,7 +115,7 @@ impl Engine {
         self.close_min_holds(now);
     }
 
-    /// The lease could not be extended: whoever waits is told, and it is tried again.
+    /// Handles an extension that failed: reports the failure to the waiting releases and retries later.
     fn min_hold_not_extended(&mut self, now: Moment, wire: WireOwner, error: StoreError) {
         let Some(rest) = self.min_holds.get_mut(&wire) else {
             return;
@@ -129,7 +128,7 @@ impl Engine {
         self.complete_min_hold(wire, &Err(failure));
     }
 
-    /// The time is over: released like any other hold.
+    /// Ends a minimum hold whose time is over: releases it like any other hold.
     fn end_min_hold(&mut self, now: Moment, wire: WireOwner) {
         let Some(rest) = self.forget_min_hold(wire) else {
             return;
@@ -151,7 +150,8 @@ impl Engine {
         self.begin_release(now, wire, &rest.subject, terms);
     }
 
-    /// After a close nothing is tried twice: what is certain, or has had its one attempt, is left to its lease.
+    /// Ends the minimum holds of a closed client. A close makes at most one attempt for each: one that is certain, or
+    /// has had its attempt, is left to its lease.
     pub(super) fn close_min_holds(&mut self, now: Moment) {
         if self.closing.is_none() {
             return;

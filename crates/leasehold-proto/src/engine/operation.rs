@@ -1,8 +1,7 @@
 //! Operations: calls that take no hold, such as counting a latch down.
 //!
-//! Invariant: an operation is tried again only with the very same call, which comes to the same when it is made twice;
-//! never for longer than the timeout, and not once its caller has gone.
-//! Called by: the engine's step.
+//! Invariant: an operation is retried only with the very same call, which has the same effect when it runs twice; never
+//! for longer than the timeout, and not once its caller is gone.
 
 use super::ticket::{OperationFailure, Outcome, Ticket};
 use super::timer::Timer;
@@ -12,13 +11,13 @@ use crate::call::{Call, Reply};
 use crate::moment::Moment;
 use crate::outcome::{Applied, StoreError};
 
-/// A call on its way, or about to be made once more.
+/// An operation that is in flight, or waits for its next attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Operation {
     call: Call,
     since: Moment,
     failures: u32,
-    /// An earlier attempt may have been applied.
+    /// True if an earlier attempt may have been applied.
     uncertain: bool,
 }
 
@@ -32,14 +31,14 @@ impl Engine {
         self.perform_again(now, id);
     }
 
-    /// Makes the call, with what is left of the timeout.
+    /// Makes the call with the rest of the timeout.
     pub(super) fn perform_again(&mut self, now: Moment, id: Id) {
         let Some(operation) = self.operations.get(&id) else { return };
         let (call, left) = (operation.call.clone(), (operation.since + self.settings.timeout).since(now));
         self.run_within(call, Purpose::Perform(id), left);
     }
 
-    /// The answer to an operation, whether its caller is still there or not.
+    /// Handles the answer to an operation; an operation whose caller is gone is ignored.
     pub(super) fn performed(&mut self, now: Moment, id: Id, result: Result<Reply, StoreError>) {
         let Some(operation) = self.operations.get_mut(&id) else { return };
         let error = match result {
@@ -62,13 +61,13 @@ impl Engine {
         self.complete_if_wanted(id, Outcome::Performed(outcome));
     }
 
-    /// Its caller has gone: what is on its way is not made again.
+    /// Forgets an operation whose caller is gone; its in-flight call is not repeated.
     pub(super) fn stop_performing(&mut self, id: Id) {
         self.operations.remove(&id);
         self.timers.clear(Timer::Perform(id));
     }
 
-    /// The client is closed: what is on its way is not waited for.
+    /// Ends all operations of a closed client without waiting for in-flight calls.
     pub(super) fn end_operations(&mut self) {
         for id in std::mem::take(&mut self.operations).into_keys() {
             self.timers.clear(Timer::Perform(id));

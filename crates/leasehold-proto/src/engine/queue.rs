@@ -1,16 +1,16 @@
-//! The line of local waiters of one name, and the attempts that its head asks the store.
+//! The wait queue of one name: its local waiters, and their attempts at the store.
 //!
-//! Invariant: of the waiters in a line only the head asks, or each for itself where the server keeps the order or its
-//! owner holds the other side, with at most one attempt apiece on its way. Unless this client itself holds the name
-//! exclusively, a waiter sleeps only after it has asked; once it listens it asks again, and never sleeps longer than the
-//! polling interval.
-//! Called by: the engine's step.
+//! Invariant: only the head of a wait queue makes attempts, except that each waiter makes its own where the server
+//! keeps the order, or where its owner has the companion hold. At most one attempt of a waiter is in flight. Unless
+//! this client itself holds the name exclusively, a waiter sleeps only after an attempt; once it listens it tries
+//! again, and it never sleeps longer than the polling interval.
 //!
 //! # How it works
-//! Ask; when refused listen, and ask again once the subscription stands, since a wake-up from before is lost; then
-//! sleep until a wake-up, the end of the present hold, or the polling interval. An `Once` request asks beside the line.
-//! While this client itself holds the name, the head does not ask: the release comes by here. It listens all the same: a
-//! message then may mean that the hold was taken away by force, so the head asks once.
+//! A waiter makes an attempt. When it is refused, it listens, and tries again once the subscription is confirmed, since
+//! an earlier wake-up is lost. Then it sleeps until a wake-up, the end of the present hold, or the polling interval. A
+//! request with `Wait::Once` makes its attempt outside the wait queue. While this client itself holds the name, the
+//! head makes no attempts: the engine sees the release itself. The head still listens: a message may then mean that the
+//! hold was taken away by force, so the head makes one attempt.
 
 use std::time::Duration;
 
@@ -27,30 +27,32 @@ use crate::outcome::{Applied, FreeWithin, StoreError, StoreErrorKind, Verb};
 use crate::owner::{Owner, WireOwner};
 use crate::recipe::{Answer, CallArgs, CallContext, Holding, Polling};
 
-/// For how many times as long as a waiter has to show itself its place in a queue lasts at most.
+/// The longest life of a place in a queue on the server, as a multiple of the interval at which its waiter shows that
+/// it is alive.
 const PLACE_LASTS: u32 = 4;
 
-/// What a waiter knows of its own attempts.
+/// The state of a waiter: what it knows of its own attempts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct WaiterState {
-    /// The owner it asks for: one for all its attempts, since a refusal wrote nothing and a grant is set, not added.
+    /// The wire owner of its attempts: one for all of them, since a refusal wrote nothing and a grant is set, not
+    /// added.
     wire: Option<WireOwner>,
-    /// The attempt on its way.
+    /// The attempt in flight.
     call: Option<CallId>,
-    /// A wake-up arrived while the attempt was on its way, so its answer may be older than the wake-up.
+    /// True if a wake-up arrived while the attempt was in flight, so its answer may be older than the wake-up.
     again: bool,
-    /// A attempt may have been granted without our knowing; by then that has run out.
+    /// The time by which the unseen grant of an attempt has run out, if an attempt has an unknown outcome.
     unknown_until: Option<Moment>,
-    /// Since when, and how often, the store has failed without an answer in between.
+    /// The start of the current run of store failures without an answer in between; `failures` is their number.
     failing_since: Option<Moment>,
     failures: u32,
-    /// How often in a row it was refused.
+    /// The number of its refusals.
     refusals: u32,
-    /// It was refused under its present wire owner, where that leaves it in a queue on the server.
+    /// True if its present wire owner may be in a queue on the server, after an answer that was no error.
     queued: bool,
-    /// What the last answer was.
+    /// The last answer.
     last: Option<Last>,
-    /// It has waited for a hold of this very client.
+    /// True if it has waited for a hold of this client itself.
     behind: bool,
 }
 
@@ -61,7 +63,7 @@ enum Last {
     TooLate(Duration),
 }
 
-/// A attempt on its way; it is read to the end even when its waiter has gone.
+/// An in-flight attempt. Its answer is awaited even after its waiter is gone.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Attempt {
     id: Id,
@@ -70,19 +72,19 @@ pub(super) struct Attempt {
     lease: Lease,
     sent_at: Moment,
     units: u32,
-    /// An earlier attempt of the same owner has an unknown outcome.
+    /// True if an earlier attempt under the same wire owner has an unknown outcome.
     uncertain: bool,
-    /// Somebody who is refused stands in a queue on the server.
+    /// True if a refused waiter enters a queue on the server.
     queues: bool,
 }
 
 impl WaiterState {
-    /// Something of this acquire may stand on the server until then, whatever its next attempts come to.
+    /// Notes that an effect of this acquire may be on the server until then, whatever its next attempts return.
     pub(super) fn doubt_until(&mut self, until: Moment) {
         self.unknown_until = self.unknown_until.max(Some(until));
     }
 
-    /// How the acquire ends if it ends now.
+    /// Returns the failure of the acquire if it ends now.
     fn verdict(&self, now: Moment, request: &Request, arrives_by: Moment) -> AcquireFailure {
         let error = match &self.last {
             Some(Last::Refused) => return AcquireFailure::Contended,
@@ -90,7 +92,7 @@ impl WaiterState {
                 return AcquireFailure::LeaseTooShort { lease: request.lease, took: *took };
             }
             Some(Last::Failed(error)) => error.clone(),
-            // Its turn may have come too late for an answer; before that the lock was somebody else's.
+            // Its turn may have come too late for an answer; before that another owner held the lock.
             None if self.wire.is_none() || self.behind => return AcquireFailure::Contended,
             None => request.subject.timed_out(Verb::Acquire),
         };
@@ -103,7 +105,7 @@ impl WaiterState {
 }
 
 impl Request {
-    /// The lease to begin with: no longer than the hold may last.
+    /// Returns the lease to begin with: no longer than the hold may last.
     pub(super) fn first_lease(&self) -> Lease {
         self.max_hold.map_or(self.lease, |most| self.lease.min(Lease::clamped(most)))
     }
@@ -137,12 +139,13 @@ impl Engine {
         }
     }
 
-    /// The waiter is granted, or leaves: it does not wait for a hold of its owner any more.
+    /// Removes a waiter that is granted or leaves from those that wait for a hold of their own owner.
     pub(super) fn stop_waiting(&mut self, id: Id, request: &Request) {
         self.waiters.remove(&(request.subject.as_held(), request.owner, id));
     }
 
-    /// Whether the same owner holds what keeps it from ever being granted, and stays when it goes.
+    /// Returns true if the same owner has a hold that would block this acquire forever. That hold also remains when a
+    /// hold of this subject ends.
     pub(super) fn holds_what_blocks(&self, subject: &Subject, owner: Owner) -> bool {
         let held = subject.recipe.blocked_by();
         held.is_some_and(|recipe| self.holder(&subject.by(recipe), owner).is_some())
@@ -159,12 +162,13 @@ impl Engine {
         }
     }
 
-    /// The wire owner of what the same owner holds beside it.
+    /// Returns the wire owner of the companion hold of the same owner.
     fn companion_holder(&self, subject: &Subject, owner: Owner) -> Option<WireOwner> {
         subject.recipe.companion().and_then(|recipe| self.holder(&subject.by(recipe), owner))
     }
 
-    /// An owner has got what matters to its own waiters for the other side: whoever is before them may wait for it.
+    /// Makes an attempt for each waiter of an owner that has just acquired the companion: a waiter before it in the
+    /// queue may wait for that hold.
     pub(super) fn attempt_companion(&mut self, now: Moment, subject: &Subject, owner: Owner) {
         let other = subject.recipe.companion().map(|recipe| subject.by(recipe));
         let line: Vec<Id> =
@@ -176,8 +180,8 @@ impl Engine {
         }
     }
 
-    /// Lets the head of a line ask, unless this very client holds the name and nothing speaks against it: then it sleeps
-    /// until that ends.
+    /// Makes an attempt for the head of a wait queue, unless this client itself holds the name and no message suggests
+    /// otherwise; then the head sleeps until that hold ends.
     pub(super) fn attempt_unless_held_here(&mut self, now: Moment, subject: &Subject) {
         let Some(&head) = self.queues.get(subject).and_then(|line| line.front()) else {
             return;
@@ -200,7 +204,8 @@ impl Engine {
         }
     }
 
-    /// A waiter's sleep is over. One that has to show itself asks, whoever holds the name.
+    /// Handles the end of a waiter's sleep. A waiter that has to show that it is alive makes an attempt whether or not
+    /// this client holds the name.
     pub(super) fn attempt_in_turn(&mut self, now: Moment, id: Id) {
         let Some((Request { subject, .. }, _)) = self.waiting(id) else { return };
         let (subject, policy) = (subject.clone(), subject.recipe.policy());
@@ -212,7 +217,7 @@ impl Engine {
         }
     }
 
-    /// Sends a waiter's attempt, or notes that it must be sent once more.
+    /// Sends a waiter's attempt, or notes that another one must follow the attempt in flight.
     pub(super) fn attempt(&mut self, now: Moment, id: Id) {
         let Some(asking) = self.asking(id) else { return };
         if asking.call.is_some() {
@@ -220,7 +225,7 @@ impl Engine {
             return;
         }
         let (known, uncertain) = (asking.wire, asking.unknown_until.is_some());
-        // Whatever happened since: a failed attempt does not undo what an earlier one has seen.
+        // A later failure changes nothing: it does not undo what an earlier attempt has seen.
         let refused = asking.refusals > 0;
         let Some(Ticket::Acquire(acquiring)) = self.tickets.get(&id) else {
             return;
@@ -245,7 +250,7 @@ impl Engine {
         }
     }
 
-    /// The answer to a attempt, whether its waiter is still there or not.
+    /// Handles the answer to an attempt, even if its waiter is gone.
     pub(super) fn attempt_answered(
         &mut self,
         now: Moment,
@@ -262,7 +267,7 @@ impl Engine {
         }
         if let Some(asking) = self.asking(attempt.id) {
             asking.call = None;
-            // Whatever it was told, unless it failed: its script may have put it into the queue.
+            // Any answer but an error: the script may have put the waiter into the queue.
             asking.queued |= attempt.queues && answer.is_ok();
         }
         match answer {
@@ -279,7 +284,7 @@ impl Engine {
         }
     }
 
-    /// Nobody waits for it any more: what it may have taken is given back.
+    /// Handles an answer whose waiter is gone: undoes what the attempt may have acquired.
     fn answered_after_leaving(
         &mut self,
         now: Moment,
@@ -307,7 +312,7 @@ impl Engine {
                 return self.begin_server_hold(now, *id, grant, attempt.lease, attempt.sent_at);
             }
         }
-        // Nothing is left to trust. The owner is burnt; the next attempt has another.
+        // The grant has no validity left. The wire owner is not used again; the next attempt has another.
         self.begin_release(now, *wire, subject, attempt.undo(now, Cause::UnseenGrant));
         let took = now.since(attempt.sent_at);
         self.unlisten(&Listener::One(*id));
@@ -320,7 +325,7 @@ impl Engine {
         self.attempt_later(now, attempt);
     }
 
-    /// What was waited for has happened; nothing is held.
+    /// Completes a wait whose event has happened; nothing is held.
     fn happened(&mut self, now: Moment, id: Id, grant: Grant, subject: &Subject) {
         self.timers.clear(Timer::Attempt(id));
         self.timers.clear(Timer::Deadline(id));
@@ -363,7 +368,7 @@ impl Engine {
         }
     }
 
-    /// Asks again after a pause, or gives up when that has gone on for a whole timeout.
+    /// Schedules the next attempt after a pause, or gives up when the failures have lasted for a whole timeout.
     fn attempt_later(&mut self, now: Moment, attempt: &Attempt) {
         let (timeout, once) = (self.settings.timeout, self.is_once(attempt.id));
         let Some(asking) = self.asking(attempt.id) else { return };
@@ -384,7 +389,8 @@ impl Engine {
         self.fail(now, id, verdict);
     }
 
-    /// The store has failed for a whole timeout: those behind the head need not find that out one after the other.
+    /// Fails the whole wait queue after the store has failed for a whole timeout, so that each waiter does not have to
+    /// find that out in turn.
     fn fail_queue(&mut self, now: Moment, subject: &Subject) {
         let line = self.queues.get(subject).cloned().unwrap_or_default();
         let verdicts: Vec<AcquireFailure> = line.iter().map(|id| self.verdict(now, *id)).collect();
@@ -395,14 +401,15 @@ impl Engine {
         }
     }
 
-    /// How a waiting acquire ends if it ends now. One that has not asked yet knows what the head of its line knows.
+    /// Returns the failure of a waiting acquire if it ends now. A waiter without an attempt of its own uses what the
+    /// head of its wait queue knows.
     pub(super) fn verdict(&self, now: Moment, id: Id) -> AcquireFailure {
         let Some((request, asking)) = self.waiting(id) else {
             return AcquireFailure::Contended;
         };
-        // A attempt on its way may be executed until its connection is closed, a timeout from now at the latest.
+        // An in-flight attempt may run until its connection is closed, a timeout from now at the latest.
         let arrives_by = self.arrives_by(now, true);
-        // A grant that came too late has burnt the owner that it was asked for with.
+        // A waiter whose grant came too late has an answer, but no wire owner any more.
         if asking.wire.is_some() || asking.last.is_some() {
             return asking.verdict(now, request, arrives_by);
         }
@@ -413,7 +420,7 @@ impl Engine {
         }
     }
 
-    /// Sleeps until woken, until the present hold should have ended, or for the polling interval.
+    /// Sleeps until a wake-up, until the present hold should have ended, or for the polling interval.
     fn sleep(&mut self, now: Moment, id: Id, remaining: Duration) {
         let seed = self.last_owner.wrapping_mul(31).wrapping_add(id.0) ^ self.client.seed();
         let Some((request, asking)) = self.waiting(id) else { return };
@@ -429,7 +436,7 @@ impl Engine {
         self.sleep_for(now, id, nap);
     }
 
-    /// Sleeps for so long unless woken.
+    /// Sleeps for `nap` unless a wake-up comes first.
     fn sleep_for(&mut self, now: Moment, id: Id, nap: Duration) {
         let Some((request, asking)) = self.waiting(id) else { return };
         let subject = request.subject.clone();
@@ -438,13 +445,13 @@ impl Engine {
             Polling::Each => (Listener::One(id), asking.wire),
         };
         self.timers.set(Timer::Attempt(id), now + nap);
-        // Nobody can have been refused without having asked, as somebody; who sleeps while this client holds the name
-        // listens for nobody yet.
+        // A refused waiter has made an attempt and so has a wire owner. A waiter that sleeps while this client holds
+        // the name has none yet; it listens with the number 0, which no wire owner has.
         let wire = wire.unwrap_or_else(|| WireOwner::new(self.client, 0));
         self.listen(now, listener, subject.recipe.channels(&subject, wire));
     }
 
-    /// Takes a waiter out of its line, undoes what it may have taken, and lets the next one ask.
+    /// Removes a waiter from its wait queue, undoes what it may have acquired, and lets the next waiter try.
     pub(super) fn leave_queue(&mut self, now: Moment, id: Id, request: &Request, asking: &WaiterState) {
         self.timers.clear(Timer::Attempt(id));
         self.stop_waiting(id, request);
@@ -452,8 +459,8 @@ impl Engine {
         self.step_out(now, id, &request.subject);
     }
 
-    /// Takes back what a waiter's earlier attempts may have taken, and its place in a queue on the server. A attempt
-    /// on its way does that when it is answered.
+    /// Undoes what a waiter's earlier attempts may have acquired, and its place in a queue on the server. An in-flight
+    /// attempt does that when it is answered.
     fn undo_attempt(&mut self, now: Moment, request: &Request, asking: &WaiterState) {
         let cause = match asking.unknown_until {
             Some(_) => Cause::UnknownAcquire,
@@ -467,7 +474,7 @@ impl Engine {
         }
     }
 
-    /// Takes an id out of a line; when it was the head the next one asks.
+    /// Removes an id from a wait queue; if it was the head, the next waiter tries.
     pub(super) fn step_out(&mut self, now: Moment, id: Id, subject: &Subject) {
         self.unlisten(&Listener::One(id));
         let Some(line) = self.queues.get_mut(subject) else {
@@ -475,7 +482,7 @@ impl Engine {
         };
         let place = line.iter().position(|waiter| *waiter == id);
         let was_head = place == Some(0);
-        // Those who leave a long line, as those who were granted, are mostly near its front.
+        // Waiters that leave a long queue, like those that were granted, are mostly near its front.
         place.and_then(|place| line.remove(place));
         if line.is_empty() {
             self.queues.remove(subject);
@@ -485,7 +492,7 @@ impl Engine {
         }
     }
 
-    /// A ticket that stands in line, and what it knows of its attempts.
+    /// Returns a waiting ticket's request and its waiter state.
     pub(super) fn waiting(&self, id: Id) -> Option<(&Request, &WaiterState)> {
         let Some(Ticket::Acquire(acquiring)) = self.tickets.get(&id) else {
             return None;
@@ -512,7 +519,7 @@ impl Engine {
 }
 
 impl Attempt {
-    /// How what it may have taken is given back.
+    /// Returns the terms of the undo of what it may have acquired.
     fn undo(&self, now: Moment, cause: Cause) -> ReleaseTerms {
         let gone_by = self.subject.left_by(self.lease, now, self.queues);
         ReleaseTerms::undo(self.lease, self.units, gone_by, cause)
@@ -520,7 +527,7 @@ impl Attempt {
 }
 
 impl AcquireFailure {
-    /// The same failure for somebody who had sent nothing.
+    /// Returns the same failure for a waiter that had sent nothing.
     fn not_applied(self) -> Self {
         match self {
             Self::Failed(error) | Self::Unknown { error, .. } => Self::Failed(error.not_applied()),
@@ -530,7 +537,7 @@ impl AcquireFailure {
 }
 
 impl Subject {
-    /// When a hold has certainly gone if nothing arrived at the server after `now`.
+    /// Returns the time by which a hold is certainly gone if nothing arrives at the server after `now`.
     pub(super) fn gone_by(&self, lease: Lease, now: Moment) -> Moment {
         match self.recipe.policy().holding {
             Holding::Leased => lease.gone_by(now),
@@ -539,21 +546,22 @@ impl Subject {
         }
     }
 
-    /// When whatever an acquire has left has gone if nothing arrived at the server after `now`: a place in a queue there
-    /// may outlive the lease.
+    /// Returns the time by which all effects of an acquire are gone if nothing arrives at the server after `now`: a
+    /// place in a queue there may outlive the lease.
     fn left_by(&self, lease: Lease, now: Moment, queued: bool) -> Moment {
         let place = self.recipe.policy().seen_every.filter(|_| queued);
         self.gone_by(lease, now).max(now + place.unwrap_or_default() * PLACE_LASTS)
     }
 
-    /// A script looks at its key by a command of the key's type before it writes: a key of another type is as it was.
-    /// What only looks changes nothing however it ends.
+    /// Marks an error as not applied where that is certain. A script reads its key by a command of the key's type
+    /// before it writes, so a key of another type is unchanged. A script that only reads changes nothing however it
+    /// ends.
     fn surely_untouched(&self, error: StoreError) -> StoreError {
         let only_looks = self.recipe.policy().holding == Holding::Nothing;
         if only_looks || error.kind == StoreErrorKind::WrongType { error.not_applied() } else { error }
     }
 
-    /// What an acquire's reply means; a reply that the script cannot give leaves its effect unknown.
+    /// Reads an acquire's reply; a reply that the script cannot give leaves its effect unknown.
     pub(super) fn read(&self, reply: &Reply) -> Result<Answer, StoreError> {
         self.recipe.read_acquire(reply).ok_or_else(|| self.malformed(Verb::Acquire))
     }
@@ -562,7 +570,7 @@ impl Subject {
         StoreError::new(StoreErrorKind::Malformed, during, self.name.as_str().into(), Applied::Unknown)
     }
 
-    /// The error of a call that was not answered in the time that its caller had.
+    /// Returns the error of a call that was not answered in the time that its caller had.
     pub(super) fn timed_out(&self, during: Verb) -> StoreError {
         StoreError::new(StoreErrorKind::Timeout, during, self.name.as_str().into(), Applied::Unknown)
     }

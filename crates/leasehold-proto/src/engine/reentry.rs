@@ -1,13 +1,12 @@
-//! Re-entry: an owner that takes again what it holds, and gives back one hold of several.
+//! Re-entry: an owner acquires again what it holds, and releases one hold of several.
 //!
 //! Invariant: the hold count on the server is set to an absolute value, by at most one call at a time, and never
 //! touched once the server hold is lost. It never takes a lock: a re-entry is a renewal that sets the count.
-//! Called by: the queue, for acquires of an owner that holds already; the server hold, for releases.
 //!
 //! # How it works
-//! An acquire by the owner of a server hold *enters* it: the wanted count goes up and, when the server has confirmed it, the
-//! hold is granted. Each release of one hold of several takes the wanted count down. `set_count` compares what is wanted
-//! with what stands there, so that any mixture of the two comes out right.
+//! An acquire by the owner of a server hold *enters* it: the wanted count goes up, and the hold is granted when the
+//! server has confirmed the count. Each release of one hold of several lowers the wanted count. `set_count` compares
+//! the wanted count with the count on the server, so any mixture of the two gives the right count.
 
 use std::collections::VecDeque;
 
@@ -23,20 +22,21 @@ use crate::outcome::{Applied, FreeWithin, StoreError, StoreErrorKind, Verb};
 use crate::owner::{Owner, WireOwner};
 use crate::recipe::{CallArgs, Renewal};
 
-/// A count on its way to the server.
+/// An in-flight call that sets the count.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Setting {
     call: CallId,
     count: u32,
-    /// The re-entries that it is for. Without any it is a partial release, which keeps the lease.
+    /// The re-entries that the call confirms. A call without any is a partial release, which keeps the lease.
     carries: Vec<Id>,
     lease: Lease,
     sent_at: Moment,
 }
 
 impl Engine {
-    /// Waiters of the owner that has just got the lock do not wait for themselves: they re-enter, or learn that they may
-    /// not. A request of theirs that is on its way is undone when it is answered, so one owner has one hold.
+    /// Lets the waiters of an owner that has just acquired the lock re-enter it, or fails those that do not re-enter,
+    /// since they would wait for themselves. An in-flight attempt of such a waiter is undone when it is answered, so
+    /// one owner has one hold.
     pub(super) fn enter_waiters(&mut self, now: Moment, subject: &Subject, owner: Owner, wire: WireOwner) {
         let first = (subject.clone(), owner, Id(0));
         let same = self.waiters.range(first..).take_while(|(held, by, _)| (held, *by) == (subject, owner));
@@ -53,7 +53,7 @@ impl Engine {
         }
     }
 
-    /// Re-enters: raises the count of a server hold that the ticket's owner has.
+    /// Re-enters a server hold of the ticket's owner: raises its count.
     pub(super) fn enter(&mut self, now: Moment, id: Id, wire: WireOwner) {
         let Some(Ticket::Acquire(acquiring)) = self.tickets.get_mut(&id) else {
             return;
@@ -69,7 +69,7 @@ impl Engine {
         self.set_count(now, wire);
     }
 
-    /// Sends the call that makes the server's count the wanted one, unless one is on its way.
+    /// Sends the call that sets the server's count to the wanted one, unless such a call is in flight.
     pub(super) fn set_count(&mut self, now: Moment, wire: WireOwner) {
         let Some(server_hold) = self.server_holds.get(&wire) else {
             return;
@@ -94,7 +94,8 @@ impl Engine {
         }
     }
 
-    /// The lease to ask for when these join: by the most generous of the holds that would then be.
+    /// Returns the lease to set when these re-entries join: the most generous of all the holds that the server hold
+    /// then has.
     fn lease_to_enter(&self, server_hold: &ServerHold, entering: &[Id], now: Moment) -> Lease {
         let joining = entering.iter().filter_map(|id| match self.tickets.get(id) {
             Some(Ticket::Acquire(acquiring)) => Some(Hold::new(&acquiring.request, now)),
@@ -106,7 +107,7 @@ impl Engine {
         lease.min(Lease::clamped(ends_at.since(now)))
     }
 
-    /// The server's answer to a new count.
+    /// Handles the answer to a call that sets the count.
     pub(super) fn counted(
         &mut self,
         now: Moment,
@@ -155,7 +156,7 @@ impl Engine {
         self.set_count(now, wire);
     }
 
-    /// Tells those who gave back one hold of several that the server's count says so.
+    /// Reports success to the releases of one hold of several, now that the server's count is confirmed.
     fn complete_count_reports(&mut self, wire: WireOwner) {
         let reports =
             self.server_holds.get_mut(&wire).map(|server_hold| std::mem::take(&mut server_hold.reports));
@@ -177,7 +178,8 @@ impl Engine {
         self.grant(now, id, wire);
     }
 
-    /// A count was not confirmed. Those who asked once, or for a whole timeout, are told; the rest is tried again.
+    /// Handles a count that was not confirmed. A re-entry with `Wait::Once`, or one that has waited for a whole
+    /// timeout, fails; the engine retries the others.
     fn count_failed(&mut self, now: Moment, wire: WireOwner, setting: &Setting, error: StoreError) {
         let timeout = self.settings.timeout;
         let Some(server_hold) = self.server_holds.get_mut(&wire) else {
@@ -191,7 +193,7 @@ impl Engine {
         let (transient, pause) =
             (error.kind.is_transient(), backoff::after_failures(server_hold.failures - 1, wire.seed()));
         server_hold.last_error = Some(error);
-        // A hold that was given back is given back, whatever the server counts; the others keep the lock.
+        // A released hold is released here whatever the server counts; the other holds keep the lock.
         self.complete_count_reports(wire);
         for id in &setting.carries {
             let Some(Ticket::Acquire(acquiring)) = self.tickets.get(id) else { continue };
@@ -207,7 +209,8 @@ impl Engine {
         }
     }
 
-    /// How a re-entry ends whose wait is over: the lock is its owner's, so it is the store that has not answered.
+    /// Returns the failure of a re-entry whose wait is over. Its owner has the lock, so the missing answer is the
+    /// store's.
     pub(super) fn entering_verdict(&self, now: Moment, id: Id, wire: WireOwner) -> AcquireFailure {
         let Some(server_hold) = self.server_holds.get(&wire) else {
             return AcquireFailure::Contended;
@@ -229,7 +232,7 @@ impl Engine {
         }
     }
 
-    /// A re-entry was given up before it was granted.
+    /// Removes a re-entry whose caller gave it up before the grant.
     pub(super) fn stop_entering(&mut self, now: Moment, id: Id, wire: WireOwner) {
         if let Some(server_hold) = self.server_holds.get_mut(&wire) {
             server_hold.entering.retain(|waiting| *waiting != id);
@@ -239,7 +242,7 @@ impl Engine {
 }
 
 impl Subject {
-    /// What the outcome of a renewal means, or of a re-entry, which is one.
+    /// Reads the outcome of a renewal, or of a re-entry, which is a renewal.
     pub(super) fn read_renewed(&self, outcome: Result<Reply, StoreError>) -> Result<Renewal, StoreError> {
         match outcome.map(|reply| self.recipe.read_renew(&reply)) {
             Ok(Some(renewal)) => Ok(renewal),
@@ -248,7 +251,7 @@ impl Subject {
         }
     }
 
-    /// What the outcome of the release of one hold of several means, in the words of a renewal.
+    /// Reads the outcome of the release of one hold of several, in the terms of a renewal.
     fn read_lowered(&self, outcome: Result<Reply, StoreError>) -> Result<Renewal, StoreError> {
         match outcome.map(|reply| self.recipe.read_release(&reply)) {
             Ok(Some(true)) => Ok(Renewal::Renewed),
@@ -259,7 +262,7 @@ impl Subject {
     }
 }
 
-/// A key of another type under a hold means that somebody has put something else there.
+/// Reads a wrong-type error as a takeover: another client has put a key of another type under the lock's name.
 fn taken_over_or(error: StoreError) -> Result<Renewal, StoreError> {
     if error.kind == StoreErrorKind::WrongType { Ok(Renewal::TakenOver) } else { Err(error) }
 }

@@ -1,9 +1,9 @@
-//! Releases: taking a wire owner off the server, as a release that somebody waits for or as an undo that nobody does.
+//! Releases and undos. A release removes a hold from the server and reports to its caller; an undo removes one that no
+//! caller received.
 //!
-//! Invariant: a wire owner that parts is burnt: it is not in any server hold, nothing renews it, it is never used again. A
-//! release is tried until it is answered, or until the key has run out by itself. The undo of an acquire with an unknown
+//! Invariant: a wire owner under release is never used again: it is in no server hold and nothing renews it. A release
+//! is retried until it is answered, or until the key has run out by itself. The undo of an acquire with an unknown
 //! outcome has no such end: a server that was frozen for longer than the lease may still run that acquire.
-//! Called by: the other parts of the engine, when a hold or an acquire ends.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use crate::recipe::{CallArgs, CallContext};
 
 /// The pause between attempts that are not expected to succeed soon.
 const SLOW: Duration = Duration::from_secs(2);
-/// For how long a closed client goes on trying to release what it held.
+/// The time for which a closed client continues to retry its releases, counted from the timeout of the close.
 const AFTER_CLOSE: Duration = Duration::from_secs(30);
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -28,65 +28,66 @@ pub(super) struct Release {
     subject: Subject,
     lease: Lease,
     units: u32,
-    /// When the key is gone even if no release ever arrives.
+    /// The time by which the key is gone even if no release ever arrives.
     gone_by: Moment,
     cause: Cause,
     call: Option<CallId>,
     failures: u32,
-    /// An earlier attempt may have been applied, so "not held" may be its doing.
+    /// True if an earlier attempt may have been applied, so that "not held" may be its effect.
     uncertain: bool,
     last_error: Option<StoreError>,
     reports: Vec<Id>,
 }
 
-/// How a wire owner is released.
+/// The terms of a release or undo.
 pub(super) struct ReleaseTerms {
     pub(super) lease: Lease,
     pub(super) units: u32,
-    /// When the key is gone even if no release ever arrives.
+    /// The time by which the key is gone even if no release ever arrives.
     pub(super) gone_by: Moment,
     pub(super) cause: Cause,
-    /// Who waits for the outcome.
+    /// The tickets that wait for the outcome.
     pub(super) reports: Vec<Id>,
 }
 
 impl ReleaseTerms {
-    /// Of an acquire that nobody waits for, of which nothing is on its way any more.
+    /// Creates the terms of an undo: no caller waits for the acquire, and none of its calls is in flight.
     pub(super) const fn undo(lease: Lease, units: u32, gone_by: Moment, cause: Cause) -> Self {
         Self { lease, units, gone_by, cause, reports: Vec::new() }
     }
 }
 
-/// Why a wire owner is released.
+/// The reason for a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Cause {
     /// A hold ends.
     Release,
-    /// A grant that came too late, or that nobody claimed or waited for; a place in a queue that is given up.
+    /// A grant that came too late, or that no caller claimed or waited for; also a place in a queue on the server that
+    /// is given up.
     UnseenGrant,
     /// An acquire that may or may not have run, and may still run: only an answer ends its undo.
     UnknownAcquire,
 }
 
-/// A client that is about to end.
+/// The state of a client that is closing.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Closing {
     ids: Vec<Id>,
     released: u64,
     unconfirmed: u64,
-    /// The report is out, and what is left has had its last chance.
+    /// True if the timeout of the close has passed, and the remaining releases have their last period.
     told: bool,
 }
 
 impl Closing {
-    /// Whether everybody who closed has the report.
+    /// Returns true if every close has its report.
     pub(super) fn is_told(&self) -> bool {
         self.ids.is_empty()
     }
 }
 
 impl Engine {
-    /// Takes a wire owner off the server, starting now.
+    /// Removes a wire owner from the server, starting now.
     pub(super) fn begin_release(
         &mut self,
         now: Moment,
@@ -95,7 +96,8 @@ impl Engine {
         terms: ReleaseTerms,
     ) {
         let ReleaseTerms { lease, units, gone_by, cause, reports } = terms;
-        // One call at a time acquires under a wire owner, and none once it parts: no grant arrives behind its undo.
+        // At most one acquire under a wire owner is in flight, and none once its release begins: no grant arrives
+        // behind its undo.
         debug_assert!(!self.releases.contains_key(&wire), "{wire} parts twice");
         let release = Release {
             subject: subject.clone(),
@@ -114,12 +116,13 @@ impl Engine {
         self.send_release(now, wire);
     }
 
-    /// By when whatever is on its way now has arrived, or never will: its connection is closed after the timeout.
+    /// Returns the time by which an in-flight call has arrived or never will: its connection is closed after the
+    /// timeout.
     pub(super) fn arrives_by(&self, now: Moment, on_its_way: bool) -> Moment {
         if on_its_way { now + self.settings.timeout } else { now }
     }
 
-    /// Sends the release, unless it is on its way.
+    /// Sends the release, unless it is in flight.
     pub(super) fn send_release(&mut self, now: Moment, wire: WireOwner) {
         let Some(release) = self.releases.get(&wire) else {
             return;
@@ -143,7 +146,7 @@ impl Engine {
         }
     }
 
-    /// The answer to a release.
+    /// Handles the answer to a release.
     pub(super) fn release_answered(
         &mut self,
         now: Moment,
@@ -166,7 +169,7 @@ impl Engine {
                 let held = held || release.uncertain;
                 self.end_release(now, wire, Some(held));
             }
-            // The key is something else's now.
+            // The key has another type now.
             Err(error) if error.kind == StoreErrorKind::WrongType => {
                 let held = release.uncertain;
                 self.end_release(now, wire, Some(held));
@@ -175,7 +178,7 @@ impl Engine {
         }
     }
 
-    /// An attempt failed. Those who wait are told at once of what does not pass by itself; the attempts go on.
+    /// Handles a failed attempt. A failure that is not transient is reported at once; the attempts continue.
     fn release_failed(&mut self, now: Moment, wire: WireOwner, error: StoreError) {
         let Some(release) = self.releases.get_mut(&wire) else { return };
         release.failures += 1;
@@ -192,7 +195,7 @@ impl Engine {
         }
     }
 
-    /// Those who wait for a release have waited for a timeout: they are told what is known.
+    /// Reports to the waiting callers what is known about the release.
     pub(super) fn report_overdue(&mut self, now: Moment, wire: WireOwner) {
         let Some(release) = self.releases.get_mut(&wire) else {
             return;
@@ -204,7 +207,7 @@ impl Engine {
         }
     }
 
-    /// The release is over: `held` is the server's word, `None` when it never gave one.
+    /// Ends the release: `held` is the server's answer, `None` when it never gave one.
     fn end_release(&mut self, now: Moment, wire: WireOwner, held: Option<bool>) {
         let Some(release) = self.releases.remove(&wire) else {
             return;
@@ -224,7 +227,7 @@ impl Engine {
         self.attempt_unless_held_here(now, &release.subject);
     }
 
-    /// The client ends: waiters are refused, holds are lost and released.
+    /// Closes the client: fails its waiters, loses and releases its holds.
     pub(super) fn close(&mut self, now: Moment, id: Id) {
         self.tickets.insert(id, Ticket::Pending);
         self.timers.set(Timer::Close, now + self.settings.timeout);
@@ -253,14 +256,14 @@ impl Engine {
         self.close_min_holds(now);
     }
 
-    /// Tells the closer once everything is answered.
+    /// Reports the close once every call is answered and every release is over.
     pub(super) fn complete_close(&mut self) {
         if self.releases.is_empty() && self.calls.is_empty() {
             self.report_close();
         }
     }
 
-    /// Tells the closer what is known.
+    /// Reports to each caller of close what is known.
     fn report_close(&mut self) {
         let Some(closing) = &mut self.closing else { return };
         let ids = std::mem::take(&mut closing.ids);
@@ -272,8 +275,8 @@ impl Engine {
         }
     }
 
-    /// Closing has taken a timeout: the closer is told. After some more time what is left is left to its lease, so that
-    /// a client whose server is gone ends too.
+    /// Reports a close that has taken a whole timeout. After a further period it leaves what remains to its lease, so
+    /// that a client whose server is gone ends too.
     pub(super) fn close_overdue(&mut self, now: Moment) {
         self.report_close();
         let Some(closing) = &mut self.closing else { return };
@@ -288,7 +291,7 @@ impl Engine {
 }
 
 impl Release {
-    /// When the key is gone even if no release ever arrives.
+    /// The time by which the key is gone even if no release ever arrives.
     pub(super) const fn gone_by(&self) -> Moment {
         self.gone_by
     }

@@ -2,7 +2,6 @@
 //!
 //! Invariant: one renewal stream per server hold, only while a claimed hold wants it; no error ends it before the lease
 //! does (docs/guarantees.md, rules 6 and 7), and an unanswered renewal never extends the validity.
-//! Called by: the engine's step, for timers, answers and `ensure`; whatever changes the holds of a server hold.
 
 use std::time::Duration;
 
@@ -22,27 +21,28 @@ use crate::recipe::{CallArgs, Renewal};
 const RETRY_MAX: Duration = Duration::from_secs(1);
 
 impl ServerHold {
-    /// The lease to ask for now: no longer than the bounds of its holds allow, or their minimum hold times need.
+    /// Returns the lease to set now: no longer than the bounds of the holds allow, or their minimum hold times need.
     pub(super) fn lease_now(&self, now: Moment) -> Lease {
         self.lease().min(Lease::clamped(self.kept_until().since(now)))
     }
 
-    /// The moment up to which renewals keep the key.
+    /// Returns the moment up to which renewals keep the key.
     fn kept_until(&self) -> Moment {
         self.ends_at().max(self.keep_until_at_least())
     }
 
-    /// Whether the key would end before a minimum hold time does. Then it is renewed whatever the terms of the holds.
+    /// Returns true if the key would end before a minimum hold time does. It is then renewed whatever the terms of the
+    /// holds say.
     fn owes_time(&self) -> bool {
         self.keep_until_at_least() > self.expires_at
     }
 
-    /// Whether the watchdog has to keep it.
+    /// Returns true if the watchdog has to renew it.
     fn is_watched(&self) -> bool {
         self.lost.is_none() && (self.holds.values().any(Hold::is_watched) || self.owes_time())
     }
 
-    /// Why it is lost when its validity passes: renewals failed to come, or none was due any more.
+    /// Returns the reason for its loss when its validity passes: renewals failed, or none was due any more.
     pub(super) fn reason_by_the_clock(&self) -> LostReason {
         let could_grow = |hold: &Hold| hold.ends_at.since(self.expires_at) >= LEASE_MIN;
         let is_due =
@@ -60,7 +60,7 @@ impl ServerHold {
 }
 
 impl Engine {
-    /// Sets the next renewal, or none when the watchdog has nothing to keep.
+    /// Sets the timer of the next renewal, or clears it when the watchdog has nothing to renew.
     pub(super) fn plan_renewal(&mut self, wire: WireOwner) {
         let Some(server_hold) = self.server_holds.get(&wire) else {
             return;
@@ -81,7 +81,7 @@ impl Engine {
         let Some(server_hold) = self.server_holds.get(&wire) else {
             return;
         };
-        // Also when it gives no more time: it finds out whether the hold is still there.
+        // A renewal is sent even when it gives no more time: it finds out whether the hold still exists.
         if server_hold.is_watched() && server_hold.kept_until().since(now) >= LEASE_MIN {
             self.send_renewal(now, wire);
         }
@@ -108,7 +108,7 @@ impl Engine {
         }
     }
 
-    /// The answer to a renewal.
+    /// Handles the answer to a renewal.
     pub(super) fn renewed(
         &mut self,
         now: Moment,
@@ -145,7 +145,7 @@ impl Engine {
             return;
         };
         let pause = backoff::after_failures(server_hold.renew_failures, wire.seed());
-        // Set once: whatever else happens to its holds meanwhile does not put the next attempt off.
+        // Set once, so that later changes of the holds do not postpone the next attempt.
         server_hold.retry_at = Some(now + pause.min(server_hold.lease().duration() / 12).min(RETRY_MAX));
         server_hold.renew_failures += 1;
         server_hold.uncertain |= error.applied == Applied::Unknown;
@@ -155,14 +155,15 @@ impl Engine {
         self.plan_renewal(wire);
     }
 
-    /// The server has confirmed a lease that was asked for at `sent_at`.
+    /// Records that the server has confirmed a lease set by a call sent at `sent_at`.
     pub(super) fn confirm(&mut self, wire: WireOwner, sent_at: Moment, lease: Lease) {
         let Some(server_hold) = self.server_holds.get_mut(&wire) else {
             return;
         };
         (server_hold.renew_failures, server_hold.retry_at) = (0, None);
         server_hold.confirmed_at = server_hold.confirmed_at.max(sent_at);
-        // A minimum hold time keeps the key for longer than the bounds of the holds; nobody may trust it for that.
+        // A minimum hold time may keep the key beyond the bounds of the holds; the validity still ends with those
+        // bounds.
         let trusted_until = lease.valid_until(sent_at).min(server_hold.ends_at());
         server_hold.valid_until = server_hold.valid_until.max(trusted_until);
         server_hold.expires_at = server_hold.expires_at.max(sent_at + lease.duration());
@@ -170,7 +171,7 @@ impl Engine {
         self.plan_renewal(wire);
     }
 
-    /// The validity has passed, whatever the server says.
+    /// Ends a server hold whose validity has passed, whatever the server says.
     pub(super) fn expire(&mut self, now: Moment, wire: WireOwner) {
         let Some(server_hold) = self.server_holds.get(&wire) else {
             return;
@@ -179,7 +180,7 @@ impl Engine {
         self.lose(now, wire, reason);
     }
 
-    /// Renews now unless enough is left.
+    /// Renews now unless enough validity is left.
     pub(super) fn ensure(&mut self, now: Moment, id: Id, hold: Id, least: Duration) {
         let outcome =
             match self.holds.get(&hold).copied().map(|wire| (wire, self.server_holds.get_mut(&wire))) {
@@ -199,7 +200,7 @@ impl Engine {
         self.complete(id, Outcome::Ensured(outcome));
     }
 
-    /// After a confirmation: who has enough now, and who needs one more renewal.
+    /// Completes the tickets that have enough validity after a confirmation, and renews once more for the others.
     fn ensured(&mut self, now: Moment, wire: WireOwner) {
         let Some(server_hold) = self.server_holds.get_mut(&wire) else {
             return;
@@ -225,7 +226,7 @@ impl Engine {
         }
     }
 
-    /// Tells those who wanted more validity why they do not get it.
+    /// Fails the tickets that wait for more validity.
     pub(super) fn fail_ensuring(&mut self, ensuring: Vec<Ensuring>, failure: &EnsureFailure) {
         for waiting in ensuring {
             self.timers.clear(Timer::Deadline(waiting.id));
@@ -233,7 +234,8 @@ impl Engine {
         }
     }
 
-    /// No renewal was confirmed within a timeout, though perhaps one that was sent for somebody else.
+    /// Fails a ticket whose own renewal was not confirmed within a timeout. An earlier renewal may have been confirmed
+    /// meanwhile, with too little validity.
     pub(super) fn ensure_overdue(&mut self, now: Moment, id: Id, wire: WireOwner) {
         self.stop_ensuring(id, wire);
         let Some(server_hold) = self.server_holds.get(&wire) else { return };
@@ -241,7 +243,7 @@ impl Engine {
         self.complete(id, Outcome::Ensured(Err(EnsureFailure::Unconfirmed { remaining, error })));
     }
 
-    /// A ticket that waited for a renewal was given up.
+    /// Forgets a ticket that waits for a renewal.
     pub(super) fn stop_ensuring(&mut self, id: Id, wire: WireOwner) {
         self.timers.clear(Timer::Deadline(id));
         if let Some(server_hold) = self.server_holds.get_mut(&wire) {
@@ -250,7 +252,7 @@ impl Engine {
     }
 }
 
-/// A renewal on its way.
+/// An in-flight renewal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Renewing {
     call: CallId,

@@ -1,8 +1,7 @@
-//! A server hold: the time in which this client holds a name on the server, over the holds of one owner.
+//! A server hold: what this client holds on the server under one wire owner, shared by the holds of one owner.
 //!
-//! Invariant: a lost server hold is never revived: nothing renews it, and re-entering it fails. The last hold's release ends
-//! the server hold here before anything is sent, so no renewal can follow a release.
-//! Called by: the engine's step, for releases; the queue, when a attempt is granted.
+//! Invariant: a lost server hold is never revived: nothing renews it, and re-entering it fails. The last hold's release
+//! ends the server hold here before anything is sent, so no renewal can follow a release.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -26,59 +25,61 @@ pub(super) struct ServerHold {
     pub(super) owner: Owner,
     pub(super) units: u32,
     pub(super) token: Option<u64>,
-    /// The longest lease that any call has asked for: what the server may still keep when all else is unknown.
+    /// The longest lease that any call has set: the server may keep the key for that long when all else is unknown.
     pub(super) longest: Lease,
     pub(super) holds: BTreeMap<Id, Hold>,
-    /// Acquires that raise the count, granted in this order.
+    /// The acquires that raise the count, granted in this order.
     pub(super) entering: VecDeque<Id>,
-    /// Holds that were given up without a release; the key runs out with them.
+    /// The number of detached holds; the key runs out by its lease.
     pub(super) kept: u32,
-    /// The count that stands on the server; `None` after a call with an unknown outcome.
+    /// The count on the server; `None` after a call with an unknown outcome.
     pub(super) on_server: Option<u32>,
     pub(super) setting: Option<Setting>,
     pub(super) failures: u32,
-    /// Why the count is not confirmed yet.
+    /// The error of the last call that did not confirm the count.
     pub(super) last_error: Option<StoreError>,
-    /// Releases of one hold of several, which wait for the count to be confirmed.
+    /// The releases of one hold of several, which wait until the count is confirmed.
     pub(super) reports: Vec<Id>,
-    /// When the last confirmed acquire or renewal was sent.
+    /// The send time of the last confirmed acquire or renewal.
     pub(super) confirmed_at: Moment,
     pub(super) valid_until: Moment,
-    /// When the key ends by the last confirmation, by the earliest reckoning: no drift is taken off.
+    /// The earliest time at which the server can expire the key, counted from the send of the last confirmed call; no
+    /// drift is subtracted.
     pub(super) expires_at: Moment,
     pub(super) renewing: Option<Renewing>,
     pub(super) renew_failures: u32,
-    /// When a renewal that failed is to be tried again.
+    /// The time of the next attempt after a failed renewal.
     pub(super) retry_at: Option<Moment>,
-    /// Those who want more validity now.
+    /// The tickets that wait for more validity.
     pub(super) ensuring: Vec<Ensuring>,
-    /// Until when the server keeps it, by the holds that were given back.
+    /// The latest end of the minimum hold times of the released holds.
     pub(super) kept_until_min: Moment,
-    /// Until when a message may still tell of the release before the grant.
+    /// The time until which a message may still announce the release that preceded the grant.
     pub(super) echoes_until: Moment,
-    /// From when a waiter asks although this client holds the name, since a message says that it was released.
+    /// The time from which a waiter makes an attempt although this client holds the name, because a message has
+    /// announced a release.
     pub(super) doubt_from: Moment,
-    /// An unanswered call may still extend the key.
+    /// True if an unanswered call may still extend the key.
     pub(super) uncertain: bool,
     pub(super) lost: Option<LostReason>,
 }
 
-/// One hold, with its own terms; a server hold goes by the most generous of its holds.
+/// One hold with its own terms; a server hold follows the most generous of its holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Hold {
     pub(super) claimed: bool,
     pub(super) watchdog: bool,
     pub(super) lease: Lease,
-    /// When it ends at the latest.
+    /// The latest end of the hold.
     pub(super) ends_at: Moment,
-    /// Until when the server keeps it, though it be given back.
+    /// The end of its minimum hold time, until which the server keeps it even after its release.
     pub(super) kept_until_min: Moment,
-    /// How often the watchdog may still renew it.
+    /// The number of renewals that the watchdog may still make.
     pub(super) renewals_left: Option<u32>,
 }
 
 impl Hold {
-    /// A hold that begins at `from`, not yet claimed.
+    /// Creates a hold that begins at `from` and is not yet claimed.
     pub(super) fn new(request: &Request, from: Moment) -> Self {
         Self {
             claimed: false,
@@ -90,7 +91,7 @@ impl Hold {
         }
     }
 
-    /// Whether the watchdog has to keep it.
+    /// Returns true if the watchdog has to renew it.
     pub(super) fn is_watched(&self) -> bool {
         self.claimed && self.watchdog && self.renewals_left != Some(0)
     }
@@ -100,27 +101,27 @@ impl Hold {
 pub(super) struct Ensuring {
     pub(super) id: Id,
     pub(super) least: Duration,
-    /// A renewal was sent after it was asked for.
+    /// True if a renewal was sent since the ticket began to wait.
     pub(super) sent: bool,
 }
 
 impl ServerHold {
-    /// When the key has gone if nothing arrives at the server after `arrives_by`.
+    /// Returns the time by which the key is gone if nothing arrives at the server after `arrives_by`.
     pub(super) fn gone_by(&self, arrives_by: Moment) -> Moment {
         self.subject.gone_by(self.longest, arrives_by)
     }
 
-    /// For how long it may be trusted.
+    /// Returns the validity that is left.
     pub(super) fn remaining(&self, now: Moment) -> Duration {
         if self.lost.is_some() { Duration::ZERO } else { self.valid_until.since(now) }
     }
 
-    /// The lease that renewals ask for and are paced by.
+    /// Returns the lease that renewals set and are paced by.
     pub(super) fn lease(&self) -> Lease {
         self.holds.values().map(|hold| hold.lease).max().unwrap_or(self.longest)
     }
 
-    /// When the last of its holds ends at the latest.
+    /// Returns the latest end of all its holds.
     pub(super) fn ends_at(&self) -> Moment {
         self.holds.values().map(|hold| hold.ends_at).max().unwrap_or(Moment::NEVER)
     }
@@ -129,12 +130,12 @@ impl ServerHold {
         u32::try_from(self.holds.len() + self.entering.len()).unwrap_or(u32::MAX).saturating_add(self.kept)
     }
 
-    /// Whether a call that sets its lease has not been answered.
+    /// Returns true if a call that sets its lease is in flight.
     pub(super) const fn has_call_on_its_way(&self) -> bool {
         self.setting.is_some() || self.renewing.is_some()
     }
 
-    /// What becomes of it when it is given back before its time; nobody waits for that yet.
+    /// Returns the minimum hold that it becomes when it ends before `until`; no release waits for it yet.
     fn rest(&self, until: Moment) -> MinHold {
         MinHold {
             subject: self.subject.clone(),
@@ -149,7 +150,7 @@ impl ServerHold {
         }
     }
 
-    /// Until when the server keeps it if every hold were given back now.
+    /// Returns the time until which the server keeps it if every hold is released now.
     pub(super) fn keep_until_at_least(&self) -> Moment {
         let claimed = self.holds.values().filter(|hold| hold.claimed).map(|hold| hold.kept_until_min);
         claimed.fold(self.kept_until_min, Moment::max)
@@ -161,7 +162,7 @@ impl ServerHold {
 }
 
 impl Engine {
-    /// A attempt was granted in time.
+    /// Begins the server hold of an attempt that was granted in time.
     pub(super) fn begin_server_hold(
         &mut self,
         now: Moment,
@@ -222,7 +223,7 @@ impl Engine {
         self.step_out(now, id, &request.subject);
     }
 
-    /// The wire owner under which this owner holds the subject, unless its holds are not counted together.
+    /// Returns the wire owner under which this owner holds the subject, unless its holds are not counted together.
     pub(super) fn holder(&self, subject: &Subject, owner: Owner) -> Option<WireOwner> {
         self.holders.get(&(subject.clone(), owner)).copied()
     }
@@ -231,7 +232,7 @@ impl Engine {
         let lost = self.server_holds.get(&wire).is_none_or(|server_hold| server_hold.lost.is_some());
         self.timers.clear(Timer::Unclaimed(id));
         if lost {
-            // It came and went before its caller looked: as good as never granted.
+            // The grant was lost before its caller claimed it: the ticket counts as never granted.
             self.drop_hold(now, id, None);
             return self.reacquire(now, id, wire);
         }
@@ -246,7 +247,7 @@ impl Engine {
         self.actions.push(super::Action::Complete(id, Outcome::Acquired(Ok(grant))));
     }
 
-    /// Gives back one hold.
+    /// Releases one hold.
     pub(super) fn release(&mut self, now: Moment, hold: Id, report: Option<Id>) {
         if let Some(id) = report {
             self.tickets.insert(id, Ticket::Pending);
@@ -254,7 +255,7 @@ impl Engine {
         self.drop_hold(now, hold, report);
     }
 
-    /// Sets the least time of a hold that was taken without one.
+    /// Sets the minimum hold time of a hold that was acquired without one.
     pub(super) fn hold_at_least(&mut self, now: Moment, hold: Id, least: Duration) {
         let Some(wire) = self.holds.get(&hold).copied() else { return };
         let server_hold = self.server_holds.get_mut(&wire);
@@ -264,13 +265,13 @@ impl Engine {
         self.plan_renewal(wire);
     }
 
-    /// Takes a hold off its server hold, claimed or not.
+    /// Removes a hold from its server hold, claimed or not.
     pub(super) fn drop_hold(&mut self, now: Moment, hold: Id, report: Option<Id>) {
         self.timers.clear(Timer::Unclaimed(hold));
         let wire = self.holds.remove(&hold);
         let server_hold = wire.and_then(|wire| self.server_holds.get_mut(&wire));
         if let (Some(wire), Some(server_hold)) = (wire, server_hold) {
-            // A grant that nobody took was no hold, and its time does not count.
+            // An unclaimed grant was no hold, so its minimum hold time does not count.
             if let Some(given_back) = server_hold.holds.remove(&hold).filter(|hold| hold.claimed) {
                 server_hold.kept_until_min = server_hold.kept_until_min.max(given_back.kept_until_min);
             }
@@ -280,17 +281,17 @@ impl Engine {
         }
     }
 
-    /// Ends the server hold when nobody uses it any more, or lowers the count.
+    /// Ends the server hold when no hold or re-entry is left, or lowers the count.
     pub(super) fn after_fewer_holds(&mut self, now: Moment, wire: WireOwner, report: Option<Id>) {
         let Some(server_hold) = self.server_holds.get_mut(&wire) else {
             return;
         };
-        // What was kept runs out by itself, unless a hold that was given back has to last for longer.
+        // A detached hold runs out by its lease, unless a released hold has to last longer.
         let kept = server_hold.kept > 0 && server_hold.kept_until_min <= now;
         let (lost, unused) = (server_hold.lost.is_some(), server_hold.is_unused());
         if lost || (unused && kept) {
             let gone = if unused { self.forget(wire) } else { None };
-            // Those who gave back one hold of several, and wait for the count to be confirmed.
+            // The releases of one hold of several that wait until the count is confirmed.
             let waiting = gone.map(|server_hold| server_hold.reports).unwrap_or_default();
             for id in waiting.into_iter().chain(report) {
                 self.complete_if_wanted(id, Outcome::Released(Ok(!lost)));
@@ -304,7 +305,8 @@ impl Engine {
         }
     }
 
-    /// The last hold is gone: renewal stops here, and only then the release is sent, or the rest begins.
+    /// Ends a server hold whose last hold is gone. Renewal stops first; only then the release is sent, or the minimum
+    /// hold begins.
     fn end_server_hold(&mut self, now: Moment, wire: WireOwner, report: Option<Id>) {
         if let Some(server_hold) = self.forget(wire) {
             let rest =
@@ -320,7 +322,7 @@ impl Engine {
         }
     }
 
-    /// Gives a hold up without a release.
+    /// Detaches a hold: drops it without a release.
     pub(super) fn detach(&mut self, now: Moment, hold: Id) {
         let Some(wire) = self.holds.remove(&hold) else {
             return;
@@ -332,7 +334,7 @@ impl Engine {
         self.after_fewer_holds(now, wire, None);
     }
 
-    /// Takes a server hold out of the engine, and every timer of it.
+    /// Removes a server hold from the engine, with all its timers.
     pub(super) fn forget(&mut self, wire: WireOwner) -> Option<ServerHold> {
         let mut server_hold = self.server_holds.remove(&wire)?;
         self.clear_timers(wire);
@@ -345,14 +347,14 @@ impl Engine {
         Some(server_hold)
     }
 
-    /// Nothing of a server hold has to be come back to.
+    /// Clears all timers of a server hold.
     fn clear_timers(&mut self, wire: WireOwner) {
         for timer in [Timer::Expire(wire), Timer::Renew(wire), Timer::Count(wire)] {
             self.timers.clear(timer);
         }
     }
 
-    /// The server hold is over though holds are left: they are told, and nothing renews it any more.
+    /// Ends a server hold that still has holds: notifies them, and stops its renewal.
     pub(super) fn lose(&mut self, now: Moment, wire: WireOwner, reason: LostReason) {
         let Some(server_hold) = self.server_holds.get_mut(&wire) else {
             return;
@@ -366,7 +368,7 @@ impl Engine {
         let (subject, lease, units) = (server_hold.subject.clone(), server_hold.longest, server_hold.units);
         let owner = server_hold.owner;
         let kept_until_min = server_hold.keep_until_at_least();
-        // A close ends its guards, or their bounds do, while the key is still there.
+        // A close or a bound of the holds ends the guards while the key still exists.
         let is_kept = reason.is_by_own_terms() && server_hold.expires_at > now;
         let min_holds = kept_until_min > now && (reason == LostReason::Closed || is_kept);
         let rest = min_holds.then(|| server_hold.rest(kept_until_min));
@@ -375,8 +377,9 @@ impl Engine {
         let reports = std::mem::take(&mut server_hold.reports);
         let ensuring = std::mem::take(&mut server_hold.ensuring);
         self.clear_timers(wire);
-        // What the owner holds beside it, or what other readers hold, keeps the key alive, and with it what stands there
-        // for this hold; so does what the owner is about to get, as long as the key has not run out.
+        // The lock's key outlives this hold while the owner's companion hold or other readers keep it alive, and this
+        // hold's field stays in it. The same is true of a companion hold that the owner is about to get, as long as the
+        // key has not run out.
         let by_the_clock = reason == LostReason::Unreachable || reason.is_by_own_terms();
         let may_live_on = by_the_clock && subject.recipe.companion().is_some();
         let lives_on = may_live_on || self.holds_what_blocks(&subject, owner);
@@ -400,7 +403,7 @@ impl Engine {
         self.attempt_unless_held_here(now, &subject);
     }
 
-    /// Asks anew for a ticket whose grant, as `wire`, is gone again.
+    /// Acquires again for a ticket whose grant, as `wire`, is gone.
     pub(super) fn reacquire(&mut self, now: Moment, id: Id, wire: WireOwner) {
         let Some(Ticket::Acquire(acquiring)) = self.tickets.remove(&id) else {
             return;
@@ -410,20 +413,22 @@ impl Engine {
         } else {
             let stands_until = self.releases.get(&wire).map(Release::gone_by);
             self.acquire(now, id, acquiring.request);
-            // Until the server has confirmed that the first grant is off it, no failure may say that nothing is locked.
+            // While the server has not confirmed that the first grant is gone, no failure may say that nothing is
+            // locked.
             if let (Some(until), Some(asking)) = (stands_until, self.asking(id)) {
                 asking.doubt_until(until);
             }
         }
     }
 
-    /// The wire owners under which this client holds the subject.
+    /// Returns the wire owners under which this client holds the subject.
     fn held_under(&self, subject: &Subject) -> impl Iterator<Item = WireOwner> {
         let first = (subject.clone(), Owner::from_number(0));
         self.holders.range(first..).take_while(move |((held, _), _)| held == subject).map(|(_, wire)| *wire)
     }
 
-    /// The server hold in which this client itself still holds the subject, by whatever owner; the longest of several.
+    /// Returns the server hold in which this client itself still holds the subject, for any owner; the longest of
+    /// several.
     pub(super) fn held_here(&mut self, subject: &Subject, now: Moment) -> Option<&mut ServerHold> {
         let remaining =
             |wire: &WireOwner| self.server_holds.get(wire).map(|server_hold| server_hold.remaining(now));
@@ -431,15 +436,16 @@ impl Engine {
         self.server_holds.get_mut(&longest).filter(|server_hold| !server_hold.remaining(now).is_zero())
     }
 
-    /// A message says that a hold of the subject was released. When this client holds it, that may be the release before
-    /// its grant; later than that somebody has taken the lock away.
+    /// Notes that a message has announced a release of the subject. If this client holds it, the message may be about
+    /// the release before the grant; a later message means that the lock was taken away.
     pub(super) fn doubt(&mut self, now: Moment, subject: &Subject) {
         if let Some(server_hold) = self.held_here(subject, now) {
             server_hold.doubt_from = server_hold.doubt_from.min(server_hold.echoes_until.max(now));
         }
     }
 
-    /// The server has granted an exclusive hold, so those that this client still trusts are gone from it.
+    /// Loses the other holds of the subject that this client still trusts: the server has granted an exclusive hold, so
+    /// they are gone.
     fn lose_displaced(&mut self, now: Moment, subject: &Subject, granted: WireOwner) {
         let displaced: Vec<WireOwner> = self.held_under(subject).filter(|wire| *wire != granted).collect();
         for wire in displaced {

@@ -1,8 +1,7 @@
-//! A ticket: one acquire, release or renewal that a caller waits for, until the outcome is claimed.
+//! A ticket: one acquire, release or renewal that a caller waits for, until it claims the outcome.
 //!
-//! Invariant: an outcome is told once. A grant becomes a hold only by its claim, and is not renewed before
+//! Invariant: an outcome is reported once. A grant becomes a hold only by its claim, and is not renewed before
 //! (docs/guarantees.md, rule 6).
-//! Called by: the engine's step; the parts that settle what a ticket waits for.
 
 use std::time::Duration;
 
@@ -18,12 +17,12 @@ use crate::owner::WireOwner;
 /// The longest time that a grant waits for its claim.
 const UNCLAIMED_MAX: Duration = Duration::from_secs(5);
 
-/// One waiting caller.
+/// The request of one waiting caller.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Ticket {
     /// An acquire.
     Acquire(Box<Acquiring>),
-    /// A renewal on demand, of this wire owner's hold.
+    /// A renewal on demand of this wire owner's hold.
     Ensuring(WireOwner),
     /// A call without a hold.
     Performing,
@@ -39,44 +38,44 @@ pub(super) struct Acquiring {
     pub(super) stage: Stage,
 }
 
-/// How far an acquire is.
+/// The progress of an acquire.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Stage {
-    /// It asks the store, or stands in line to.
+    /// It makes attempts, or waits in the wait queue.
     Waiting(WaiterState),
-    /// Its owner holds the name already; the count is being raised.
+    /// Its owner holds the name already; the engine is raising the count.
     Entering { wire: WireOwner, since: Moment },
     /// Granted, and not yet claimed.
     Granted(WireOwner),
-    /// The grant was given back because nobody claimed it; the next look stands in line again.
+    /// Its grant was undone because the caller did not claim it in time; the next claim acquires again.
     Forfeited(WireOwner),
 }
 
-/// What became of a ticket.
+/// The end of a ticket.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
-    /// Of an acquire; the hold's id is the ticket's.
+    /// The outcome of an acquire; the hold's id is the ticket's.
     Acquired(Result<Grant, AcquireFailure>),
-    /// Of a release: whether the lock was held until then.
+    /// The outcome of a release: true if the lock was held until then.
     Released(Result<bool, ReleaseFailure>),
-    /// Of a renewal on demand.
+    /// The outcome of a renewal on demand.
     Ensured(Result<(), EnsureFailure>),
-    /// Of a call without a hold.
+    /// The outcome of an operation.
     Performed(Result<Reply, OperationFailure>),
-    /// Of the client's close.
+    /// The outcome of a close of the client.
     Closed(CloseReport),
 }
 
-/// What a granted acquire gives.
+/// The data of a granted acquire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Grant {
-    /// What stands on the server for the hold.
+    /// The wire owner of the hold.
     pub wire: WireOwner,
     /// The fencing token, if the primitive has them.
     pub token: Option<u64>,
 }
 
-/// Why a call without a hold has no reply.
+/// The reason why an operation has no reply.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum OperationFailure {
     /// The store failed; the error says whether the call may have been applied.
@@ -85,10 +84,10 @@ pub enum OperationFailure {
     Closed,
 }
 
-/// Why an acquire ended without a hold.
+/// The reason why an acquire ended without a hold.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum AcquireFailure {
-    /// Somebody else holds it; the wait is over.
+    /// Another owner holds the lock; the wait is over.
     Contended,
     /// The owner's present hold, which this acquire would have re-entered, is lost.
     Lost(LostReason),
@@ -96,66 +95,66 @@ pub enum AcquireFailure {
     Failed(StoreError),
     /// The store may have run the script; if it did, an undo follows and the lease bounds it.
     Unknown {
-        /// By when the lock is free of this attempt even if nothing else reaches the server.
+        /// The time within which any effect of this attempt is gone, even if nothing else reaches the server.
         free_within: FreeWithin,
-        /// What went wrong.
+        /// The error of the store.
         error: StoreError,
     },
-    /// The key has no expiry and would block for ever; it was left as it is.
+    /// The key has no expiry and would block forever; it was left as it is.
     NoExpiry,
-    /// The owner holds it already, and this acquire does not re-enter.
+    /// The owner holds the lock already, and this acquire does not re-enter.
     AlreadyHeld,
-    /// Whoever waits would wait for ever: for its own hold, or for somebody who waits for it.
+    /// The wait would never end: the owner would wait for its own hold, or for another waiter that waits for it.
     Deadlock,
-    /// What was waited for was deleted.
+    /// The awaited primitive was deleted.
     Deleted,
-    /// The server has not been up for long enough for its word to count.
+    /// The server restarted too recently to be trusted.
     RecentlyRestarted {
-        /// For how much longer.
+        /// The time until the server can be trusted.
         remaining: Duration,
     },
-    /// Every grant arrived when its lease had nothing left to trust; it was given back.
+    /// Every grant arrived when its lease had no validity left; it was undone.
     LeaseTooShort {
         /// The lease.
         lease: Lease,
-        /// How long the last grant took.
+        /// The time that the last grant took.
         took: Duration,
     },
-    /// The grant was not claimed in time and given back.
+    /// The grant was not claimed in time and was undone.
     Unclaimed,
     /// The client is closed.
     Closed,
 }
 
-/// Why a release is not confirmed.
+/// The reason why a release is not confirmed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ReleaseFailure {
-    /// By when the lock is free at the latest; the release goes on being tried until then.
+    /// The time within which the lock is free at the latest; the release is retried until then.
     pub free_within: FreeWithin,
-    /// What went wrong.
+    /// The error of the store.
     pub error: StoreError,
 }
 
-/// Why a hold cannot be trusted for as long as was asked.
+/// The reason why a hold does not have the required validity.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum EnsureFailure {
-    /// It is gone.
+    /// The hold is lost.
     Lost(LostReason),
-    /// More than a lease, or the hold's own bound, can give.
+    /// The required validity is more than a lease, or the hold's own bound, can give.
     TooLong {
-        /// The most that can be had.
+        /// The longest validity that is possible.
         most: Duration,
     },
     /// The renewal was not confirmed; the hold may be trusted for the rest of its lease.
     Unconfirmed {
-        /// For how long.
+        /// The rest of the validity.
         remaining: Duration,
-        /// What went wrong.
+        /// The error of the store.
         error: StoreError,
     },
 }
 
-/// What a close left behind.
+/// The result of a close.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct CloseReport {
@@ -166,7 +165,7 @@ pub struct CloseReport {
 }
 
 impl Engine {
-    /// Tells a ticket's outcome if there is one; takes a grant.
+    /// Reports a ticket's outcome if there is one; takes a grant.
     pub(super) fn claim(&mut self, now: Moment, id: Id) {
         match self.tickets.get_mut(&id) {
             Some(Ticket::Settled(_)) => {
@@ -183,7 +182,7 @@ impl Engine {
         }
     }
 
-    /// Gives a ticket up, whatever it was for.
+    /// Gives up a ticket of any kind.
     pub(super) fn cancel(&mut self, now: Moment, id: Id) {
         match self.tickets.remove(&id) {
             Some(Ticket::Acquire(acquiring)) => self.leave(now, id, *acquiring),
@@ -193,7 +192,7 @@ impl Engine {
         }
     }
 
-    /// A caller's wait is over.
+    /// Handles the end of a caller's wait.
     pub(super) fn deadline(&mut self, now: Moment, id: Id) {
         let acquiring = match self.tickets.get(&id) {
             Some(Ticket::Acquire(acquiring)) => acquiring,
@@ -204,7 +203,7 @@ impl Engine {
             Stage::Waiting(_) => self.verdict(now, id),
             Stage::Entering { wire, .. } => self.entering_verdict(now, id, *wire),
             Stage::Forfeited(_) => AcquireFailure::Unclaimed,
-            // It was granted in time; the claim is bounded by a timer of its own.
+            // It was granted in time; another timer bounds the claim.
             Stage::Granted(_) => return,
         };
         self.fail(now, id, failure);
@@ -218,20 +217,20 @@ impl Engine {
         }
     }
 
-    /// Keeps an outcome for its caller and says that it is there.
+    /// Stores an outcome for its caller and notifies the caller.
     pub(super) fn complete(&mut self, id: Id, outcome: Outcome) {
         self.tickets.insert(id, Ticket::Settled(outcome));
         self.wake(id);
     }
 
-    /// Settles a ticket that may have been given up meanwhile.
+    /// Completes a ticket unless its caller has given it up.
     pub(super) fn complete_if_wanted(&mut self, id: Id, outcome: Outcome) {
         if self.tickets.contains_key(&id) {
             self.complete(id, outcome);
         }
     }
 
-    /// Says that a ticket's acquire was granted; its caller has a while to claim it.
+    /// Marks a ticket's acquire as granted and notifies its caller, which has limited time to claim it.
     pub(super) fn grant(&mut self, now: Moment, id: Id, wire: WireOwner) {
         let Some(Ticket::Acquire(acquiring)) = self.tickets.get_mut(&id) else {
             return;
@@ -243,7 +242,7 @@ impl Engine {
         self.wake(id);
     }
 
-    /// A grant that nobody claimed is given back, so that a future that is not polled blocks nobody for long.
+    /// Undoes a grant that was not claimed, so that a future that is not polled blocks other waiters only briefly.
     pub(super) fn expire_unclaimed(&mut self, now: Moment, id: Id) {
         let Some(Ticket::Acquire(acquiring)) = self.tickets.get_mut(&id) else {
             return;
@@ -258,7 +257,8 @@ impl Engine {
         self.drop_hold(now, id, None);
     }
 
-    /// Takes an acquire out of whatever it stands in, with an undo where it may have left something behind.
+    /// Removes an acquire from the wait queue or server hold that it is in, with an undo if it may have left something
+    /// on the server.
     fn leave(&mut self, now: Moment, id: Id, acquiring: Acquiring) {
         self.timers.clear(Timer::Deadline(id));
         match acquiring.stage {

@@ -1,7 +1,6 @@
-//! What the engine has to come back to, and when.
+//! The timers of the engine.
 //!
 //! Invariant: each timer is set at most once; setting it again moves it.
-//! Called by: the engine's step, which fires what is due; every part that has to come back to something.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,30 +8,30 @@ use super::Id;
 use crate::moment::Moment;
 use crate::owner::WireOwner;
 
-/// One thing to come back to.
+/// One timer of the engine, named by what is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Timer {
     /// A hold's validity ends.
     Expire(WireOwner),
     /// A caller's wait ends.
     Deadline(Id),
-    /// A grant that nobody claimed is given back.
+    /// A grant that its caller has not claimed is undone.
     Unclaimed(Id),
     /// A hold is due for renewal.
     Renew(WireOwner),
-    /// A waiter asks again.
+    /// A waiter makes its next attempt.
     Attempt(Id),
-    /// A hold count that could not be set is tried again.
+    /// A hold count that could not be set is retried.
     Count(WireOwner),
-    /// A release or undo that failed is tried again.
+    /// A failed release or undo is retried.
     Release(WireOwner),
-    /// Those who wait for a release are told that it is unconfirmed.
+    /// The callers that wait for a release learn that it is unconfirmed.
     Report(WireOwner),
-    /// A rest is over, or what it needs is tried again.
+    /// A minimum hold is over, or its failed extension is retried.
     MinHold(WireOwner),
-    /// An operation that failed is tried again.
+    /// A failed operation is retried.
     Perform(Id),
-    /// Closing has taken long enough.
+    /// The time of a close is over.
     Close,
 }
 
@@ -60,7 +59,7 @@ impl Timers {
         self.by_moment.first().map_or(Moment::NEVER, |(at, _)| *at)
     }
 
-    /// The earliest timer that is due, taken off.
+    /// Removes and returns the earliest due timer.
     pub(super) fn pop_due(&mut self, now: Moment) -> Option<Timer> {
         let (at, timer) = *self.by_moment.first()?;
         if at > now {

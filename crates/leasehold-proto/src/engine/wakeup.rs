@@ -1,7 +1,6 @@
-//! Subscriptions: one per channel, for as long as somebody waits there.
+//! Subscriptions: one per channel, as long as a waiter listens there.
 //!
-//! Invariant: a wake-up is a hint. It makes a waiter ask; nothing is concluded from it.
-//! Called by: the engine's step, for messages; the queue, when a waiter goes to sleep, or its line is empty.
+//! Invariant: a wake-up is a hint. It makes a waiter try again; nothing is concluded from it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,28 +9,28 @@ use crate::moment::Moment;
 use crate::name::Channel;
 use crate::owner::WireOwner;
 
-/// Who listens.
+/// A listener of one or more channels.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Listener {
-    /// A line, whose head asks.
+    /// The wait queue of a subject, whose head polls.
     Line(Subject),
-    /// A waiter that asks for itself.
+    /// One waiter that polls for itself.
     One(Id),
 }
 
-/// Who listens where.
+/// The subscriptions of all listeners.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Listeners {
     by_channel: BTreeMap<Channel, BTreeSet<Listener>>,
     by_listener: BTreeMap<Listener, Vec<Channel>>,
-    /// Subscriptions that stand.
+    /// The channels whose subscription the server has confirmed.
     confirmed: BTreeSet<Channel>,
 }
 
 impl Engine {
-    /// Subscribes, unless this listener is subscribed already. One who joins others on a subscription that stands asks
-    /// again at once: nobody will tell it that it stands, and what was sent while its attempt was on its way was told to
-    /// the others.
+    /// Subscribes a listener, unless it is subscribed already. A listener that joins a confirmed subscription tries
+    /// again at once: no confirmation will wake it, and a message that arrived while its attempt was in flight reached
+    /// only the other listeners.
     pub(super) fn listen(&mut self, now: Moment, listener: Listener, channels: Vec<Channel>) {
         if channels.is_empty() || self.listeners.by_listener.contains_key(&listener) {
             return;
@@ -63,7 +62,8 @@ impl Engine {
         }
     }
 
-    /// A subscription stands, for the first time or again: what was sent before is lost, so whoever listens asks.
+    /// Handles the confirmation of a subscription, the first or a later one. Messages sent before it are lost, so every
+    /// listener tries again.
     pub(super) fn listening(&mut self, now: Moment, channel: &Channel) {
         if self.listeners.by_channel.contains_key(channel) {
             self.listeners.confirmed.insert(channel.clone());
@@ -73,7 +73,7 @@ impl Engine {
         }
     }
 
-    /// Somebody has released, or has freed the lock by force.
+    /// Handles a message: a holder has released, or the lock was force-released.
     pub(super) fn message(&mut self, now: Moment, channel: &Channel) {
         for listener in self.listening_to(channel) {
             if let Listener::Line(subject) = &listener {
@@ -83,8 +83,8 @@ impl Engine {
         }
     }
 
-    /// Until when a message on these channels may be older than a grant that arrives now. Only a subscription that was
-    /// there before can still bring one, and hardly later than the polling interval.
+    /// Returns the time until which a message on the subject's channels may be older than a grant that arrives now.
+    /// Only a subscription from before the grant can still deliver one, and hardly later than the polling interval.
     pub(super) fn echoes_until(&self, now: Moment, subject: &Subject, wire: WireOwner) -> Moment {
         let channels = subject.recipe.channels(subject, wire);
         let listens = channels.iter().any(|channel| self.listeners.by_channel.contains_key(channel));

@@ -2,7 +2,6 @@
 //!
 //! Invariant: a permit that is taken has an id that nobody else has, so a call that runs twice finds what it did. All ids
 //! of an acquisition are taken, renewed and given back together.
-//! Called by: the engine, as a `Recipe`; the public semaphore, for operations and looks.
 
 use std::time::Duration;
 

@@ -2,7 +2,6 @@
 //!
 //! Invariant: whoever stands in the queue's list stands in its set of deadlines too; a waiter of ours has shown itself
 //! within [`GONE_AFTER`], or is taken out.
-//! Called by: the engine, as a `Recipe`.
 //!
 //! # How it works
 //! Redisson gives each waiter a deadline of minutes, and every script takes those off the head whose deadline has passed.

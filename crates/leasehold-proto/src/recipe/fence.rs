@@ -1,7 +1,6 @@
 //! Writes that carry a fencing token: one script checks it and writes (docs/protocol.md#73-fenced-writes).
 //!
 //! Invariant: nothing is written by a token that is lower than one that has written to the same key before.
-//! Called by: the public fenced writes.
 
 use std::sync::Arc;
 

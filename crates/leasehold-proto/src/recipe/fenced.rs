@@ -1,7 +1,6 @@
 //! The fenced lock: Redisson's on the wire (docs/protocol.md#7-fenced-lock). Each grant has a number above all before.
 //!
 //! Invariant: a token is given with the hold, in one step; taking the hold once more, or asking twice, gives the same.
-//! Called by: the engine, as a `Recipe`.
 
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 

@@ -1,7 +1,6 @@
 //! The count-down latch: Redisson's `RCountDownLatch` on the wire (docs/protocol.md#14-count-down-latch).
 //!
 //! Invariant: waiting changes nothing; a count-down is applied once, since its marker has the answer.
-//! Called by: the engine, as a `Recipe`; the public latch, for operations and looks.
 
 use std::time::Duration;
 

@@ -1,7 +1,6 @@
 //! Several plain locks of one cluster slot in one script: all or none (docs/protocol.md#102-several-names-in-one-script).
 //!
 //! Invariant: after every script the owner holds all of them, or none.
-//! Called by: the engine, as a `Recipe`.
 
 use super::reentrant::{CHANNEL, MESSAGE, Reentrant, channel};
 use super::{Answer, CallArgs, PUBLISH, Recipe, Renewal};

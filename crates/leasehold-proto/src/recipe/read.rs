@@ -2,7 +2,6 @@
 //!
 //! Invariant: each read hold has a key of its own that lives as long as its lease, and the lock lives as long as the
 //! longest of them.
-//! Called by: the engine, as a `Recipe`; the public lock, to look and to force.
 //!
 //! # How it works
 //! A reader that writes as well has two wire owners, one for each side. Redisson admits it by its thread id, which is the

@@ -1,7 +1,6 @@
 //! The keys, channel and replies that both sides of the read-write lock share (docs/protocol.md#9-read-write-lock).
 //!
 //! Invariant: both sides keep one hash, whose `mode` says which of them has it; a hash without a mode is another kind's.
-//! Called by: the recipes of the two sides, and of the way from one to the other.
 
 use std::time::Duration;
 

@@ -2,7 +2,6 @@
 //! (docs/protocol.md#104-recently-restarted-nodes).
 //!
 //! Invariant: a server that may have forgotten a hold grants nothing until that hold has ended.
-//! Called by: the engine, as a `Recipe`.
 
 use std::time::Duration;
 

@@ -1,7 +1,6 @@
 //! The reentrant lock: Redisson's `RLock` on the wire (docs/protocol.md#5-reentrant-lock).
 //!
 //! Invariant: a count is set, never incremented, so each script run twice equals it run once.
-//! Called by: the engine, as a `Recipe`; the public lock, to look and to force.
 
 use std::time::Duration;
 

@@ -1,7 +1,6 @@
 //! The right to a call's channels, checked by the server before the call's script begins.
 //!
 //! Invariant: a call that gives something back is never refused for want of a channel.
-//! Called by: stores whose server may lack the right; the first call of a script on a connection is checked.
 
 use crate::call::Call;
 use crate::name::Channel;

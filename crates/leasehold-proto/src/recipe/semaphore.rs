@@ -3,7 +3,6 @@
 //! Invariant: an acquisition takes and gives back once, however late its calls arrive: a marker of its own says what it
 //! has taken. What no network of ours does, to repeat a first release that was carried out, would give back twice. An
 //! operation is applied once: its marker has the answer.
-//! Called by: the engine, as a `Recipe`; the public semaphore, for operations and looks.
 //!
 //! # How it works
 //! A counter cannot be set absolutely, so running a call twice would count twice. The marker of an acquisition lives while

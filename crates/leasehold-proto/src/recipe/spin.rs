@@ -1,7 +1,6 @@
 //! The spin lock: Redisson's on the wire (docs/protocol.md#8-spin-lock). No channel: waiters ask again after growing pauses.
 //!
 //! Invariant: as the reentrant lock's, whose hash it shares.
-//! Called by: the engine, as a `Recipe`.
 
 use super::reentrant::Reentrant;
 use super::{Answer, CallArgs, LockRecipe, Recipe, Renewal};

@@ -3,7 +3,6 @@
 //!
 //! Invariant: what it leaves on the wire is what a writer leaves that reads as well; of those who read, at most one waits
 //! to write.
-//! Called by: the engine, as a `Recipe`; the public lock.
 //!
 //! # How it works
 //! Two readers that both wait until nobody else reads would wait for ever. So the first one leaves a mark, which keeps

@@ -1,7 +1,6 @@
 //! The write side of the read-write lock: Redisson's write lock on the wire (docs/protocol.md#93-write-acquire).
 //!
 //! Invariant: while the lock's mode is `write` it has one writer's field, and beside it at most the same owner's reader.
-//! Called by: the engine, as a `Recipe`; the public lock, to look and to force; the upgrade, which is held as a write.
 
 use super::read_write::{self, MARK_LASTS, SEEN_EVERY, Side, WRITE, channel, text, writer, writer_mark};
 use super::reentrant::{self, Reentrant};

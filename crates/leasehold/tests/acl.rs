@@ -1,4 +1,4 @@
-//! The least that a server's user must be allowed, as `SECURITY.md` gives it.
+//! The minimum rights of a server user, as `SECURITY.md` documents them.
 
 #![allow(clippy::disallowed_methods, reason = "test code: waits that are given up in real time")]
 
@@ -7,7 +7,7 @@ use std::time::Duration;
 use leasehold::{AcquireError, AcquireErrorKind, Client, ReleaseOutcome, StoreErrorKind};
 use leasehold_testkit::servers::RedisServer;
 
-/// The line of `SECURITY.md` that begins so: what is documented is what is tested.
+/// Reads the line of `SECURITY.md` that begins with this text, so the test runs the documented rights.
 fn documented(beginning: &str) -> Vec<&'static str> {
     let line = include_str!("../../../SECURITY.md")
         .lines()
@@ -17,7 +17,7 @@ fn documented(beginning: &str) -> Vec<&'static str> {
     line.split(' ').collect()
 }
 
-/// The least that every user needs.
+/// The minimum rights that every user needs.
 fn documented_user() -> Vec<&'static str> {
     documented("ACL SETUSER lock on >PASSWORD")
 }
@@ -67,7 +67,8 @@ async fn the_documented_user_of_read_write_locks_can_do_everything_with_them() {
     outer.ensure(Duration::from_secs(20)).await.unwrap();
     let far = other.rw_lock("app:prices").prefer_writers();
     let reader = far.read().await.unwrap();
-    // Dropped, and not given a wait of milliseconds: a wait may end with its question on the way, which is no refusal.
+    // The test drops these waits: a short `try_lock_for` could end with a call in flight and report an unknown
+    // outcome.
     let moment = Duration::from_millis(20);
     assert!(tokio::time::timeout(moment, far.write()).await.is_err());
     assert!(tokio::time::timeout(moment, lock.upgrade(&outer)).await.is_err());
@@ -82,7 +83,7 @@ async fn the_documented_user_of_read_write_locks_can_do_everything_with_them() {
     assert_eq!(kept.release().await, Ok(ReleaseOutcome::NotHeld));
 }
 
-/// Two clients of a user who may do what the first line says, and what the line that begins so adds.
+/// Two clients of a user with the rights of the first documented line and of the line that begins with `more`.
 async fn allowed(server: &RedisServer, more: &str) -> [Client; 2] {
     for line in [documented_user(), documented(more)] {
         assert_eq!(server.cli(&line), "OK");
@@ -180,7 +181,7 @@ async fn the_documented_user_of_redlock_can_do_everything_with_it() {
     lock.lock().await.unwrap().release().await.unwrap();
 }
 
-/// A client of a user with all rights but these.
+/// A client of a user with every right except `taken`.
 async fn client_without(server: &RedisServer, taken: &str) -> Client {
     assert_eq!(
         server.cli(&["ACL", "SETUSER", "app", "reset", "on", ">word", "~*", "&*", "+@all", taken]),
@@ -191,7 +192,7 @@ async fn client_without(server: &RedisServer, taken: &str) -> Client {
         .expect("the user may connect")
 }
 
-/// An error and those below it, in words.
+/// The messages of an error and of its causes.
 fn story(error: &dyn std::error::Error) -> String {
     let mut told = error.to_string();
     let mut cause = error.source();
@@ -205,12 +206,12 @@ fn story(error: &dyn std::error::Error) -> String {
 #[tokio::test]
 async fn a_user_without_channels_is_told_so_by_the_first_call_that_needs_one() {
     let server = RedisServer::start();
-    // What Redis 7 gives a new user, and those who have the channels and lack a command.
+    // The default rights of a new user in Redis 7, and users with all channels but without one command.
     for (taken, lacks) in [("resetchannels", "PUBLISH"), ("-publish", "PUBLISH"), ("-subscribe", "SUBSCRIBE")]
     {
         let client = client_without(&server, taken).await;
         let (lock, other) = (client.lock("job"), client.lock("other"));
-        // Each call, also those that are on their way together.
+        // Sends three calls at once: each of them fails with this error.
         let outcomes = tokio::join!(lock.try_lock(), lock.lock(), other.try_lock());
         for outcome in [outcomes.0.map(drop), outcomes.1.map(drop), outcomes.2.map(drop)] {
             let Err(AcquireError { kind: AcquireErrorKind::Store(error), .. }) = outcome else {
@@ -240,7 +241,8 @@ async fn a_user_without_sharded_channels_is_told_so_where_wake_ups_travel_by_the
     let error = client.lock("job").try_lock().await.unwrap_err();
     let refused = "may not use SSUBSCRIBE on the channel 'redisson_lock__channel:{job}'";
     assert!(error.to_string().contains(refused), "{error}");
-    // Without the right to publish on them plain ones are used, and with it those are not needed.
+    // Without the right to publish on sharded channels, the client uses plain ones. With sharded channels, it needs no
+    // plain ones.
     for taken in ["-spublish", "-subscribe"] {
         let client = client_without(&server, taken).await;
         let guard = client.lock("job").lock().await.unwrap();

@@ -1,8 +1,8 @@
-//! How an application tests its own code: a small payment service, and what becomes of its orders whatever happens to its
-//! locks.
+//! An application's tests of its own code: a small payment service, and the fate of its orders under every fault of
+//! the locks.
 //!
-//! The service is written as an application would write it, with a client and a bank that it is given. The tests give it
-//! a client of [`testing::Server`](leasehold::testing::Server), and a bank that takes its time by the server's clock.
+//! The service is written as an application would write it: it takes a client and a bank. The tests pass a client of
+//! [`testing::Server`](leasehold::testing::Server), and a bank whose charges take time on the server's clock.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
 #![allow(clippy::disallowed_methods, reason = "test code: tasks")]
@@ -14,19 +14,19 @@ use leasehold::testing::Server;
 use leasehold::{AcquireError, AcquireErrorKind, Client, LostReason, RunError};
 use tokio::task::JoinHandle;
 
-/// How long the bank takes.
+/// The duration of one charge.
 const CHARGING: Duration = Duration::from_secs(20);
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// What the bank has seen.
+/// An entry in the bank's journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Entry {
     Begun(u64),
     Paid(u64),
 }
 
-/// A bank that takes its time.
+/// A bank whose charges take time.
 #[derive(Clone)]
 struct Bank {
     clock: Server,
@@ -53,18 +53,18 @@ impl Bank {
     }
 }
 
-/// What became of a payment.
+/// The result of a payment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Payment {
     Paid,
     PaidBefore,
-    /// The charge was stopped half-way; somebody must look at the order.
+    /// The charge stopped half-way; an operator must look at the order.
     Stopped(LostReason),
-    /// Nothing was begun; to be tried again.
+    /// The charge did not begin; the caller can try again.
     NotNow(AcquireError),
 }
 
-/// The code under test: charges each order once, however many of it run.
+/// The code under test: charges each order once, however many copies of the service run.
 #[derive(Clone)]
 struct PaymentService {
     locks: Client,
@@ -89,7 +89,7 @@ impl PaymentService {
         }
     }
 
-    /// As a program would run it: in a task of its own.
+    /// Starts a payment in a task of its own, as a program would.
     fn start(&self, order: u64) -> JoinHandle<Payment> {
         let service = self.clone();
         tokio::spawn(async move { service.pay(order).await })
@@ -140,7 +140,7 @@ async fn a_charge_stops_when_its_lock_is_taken_away() {
     let payment = service(&server, &bank).await.start(42);
     server.advance(SECOND).await;
     server.delete("order:42");
-    // The watchdog asks every ten seconds, and finds out before the bank is done.
+    // The watchdog renews every ten seconds, so it finds the loss before the charge ends.
     server.advance(HOUR).await;
     assert_eq!(payment.await.unwrap(), Payment::Stopped(LostReason::Deleted));
     assert_eq!(bank.entries(), [Entry::Begun(42)]);
@@ -180,7 +180,7 @@ async fn a_service_that_is_cut_off_does_not_charge_what_another_one_charges() {
     let server = Server::new();
     let bank = Bank::new(&server);
     let (one, other) = (service(&server, &bank).await, service(&server, &bank).await);
-    // It has the lock, and is held up before it begins.
+    // The service holds the lock, and a fault stops it before it begins.
     let held_up = one.locks.lock("order:42").lock().await.unwrap();
     server.line(&one.locks).set_reachable(false);
     let paid = other.start(42);
@@ -197,7 +197,7 @@ async fn a_lost_reply_costs_time_and_no_second_charge() {
     let server = Server::new();
     let bank = Bank::new(&server);
     let service = service(&server, &bank).await;
-    // The lock is taken on the server, and the service is never told.
+    // The server grants the lock, but the service never receives the reply.
     server.lose_replies(true);
     let payment = service.start(42);
     server.advance(SECOND).await;

@@ -1,4 +1,4 @@
-//! Bad input: a typed error that names what was wrong, and nothing is sent.
+//! Bad input: the client returns a typed error that names the mistake, and sends nothing.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
 #![allow(clippy::disallowed_methods, reason = "test code: tasks and real time")]
@@ -49,7 +49,7 @@ async fn names_that_cannot_be_used_are_refused_and_nothing_is_sent(server: Place
         ("redisson_unlock_latchx", "the name begins with `redisson_unlock_latch`"),
     ];
     for (name, expected) in cases {
-        // A name's own rules come before others', so the prefix is told before the brace or the other way round.
+        // A name with two mistakes may report either of them: the reserved prefix or the brace.
         let is_expected = |error: &NameError| {
             error.to_string().starts_with(expected)
                 || (name.contains('{') && matches!(error, NameError::Brace { .. }))
@@ -130,7 +130,7 @@ async fn the_longest_lease_and_the_longest_bound_work(server: Place) {
 async fn the_shortest_lease_ends_well_one_way_or_the_other(server: Place) {
     let client = connect(&server).await;
     for _ in 0..50 {
-        // A lease of 3 ms may be over before its grant arrives; then it says so.
+        // A lease of 3 ms can end before its grant arrives; the call then returns an error.
         match client.lock("job").lease(LEASE_MIN).try_lock().await {
             Ok(Some(guard)) => assert_eq!(soon("its end", guard.lost()).await, LostReason::Expired),
             Ok(None)
@@ -208,7 +208,6 @@ async fn urls_that_cannot_be_used_are_refused() {
     }
 }
 
-/// Why a connect failed.
 #[tokio::test]
 async fn a_database_other_than_the_first_is_used() {
     let server = RedisServer::start();

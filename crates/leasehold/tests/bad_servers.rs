@@ -1,4 +1,5 @@
-//! Servers that refuse, cannot, are busy, or are no Redis: a typed error that says what is true, and nothing left locked.
+//! Servers that reject calls, lack memory, are busy, or are not Redis: a typed error states the facts, and no lock
+//! stays behind.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
 #![allow(clippy::disallowed_methods, reason = "test code: tasks and real time")]
@@ -17,7 +18,7 @@ use support::{
     SOON, connect, connect_with, eventually, fields, hold_by_hand, is_free, keys, ms, pttl, soon, tell,
 };
 
-/// The store's error inside an acquire's, when nothing was acquired for certain.
+/// The store error of an acquire that certainly acquired nothing.
 fn not_acquired(outcome: Result<Option<leasehold::Guard>, AcquireError>) -> StoreError {
     match outcome {
         Err(AcquireError {
@@ -28,7 +29,7 @@ fn not_acquired(outcome: Result<Option<leasehold::Guard>, AcquireError>) -> Stor
     }
 }
 
-/// Everything that an error says about itself, to people and to programmers.
+/// The messages and debug texts of an error and of all its causes.
 fn everything_said(error: &(dyn std::error::Error + 'static)) -> String {
     let mut said = format!("{error} {error:?} {error:#?}");
     let mut source = error.source();
@@ -103,13 +104,13 @@ async fn a_server_that_is_down_is_unreachable() {
     assert_eq!(refused(outcome).0, StoreErrorKind::Unreachable);
 }
 
-/// A server that reads a little, says this to everybody and closes or stays.
+/// A server that reads a little, sends `says` to every connection, and then closes it or keeps it open.
 fn impostor(says: &'static [u8], stays: bool) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("redis://{}", listener.local_addr().unwrap());
     std::thread::spawn(move || {
         let mut guests = Vec::new();
-        // Ends with the test process.
+        // The thread ends with the test process.
         for mut guest in listener.incoming().flatten() {
             let _ = guest.read(&mut [0; 1024]);
             let _ = guest.write_all(says);
@@ -232,7 +233,7 @@ async fn a_read_only_server_refuses_within_the_timeout_and_nothing_is_locked() {
     let outcome = soon("the timeout", lock.lock()).await;
     assert_eq!(not_acquired(outcome.map(Some)).kind, StoreErrorKind::ReadOnly);
     assert!(is_free(&server, "job"));
-    // A waiter is there when the server becomes a master again.
+    // The waiter arrives before the server becomes a master again.
     let builder = Client::builder().timeout(SOON);
     let lock = connect_with(builder, &server.url()).await.lock("job");
     let waiting = tokio::spawn(async move { lock.lock().await });
@@ -245,7 +246,7 @@ async fn a_server_without_memory_refuses_acquires_and_still_takes_releases() {
     let server = RedisServer::start();
     let client = connect(&server).await;
     let held = client.lock("held").watchdog(ms(600)).lock().await.unwrap();
-    // Begun while there is memory for it.
+    // The timer key needs memory, so the wait begins before the memory limit.
     let several_renewals = support::a_lease_passes(&server, ms(1_500));
     tell(&server, &["CONFIG", "SET", "maxmemory", "1"]);
     let lock = client.lock("job");
@@ -289,7 +290,7 @@ async fn a_busy_server_is_waited_for() {
 
 #[tokio::test]
 async fn a_loading_server_is_told_apart_and_waited_for() {
-    // Each of the keys takes a millisecond to load.
+    // Each key takes a millisecond to load.
     let mut server = RedisServer::with(&[
         "--appendonly",
         "yes",
@@ -318,7 +319,7 @@ async fn a_loading_server_is_told_apart_and_waited_for() {
         server.restart();
         server
     });
-    // It is down, then loading, then there.
+    // The server is down, then loading, then ready.
     let mut seen = Vec::new();
     let loading = async {
         loop {

@@ -1,6 +1,8 @@
-//! The two faces, compared: every public method of every type that waits has a blocking twin, and the other way round.
+//! Comparison of the two APIs: every public method of every type that waits has a blocking counterpart, and the
+//! reverse.
 //!
-//! Invariant: both faces are read from the library's own sources, by the compiler's grammar; what differs is named here.
+//! Invariant: the test parses both APIs from the library's own sources; the tables below list the permitted
+//! differences.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
 
@@ -13,7 +15,7 @@ use syn::visit::{self, Visit};
 use syn::visit_mut::{self, VisitMut};
 use syn::{Attribute, Block, File, FnArg, ImplItem, Item, Pat, Signature, Type, UseTree, Visibility};
 
-/// What only the async face has.
+/// Items that only the async API has.
 const LEFT_OUT: &[(&str, &str)] = &[
     ("scope", "a thread is its own scope"),
     ("ambient", "a thread always has an owner: `blocking::owner`"),
@@ -26,7 +28,7 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ("Config::connect_quorum", "it is `Redlock::from_config`"),
 ];
 
-/// What only the blocking face has.
+/// Items that only the blocking API has.
 const ADDED: &[(&str, &str)] = &[
     ("Client::from_config", "`Config::connect`, of a value that both faces have"),
     ("Redlock::from_config", "`Config::connect_quorum`, of a value that both faces have"),
@@ -34,25 +36,25 @@ const ADDED: &[(&str, &str)] = &[
     ("owner", "the calling thread's, which only this face has"),
 ];
 
-/// What has other arguments.
+/// Items with other arguments.
 const DIFFERENT: &[(&str, &str)] = &[("Entered::run", "its body is a closure instead of a future")];
 
-/// The public methods of a face, by their type with its arguments, and its public functions.
+/// The public methods of one API, by type and generic arguments, and its public functions.
 #[derive(Default)]
 struct Face {
     methods: BTreeMap<String, Method>,
-    /// What the files import from the crate's root.
+    /// The names that the files import from the crate's root.
     imports: BTreeSet<String>,
 }
 
 struct Method {
-    /// Without the arguments of its type.
+    /// The method with its type, without the type's generic arguments.
     name: String,
     of: Option<String>,
     waits: bool,
     signature: Signature,
     attributes: Vec<Attribute>,
-    /// The text in its body.
+    /// The string literals in its body.
     says: Vec<String>,
 }
 
@@ -108,7 +110,7 @@ impl Face {
             attributes: attributes.to_vec(),
             says: texts.0,
         };
-        // A method of one kind of lock is another one than that of all.
+        // A method on one kind of lock differs from the method on all kinds.
         let key = format!("{name}{}", arguments.unwrap_or_default());
         assert!(self.methods.insert(key, method).is_none(), "two methods are called {name}");
     }
@@ -129,7 +131,7 @@ impl Face {
     }
 }
 
-/// The name of a type, and its arguments.
+/// The name of a type, and its generic arguments.
 fn named(of: &Type) -> (String, String) {
     let Type::Path(path) = of else { panic!("an inherent impl is a type's") };
     let last = path.path.segments.last().unwrap();
@@ -138,7 +140,7 @@ fn named(of: &Type) -> (String, String) {
     (last.ident.to_string(), arguments.0.iter().map(|name| format!(" of {name}")).collect())
 }
 
-/// Every name in a piece of the grammar.
+/// Every name in a syntax node.
 #[derive(Default)]
 struct Names(Vec<String>);
 
@@ -148,7 +150,7 @@ impl<'ast> Visit<'ast> for Names {
     }
 }
 
-/// Every text in a body.
+/// Every string literal in a body.
 #[derive(Default)]
 struct Texts(Vec<String>);
 
@@ -159,9 +161,9 @@ impl<'ast> Visit<'ast> for Texts {
     }
 }
 
-/// Takes away what the faces may differ in. What stays can be compared.
+/// Removes the permitted differences between the APIs, so that the rest can be compared.
 struct Alike<'a> {
-    /// The types that each face has one of, when the face is the blocking one.
+    /// The types that exist in both APIs; set only for the blocking API.
     twins: Option<&'a BTreeSet<String>>,
 }
 
@@ -210,7 +212,7 @@ fn without_last_comma<T, P: Default>(list: &mut Punctuated<T, P>) {
     }
 }
 
-/// Everything in which the blocking face is not the async one's twin.
+/// Every undocumented difference between the blocking API and the async one.
 fn findings(waiting: &Face, blocking: &Face, exceptions: [&[(&str, &str)]; 3]) -> Vec<String> {
     let [left_out, added, different] = exceptions;
     let types = waiting.waiting_types();
@@ -251,7 +253,7 @@ fn findings(waiting: &Face, blocking: &Face, exceptions: [&[(&str, &str)]; 3]) -
     found
 }
 
-/// What else is asked of a twin.
+/// The rules that a blocking counterpart breaks.
 fn manners(method: &Method, twin: &Method) -> impl Iterator<Item = &'static str> {
     let has = |method: &Method, name: &str| {
         method.attributes.iter().any(|attribute| attribute.path().is_ident(name))
@@ -280,8 +282,8 @@ fn is_public(visibility: &Visibility) -> bool {
     matches!(visibility, Visibility::Public(_))
 }
 
-/// The files of the library, those of the blocking face or all others. Tests' own time has no blocking twin: a test that
-/// moves it is async.
+/// The source files of the blocking API, or all others. `testing` has no blocking counterpart: a test that moves the
+/// virtual clock is async.
 fn files(of_blocking: bool) -> Vec<File> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let (mut files, mut folders) = (Vec::<PathBuf>::new(), vec![source.clone()]);
@@ -321,7 +323,7 @@ fn every_method_of_every_type_that_waits_has_a_blocking_twin() {
     println!("{} methods have twins, of {:?}", twins.len(), waiting.waiting_types());
 }
 
-/// By name only: which type it is of, the text does not say.
+/// Compares names only: the text of a call does not show its type.
 #[test]
 fn every_blocking_method_is_called_by_a_test() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/blocking");
@@ -337,7 +339,7 @@ fn every_blocking_method_is_called_by_a_test() {
     assert!(uncalled.is_empty(), "no test in `blocking` calls {uncalled:?}");
 }
 
-/// What is found when the faces are these.
+/// The findings for two sources.
 fn found(waiting: &str, blocking: &str) -> Vec<String> {
     let [waiting, blocking] = [waiting, blocking].map(|text| Face::read(&[syn::parse_file(text).unwrap()]));
     findings(&waiting, &blocking, [&[], &[], &[]])

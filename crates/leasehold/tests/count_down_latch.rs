@@ -1,4 +1,4 @@
-//! The count-down latch: everybody who waits goes on at zero, nobody before.
+//! The count-down latch: every waiter goes on at zero, and none before.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
 #![allow(clippy::disallowed_methods, reason = "test code: tasks and real time")]
@@ -18,7 +18,7 @@ use support::{
 const NEVER: Duration = Duration::from_secs(3600);
 const CHANNEL: &str = "redisson_countdownlatch__channel__{parts}";
 
-/// A client whose waiters ask again only when they are woken.
+/// A client whose waiters retry only after a wake-up.
 async fn connect_without_polling(server: &impl Told) -> Client {
     connect_with(Client::builder().poll_interval(NEVER), &server.url()).await
 }
@@ -32,7 +32,7 @@ fn wait_in_task(client: &Client) -> JoinHandle<Result<(), WaitError>> {
     tokio::spawn(async move { latch.wait().await })
 }
 
-/// Waits until so many waiters have asked, the first of them has subscribed, and whoever listened then has asked again.
+/// Waits until each waiter has sent its first attempt and the first waiter has subscribed and tried again.
 async fn asleep(server: &impl Told, waiters: u64, asked_before: u64) {
     eventually("the waiters to fall asleep", || {
         listeners(server) >= 1 && scripts_run(server) > asked_before + waiters
@@ -205,7 +205,7 @@ async fn a_lost_message_costs_no_more_than_the_polling_interval(server: Place) {
     tell(&server, &["SET", "parts", "1"]);
     let waiter = wait_in_task(&client);
     asleep(&server, 1, 0).await;
-    // Deleting says nothing on the channel: this message is lost for certain.
+    // A deletion publishes nothing, so this wake-up never comes.
     tell(&server, &["DEL", "parts"]);
     soon("the next look", waiter).await.unwrap().unwrap();
 }
@@ -344,7 +344,7 @@ async fn a_waiter_whose_connection_broke_is_told_of_a_deletion_meanwhile() {
     let waiting = wait_in_task(&client);
     asleep(&server, 1, asked).await;
     proxy.drop_requests(true);
-    // Whatever wakes it, its question is lost.
+    // The proxy drops the attempt after any wake-up.
     assert_eq!(server.cli(&["PUBLISH", CHANNEL, "0"]), "1");
     proxy.cut();
     eventually("the subscription to break", || listeners(&server) == 0).await;

@@ -1,4 +1,4 @@
-//! What a client gives to everything that it makes: terms, a key prefix, a name on the server.
+//! Defaults that a client passes to all its primitives: terms, a key prefix, a client name on the server.
 
 #![cfg(all(feature = "redis", feature = "embedded"))]
 #![expect(
@@ -23,12 +23,12 @@ const fn minutes(minutes: u64) -> Duration {
     seconds(60 * minutes)
 }
 
-/// Whether so much is left of such a lease, taken just now.
+/// Returns true if the remaining time fits a lease that began just now.
 fn is_of(left: Duration, lease: Duration) -> bool {
     (lease * 9 / 10..=lease).contains(&left)
 }
 
-/// What is left of the lease of a hold of this primitive.
+/// The remaining lease of a new hold of this primitive.
 async fn remaining(client: &Client, primitive: Primitive) -> Duration {
     match primitive {
         Primitive::Lock => client.lock("a").lock().await.unwrap().remaining(),
@@ -140,14 +140,14 @@ async fn a_prefixed_name_and_the_same_name_in_full_exclude_each_other() {
     assert!(long.lock("app:x").try_lock().await.unwrap().is_none());
     assert!(pttl(&server, "app:x") > 0);
 
-    // One is woken by the other.
+    // The release of one client wakes a waiter of the other.
     let waiting = tokio::spawn(async move { long.lock("app:x").lock().await.map(drop) });
     eventually("the waiter to listen", || support::listeners(&server, "app:x") == 1).await;
     guard.release().await.unwrap();
     waiting.await.unwrap().unwrap();
 }
 
-/// Takes and gives back one of everything, with waiters, and returns before the last ones are given back.
+/// Acquires and releases one of each primitive, with waiters, and returns before the last releases.
 async fn use_everything(one: &Client, other: &Client) {
     let (a, b) = (one.lock("lock"), other.lock("lock"));
     let held = a.lock().await.unwrap();
@@ -223,7 +223,7 @@ async fn every_key_and_channel_has_the_prefix() {
             _ => {}
         }
     }
-    // What the scripts call: the word behind the command is a key or a channel.
+    // The first word behind a command in a script is a key or a channel.
     for line in monitor.lines().iter().filter(|line| line.contains(" lua] ")) {
         let words: Vec<&str> = line.split('"').collect();
         let Some(key) = words.get(3).filter(|_| !["time", "info"].contains(&words[1])) else { continue };
@@ -233,7 +233,7 @@ async fn every_key_and_channel_has_the_prefix() {
     assert!(scripts > 20 && channels > 5 && inner > 50, "seen: {scripts}, {channels}, {inner}");
 }
 
-/// Whether a key or channel is one of a name that begins so.
+/// Returns true if a key or channel belongs to a name with the prefix `app:`.
 fn is_prefixed(key: &str) -> bool {
     key.starts_with("app:") || key.contains("{app:") || key.contains(":app:{m}")
 }

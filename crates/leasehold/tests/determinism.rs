@@ -1,4 +1,4 @@
-//! The server for users' tests shows the same in every run, and works on executors of every kind.
+//! The virtual server of the users' tests: every run is the same, and it works on executors of every kind.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
 #![allow(clippy::disallowed_methods, reason = "test code: tasks")]
@@ -17,7 +17,8 @@ use leasehold::testing::Server;
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Four tasks with a client each, who take a lock in every way there is while the network fails, and note what happens.
+/// Runs four tasks with a client each, which acquire a lock in every way while the network fails, and records the
+/// events.
 async fn history(server: &Server, local: &tokio::task::LocalSet) -> Vec<String> {
     let log = Rc::new(RefCell::new(Vec::new()));
     for number in 0..4_u32 {
@@ -123,7 +124,8 @@ async fn time_waits_for_tasks_on_several_threads() {
                     let client = server.client().await.unwrap();
                     let lock = client.lock("job").lease(10 * SECOND);
                     for round in 0..4 {
-                        // A grant that nobody takes in a third of its lease is given back: tasks must come in time.
+                        // The client undoes a grant that its task does not claim within a third of the lease, so the
+                        // tasks must be prompt.
                         let guard = lock.try_lock_for(HOUR).await.unwrap().expect("a turn within the hour");
                         assert!(guard.is_held(), "{number} in round {round}");
                         server.sleep(SECOND).await;
@@ -152,7 +154,7 @@ fn no_runtime_is_needed() {
     });
 }
 
-/// The smallest executor there is.
+/// A minimal executor.
 fn block_on<F: Future>(future: F) -> F::Output {
     struct Unpark(std::thread::Thread);
     impl std::task::Wake for Unpark {

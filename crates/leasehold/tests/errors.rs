@@ -1,4 +1,4 @@
-//! What errors say: to a log, to a `main` that returns one, and to a service that chooses a status.
+//! Error texts: in a log, from a `main` that returns one, and for a service that chooses a status.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
 #![allow(clippy::disallowed_methods, reason = "test code: tasks, and time-outs around what might hang")]
@@ -15,7 +15,7 @@ use support::{Place, connect, connect_through, eventually, is_free, ms, on_both,
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Which of the four questions are true of an error.
+/// The results of an error's four predicates.
 #[derive(Debug, PartialEq, Eq)]
 struct Is {
     busy: bool,
@@ -30,7 +30,7 @@ const LOST: Is = Is { lost: true, ..MISTAKE };
 const DOWN: Is = Is { unavailable: true, retryable: true, ..MISTAKE };
 const REFUSED: Is = Is { unavailable: true, ..MISTAKE };
 
-/// Checks the whole message, in a log and from `main`, that no cause below repeats it, and what a service makes of it.
+/// Checks the whole message in a log and from `main`, that no cause repeats it, and the service's predicates.
 #[track_caller]
 fn says(error: impl Into<Error>, message: &str, is: &Is) {
     let error = error.into();
@@ -61,7 +61,7 @@ async fn a_server_that_is_down_is_told() {
     let direct = Client::builder().timeout(ms(300)).connect(&url).await.unwrap();
     server.kill();
     let said = "lock \"order:42\" not acquired: the server cannot be reached (connection refused)";
-    // The connection that is open may break first.
+    // The open connection may fail first, with another message.
     let lock = direct.lock("order:42");
     let refused = soon("a refused connection", async {
         loop {
@@ -213,7 +213,7 @@ async fn a_frozen_server_is_told() {
     let guard = client.lock("held").lease(3600 * SECOND).lock().await.unwrap();
     server.freeze();
     let error = client.lock("order:42").lease(10 * SECOND).try_lock().await.unwrap_err();
-    // The lease, what clocks may differ, and what is left of the timeout in which the call may still arrive.
+    // The sum of the lease, the drift, and the rest of the timeout in which the call may still arrive.
     let said = "lock \"order:42\" may or may not be acquired: no answer within the timeout; any effect of this attempt is \
                 gone within 10.2s";
     says(error, said, &DOWN);

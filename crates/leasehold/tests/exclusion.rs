@@ -1,7 +1,7 @@
-//! Mutual exclusion and liveness on a network that misbehaves all the time.
+//! Mutual exclusion and liveness on a network with constant faults.
 //!
-//! Each client has a network of its own, which cuts, delays and loses by a seeded plan. Every critical section notes a
-//! span in which its guard was valid for certain: it begins before one look at the clock that found it valid and ends
+//! Each client has a network of its own, which cuts, delays and loses by a seeded plan. Every critical section records
+//! a span in which its guard was certainly valid: the span begins before one check that found the guard valid and ends
 //! before another. Promise M says that no two of these spans overlap.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
@@ -23,7 +23,7 @@ const TASKS_PER_CLIENT: u64 = 3;
 const LEASE: Duration = ms(250);
 const TROUBLE: Duration = Duration::from_secs(4);
 
-/// Numbers that follow from a seed (Knuth's multiplier, the upper half).
+/// Pseudo-random numbers from a seed (Knuth's multiplier, the upper half).
 struct Dice(u64);
 
 impl Dice {
@@ -41,7 +41,7 @@ struct Span {
     to: Instant,
 }
 
-/// A critical section: sometimes shorter than the lease and sometimes longer.
+/// Runs a critical section, sometimes shorter and sometimes longer than the lease.
 async fn work(who: u64, guard: &Guard, dice: &mut Dice, spans: &Mutex<Vec<Span>>) {
     let from = Instant::now();
     if !guard.is_held() {
@@ -63,7 +63,7 @@ async fn work(who: u64, guard: &Guard, dice: &mut Dice, spans: &Mutex<Vec<Span>>
     spans.lock().unwrap().push(Span { who, from, to });
 }
 
-/// Takes the lock in every way there is, again and again, and gives it back in every way there is.
+/// Acquires and releases the lock repeatedly, in every way.
 fn worker(client: Client, who: u64, until: Instant, spans: Arc<Mutex<Vec<Span>>>) -> JoinHandle<u64> {
     tokio::spawn(async move {
         let (mut dice, mut errors) = (Dice(who), 0);
@@ -90,7 +90,7 @@ fn worker(client: Client, who: u64, until: Instant, spans: Arc<Mutex<Vec<Span>>>
             work(who, &guard, &mut dice, &spans).await;
             match dice.roll(3) {
                 0 => drop(guard),
-                // How it ends is the network's affair.
+                // The network decides the result of this release.
                 _ => drop(guard.release().await),
             }
         }
@@ -98,7 +98,7 @@ fn worker(client: Client, who: u64, until: Instant, spans: Arc<Mutex<Vec<Span>>>
     })
 }
 
-/// One thing that goes wrong, or is put right.
+/// Causes one fault, or repairs one.
 fn trouble(proxy: &Proxy, dice: &mut Dice) {
     match dice.roll(8) {
         0 => proxy.cut(),
@@ -163,7 +163,7 @@ async fn no_two_guards_are_valid_at_once_on_a_network_that_breaks_all_the_time()
     assert_eq!(who.len(), usize::try_from(CLIENTS).unwrap(), "every client had it now and then");
     assert!(errors > 0, "the network did break");
     assert_disjoint(spans);
-    // Liveness: with the trouble over, everything that may have been left is gone within a lease, and it can be taken.
+    // Liveness: after the faults end, every leftover hold expires within a lease, and the lock is free.
     eventually("every key to go", || keys(&server) == 0).await;
     eventually("every subscription to end", || listeners(&server, "job") == 0).await;
     drop(soon("the lock", connect(&server).await.lock("job").lock()).await.unwrap());
@@ -192,7 +192,7 @@ async fn a_server_that_is_restarted_again_and_again_stops_nobody_for_long() {
     pace.tick().await;
     while Instant::now() < until {
         pace.tick().await;
-        // Blocks one of the two threads for as long as it takes.
+        // Blocks one of the two threads until the server is back.
         tokio::task::block_in_place(|| server.restart());
     }
     for worker in workers {

@@ -1,4 +1,5 @@
-//! The expirable semaphore: so many at a time, and what a dead process held is free again within a lease.
+//! The expirable semaphore: a limited number of holders, and the permits of a dead process are free again within a
+//! lease.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
 #![allow(clippy::disallowed_methods, reason = "test code: tasks and real time")]
@@ -24,24 +25,24 @@ const NEVER: Duration = Duration::from_secs(3600);
 const CHANNEL: &str = "redisson_sc:{seats}";
 const IDS: &str = "{seats}:timeout";
 
-/// A client whose waiters ask again only when they are woken, or when a permit is known to end.
+/// A client whose waiters retry only after a wake-up, or when a permit is known to end.
 async fn connect_without_polling(server: &impl Told) -> Client {
     connect_with(Client::builder().poll_interval(NEVER), &server.url()).await
 }
 
-/// The semaphore `seats` with so many permits.
+/// The semaphore `seats` with this number of permits.
 async fn seats(client: &Client, permits: u32) -> ExpirableSemaphore {
     let seats = client.expirable_semaphore("seats");
     assert!(seats.try_set_permits(permits).await.unwrap());
     seats
 }
 
-/// How many permits are left, as the server says.
+/// The number of available permits on the server.
 fn left(server: &impl Told) -> i64 {
     server.cli(&["GET", "seats"]).parse().unwrap()
 }
 
-/// How many ids the server keeps, ended or not.
+/// The number of permit ids on the server, including expired ones.
 fn ids(server: &impl Told) -> u64 {
     server.cli(&["ZCARD", IDS]).parse().unwrap()
 }
@@ -58,7 +59,7 @@ fn acquire_in_task(
     tokio::spawn(async move { semaphore.acquire_many(permits).await })
 }
 
-/// Waits until a waiter has asked, subscribed and asked again, so that from now on only a wake-up moves it.
+/// Waits until a waiter has tried, subscribed and tried again. From then on only a wake-up moves it.
 async fn sleeps(server: &impl Told, asked_before: u64) {
     eventually("the waiter to fall asleep", || {
         listeners(server) == 1 && scripts_run(server) >= asked_before + 2
@@ -66,7 +67,7 @@ async fn sleeps(server: &impl Told, asked_before: u64) {
     .await;
 }
 
-/// Waits for what a look finds.
+/// Waits until the result of `look` is the wanted one.
 async fn look_until<T, F: Future<Output = T>>(
     what: &str,
     wanted: impl Fn(&T) -> bool,
@@ -232,7 +233,7 @@ async fn a_waiter_sleeps_until_the_next_permit_ends(server: Place) {
 
 async fn the_permits_of_a_dead_process_come_back_with_their_lease(server: Place) {
     let seats = seats(&connect(&server).await, 2).await;
-    // Nobody renews a kept permit, as if its process were dead.
+    // A detached permit has no renewals, as if its process were dead.
     let _ = seats.clone().watchdog(ms(300)).acquire_many(2).await.unwrap().detach();
     assert!(seats.try_acquire().await.unwrap().is_none());
     let both = soon("the end of the lease", seats.acquire_many(2)).await.unwrap();
@@ -375,7 +376,7 @@ async fn of_nothing_there_is_always_enough(server: Place) {
     assert!(none.is_held());
     assert_eq!(none.release().await, Ok(ReleaseOutcome::Released));
     assert!(seats.try_acquire_many(0).await.unwrap().is_some());
-    // A lease that outlasts any stall: the second permit has to arrive within it.
+    // The lease outlasts any stall, because the second permit must arrive within it.
     let seats = seats.watchdog(SOON);
     let _one = seats.set_permits(2).await.unwrap();
     let (nothing, one) = (seats.acquire_many(0).await.unwrap(), seats.acquire().await.unwrap());

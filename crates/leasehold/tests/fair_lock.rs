@@ -1,4 +1,4 @@
-//! The fair lock: order, the queue on the server, and waiters that go, die or are somebody else's.
+//! The fair lock: order, the queue on the server, and waiters that leave, die or belong to Redisson.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
 #![allow(clippy::disallowed_methods, reason = "test code: tasks and real time")]
@@ -50,7 +50,7 @@ on_both! {
     }
 }
 
-/// What the server's clock says.
+/// The time of the server's clock.
 fn server_ms(server: &impl Told) -> u64 {
     let time = server.cli(&["TIME"]);
     time.lines().next().unwrap().parse::<u64>().unwrap() * 1_000
@@ -64,7 +64,7 @@ fn members(server: &impl Told, key: &str) -> BTreeSet<String> {
     server.cli(&["ZRANGE", key, "0", "-1"]).lines().map(str::to_owned).collect()
 }
 
-/// Waits for the lock in a task of its own, and notes when it was its turn.
+/// Waits for the lock in a task of its own, and records its number when it holds the lock.
 fn wait_in_task(
     client: &Client,
     turns: &Arc<Mutex<Vec<usize>>>,
@@ -82,7 +82,7 @@ async fn queued(server: &impl Told, many: usize) {
     eventually("the waiters to be queued", || queue(server).len() == many).await;
 }
 
-/// A waiter as Redisson leaves one: in the list, and with a deadline.
+/// Adds a waiter as Redisson does: in the list, with a deadline.
 fn java_waits(server: &impl Told, owner: &str, for_ms: u64) {
     tell(server, &["RPUSH", QUEUE, owner]);
     tell(server, &["ZADD", TIMEOUT, &(server_ms(server) + for_ms).to_string(), owner]);
@@ -200,7 +200,7 @@ async fn a_dropped_head_of_a_free_lock_hands_it_on(server: Place) {
 
 async fn a_waiter_of_ours_that_died_is_passed_by_within_seconds(server: Place) {
     let started = Instant::now();
-    // It showed itself a moment ago, and never again.
+    // The waiter polled a moment ago, and never polls again.
     java_waits(&server, "dead:1", 300_000);
     tell(&server, &["ZADD", SEEN, &server_ms(&server).to_string(), "dead:1"]);
     let guard = soon("the lock", connect(&server).await.fair_lock("job").lock()).await.unwrap();
@@ -240,7 +240,8 @@ async fn a_java_waiter_that_lives_is_not_passed_by(server: Place) {
     let mut woken = server.listen("redisson_lock__channel:{job}:java:1");
     held.release().await.unwrap();
     woken.message();
-    // As Redisson takes it, in one script: out of the queue, and every deadline behind it earlier by its own wait.
+    // Redisson's acquire in one script: it removes the waiter from the queue and moves the deadlines behind it forward
+    // by its wait.
     let taken = "if redis.call('lindex', KEYS[2], 0) ~= 'java:1' then return 'passed by' end
         redis.call('lpop', KEYS[2])
         redis.call('zrem', KEYS[3], 'java:1')

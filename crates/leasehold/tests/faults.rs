@@ -1,4 +1,4 @@
-//! Losing the lock: every reason there is, when it is told, and what is left afterwards.
+//! Lost locks: every reason for a loss, the time of its report, and the state that is left.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
 #![allow(clippy::disallowed_methods, reason = "test code: tasks and real time")]
@@ -12,16 +12,16 @@ use leasehold_testkit::servers::RedisServer;
 mod support;
 use support::{connect, connect_with, eventually, hold_by_hand, is_free, keys, ms, soon, tell};
 
-/// The promise L5: a loss is told this long after its deadline at the latest.
+/// The promise L5: the longest time between a deadline and the report of the loss.
 const TOLD_WITHIN: Duration = ms(50);
 
-/// How late a loss was told, compared with the deadline that the guard itself named until then. Fails if it was early.
+/// The time between the deadline that the guard last named and the report of its loss. Panics if the report is early.
 async fn lateness(guard: &Guard) -> Duration {
     let watch = async {
         let mut ticks = tokio::time::interval(ms(2));
         let mut deadline = Instant::now();
         loop {
-            // In this order: the deadline comes out a little early, never late.
+            // The clock is read first, so the deadline comes out a little early, never late.
             let now = Instant::now();
             match guard.remaining() {
                 Duration::ZERO => return deadline,
@@ -50,7 +50,7 @@ async fn a_frozen_server_resolves_lost_by_the_local_clock_within_fifty_milliseco
         server.freeze();
         let late = soon("the loss", lateness(&guard)).await;
         machine.assert_within("the loss after its deadline", TOLD_WITHIN, late);
-        // The server stands still to this moment.
+        // The server is still frozen here.
         assert_eq!(guard.lost().await, LostReason::Unreachable);
         server.thaw();
         drop(guard);
@@ -187,7 +187,7 @@ async fn every_listener_is_told_of_the_loss_of_every_guard() {
     let server = RedisServer::start();
     let client = connect(&server).await;
     let owner = client.owner();
-    // Two guards of one hold, and one of another lock.
+    // Two guards of one hold, and one guard of another lock.
     let lock = client.lock("job").owned_by(&owner).lease(ms(400));
     let guards = [lock.lock().await, lock.lock().await, client.lock("other").lease(ms(400)).lock().await];
     let guards = guards.map(|guard| std::sync::Arc::new(guard.unwrap()));
@@ -242,7 +242,7 @@ async fn a_value_that_comes_after_the_loss_is_not_returned() {
     let client = connect(&server).await;
     let lock = client.lock("job").lease(ms(300));
     let outcome = lock.run(async |guard| {
-        // Work that does not yield, past the end of the lease.
+        // This work does not yield until after the end of the lease.
         leasehold_testkit::wait::eventually(support::SOON, "the end", || !guard.is_held());
         42
     });

@@ -1,4 +1,4 @@
-//! The guard: its clock, its end in every way there is, and what closing a client does to it.
+//! The guard: its clock, every way to end it, and the effect of closing its client.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
 #![allow(clippy::disallowed_methods, reason = "test code: tasks and threads")]
@@ -67,13 +67,13 @@ async fn validity_is_less_than_the_lease_by_the_drift_and_counts_down(server: Pl
     let guard = connect(&server).await.lock("job").lease(LEASE).lock().await.unwrap();
     let most = LEASE - LEASE / 100 - ms(2);
     let mut before = guard.remaining();
-    // Counted from a moment after `began`, however long the grant took.
+    // Validity counts from the send, which comes after `began`, so the duration of the grant does not matter.
     assert!(before < most && before + began.elapsed() >= most, "{before:?}");
     for _ in 0..5 {
         eventually("the clock to move", || guard.remaining() < before).await;
         before = guard.remaining();
     }
-    // What the client trusts ends before what the server keeps.
+    // The guard's validity ends before the lease on the server.
     assert!(guard.remaining() < Duration::from_millis(pttl(&server, "job").try_into().unwrap()));
 }
 
@@ -94,7 +94,7 @@ async fn validity_counts_from_before_the_send() {
     assert!(guard.remaining() < LEASE - travelling, "{:?}", guard.remaining());
 }
 
-// The client lives on in each of the next five tests: its end would release the lock too.
+// The next tests keep the client alive, because its end would release the lock too.
 
 async fn a_guard_dropped_in_a_panic_frees_the_lock(server: Place) {
     let client = connect(&server).await;
@@ -171,7 +171,7 @@ fn the_library_works_without_a_tokio_runtime(server: Place) {
     assert_eq!(outcome, Ok(ReleaseOutcome::Released));
 }
 
-/// The smallest executor there is.
+/// A minimal executor.
 fn block_on<F: Future>(future: F) -> F::Output {
     struct Unpark(std::thread::Thread);
     impl std::task::Wake for Unpark {
@@ -214,7 +214,7 @@ async fn the_last_handle_of_a_client_releases_what_is_left() {
     assert_eq!(keys(&server), 20);
     drop(guards);
     eventually("the releases", || keys(&server) == 0).await;
-    // Nothing of the client is left at the server but the one that asks.
+    // The connection of `CLIENT LIST` is the only one left.
     eventually("the connections to end", || {
         server.cli(&["CLIENT", "LIST", "TYPE", "normal"]).lines().count() == 1
             && server.cli(&["CLIENT", "LIST", "TYPE", "pubsub"]).is_empty()

@@ -1,4 +1,4 @@
-//! The lock: taking, refusing, looking, forcing; and what each of these costs.
+//! The lock: acquire, rejection, inspection, forced unlock, and the cost of each on the server.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
 #![allow(clippy::disallowed_methods, reason = "test code: tasks")]
@@ -79,7 +79,7 @@ async fn an_uncontended_acquire_and_its_release_are_one_command_each() {
     let client = connect(&server).await;
     let lock = client.lock("job");
     for way in ["lock", "try_lock", "try_lock_for"] {
-        // Scripts travel in full once per connection; this makes them known.
+        // Each connection sends a script's full text once; this makes both scripts known.
         lock.lock().await.unwrap().release().await.unwrap();
         let monitor = Monitor::start(&server);
         let guard = match way {

@@ -1,4 +1,4 @@
-//! Functions under a lock that macros make: what is given through a macro's argument is the same as what is written.
+//! Functions under a lock that macros generate: a macro's argument has the same meaning as written text.
 
 #![cfg(feature = "macros")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]

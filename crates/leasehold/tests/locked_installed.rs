@@ -1,4 +1,5 @@
-//! Functions under the attribute that name no client, in a process of their own: what is installed, is so for good.
+//! Functions under the attribute that name no client. They run in a process of their own, because an installed client
+//! stays installed.
 
 #![cfg(feature = "macros")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]

@@ -1,4 +1,4 @@
-//! `memory://`: whose a server in the process is, and what of a URL it takes.
+//! The `memory://` scheme: the clients that share an in-process server, and the accepted parts of such a URL.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
 #![allow(clippy::disallowed_methods, reason = "test code: tasks and real time")]
@@ -43,7 +43,7 @@ async fn a_store_is_gone_with_its_last_client() {
     client.lock("job").lock().await.unwrap().detach();
     assert!(connect(url).await.lock("job").is_locked().await.unwrap(), "it is not the last one");
     drop(client);
-    // The store goes with the client's thread, which ends by itself.
+    // The store ends with the client's thread, which ends a moment later.
     let mut looks = 0;
     loop {
         let next = connect(url).await;

@@ -1,4 +1,4 @@
-//! Least times of holds: a release before it leaves the server the rest.
+//! Minimum hold times: after an early release, the server keeps the lock closed for the rest of the time.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
 #![allow(clippy::disallowed_methods, reason = "test code: tasks and real time")]
@@ -33,7 +33,7 @@ async fn a_quick_hold_keeps_others_out_for_its_least_time_and_wakes_them_then(se
     let lock = client.lock("job").min_hold(ms(400));
     assert_eq!(lock.lock().await.unwrap().release().await, Ok(ReleaseOutcome::Released));
     assert!(other.lock("job").try_lock().await.unwrap().is_none());
-    // The lease would keep it for 30 s: it is the release that lets the other in.
+    // The lease would keep the lock for 30 s, so only the release can let the other client in.
     let guard = soon("the end of the rest", other.lock("job").lock()).await.unwrap();
     assert!(began.elapsed() >= ms(400), "{:?}", began.elapsed());
     guard.release().await.unwrap();
@@ -146,7 +146,7 @@ async fn what_was_taken_of_several_does_not_rest_when_not_all_can_be_had(server:
     assert_eq!((count(&server, "a"), count(&server, "b")), (1, 1), "both rest");
 }
 
-/// The minimum that was refused, and the maximum that it exceeds.
+/// The rejected minimum, and the maximum that it exceeds.
 fn least_and_most(error: &AcquireError) -> Option<(Duration, Duration)> {
     match error.kind {
         AcquireErrorKind::MinHold { given, most, .. } => Some((given, most)),

@@ -74,7 +74,8 @@ async fn a_wait_that_ends_leaves_nothing(server: Place) {
         let _held = other.lock(Name::raw_redisson(second).unwrap()).lock().await.unwrap();
         let started = Instant::now();
         let outcome = MultiLock::of(set).try_lock_for(ms(200)).await;
-        // On a slow machine an attempt may be on its way as the wait ends: its outcome is unknown, and it is undone.
+        // On a slow machine an attempt may be in flight when the wait ends: its outcome is unknown, and the client
+        // undoes it.
         assert!(
             matches!(outcome, Ok(None) | Err(AcquireError { kind: AcquireErrorKind::Unknown { .. }, .. })),
             "{outcome:?}"
@@ -255,7 +256,7 @@ async fn an_error_of_one_gives_the_others_back(server: Place) {
 
 async fn names_that_cannot_be_used_are_not_one_name(server: Place) {
     let client = connect(&server).await;
-    // None of them has a place in the order.
+    // An invalid name has no place in the order of the members.
     let set = MultiLock::of([client.lock("a{").into(), client.fair_lock("b{").into()]);
     let error = soon("the error", set.lock()).await.unwrap_err();
     assert!(

@@ -1,4 +1,4 @@
-//! Permits whose calls have no answer: none is lost and none is invented, and the error says what is known.
+//! Calls for permits without an answer: no permit is lost or created, and the error states the known facts.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
 #![allow(clippy::disallowed_methods, reason = "test code: tasks and real time")]
@@ -14,24 +14,24 @@ use support::{Told, connect, connect_through, eventually, ms, pttl, scripts_run,
 
 const NEVER: Duration = Duration::from_secs(3600);
 
-/// Sets how many permits the semaphore `seats` has, and the expirable one called `places`.
+/// Sets the number of permits of the semaphore `seats` and of the expirable semaphore `places`.
 async fn set(client: &Client, permits: u32) {
     assert!(client.semaphore("seats").try_set_permits(permits).await.unwrap());
     assert!(client.expirable_semaphore("places").try_set_permits(permits).await.unwrap());
 }
 
-/// How many permits are left, as the server says.
+/// The number of available permits of `seats` on the server.
 fn left(server: &impl Told) -> i64 {
     server.cli(&["GET", "seats"]).parse().unwrap()
 }
 
-/// The same of the expirable one, and how many ids it has.
+/// The number of available permits of `places` on the server, and the number of its permit ids.
 fn places(server: &impl Told) -> (i64, u64) {
     let ids = server.cli(&["ZCARD", "{places}:timeout"]).parse().unwrap();
     (server.cli(&["GET", "places"]).parse().unwrap(), ids)
 }
 
-/// The keys that remember what acquisitions have taken.
+/// The markers of acquisitions.
 fn markers(server: &impl Told) -> Vec<String> {
     let printed = server.cli(&["KEYS", "leasehold_permit:*"]);
     printed.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
@@ -56,7 +56,7 @@ async fn an_acquire_without_its_reply_is_undone_and_takes_nothing_however_late_i
     assert!(!format!("{error:#?}").contains("18446"), "{error:#?}");
     proxy.drop_replies(false);
     eventually("the undo", || left(&server) == 3).await;
-    // Should the first call arrive once more it would find this.
+    // A late duplicate of the first call would find this marker.
     let marker = markers(&server).pop().unwrap();
     assert_eq!(server.cli(&["GET", &marker]), "0");
     assert!((3_000_000..=3_600_000).contains(&pttl(&server, &marker)));
@@ -132,7 +132,7 @@ async fn an_operation_without_an_answer_is_unknown_and_one_that_was_not_sent_is_
     eventually("the connection to be known as gone", || proxy.connections() == 0).await;
     let mut outcome = soon("the refusal", through.add_permits(1)).await;
     if matches!(outcome, Err(OperationError { kind: OperationErrorKind::Unknown(_), .. })) {
-        // The first call may still be written to the connection that is gone.
+        // The client may still write the first call to the broken connection.
         outcome = soon("the second refusal", through.add_permits(1)).await;
     }
     assert!(matches!(outcome, Err(OperationError { kind: OperationErrorKind::Store(_), .. })), "{outcome:?}");

@@ -1,7 +1,7 @@
-//! Several processes: exact counting over two of them, and the death of one.
+//! Several processes: an exact count over two of them, and the death of one.
 //!
-//! A test that needs another process starts its own program again, for the same test, with a word in the environment
-//! that says which part to play.
+//! A test that needs another process starts its own program again, for the same test. A word in the environment names
+//! the part to play.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
 #![allow(clippy::disallowed_methods, reason = "test code: tasks and real time")]
@@ -26,7 +26,7 @@ const CLIENTS_PER_PROCESS: usize = 2;
 const TASKS_PER_CLIENT: usize = 4;
 const SECTIONS_PER_TASK: u64 = 100;
 
-/// This program again, for one test, in a part.
+/// The command that starts this program again, for one test, in a part.
 fn play(test: &str, part: &str, server: &RedisServer) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
@@ -38,12 +38,12 @@ fn play(test: &str, part: &str, server: &RedisServer) -> Command {
     command
 }
 
-/// The URL of the server when this process plays a part.
+/// The URL of the server, if this process plays a part.
 fn part() -> Option<String> {
     std::env::var_os(PART).map(|_| std::env::var(SERVER).unwrap())
 }
 
-/// A child that is killed at the end of its test, however that ends.
+/// A child process; killed at the end of its test, even if the test fails.
 struct Cast(Child);
 
 impl Cast {
@@ -51,7 +51,7 @@ impl Cast {
         Self(command.spawn().unwrap())
     }
 
-    /// Waits until the child says this in a line of its own; it may stand behind what the test harness writes.
+    /// Waits until the child prints this word; output of the test harness may precede it on the line.
     fn wait_for(&mut self, word: &str) -> String {
         let lines = BufReader::new(self.0.stdout.as_mut().unwrap()).lines();
         lines.map(Result::unwrap).find(|line| line.contains(word)).expect("the child says it before it ends")
@@ -60,26 +60,26 @@ impl Cast {
 
 impl Drop for Cast {
     fn drop(&mut self) {
-        // Failing means that it has ended already.
+        // An error means that the process has already ended.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// Says something to the parent process.
+/// Sends a line to the parent process.
 #[allow(clippy::print_stdout, reason = "the pipe to the parent")]
 fn say(text: &str) {
     println!("{text}");
 }
 
-/// Adds one the way that loses counts unless nobody else does it at the same time.
+/// Adds one in two steps, which lose counts without exclusion.
 async fn add_one(file: &Path) {
     let before: u64 = std::fs::read_to_string(file).unwrap().parse().unwrap();
     tokio::task::yield_now().await;
     std::fs::write(file, (before + 1).to_string()).unwrap();
 }
 
-/// What one process does: some clients, some tasks each, some critical sections each.
+/// The work of one process: some clients, some tasks each, some critical sections each.
 async fn count_in_tasks(url: &str, file: &Path) {
     let mut tasks = Vec::new();
     for _ in 0..CLIENTS_PER_PROCESS {
@@ -143,7 +143,7 @@ async fn a_killed_holder_blocks_others_for_at_most_one_lease() {
     let name = "a_killed_holder_blocks_others_for_at_most_one_lease";
     let mut holder = Cast::start(play(name, "holder", &server));
     holder.wait_for("it is held");
-    // It is alive, so it renews: twice the time to live has risen.
+    // The holder is alive and renews: the time to live has risen twice.
     for _ in 0..2 {
         let before = pttl(&server, "job");
         let mut last = before;
@@ -165,7 +165,7 @@ async fn a_killed_holder_blocks_others_for_at_most_one_lease() {
     let left = pttl(&server, "job");
     assert!((1..=900).contains(&left), "{left} ms are left of a lease of {LEASE:?}");
     let guard = soon("the lock", waiter.lock("job").lock()).await.unwrap();
-    // A waiter asks up to 21 ms after the end of the lease, so that a fleet does not ask in one instant.
+    // A waiter tries up to 21 ms after the end of the lease; the jitter keeps a fleet from trying in one instant.
     machine.assert_within("the lock of a killed holder", LEASE + ms(21), killed.elapsed());
     assert_eq!(count(&server, "job"), 1);
     guard.release().await.unwrap();

@@ -1,4 +1,4 @@
-//! The promised times on the virtual clock, where they are exact whatever the machine does.
+//! The promised times on the virtual clock, where they are exact on any machine.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
 #![allow(clippy::disallowed_methods, reason = "test code: tasks")]
@@ -17,12 +17,12 @@ const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// What a client does not trust of a lease: 1 % of it and 2 ms.
+/// The part of a lease that a client does not trust: 1 % of it and 2 ms.
 fn drift(lease: Duration) -> Duration {
     lease / 100 + ms(2)
 }
 
-/// Runs a future in a task, and tells the moment of the server's clock at which it ended.
+/// Runs a future in a task, and returns its output with the virtual time of its end.
 fn timed<F>(server: &Server, future: F) -> JoinHandle<(F::Output, Duration)>
 where
     F: Future<Output: Send + 'static> + Send + 'static,
@@ -91,14 +91,14 @@ async fn the_watchdog_renews_at_a_third_of_the_lease_at_the_latest() {
             before = left;
             assert!(guard.is_held());
         }
-        // Neither more seldom than each third, nor much oftener.
+        // On average, the renewals are at most a third and at least a quarter of a lease apart.
         assert!((60..=80).contains(&renewals), "{renewals} renewals in 20 leases of {lease:?}");
     }
 }
 
 #[tokio::test]
 async fn a_crashed_holder_blocks_a_waiter_for_one_lease_at_most() {
-    // After a part of the third between two renewals.
+    // The crash comes at different phases between two renewals.
     for phase in 0..7 {
         let server = Server::new();
         let (holder, other) = (server.client().await.unwrap(), server.client().await.unwrap());
@@ -154,7 +154,8 @@ async fn a_loss_is_told_to_every_listener_at_the_end_of_the_validity() {
 #[tokio::test]
 async fn a_deadline_is_kept_to_the_millisecond() {
     let wait = ms(200);
-    // Behind a holder, with the server silent, with the server gone; alone and behind waiters of its own client.
+    // Three cases: behind a holder, with a silent server, with an unreachable server. Each runs alone and behind
+    // waiters of the same client.
     for (held, silent, gone) in [(true, false, false), (false, true, false), (false, false, true)] {
         for ahead in [0, 1, 10] {
             let server = Server::new();

@@ -14,24 +14,24 @@ use leasehold_testkit::servers::RedisServer;
 mod support;
 use support::{SOON, eventually, is_free, ms, soon};
 
-/// Three or more servers, each with nothing to do with the others.
+/// Three or more independent servers.
 fn servers(many: usize) -> Vec<RedisServer> {
     (0..many).map(|_| RedisServer::start()).collect()
 }
 
-/// A client of all of them, which takes their word at once.
+/// A client of all servers, which trusts them right after their start.
 async fn redlock(servers: &[RedisServer]) -> Redlock {
     patient_for(ms(300), servers).await
 }
 
-/// The same with another time for a node's answer.
+/// The same client with another node timeout.
 async fn patient_for(timeout: Duration, servers: &[RedisServer]) -> Redlock {
     let urls: Vec<String> = servers.iter().map(RedisServer::url).collect();
     let builder = Redlock::builder().node_timeout(timeout).nodes_persist_every_write();
     builder.connect(urls.iter().map(String::as_str)).await.unwrap()
 }
 
-/// Puts a stranger in the place of the holder, in one step.
+/// Replaces the holder with a stranger, in one step.
 fn take_over(server: &RedisServer) {
     let script = "redis.call('del', 'job') redis.call('hset', 'job', 'stranger:1', '1') \
                   return redis.call('pexpire', 'job', 60000)";
@@ -135,7 +135,7 @@ async fn a_node_that_stands_still_costs_at_most_its_timeout() {
     let (redlock, patient) = (redlock(&servers).await, patient_for(2 * SOON, &servers).await);
     redlock.lock("job").lock().await.unwrap().release().await.unwrap();
     servers[1].freeze();
-    // Long before the node's time is over: a majority is enough.
+    // A majority is enough, so the grant comes long before the frozen node's timeout.
     let guard = soon("the other two", patient.lock("job").lock()).await.unwrap();
     drop(guard);
     eventually("their release", || is_free(&servers[0], "job") && is_free(&servers[2], "job")).await;
@@ -192,7 +192,7 @@ async fn a_hold_that_is_lost_gives_its_other_nodes_back() {
     let (one, other) = (redlock(&servers).await, redlock(&servers).await);
     let guard = one.lock("job").watchdog(ms(900)).lock().await.unwrap();
     eventually("every node to hold it", || guard.votes() == 3).await;
-    // Not only deleted: the first of them could then be taken again before the second is missed.
+    // A plain deletion would not do: the client could take the first node again before it misses the second.
     servers[..2].iter().for_each(take_over);
     assert_eq!(soon("the loss", guard.lost()).await, LostReason::TakenOver);
     eventually("the third to be given back, though the guard lives", || is_free(&servers[2], "job")).await;
@@ -242,7 +242,7 @@ async fn a_node_that_was_restarted_empty_joins_again_when_it_counts() {
     let builder = Redlock::builder().node_timeout(ms(300)).poll_interval(ms(100)).longest_lease(ms(900));
     let redlock = builder.connect(urls.iter().map(String::as_str)).await.unwrap();
     let lock = redlock.lock("job").watchdog(ms(900));
-    // Servers that were just started do not count yet.
+    // Recently started servers do not count.
     let young = lock.try_lock().await.unwrap_err();
     assert!(
         young.nodes.iter().all(|node| matches!(node.error, Some(AcquireErrorKind::RecentlyRestarted { .. }))),
@@ -267,7 +267,7 @@ async fn an_empty_restart_does_not_let_a_second_holder_in() {
     let builder = Redlock::builder().node_timeout(ms(300)).longest_lease(ms(1_500));
     let connect = async || builder.clone().connect(urls.iter().map(String::as_str)).await.unwrap();
     let (one, other) = (connect().await, connect().await);
-    // Held on the first two only; the third is down meanwhile.
+    // The third server is down, so the client holds the lock on the first two only.
     servers[2].kill();
     let guard = soon("two nodes", one.lock("job").lease(ms(1_500)).lock()).await.unwrap();
     servers[2].restart();
@@ -321,7 +321,7 @@ async fn a_hold_that_is_kept_at_once_stays_on_a_majority() {
         redlock.lock(name.as_str()).lock().await.unwrap().detach();
         assert!(!free_on_most(&servers, &name), "{name}");
     }
-    // Whatever was to be given back has been by now.
+    // Closing waits for all outstanding undos.
     redlock.close().await;
     let free = (0..50).filter(|number| free_on_most(&servers, &format!("job:{number}"))).count();
     assert_eq!(free, 0, "of fifty");

@@ -1,4 +1,4 @@
-//! Re-entry: by owner value, by scope, and how holds are counted.
+//! Re-entry: by owner value, by scope, and the hold count.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
 #![allow(clippy::disallowed_methods, reason = "test code: tasks and real time")]
@@ -193,7 +193,7 @@ async fn a_partial_release_keeps_the_lease(server: Place) {
     let lock = client.lock("job").owned_by(&client.owner()).lease(Duration::from_secs(60));
     let outer = lock.lock().await.unwrap();
     let inner = lock.lock().await.unwrap();
-    // Shorten it by hand: a release that set the lease anew would be seen.
+    // The test shortens the lease by hand, so a release that sets it anew would show.
     tell(&server, &["PEXPIRE", "job", "20000"]);
     inner.release().await.unwrap();
     let left = pttl(&server, "job");

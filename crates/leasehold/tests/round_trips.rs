@@ -1,7 +1,7 @@
-//! What an acquire and its release cost the server, of each primitive: counted by the server itself.
+//! The cost of an acquire and its release on the server, for each primitive, counted by the server itself.
 //!
-//! The table of `docs/results/round-trips.md` comes from
-//! `cargo test -p leasehold --all-features --test round_trips -- --nocapture`.
+//! The table of `docs/results/round-trips.md` comes from `cargo test -p leasehold --all-features --test round_trips --
+//! --nocapture`.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
 #![allow(clippy::disallowed_methods, reason = "test code: tasks and real time")]
@@ -16,19 +16,19 @@ use leasehold_testkit::servers::RedisServer;
 mod support;
 use support::{connect, eventually, soon};
 
-/// What the server executed since its statistics were reset.
+/// The commands that the server executed since its statistics were reset.
 struct Cost {
-    /// Scripts, each of which is one round trip.
+    /// Script calls; each is one round trip.
     scripts: u64,
-    /// What the scripts called.
+    /// Commands that the scripts called.
     inside: u64,
-    /// Whatever else clients sent.
+    /// Other commands of the clients.
     others: BTreeMap<String, u64>,
 }
 
-/// Commands that this test itself sends to look.
+/// Commands that this test itself sends to inspect the server.
 const LOOKS: [&str; 4] = ["info", "config|resetstat", "command", "pubsub|numsub"];
-/// What comes and goes with connections and subscriptions.
+/// Commands that come with connections and subscriptions.
 const CHANNELS: [&str; 2] = ["subscribe", "unsubscribe"];
 
 fn cost(server: &RedisServer) -> Cost {
@@ -45,14 +45,14 @@ fn cost(server: &RedisServer) -> Cost {
     Cost { scripts, inside, others: others.collect() }
 }
 
-/// Prints what `acquire` and then `release` cost, and that each was one round trip.
+/// Prints the cost of `acquire` and of `release`, and checks that each was one round trip.
 async fn one_each<G>(
     server: &RedisServer,
     what: &str,
     mut acquire: impl AsyncFnMut() -> G,
     mut release: impl AsyncFnMut(G),
 ) {
-    // Scripts are sent by their text once; after that by their digest.
+    // The client sends a script's text once, and later its digest.
     let guard = acquire().await;
     release(guard).await;
     server.reset_stats();
@@ -166,7 +166,7 @@ async fn a_fair_waiter_that_is_woken_costs_three_questions_and_a_subscription() 
         server.reset_stats();
         let lock = other.fair_lock("job");
         let waiting = tokio::spawn(async move { lock.lock().await.unwrap() });
-        // It asks, subscribes, and asks again; then only a wake-up moves it.
+        // The waiter tries, subscribes, and tries again; then only a wake-up moves it.
         eventually("it to sleep", || cost(&server).scripts >= 2).await;
         held.release().await.unwrap();
         let guard = soon("its turn", waiting).await.unwrap();

@@ -1,4 +1,4 @@
-//! The read-write lock and time: leases of readers and writers, the watchdog, and who is lost by the clock.
+//! The read-write lock and time: leases of readers and writers, the watchdog, and holds that are lost by the clock.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
 #![allow(clippy::disallowed_methods, reason = "test code: tasks and real time")]
@@ -12,7 +12,7 @@ use support::{
     Monitor, Place, connect, eventually, fields, is_free, keys, ms, on_both, pttl, soon, tell, times_sent,
 };
 
-/// Short enough to see many of them, long enough that a busy machine renews in time.
+/// Short enough for many leases in a test, long enough for a busy machine to renew in time.
 const LEASE: Duration = ms(300);
 
 on_both! {
@@ -69,9 +69,9 @@ async fn a_reader_that_does_not_come_back_blocks_for_one_lease_at_most(server: P
     client.rw_lock("job").watchdog(LEASE).read().await.unwrap().detach();
     let started = Instant::now();
     soon("its end", other.rw_lock("job").write()).await.unwrap().release().await.unwrap();
-    // It asks again when the lease that it was told of is over; the rest is a busy machine.
+    // The waiter tries again at the end of the lease that it was told; the rest allows for a busy machine.
     assert!(started.elapsed() < LEASE + ms(8_000), "{:?}", started.elapsed());
-    // A server counts a key until it comes by.
+    // A server counts an expired key until it removes the key.
     eventually("what has run out to go", || keys(&server) == 0).await;
 }
 
@@ -92,7 +92,7 @@ async fn a_writer_that_does_not_come_back_blocks_for_one_lease(server: Place) {
     client.rw_lock("job").lease(LEASE).write().await.unwrap().detach();
     assert!(other.rw_lock("job").try_read().await.unwrap().is_none());
     soon("its end", other.rw_lock("job").read()).await.unwrap().release().await.unwrap();
-    // A server counts a key until it comes by.
+    // A server counts an expired key until it removes the key.
     eventually("what has run out to go", || keys(&server) == 0).await;
 }
 

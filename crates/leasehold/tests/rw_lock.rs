@@ -1,4 +1,4 @@
-//! The read-write lock: many readers or one writer, one owner on both sides, and what waits for what.
+//! The read-write lock: many readers or one writer, one owner on both sides, and the sides that wait for each other.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
 #![allow(clippy::disallowed_methods, reason = "test code: tasks and real time")]
@@ -38,12 +38,12 @@ on_both! {
     }
 }
 
-/// A client that nothing but wake-ups wakes.
+/// A client whose waiters retry only after a wake-up.
 async fn lazy(server: &impl Told) -> Client {
     Client::builder().poll_interval(LONG).connect(&server.url()).await.unwrap()
 }
 
-/// How many connections listen for the lock's wake-ups.
+/// The number of connections that listen for the lock's wake-ups.
 fn listeners(server: &impl Told) -> u64 {
     let printed = server.cli(&["PUBSUB", "NUMSUB", CHANNEL]);
     printed.lines().last().unwrap().parse().unwrap()
@@ -174,7 +174,7 @@ async fn who_gets_to_write_while_it_waits_to_read_does_both(server: Place) {
     let (holder, client) = (connect(&server).await, lazy(&server).await);
     for _ in 0..10 {
         let first = holder.rw_lock("job").write().await.unwrap();
-        // Somebody of the same client is before it in the line of readers.
+        // Another reader of the same client is ahead in the wait queue.
         let before = tokio::spawn({
             let lock = client.rw_lock("job");
             async move { lock.read().await.unwrap() }
@@ -182,7 +182,7 @@ async fn who_gets_to_write_while_it_waits_to_read_does_both(server: Place) {
         eventually("it to wait", || listeners(&server) == 1).await;
         let lock = client.rw_lock("job").owned_by(&client.owner());
         let both = tokio::spawn(async move {
-            // Whichever comes first; reading first is what writing would have to wait for.
+            // Either call may win. If the read wins, the write would wait for its own owner.
             match tokio::join!(lock.write(), lock.read()) {
                 (Ok(writer), reader) => assert!(writer.is_held() && reader.unwrap().is_held()),
                 (Err(error), reader) => {
@@ -242,7 +242,7 @@ async fn who_writes_and_reads_goes_on_reading_alone_or_with_others(server: Place
     assert_eq!(reader.release().await, Ok(ReleaseOutcome::Released));
     assert_eq!(keys(&server), 0);
 
-    // The other way round: the write hold outlasts the read hold.
+    // The reverse order: the write hold outlasts the read hold.
     let writer = lock.write().await.unwrap();
     lock.read().await.unwrap().release().await.unwrap();
     assert_eq!(mode(&server), "write");
@@ -400,7 +400,7 @@ async fn a_close_gives_back_both_sides(server: Place) {
     assert_eq!(lock.upgrade(&reader).await.unwrap_err(), AcquireErrorKind::Lost(LostReason::Closed));
 }
 
-/// Writers of several clients count in steps that readers must never see half done.
+/// Writers of several clients change two cells, and readers must never see them differ.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_reader_sees_a_write_half_done_and_no_write_is_lost() {
     const CLIENTS: u64 = 4;

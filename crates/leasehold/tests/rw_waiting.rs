@@ -1,4 +1,4 @@
-//! The read-write lock: readers that want to write, and writers that want to go first.
+//! The read-write lock: upgrades of readers, and writers that go first.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
 #![allow(clippy::disallowed_methods, reason = "test code: tasks and real time")]
@@ -43,12 +43,12 @@ on_both! {
     }
 }
 
-/// A client that nothing but wake-ups wakes.
+/// A client whose waiters retry only after a wake-up.
 async fn lazy(server: &impl Told) -> Client {
     Client::builder().poll_interval(LONG).connect(&server.url()).await.unwrap()
 }
 
-/// Upgrades in a task of its own, which gives both guards back.
+/// Upgrades in a task of its own, which returns both guards.
 fn upgrading(lock: &RwLock, reader: Guard) -> JoinHandle<(Result<Guard, AcquireError>, Guard)> {
     let lock = lock.clone();
     tokio::spawn(async move { (lock.upgrade(&reader).await, reader) })
@@ -59,7 +59,7 @@ fn writing(lock: &RwLock) -> JoinHandle<Guard> {
     tokio::spawn(async move { lock.write().await.unwrap() })
 }
 
-/// Waits until one who waits has left its mark.
+/// Waits until a waiter has left its mark.
 async fn marked(server: &impl Told, mark: &str) {
     eventually("a mark", || !is_free(server, mark)).await;
 }
@@ -99,7 +99,7 @@ async fn a_reader_without_an_owner_of_its_own_is_upgraded_too(server: Place) {
     let lock = client.rw_lock("job");
     let reader = lock.read_lock().lock().await.unwrap();
     leasehold::owner::scope(async {
-        // The read hold's owner counts, not the scope's.
+        // The owner of the read hold counts, not the owner of the scope.
         let writer = lock.upgrade(&reader).await.unwrap();
         assert!(lock.try_read().await.unwrap().is_none());
         writer.release().await.unwrap();
@@ -298,13 +298,13 @@ async fn a_reader_that_is_lost_while_it_waits_to_write_is_told(server: Place) {
     eventually("every key to go", || keys(&server) == 0).await;
 }
 
-/// Readers that overlap, so that somebody always reads, until told to stop.
+/// Readers that overlap, so that the lock always has a reader, until the flag stops them.
 fn stream_of_readers(lock: &RwLock, over: &Arc<AtomicBool>) -> JoinHandle<u64> {
     let (lock, over) = (lock.clone(), Arc::clone(over));
     tokio::spawn(async move {
         let (mut last, mut turns) = (lock.read().await.unwrap(), 0);
         while !over.load(Ordering::SeqCst) {
-            // The next one joins before the last one goes.
+            // The next reader joins before the last one leaves.
             if let Some(next) = lock.try_read().await.unwrap() {
                 drop(std::mem::replace(&mut last, next));
                 turns += 1;

@@ -1,4 +1,5 @@
-//! Bodies under locks: how long is waited, what a loss does to the body, what its end does to the hold, who re-enters.
+//! Sections: the length of the wait, the effect of a loss on the body, the effect of its end on the hold, and
+//! re-entry.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
 #![allow(clippy::disallowed_methods, reason = "test code: tasks and real time")]
@@ -71,7 +72,8 @@ async fn a_wait_of_nothing_asks_once(server: Place) {
     assert_eq!(support::scripts_run(&server), before + 1);
 }
 
-/// Deletes the lock under a body that waits for ever, and says how the run ended and whether the body was dropped.
+/// Deletes the lock under a body that never ends. Returns the result of the run, and whether the section dropped the
+/// body.
 async fn a_loss_under(server: &Place, on_lost: OnLost) -> (Result<u32, RunError>, bool) {
     struct Dropped(Arc<AtomicBool>);
     impl Drop for Dropped {
@@ -89,7 +91,7 @@ async fn a_loss_under(server: &Place, on_lost: OnLost) -> (Result<u32, RunError>
         let _in_body = in_body;
         begun.send(()).unwrap();
         guard.lost().await;
-        // Goes on for ever after a loss, unless somebody says otherwise.
+        // Goes on for ever after a loss, unless the test says otherwise.
         let _ = may_go_on.await;
         5
     }));
@@ -115,7 +117,7 @@ async fn a_body_that_may_finish_finishes(server: Place) {
 
 async fn a_body_that_ended_after_the_loss_has_no_value(server: Place) {
     let client = connect(&server).await;
-    // The loss is not known before the release: a fixed lease is not renewed.
+    // The client learns of the loss only at the release, because a fixed lease has no renewals.
     let lock = client.lock("job").lease(Duration::from_secs(60));
     let outcome = lock.run(async |_| tell(&server, &["DEL", "job"])).await;
     assert!(matches!(outcome, Err(RunError::Lost { reason: LostReason::Deleted, .. })));
@@ -166,7 +168,7 @@ async fn what_the_body_calls_re_enters_in_any_depth(server: Place) {
     eventually("the release", || is_free(&server, "job")).await;
 }
 
-/// Several round trips: whoever has begun to ask through this client, on its one connection, has its answer by then.
+/// Makes several round trips: every earlier request of this client, on its one connection, has its answer by then.
 async fn others_have_asked(client: &Client) {
     for _ in 0..5 {
         client.lock("somewhere else").is_locked().await.unwrap();
@@ -199,7 +201,7 @@ async fn what_the_body_spawns_waits(server: Place) {
     assert_eq!(outcome.await, Ok(true));
 }
 
-/// A `LocalSet` polls what was spawned on it within whatever awaits it.
+/// A `LocalSet` polls its tasks within the task that awaits it.
 async fn tasks_that_the_bodys_own_task_polls_wait(server: Place) {
     let client = connect(&server).await;
     let lock = client.lock("job");
@@ -219,7 +221,7 @@ async fn tasks_that_the_bodys_own_task_polls_wait(server: Place) {
     assert!(outcome.await, "of a scope");
 }
 
-/// Tokio's task is the body's, so only the caller can tell these tasks from the body's own branches.
+/// Tokio sees only the body's task, so only the caller can tell these tasks from the body's own branches.
 async fn tasks_of_another_executor_wait_when_they_are_independent(server: Place) {
     let client = connect(&server).await;
     let lock = client.lock("job");

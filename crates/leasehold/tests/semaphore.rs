@@ -1,4 +1,4 @@
-//! The semaphore: so many at a time, none lost and none invented, with and without a queue.
+//! The semaphore: a limited number of permits, none lost and none created, with and without a queue.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
 #![allow(clippy::disallowed_methods, reason = "test code: tasks and real time")]
@@ -23,29 +23,29 @@ use support::{
 const NEVER: Duration = Duration::from_secs(3600);
 const CHANNEL: &str = "redisson_sc:{seats}";
 
-/// A client whose waiters ask again only when they are woken.
+/// A client whose waiters retry only after a wake-up.
 async fn connect_without_polling(server: &impl Told) -> Client {
     connect_with(Client::builder().poll_interval(NEVER), &server.url()).await
 }
 
-/// The semaphore `seats` with so many permits.
+/// The semaphore `seats` with this number of permits.
 async fn seats(client: &Client, permits: u32) -> Semaphore {
     let seats = client.semaphore("seats");
     assert!(seats.try_set_permits(permits).await.unwrap());
     seats
 }
 
-/// How many permits are left, as the server says.
+/// The number of available permits on the server.
 fn left(server: &impl Told) -> i64 {
     server.cli(&["GET", "seats"]).parse().unwrap()
 }
 
-/// How many connections listen for the semaphore's wake-ups.
+/// The number of connections that listen for the semaphore's wake-ups.
 fn listeners(server: &impl Told) -> u64 {
     server.cli(&["PUBSUB", "NUMSUB", CHANNEL]).lines().last().unwrap().parse().unwrap()
 }
 
-/// The keys that remember what acquisitions have taken.
+/// The markers of acquisitions.
 fn markers(server: &impl Told) -> Vec<String> {
     let printed = server.cli(&["KEYS", "leasehold_permit:*"]);
     printed.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
@@ -56,7 +56,7 @@ fn acquire_in_task(semaphore: &Semaphore, permits: u32) -> JoinHandle<Result<Gua
     tokio::spawn(async move { semaphore.acquire_many(permits).await })
 }
 
-/// Waits until a waiter has asked, subscribed and asked again, so that from now on only a wake-up moves it.
+/// Waits until a waiter has tried, subscribed and tried again. From then on only a wake-up moves it.
 async fn sleeps(server: &impl Told, asked_before: u64) {
     eventually("the waiter to fall asleep", || {
         listeners(server) == 1 && scripts_run(server) >= asked_before + 2
@@ -324,7 +324,7 @@ async fn a_marker_stands_while_its_permits_are_taken_and_expires_by_itself(serve
     assert_eq!(markers(&server), std::slice::from_ref(&marker));
     assert_eq!(server.cli(&["GET", &marker]), "2");
     assert!((3_500_000..=3_600_000).contains(&pttl(&server, &marker)));
-    // What is held for longer than its marker lives is returned all the same.
+    // A release returns the permits even after their marker has expired.
     tell(&server, &["DEL", &marker]);
     assert_eq!(permits.release().await, Ok(ReleaseOutcome::Released));
     assert_eq!(left(&server), 3);

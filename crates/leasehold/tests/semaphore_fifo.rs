@@ -1,4 +1,5 @@
-//! The semaphore with a queue: who came first is served first, over all processes, and nobody who is gone is waited for.
+//! The semaphore with a queue: waiters of all processes are served in the order of arrival, and dead waiters lose
+//! their place.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
 #![allow(clippy::disallowed_methods, reason = "test code: tasks and real time")]
@@ -12,24 +13,24 @@ use tokio::task::JoinHandle;
 mod support;
 use support::{Place, Told, connect, connect_with, eventually, ms, on_both, pttl, soon, tell};
 
-/// A client whose waiters ask again only when they are woken, or have to show themselves.
+/// A client whose waiters retry only after a wake-up, or to keep their place in the queue.
 async fn connect_without_polling(server: &impl Told) -> Client {
     connect_with(Client::builder().poll_interval(Duration::from_secs(3600)), &server.url()).await
 }
 
-/// The semaphore `seats` with so many permits.
+/// The semaphore `seats` with this number of permits.
 async fn seats(client: &Client, permits: u32) -> Semaphore {
     let seats = client.semaphore("seats");
     assert!(seats.try_set_permits(permits).await.unwrap());
     seats
 }
 
-/// How many permits are left, as the server says.
+/// The number of available permits on the server.
 fn left(server: &impl Told) -> i64 {
     server.cli(&["GET", "seats"]).parse().unwrap()
 }
 
-/// The keys that remember what acquisitions have taken.
+/// The markers of acquisitions.
 fn markers(server: &impl Told) -> Vec<String> {
     let printed = server.cli(&["KEYS", "leasehold_permit:*"]);
     printed.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
@@ -51,7 +52,7 @@ on_both! {
     }
 }
 
-/// Waits in a queue in a task of its own, and notes its number when it is served.
+/// Waits in a queue in a task of its own, and records its number when it gets the permit.
 fn queue_in_task(
     semaphore: &Semaphore,
     number: usize,
@@ -65,7 +66,7 @@ fn queue_in_task(
     })
 }
 
-/// How many stand in the queue.
+/// The length of the queue.
 fn queued(server: &impl Told) -> usize {
     server.cli(&["LLEN", "leasehold_sc_queue:{seats}"]).parse().unwrap()
 }

@@ -36,7 +36,7 @@ async fn nothing_is_published_and_nobody_subscribes(server: Place) {
     assert!(other.spin_lock("job").try_lock_for(ms(100)).await.unwrap().is_none());
     held.release().await.unwrap();
     let commands = monitor.commands();
-    // The probe of a new connection goes to a channel of no lock.
+    // A new connection probes a channel that belongs to no lock.
     let of_locks = commands.iter().filter(|words| words.get(1).is_none_or(|to| to != "leasehold:probe"));
     let words: Vec<String> = of_locks.map(|words| words[0].to_uppercase()).collect();
     assert!(words.iter().any(|word| word.starts_with("EVAL")));
@@ -64,7 +64,8 @@ async fn pauses_grow_to_their_bound(server: Place) {
     let before = server.scripts_run();
     assert!(other.try_lock_for(ms(2_000)).await.unwrap().is_none());
     let asked = server.scripts_run() - before;
-    // 1, 2, 4 and so on to 128 ms, each at least half of that: some 8 while they grow, and then 15 to 31 more.
+    // The pauses are 1, 2, 4 and so on to 128 ms, each at least half of that: some 8 while they grow, and then 15 to
+    // 31 more.
     assert!((5..=48).contains(&asked), "asked {asked} times");
 }
 

@@ -1,4 +1,4 @@
-//! The server for users' tests: every method of it. `determinism.rs` has that every run is the same.
+//! The virtual server of the users' tests: every method of it. `determinism.rs` checks that every run is the same.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
 #![allow(clippy::disallowed_methods, reason = "test code: tasks")]
@@ -89,7 +89,7 @@ async fn a_fixed_lease_of_thirty_days_ends_after_thirty_days() {
     let server = Server::new();
     let guard = server.client().await.unwrap().lock("job").lease(30 * DAY).lock().await.unwrap();
     assert_eq!(server.holder("job").unwrap().remaining, Some(30 * DAY));
-    // The client stops trusting a little earlier than the server.
+    // The client's validity ends a little before the server's lease.
     server.advance(29 * DAY).await;
     assert!(guard.is_held());
     server.advance(DAY - SECOND).await;
@@ -329,7 +329,7 @@ async fn one_line_fails_alone() {
     server.line(&one).drop_connection();
     server.line(&one).lose_replies(false);
     server.advance(3 * SECOND).await;
-    // It was executed; the second try finds that out.
+    // The server executed the release; the second try finds that out.
     assert!(matches!(
         releasing.await.unwrap(),
         Ok(_) | Err(ReleaseError { kind: ReleaseErrorKind::Unconfirmed { .. }, .. })
@@ -441,7 +441,7 @@ async fn a_section_of_permits_sets_their_number_once_a_minute() {
     let seats = client.expirable_semaphore("seats");
     seats.section(2).run(async |_permit| ()).await.unwrap();
     assert_eq!(seats.permits().await.unwrap(), 2);
-    // Deleted behind its back: believed to be set for the rest of the minute.
+    // The test deletes the permits on the server; the client trusts its record of them for the rest of the minute.
     assert!(server.delete("seats"));
     let wait = seats.section(2).wait(Duration::ZERO);
     assert!(wait.clone().run(async |_permit| ()).await.unwrap_err().is_busy());

@@ -1,5 +1,5 @@
-//! Unknown outcomes: a script that ran and whose reply was lost, a call that was never answered, an answer too late.
-//! The error says so, and what may have been taken is taken back.
+//! Unknown outcomes: a script that ran and whose reply was lost, a call without an answer, an answer too late. The
+//! error says so, and the client undoes any effect.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
 #![allow(clippy::disallowed_methods, reason = "test code: tasks and real time")]
@@ -18,7 +18,7 @@ use support::{
     listeners, ms, pttl, scripts_run, server_and_proxy, soon, tell,
 };
 
-/// How long the clients here wait for an answer.
+/// The timeout of the clients in these tests.
 const TIMEOUT: Duration = ms(250);
 
 #[tokio::test]
@@ -77,7 +77,7 @@ async fn a_wait_whose_replies_are_all_lost_ends_as_unknown_at_its_deadline() {
         "{outcome:?}"
     );
     assert!(!is_free(&server, "job"));
-    // The call is still within its own timeout; its connection is reset now.
+    // The call is still within its own timeout; now the proxy resets its connection.
     proxy.drop_replies(false);
     eventually("the undo", || is_free(&server, "job")).await;
 }
@@ -104,7 +104,7 @@ async fn a_refused_connection_is_known_not_to_have_acquired() {
     let client = connect_through(&proxy, TIMEOUT).await;
     proxy.refuse(true);
     proxy.cut();
-    // The first call may still be written to the connection that is gone.
+    // The client may still write the first call to the broken connection.
     eventually("the connection to be known as gone", || proxy.connections() == 0).await;
     let mut outcome = soon("the first refusal", client.lock("job").try_lock()).await;
     if matches!(outcome, Err(AcquireError { kind: AcquireErrorKind::Unknown { .. }, .. })) {
@@ -199,7 +199,7 @@ async fn a_late_second_release_does_not_touch_a_newer_hold_of_the_same_owner() {
     let owner = client.owner();
     let lock = client.lock("job").owned_by(&owner);
     let old = lock.lock().await.unwrap();
-    // The release runs, its reply is lost, and it is sent again behind the next acquire at the earliest.
+    // The release runs and its reply is lost. The client sends it again behind the next acquire at the earliest.
     proxy.cut_on_nth_reply(1);
     drop(old);
     let new = soon("the lock", lock.lock()).await.unwrap();
@@ -225,7 +225,7 @@ async fn a_frozen_server_that_thaws_ends_up_with_no_lock_of_timed_out_acquires()
         assert!(outcome.is_err(), "{outcome:?}");
     }
     server.thaw();
-    // What was sent before is in the server's socket; the undo must come behind it.
+    // The earlier calls are in the server's socket; the undo must come behind them.
     let other = connect(&server).await;
     for number in 0..40 {
         let lock = other.lock(format!("job:{number}"));

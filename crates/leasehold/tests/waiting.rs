@@ -1,4 +1,4 @@
-//! Waiting: wake-ups, lost wake-ups, deadlines, and how little the server is asked meanwhile.
+//! Waiting: wake-ups, lost wake-ups, deadlines, and the low load on the server meanwhile.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
 #![allow(clippy::disallowed_methods, reason = "test code: tasks and real time")]
@@ -21,13 +21,13 @@ const NEVER: Duration = Duration::from_secs(3600);
 /// The default polling interval, and two round trips: the release's and the waiter's.
 const POLL: Duration = ms(1_000 + 10);
 
-/// A client whose waiters ask again only when they are woken.
+/// A client whose waiters retry only after a wake-up.
 async fn connect_without_polling(server: &impl Told) -> Client {
     let builder = Client::builder().poll_interval(NEVER);
     connect_with(builder, &server.url()).await
 }
 
-/// Waits for the lock in a task of its own, and tells when it had it.
+/// Waits for the lock in a task of its own, and returns the time of the grant.
 fn wait_in_task(
     client: &Client,
     name: &str,
@@ -36,7 +36,7 @@ fn wait_in_task(
     tokio::spawn(async move { lock.lock().await.map(|guard| (guard, Instant::now())) })
 }
 
-/// Waits until a waiter has asked, subscribed and asked again, so that from now on only a wake-up moves it.
+/// Waits until a waiter has tried, subscribed and tried again. From then on only a wake-up moves it.
 async fn sleeps(server: &impl Told, name: &str, asked_before: u64) {
     eventually("the waiter to fall asleep", || {
         listeners(server, name) == 1 && scripts_run(server) >= asked_before + 2
@@ -110,7 +110,7 @@ async fn a_release_without_a_message_costs_no_more_than_the_polling_interval(ser
     let waiting = wait_in_task(&client, "job");
     sleeps(&server, "job", 0).await;
     let (machine, deleted) = (Lateness::start(), Instant::now());
-    // A deletion publishes nothing: this message is lost for certain.
+    // A deletion publishes nothing, so this wake-up never comes.
     tell(&server, &["DEL", "job"]);
     let (_guard, granted) = soon("the next look", waiting).await.unwrap().unwrap();
     let took = granted.saturating_duration_since(deleted);
@@ -159,7 +159,7 @@ async fn a_killed_subscription_is_made_again_and_what_was_missed_is_asked_for() 
     let asked = scripts_run(&server);
     let waiting = wait_in_task(&waiter, "job");
     sleeps(&server, "job", asked).await;
-    // Both at once, in this order: the message finds nobody listening.
+    // Both happen at once, in this order: the message finds no listener.
     let freed = "redis.call('del', KEYS[1]) return redis.call('publish', ARGV[1], '0')";
     tell(&server, &["CLIENT", "KILL", "TYPE", "pubsub"]);
     tell(&server, &["EVAL", freed, "1", "job", &support::channel("job")]);
@@ -186,7 +186,7 @@ async fn waiters_of_one_client_are_served_in_the_order_in_which_they_came(server
             served.lock().unwrap().push(number);
             guard.release().await.unwrap();
         }));
-        // On this runtime of one thread the task has stood in line when we go on.
+        // On this runtime of one thread, the task is in the wait queue after the yield.
         tokio::task::yield_now().await;
     }
     guard.release().await.unwrap();
@@ -208,10 +208,10 @@ async fn of_fifty_waiters_only_the_head_asks_and_all_share_one_subscription() {
     let is_subscription = |words: &Vec<String>| words[0].eq_ignore_ascii_case("subscribe");
     let subscriptions = monitor.commands().into_iter().filter(is_subscription).count();
     assert_eq!(subscriptions, 1);
-    // A release wakes one asker, not a herd.
+    // A release wakes one waiter, not a herd.
     tell(&server, &["PUBLISH", &support::channel("job"), "0"]);
     eventually("the question", || times_sent(&monitor, Verb::Acquire) == 3).await;
-    // From the back, so that nobody comes to stand at the head.
+    // The loop aborts from the back, so that no waiter moves to the head.
     for waiter in waiters.iter().rev() {
         waiter.abort();
         eventually("its end", || waiter.is_finished()).await;
@@ -232,7 +232,7 @@ async fn a_hand_over_within_one_client_costs_one_release_and_one_acquire(server:
         guard.release().await.unwrap();
     }
     assert_eq!(times_sent(&monitor, Verb::Release), 11);
-    // Each turn asks once, and may ask once more when the message of the release before it comes late.
+    // Each hand-over takes one attempt, and a second one if the message of the previous release comes late.
     let asked = times_sent(&monitor, Verb::Acquire);
     assert!((10..=20).contains(&asked), "{asked} questions for 10 turns: {:?}", sent(&monitor));
 }
@@ -316,7 +316,7 @@ async fn waiting_for_ever_fails_when_the_server_is_gone_for_a_timeout_and_for_th
             "{outcome:?}"
         );
     }
-    // The head notices at its next question, which takes a timeout; one after the other would take 20.
+    // The head notices at its next attempt, which takes a timeout; one waiter after the other would take 20.
     machine.assert_within("the failure of the whole line", POLL + 2 * TIMEOUT, killed.elapsed());
 }
 

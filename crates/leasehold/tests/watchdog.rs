@@ -1,4 +1,4 @@
-//! The watchdog and the bounds on it: what is renewed, for how long, and what is not.
+//! The watchdog and its bounds: the holds that it renews, and for how long.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
 #![allow(clippy::disallowed_methods, reason = "test code: tasks and real time")]
@@ -14,7 +14,7 @@ use support::{
     soon, times_sent,
 };
 
-/// Short enough to see many of them, long enough that a busy machine renews in time.
+/// Short enough for many leases in a test, long enough for a busy machine to renew in time.
 const LEASE: Duration = ms(300);
 
 on_both! {
@@ -100,7 +100,7 @@ async fn a_hold_ends_at_its_bound(server: Place) {
     assert_eq!(guard.lost().await, LostReason::MaxHold);
     let lasted = started.elapsed();
     assert!(lasted > 2 * LEASE, "it was renewed up to its bound, and lasted {lasted:?}");
-    // A look takes a while, so the sum of its two clocks is a little high at worst.
+    // Reading both clocks takes a while, so their sum may be a little high.
     assert!(longest < 1000 + 150, "the key would have lived for {longest} ms");
     eventually("the key to run out", || is_free(&server, "job")).await;
 }
@@ -142,7 +142,7 @@ async fn no_renewal_follows_a_release_or_a_drop(server: Place) {
     let monitor = Monitor::start(&server);
     for round in 0..20 {
         let guard = lock.lock().await.unwrap();
-        // Nearly when a renewal is due, after a third of the lease, or a little later.
+        // The release comes near the next renewal, which is due after a third of the lease.
         let nearly = guard.remaining().saturating_sub(ms(22 + round % 8));
         eventually("a renewal to be nearly due", || guard.remaining() <= nearly).await;
         if round % 2 == 0 {
@@ -184,7 +184,7 @@ async fn a_server_that_stutters_costs_only_the_lock_whose_lease_is_over() {
         let lock = client.lock("other");
         async move { lock.try_lock().await }
     });
-    // Its renewal is without an answer by now; the connection is everybody's and stays.
+    // The renewal has no answer by now, but the connection serves all locks and stays.
     soon("the loss", short.lost()).await;
     server.thaw();
     assert!(soon("the answer", asked).await.unwrap().unwrap().is_some());
@@ -192,7 +192,7 @@ async fn a_server_that_stutters_costs_only_the_lock_whose_lease_is_over() {
 
 #[tokio::test]
 async fn a_renewal_whose_reply_is_lost_is_tried_again_within_the_lease() {
-    // A third of it is more than the second that a renewal waits for its answer at least.
+    // A third of this lease is more than one second, the shortest timeout of a renewal.
     let lease = ms(3600);
     let (server, proxy) = server_and_proxy();
     let client = connect_through(&proxy, Duration::from_secs(3)).await;
@@ -200,7 +200,7 @@ async fn a_renewal_whose_reply_is_lost_is_tried_again_within_the_lease() {
     let guard = client.lock("job").watchdog(lease).lock().await.unwrap();
     proxy.drop_nth_reply(1);
     eventually("the lost renewal and the one after it", || times_sent(&monitor, Verb::Renew) >= 2).await;
-    // The first lease is over by then.
+    // The first lease is over at the end of this loop.
     let (started, mut pace) = (Instant::now(), support::pace(ms(20)));
     while started.elapsed() < lease {
         assert!(guard.is_held());
@@ -246,7 +246,7 @@ async fn a_re_entry_that_fails_does_not_put_off_the_renewals_of_the_outer_hold()
     let client = connect(&server).await;
     let lock = client.lock("job").owned_by(&client.owner());
     let outer = lock.clone().watchdog(ms(600)).lock().await.unwrap();
-    // Begun while there is memory for it.
+    // The timer key needs memory, so the wait begins before the memory limit.
     let more_than_two_leases = support::a_lease_passes(&server, ms(2_000));
     support::tell(&server, &["CONFIG", "SET", "maxmemory", "1"]);
     let inner = lock.watchdog(Duration::from_secs(60)).try_lock().await;
@@ -257,7 +257,7 @@ async fn a_re_entry_that_fails_does_not_put_off_the_renewals_of_the_outer_hold()
 
 async fn renewals_do_not_wait_for_a_busy_runtime(server: Place) {
     let guard = connect(&server).await.lock("job").watchdog(LEASE).lock().await.unwrap();
-    // The only thread of this runtime looks at a clock and nothing else.
+    // The loop blocks the only thread of this runtime.
     let started = Instant::now();
     leasehold_testkit::wait::eventually(support::SOON, "the blocking work", || {
         assert!(guard.is_held());
@@ -291,7 +291,7 @@ fn renewals_do_not_wait_for_a_runtime_whose_workers_are_all_blocked() {
     let blocked = std::sync::Arc::new(std::sync::Mutex::new(blocked));
     for _ in 0..2 {
         let blocked = std::sync::Arc::clone(&blocked);
-        // Until the sender is gone.
+        // The receive blocks until the sender is dropped.
         runtime.spawn(async move { blocked.lock().unwrap().recv().is_err() });
     }
     let started = Instant::now();

@@ -1,7 +1,7 @@
-//! The wire: what stands on the server and what travels on channels, as Redisson writes and reads it.
+//! The wire: the state on the server and the messages on channels, as Redisson writes and reads them.
 //!
-//! The vector is A1 of docs/protocol.md#22-golden-vectors, as far as our scripts have the same inputs; where ours set
-//! an absolute count in place of an increment, the state that follows is the same.
+//! The vector is A1 of docs/protocol.md#22-golden-vectors, as far as leasehold's scripts have the same inputs. Where
+//! they set an absolute count in place of an increment, the state that follows is the same.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
 #![allow(clippy::disallowed_methods, reason = "test code: tasks and real time")]
@@ -23,7 +23,7 @@ use support::{
 
 const CHANNEL: &str = "redisson_lock__channel:{lk}";
 
-/// Runs a call as any client would, and returns what the server's own client prints: nothing for nil.
+/// Runs a call as a client would, and returns the output of `redis-cli`: nothing for nil.
 fn run(server: &impl Told, call: &Call) -> String {
     let keys = call.keys().len().to_string();
     let mut command = vec!["EVAL", call.script().source(), &keys];
@@ -32,12 +32,12 @@ fn run(server: &impl Told, call: &Call) -> String {
     server.cli(&command)
 }
 
-/// The wire owner of this number, of a client that is always the same.
+/// The wire owner with this number, of one fixed client.
 fn owner(number: u64) -> WireOwner {
     WireOwner::new(ClientId::from_random([7; 16]), number)
 }
 
-/// What a script is asked, for the lock `lk`.
+/// The inputs of a script call, for the lock `lk`.
 struct Asked {
     subject: Subject,
     owner: WireOwner,

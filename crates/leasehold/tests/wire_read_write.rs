@@ -1,9 +1,9 @@
-//! The read-write lock on the wire: what stands on the server and what travels on its channel, as Redisson writes and
-//! reads it.
+//! The read-write lock on the wire: the state on the server and the messages on its channel, as Redisson writes and
+//! reads them.
 //!
 //! The vectors are A6 to A9 of docs/protocol.md#22-golden-vectors. Where they say `u:1` for both sides of one owner,
-//! ours has a wire owner for each side; where ours sets an absolute count in place of an increment, the state that
-//! follows is the same. What differs on purpose says so.
+//! leasehold has a wire owner for each side; where leasehold sets an absolute count in place of an increment, the
+//! state that follows is the same. Comments mark intended differences.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
 #![allow(clippy::disallowed_methods, reason = "test code: tasks and real time")]
@@ -43,7 +43,7 @@ on_both! {
     }
 }
 
-/// Runs a call as any client would, and returns what the server's own client prints: nothing for nil.
+/// Runs a call as a client would, and returns the output of `redis-cli`: nothing for nil.
 fn run(server: &impl Told, call: &Call) -> String {
     let keys = call.keys().len().to_string();
     let mut command = vec!["EVAL", call.script().source(), &keys];
@@ -52,12 +52,12 @@ fn run(server: &impl Told, call: &Call) -> String {
     server.cli(&command)
 }
 
-/// The wire owner of this number, of a client that is always the same.
+/// The wire owner with this number, of one fixed client.
 fn owner(number: u64) -> WireOwner {
     WireOwner::new(ClientId::from_random([7; 16]), number)
 }
 
-/// One side of an owner: what it asks about the lock `rw`.
+/// One side of an owner, and the calls it makes for the lock `rw`.
 struct Side {
     recipe: &'static dyn Recipe,
     number: u64,
@@ -74,7 +74,7 @@ impl Side {
         Self { recipe: &WRITE_LOCK, number, companion: None, lease_ms: 30_000 }
     }
 
-    /// The same of an owner that has the other side under this number.
+    /// The same side of an owner that holds the other side under this number.
     const fn beside(self, other: u64) -> Self {
         Self { companion: Some(other), ..self }
     }
@@ -110,7 +110,7 @@ fn hash(fields: &[(&str, &str)]) -> BTreeMap<String, String> {
     fields.iter().map(|&(field, value)| (field.to_owned(), value.to_owned())).collect()
 }
 
-/// What Redisson's read lock does when it is unlocked (9.4), without the latch.
+/// Redisson's unlock of its read lock (9.4), without the latch.
 const JAVA_READ_UNLOCK: &str = "
     if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then return nil end
     local left = redis.call('hincrby', KEYS[1], ARGV[1], -1)
@@ -135,7 +135,7 @@ fn java_unlocks_read(server: &impl Told) -> String {
     server.cli(&["EVAL", JAVA_READ_UNLOCK, "3", "rw", CHANNEL, "{rw}", JAVA])
 }
 
-/// What Redisson's read lock does when it is locked and nobody is in the way (9.2).
+/// Redisson's acquire of a free read lock (9.2).
 fn java_reads(server: &impl Told, lease_ms: u64) {
     let lease = lease_ms.to_string();
     tell(server, &["HSET", "rw", "mode", "read"]);
@@ -198,7 +198,7 @@ fn the_vector_of_two_leases_holds(server: Place) {
     assert_eq!(long.release(&server, 0), "0");
     assert!((4_000..=5_000).contains(&pttl(&server, "rw")));
     assert_eq!(short.release(&server, 0), "1");
-    // The two holds of one owner, as in the vector, are Java's: ours have one validity, and so one lease.
+    // Java has the vector's two holds of one owner: in leasehold they share one validity, and so one lease.
     java_reads(&server, 5_000);
     java_reads(&server, 20_000);
     long.acquire(&server);

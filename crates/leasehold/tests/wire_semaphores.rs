@@ -1,8 +1,8 @@
-//! The wire of semaphores and latches: what stands on the server and what travels on channels, as Redisson writes and
-//! reads it.
+//! The wire of semaphores and latches: the state on the server and the messages on channels, as Redisson writes and
+//! reads them.
 //!
-//! The vectors are A10 to A12 of docs/protocol.md#22-golden-vectors. Where ours have a marker beside the state, so that
-//! a call that runs twice does nothing more, the state itself is the same.
+//! The vectors are A10 to A12 of docs/protocol.md#22-golden-vectors. Where leasehold keeps a marker beside the state,
+//! so that a call that runs twice has no second effect, the state itself is the same.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
 #![allow(clippy::disallowed_methods, reason = "test code: tasks and real time")]
@@ -23,10 +23,10 @@ use support::{Place, Subscriber, Told, eventually, is_free, on_both, pttl, tell}
 
 const SC: &str = "redisson_sc:{s}";
 const LATCH: &str = "redisson_countdownlatch__channel__{l}";
-/// What Redisson writes for a permit without a lease.
+/// The score of a permit without a lease, as Redisson writes it.
 const UNENDING: &str = "922337203685477";
 
-/// Runs a call as any client would, and returns what the server's own client prints: nothing for nil.
+/// Runs a call as a client would, and returns the output of `redis-cli`: nothing for nil.
 fn run(server: &impl Told, call: &Call) -> String {
     let keys = call.keys().len().to_string();
     let mut command = vec!["EVAL", call.script().source(), &keys];
@@ -35,12 +35,12 @@ fn run(server: &impl Told, call: &Call) -> String {
     server.cli(&command)
 }
 
-/// A client that is always the same, and whose uuid is text when it is read as such: so are its permit ids.
+/// A fixed client whose uuid bytes are valid text, and so are its permit ids.
 fn client() -> ClientId {
     ClientId::from_random(*b"abcdefA\xc3\xa9hijklm0")
 }
 
-/// The operation of this number.
+/// The operation with this number.
 fn operation(number: u64) -> Operation {
     Operation::new(client(), Id(number), &Settings::default())
 }
@@ -77,7 +77,7 @@ impl Asked {
         run(server, &self.subject.recipe.renew(&self.args(CallContext::default())))
     }
 
-    /// The first attempt of a release, of a hold that was granted.
+    /// The first attempt to release a granted hold.
     fn release(&self, server: &impl Told) -> String {
         let context = CallContext { granted: true, ..CallContext::default() };
         run(server, &self.subject.recipe.release(&self.args(context)))
@@ -89,7 +89,7 @@ impl Asked {
         run(server, &self.subject.recipe.release(&self.args(context)))
     }
 
-    /// The undo of an acquire whose outcome is not known.
+    /// The undo of an acquire with an unknown outcome.
     fn undo(&self, server: &impl Told) -> String {
         let context = CallContext { uncertain: true, ..CallContext::default() };
         run(server, &self.subject.recipe.release(&self.args(context)))
@@ -105,7 +105,7 @@ fn name(name: &str) -> Name {
     Name::new(name).unwrap()
 }
 
-/// Nothing was said since the last message.
+/// Checks that the channel had no message since the last one.
 fn hears_nothing(server: &impl Told, heard: &mut Subscriber, channel: &str) {
     tell(server, &["PUBLISH", channel, "marker"]);
     assert_eq!(heard.message(), "marker");
@@ -154,7 +154,7 @@ async fn the_expirable_semaphores_vector_of_the_protocol_page_holds(server: Plac
     let s = name("s");
     assert_eq!(run(&server, &semaphore::try_set(&s, &operation(1), 2, None)), "1");
     assert_eq!(heard.message(), "2");
-    // A has no lease, as only a Java client takes it.
+    // Permit A has no lease; only a Java client acquires such a permit.
     let a = Asked::new(&ExpirableSemaphore, 1, 1);
     tell(&server, &["DECRBY", "s", "1"]);
     tell(&server, &["ZADD", "{s}:timeout", UNENDING, &a.id()]);
@@ -225,7 +225,7 @@ fn a_late_duplicate_of_an_undone_acquire_takes_nothing(server: Place) {
         let undone_first = Asked::new(recipe, 10 * number, 2);
         assert_eq!(undone_first.undo(&server), "0");
         assert_eq!(undone_first.acquire(&server), "0", "it arrives when nobody wants it any more");
-        // Asked twice, of which one is still on its way when the other's permits are returned.
+        // The client sent two attempts, and one is still in flight when the caller returns the other's permits.
         let released = Asked::new(recipe, 10 * number + 1, 2);
         assert_eq!(released.acquire_again(&server), "1");
         assert_eq!(released.release(&server), "1");
@@ -309,7 +309,7 @@ fn operations_run_twice_equal_one_and_answer_the_same(server: Place) {
     assert_eq!(server.cli(&["GET", "e"]), "9");
 }
 
-/// Redisson's steps for a semaphore (docs/protocol.md#122-acquire-and-release).
+/// Mixes Redisson's steps for a semaphore (docs/protocol.md#122-acquire-and-release) with leasehold's.
 fn redissons_ways_with_semaphores_and_ours_go_together(server: Place) {
     let take = "local v = redis.call('get', KEYS[1]) if v ~= false and tonumber(v) >= tonumber(ARGV[1]) then \
                 redis.call('decrby', KEYS[1], ARGV[1]) return 1 end return 0";
@@ -344,7 +344,7 @@ fn reduced_permits_are_told_as_totals_below_zero(server: Place) {
     hears_nothing(&server, &mut heard, "redisson_sc:{e}");
 }
 
-/// Numbers that look like chance, the same in every run.
+/// Pseudo-random numbers, the same in every run.
 struct Dice(u64);
 
 impl Dice {
@@ -354,7 +354,7 @@ impl Dice {
     }
 }
 
-/// A network that loses answers, and delivers what it was given at once, later, or never.
+/// A network that loses answers, and delivers calls at once, later, or never.
 struct Network<'a> {
     server: &'a Place,
     dice: Dice,
@@ -362,7 +362,7 @@ struct Network<'a> {
 }
 
 impl Network<'_> {
-    /// Sends a call; `None` when its answer is lost, whatever became of it.
+    /// Sends a call; returns `None` if its answer is lost, whatever its effect.
     fn send(&mut self, call: Call) -> Option<String> {
         while !self.late.is_empty() && self.dice.roll(4) == 0 {
             let place = self.dice.roll(self.late.len() as u64);
@@ -378,7 +378,7 @@ impl Network<'_> {
         None
     }
 
-    /// What the engine does with one acquisition, from its first question to the answer that ends it.
+    /// Makes the engine's calls for one acquisition, from the first attempt to the final answer.
     fn acquire(&mut self, asked: &Asked) -> bool {
         let recipe = asked.subject.recipe;
         let mut context = CallContext::default();
@@ -397,7 +397,7 @@ impl Network<'_> {
         false
     }
 
-    /// Tries until it is answered.
+    /// Sends the release until an answer comes.
     fn part(&mut self, asked: &Asked, mut context: CallContext) {
         while self.send(asked.subject.recipe.release(&asked.args(context))).is_none() {
             context.uncertain = true;

@@ -1,4 +1,4 @@
-//! Where a blocking call is refused, and where it is at home.
+//! The contexts in which the client refuses a blocking call, and those in which it works.
 
 use std::cell::RefCell;
 use std::panic::{self, AssertUnwindSafe};
@@ -13,11 +13,11 @@ use crate::support::SOON;
 use crate::{elsewhere, joined};
 
 thread_local! {
-    /// Where this thread panicked last.
+    /// The place of this thread's last panic.
     static PANICKED: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Notes where each thread panics.
+/// Records the place of each panic, per thread.
 fn note_panics() {
     static NOTED: Once = Once::new();
     NOTED.call_once(|| {
@@ -31,7 +31,7 @@ fn note_panics() {
     });
 }
 
-/// What a call that must panic says, and where it was made.
+/// The message of a call that must panic, and the place of the call.
 #[track_caller]
 fn refusal<T>(call: impl FnOnce() -> T) -> (String, String) {
     note_panics();
@@ -40,7 +40,7 @@ fn refusal<T>(call: impl FnOnce() -> T) -> (String, String) {
     (text.or_else(|| said.downcast_ref().cloned()).unwrap_or_default(), PANICKED.take())
 }
 
-/// Takes the lock where that must be refused, and sees that the refusal helps.
+/// Takes the lock in a context that must refuse it, then follows the advice of the message.
 #[track_caller]
 fn is_refused(lock: &Lock) {
     let line = line!() + 1;
@@ -51,7 +51,7 @@ fn is_refused(lock: &Lock) {
     assert!(at.ends_with(&format!("contexts.rs:{line}")), "{at} is not the call");
 }
 
-/// Takes the lock where that must work.
+/// Takes the lock in a context that must allow it.
 fn is_at_home(lock: &Lock) {
     let guard = lock.lock().unwrap();
     assert!(guard.is_held() && lock.is_locked().unwrap());

@@ -1,4 +1,4 @@
-//! Every method of the semaphores and the latch, each with what the server says of it.
+//! Every method of the semaphores and the latch, each checked against the state on the server.
 
 use std::thread;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Both faces of a client together.
+//! The async and the blocking API of one client, used together.
 
 use std::sync::mpsc;
 use std::thread;
@@ -96,7 +96,7 @@ async fn a_thread_waits_on_a_tests_own_time() {
     let thread = tokio::task::spawn_blocking(move || {
         Client::from(other).lock("job").lock().unwrap().name().to_owned()
     });
-    // In steps that are shorter than the lease of a grant on its way.
+    // Each step is shorter than the lease of a grant in flight.
     let passing = async {
         while !thread.is_finished() {
             server.advance(Duration::from_secs(5)).await;

@@ -1,4 +1,4 @@
-//! Every method of the locks, their guards and the client, each with what the server says of it.
+//! Every method of the locks, their guards and the client, each checked against the state on the server.
 
 use std::time::Duration;
 

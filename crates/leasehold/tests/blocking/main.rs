@@ -1,4 +1,4 @@
-//! The blocking face on a real server: every method, who the owner is, where it may be called, and both faces together.
+//! The blocking API on a real server: every method, the owner, the contexts that allow it, and both APIs together.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
 #![allow(clippy::disallowed_methods, reason = "test code: threads, tasks and real time")]
@@ -22,7 +22,7 @@ mod support;
 
 use support::SOON;
 
-/// Waiters that are not woken ask again after this time only.
+/// A polling interval that never passes during a test.
 const NEVER: Duration = Duration::from_secs(3600);
 
 fn server_and_client() -> (RedisServer, Client) {
@@ -31,25 +31,25 @@ fn server_and_client() -> (RedisServer, Client) {
     (server, client)
 }
 
-/// A client whose waiters ask again only when they are woken.
+/// A client whose waiters retry only after a wake-up.
 fn connect_without_polling(server: &RedisServer) -> Client {
     Client::builder().poll_interval(NEVER).connect(&server.url()).unwrap()
 }
 
-/// Looks at a condition again and again until it is true.
+/// Checks a condition repeatedly until it is true.
 #[track_caller]
 fn eventually(what: &str, condition: impl FnMut() -> bool) {
     wait::eventually(SOON, what, condition);
 }
 
-/// What a thread comes to, which should be soon.
+/// The result of a thread that must end soon.
 #[track_caller]
 fn joined<T>(thread: JoinHandle<T>) -> T {
     eventually("a thread to end", || thread.is_finished());
     thread.join().unwrap()
 }
 
-/// What another thread comes to, which should be soon.
+/// The result of work on another thread, which must end soon.
 #[track_caller]
 fn elsewhere<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     joined(thread::spawn(work))

@@ -1,4 +1,4 @@
-//! Who holds: the calling thread, the job it was given, or whoever was named.
+//! The owner of a hold: the calling thread, the owner of its job, or an owner that the call names.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -44,7 +44,7 @@ fn threads_count_to_eight_hundred_under_one_lock() {
     const TIMES: u32 = 100;
     let (server, client) = server_and_client();
     let clients = [client, leasehold::blocking::Client::connect(&server.url()).unwrap()];
-    // Read and written in two steps, between which any other thread may run.
+    // The load and the store are separate steps, and any other thread may run between them.
     let counter = Arc::new(AtomicU32::new(0));
     let threads: Vec<_> = (0..THREADS as usize)
         .map(|number| {

@@ -1,4 +1,4 @@
-//! Bodies under a lock, on the calling thread.
+//! Sections on the calling thread.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;

@@ -1,7 +1,7 @@
-//! Waits for permits and latches, and what changes them, dropped after each of their polls: no permit is lost, and none
-//! is invented.
+//! Waits for permits and latches, and the calls that change them, dropped after each of their polls: no drop loses a
+//! permit or creates one.
 //!
-//! Invariant: a case says the name of its method, as the library's sources have it; `sources` compares the two.
+//! Invariant: a case carries the name of its method, as the library's sources have it; `sources` compares the two.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -19,18 +19,18 @@ use crate::waiting::TIMEOUT;
 
 type Boxed<T> = Pin<Box<dyn Future<Output = T>>>;
 
-/// A way to wait.
+/// One way to wait.
 pub(crate) struct Case {
     /// The method, qualified by its type.
     pub(crate) method: &'static str,
-    /// Acquires what it needs while all is well, and then waits.
+    /// Acquires what the case needs without faults, then returns the wait.
     begin: fn(Client) -> Boxed<Boxed<()>>,
 }
 
-/// The cases, each with the name of its method.
+/// Builds the table of cases, each with the name of its method.
 macro_rules! cases {
     ($($method:literal => |$client:ident| $(let $held:ident = $needs:expr,)? $wait:expr;)*) => {
-        /// All ways to wait.
+        /// Every way to wait.
         #[allow(clippy::async_yields_async, reason = "the wait is a future that is dropped later")]
         pub(crate) const COUNTERS: &[Case] = &[$(Case {
             method: $method,
@@ -43,7 +43,7 @@ macro_rules! cases {
     };
 }
 
-/// An id that nobody has.
+/// A permit id that the server has never issued.
 const NOBODYS: PermitId = PermitId::from_bytes([0; 16]);
 
 cases! {
@@ -56,7 +56,7 @@ cases! {
     "Semaphore::try_acquire" => |client| client.semaphore("seats").fifo().try_acquire().await;
     "Semaphore::try_acquire_many" => |client| client.semaphore("seats").try_acquire_many(3).await;
     "Semaphore::try_acquire_for" => |client| client.semaphore("seats").try_acquire_for(ms(80)).await;
-    // More than there are: these wait until their time is over.
+    // These ask for more permits than exist, so they wait until their deadline.
     "Semaphore::try_acquire_many_for" => |client| client.semaphore("seats").try_acquire_many_for(4, ms(80)).await;
     "Semaphore::try_acquire_many_for" =>
         |client| client.semaphore("seats").fifo().try_acquire_many_for(4, ms(80)).await;
@@ -101,8 +101,8 @@ cases! {
     "CountDownLatch::delete" => |client| client.count_down_latch("open").delete().await;
 }
 
-/// Drops every kind of wait after 0, 1, 2, ... polls, until it completes, with a fault that begins before the first
-/// poll and ends after the drop; then takes all permits there are.
+/// Drops every kind of wait after 0, 1, 2, ... polls, until it completes. A fault begins before the first poll and
+/// ends after the drop. Then acquires all permits.
 async fn drop_everything_everywhere(begin: impl Fn(&Proxy), end: impl Fn(&Proxy)) {
     let (server, proxy) = server_and_proxy();
     let other = connect(&server).await;
@@ -125,7 +125,7 @@ async fn drop_everything_everywhere(begin: impl Fn(&Proxy), end: impl Fn(&Proxy)
                 soon("all of these", other.expirable_semaphore("places").acquire_many(3)).await.unwrap();
             all.release().await.unwrap();
             for counter in ["seats", "places"] {
-                // An acquire that is dropped may still be on its way behind those, and its undo behind it.
+                // A dropped acquire may still be in flight behind those two, and its undo behind it.
                 eventually(case.method, || server.cli(&["GET", counter]) == "3").await;
             }
             if outcome.is_some() {
@@ -142,12 +142,12 @@ async fn drop_everything_everywhere(begin: impl Fn(&Proxy), end: impl Fn(&Proxy)
     println!("{} ways, dropped {dropped} times while they waited", COUNTERS.len());
 }
 
-/// The keys, in order, except for markers, which have an end of their own.
+/// The sorted keys, without markers, which expire by themselves.
 fn lasting(server: &RedisServer) -> Vec<String> {
     let printed = server.cli(&["KEYS", "*"]);
     let is_marker = |key: &&str| key.starts_with("leasehold_permit:") || key.starts_with("leasehold_op:");
     for marker in printed.lines().filter(is_marker) {
-        // It may have expired since it was listed.
+        // The marker may have expired since the listing.
         assert_ne!(pttl(server, marker), -1, "{marker} stays for ever");
     }
     let mut keys: Vec<String> = printed.lines().filter(|key| !is_marker(key)).map(str::to_owned).collect();
@@ -202,7 +202,7 @@ async fn a_thousand_dropped_acquires_lose_no_permit() {
             1 => poll_hastily(polls, seats.clone().fifo().acquire()).await.map(drop),
             _ => poll_hastily(polls, places.acquire()).await.map(drop),
         };
-        // From its first poll to its last, and again from the first.
+        // The number of polls grows until an acquire completes, then starts again from zero.
         match outcome {
             None => (dropped, polls) = (dropped + 1, polls + 1),
             Some(()) => (completed, polls) = (completed + 1, 0),

@@ -1,5 +1,5 @@
-//! Cancellation: every waiting future is dropped after each of its polls, while the server answers, answers late,
-//! refuses, and is silent. Nothing stays locked, nobody stays subscribed, no waiter is stuck.
+//! Cancellation: the tests drop every waiting future after each of its polls, while the server answers, answers late,
+//! rejects, and is silent. Each drop leaves no lock, no subscription and no stuck waiter.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
 #![allow(clippy::disallowed_methods, reason = "test code: tasks and real time")]
@@ -27,8 +27,8 @@ use support::{
 };
 use waiting::{ALL, TIMEOUT};
 
-/// Drops every kind of wait after 0, 1, 2, ... polls, until it completes, with a fault that begins before the first
-/// poll and ends after the drop; then looks at what is left.
+/// Drops every kind of wait after 0, 1, 2, ... polls, until it completes. A fault begins before the first poll and
+/// ends after the drop. Then checks the state that is left.
 async fn drop_everything_everywhere(begin: impl Fn(&Proxy), end: impl Fn(&Proxy)) {
     let (server, proxy) = server_and_proxy();
     let other = connect(&server).await;
@@ -73,7 +73,7 @@ async fn drop_everything_everywhere(begin: impl Fn(&Proxy), end: impl Fn(&Proxy)
             dropped += 1;
         }
     }
-    // Tokens, and what was written under one, are there to stay.
+    // Fencing tokens and fenced values stay on the server by design.
     tell(&server, &["DEL", "redisson_lock_token:{job}"]);
     eventually("every key to go", || {
         for kept in ["kept", "kept hash"] {
@@ -84,21 +84,21 @@ async fn drop_everything_everywhere(begin: impl Fn(&Proxy), end: impl Fn(&Proxy)
     .await;
     eventually("every subscription to end", || subscriptions(&server) == 0).await;
     eventually("every connection through the proxy to end", || proxy.connections() == 0).await;
-    // The witness has its own still, and nobody else has any.
+    // Only the witness keeps its connections.
     eventually("every connection at the server to end", || connections_of(&server) <= connections + 1).await;
     let methods = ALL.len() + SETS.len();
     assert!(dropped > methods, "hardly anything waited");
     println!("{methods} methods, dropped {dropped} times while they waited");
 }
 
-/// How many channels and patterns anybody listens to.
+/// The number of channels and patterns with a subscriber.
 fn subscriptions(server: &RedisServer) -> usize {
     let channels = server.cli(&["PUBSUB", "CHANNELS"]).lines().filter(|line| !line.is_empty()).count();
     let patterns: usize = server.cli(&["PUBSUB", "NUMPAT"]).parse().unwrap();
     channels + patterns
 }
 
-/// How many clients the server has, the one that asks included.
+/// The number of clients of the server, including the connection of `CLIENT LIST`.
 fn connections_of(server: &RedisServer) -> usize {
     server.cli(&["CLIENT", "LIST"]).lines().filter(|line| !line.is_empty()).count()
 }
@@ -148,7 +148,7 @@ async fn a_thousand_dropped_acquires_leave_no_key() {
             1 => poll_hastily(polls, lock.try_lock()).await.map(drop),
             _ => poll_hastily(polls, lock.try_lock_for(SOON)).await.map(drop),
         };
-        // From its first poll to its last, and again from the first.
+        // The number of polls grows until an acquire completes, then starts again from zero.
         match outcome {
             None => (dropped, polls) = (dropped + 1, polls + 1),
             Some(()) => (completed, polls) = (completed + 1, 0),
@@ -156,7 +156,7 @@ async fn a_thousand_dropped_acquires_leave_no_key() {
     }
     assert!(completed > 0, "they were dropped everywhere between begin and end");
     eventually("every key to go", || keys(&server) == 0).await;
-    // Whatever was still on its way would be behind this.
+    // The same connection carries this call behind every call still in flight.
     drop(client.lock("job:0").lock().await.unwrap());
     eventually("the last key to go", || keys(&server) == 0).await;
 }
@@ -223,7 +223,7 @@ async fn a_granted_future_that_nobody_polls_is_given_back() {
     let mut sleeper = Box::pin(lock.lock());
     assert!(poll_times(1, sleeper.as_mut()).await.is_none());
     eventually("the grant", || !is_free(&server, "job")).await;
-    // Nobody polls it, so nobody renews it, and it blocks nobody.
+    // A grant without a poll of its caller gets no renewal, so it blocks no other client.
     let guard = soon("the lock", other.lock("job").lock()).await.unwrap();
     guard.release().await.unwrap();
     let guard = soon("its own turn", sleeper).await.unwrap();
@@ -286,7 +286,7 @@ async fn a_connect_that_is_dropped_when_it_has_succeeded_unseen_hangs_up() {
     let server = RedisServer::start();
     let woken = std::sync::Arc::new(Woken::default());
     let waker = woken.clone().into();
-    // The answer waits until the first poll is over.
+    // The proxy holds the reply back until the first poll is over.
     let proxy = Proxy::start(server.port());
     proxy.hold_replies(true);
     let url = proxy.url();
@@ -294,13 +294,13 @@ async fn a_connect_that_is_dropped_when_it_has_succeeded_unseen_hangs_up() {
     assert!(connecting.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
     proxy.hold_replies(false);
     eventually("the connect to succeed", || woken.0.load(Ordering::SeqCst)).await;
-    // Two connections: its own, and the one that asks.
+    // Two connections: the client's, and that of `CLIENT LIST`.
     assert_eq!(server.cli(&["CLIENT", "LIST"]).lines().count(), 2);
     drop(connecting);
     eventually("its end", || server.cli(&["CLIENT", "LIST"]).lines().count() == 1).await;
 }
 
-/// A waker that remembers.
+/// A waker that records its wake-up.
 #[derive(Default)]
 struct Woken(AtomicBool);
 
@@ -334,7 +334,7 @@ async fn a_connect_that_is_dropped_while_the_server_is_silent_hangs_up() {
 async fn the_last_waiter_of_a_client_takes_its_thread_and_connections_along() {
     let (server, proxy) = server_and_proxy();
     hold_by_hand(&server, "job", Duration::from_secs(600));
-    // No timer is due while the test runs.
+    // The long intervals keep every timer from firing during the test.
     let patient = Client::builder().timeout(Duration::from_secs(600)).poll_interval(Duration::from_secs(600));
     for _ in 0..10 {
         let lock = connect_with(patient.clone(), &proxy.url()).await.lock("job");
@@ -346,7 +346,7 @@ async fn the_last_waiter_of_a_client_takes_its_thread_and_connections_along() {
     }
 }
 
-/// Counts who still knows of it.
+/// A waker whose reference count shows the owners it still has.
 struct Knock;
 
 impl Wake for Knock {

@@ -1,6 +1,6 @@
-//! The waiting methods of locks that are made of several parts, and of fenced writes, each as a case.
+//! The waiting methods of locks with several members, and of fenced writes, each as a case.
 //!
-//! Invariant: what a case needs is acquired while all is well; only its last wait meets the faults.
+//! Invariant: a case acquires what it needs without faults; only its last wait meets the faults.
 
 #![allow(clippy::async_yields_async, reason = "a case is set up, and what that gives is the wait")]
 
@@ -12,7 +12,7 @@ use crate::waiting::TIMEOUT;
 
 type Wait = BoxFuture<'static, ()>;
 
-/// A method, and how to come to wait for it.
+/// A method, and the set-up that leads to its wait.
 pub(crate) struct Case {
     pub(crate) method: &'static str,
     pub(crate) begin: fn(Client, String) -> BoxFuture<'static, Wait>,
@@ -20,7 +20,7 @@ pub(crate) struct Case {
 
 macro_rules! cases {
     ($($method:literal => |$client:ident, $url:ident| [$($set_up:tt)*] $wait:expr,)*) => {
-        /// The cases.
+        /// The table of cases.
         pub(crate) const SETS: &[Case] = &[$(Case {
             method: $method,
             begin: |$client, $url| async move {
@@ -37,7 +37,7 @@ fn several(client: &Client) -> MultiLock {
     MultiLock::of([client.lock("job").lease(ms(400)).into(), client.fair_lock("fair").lease(ms(400)).into()])
 }
 
-/// A quorum of one, at the far end of the proxy.
+/// A quorum of one node, reached through the proxy.
 fn quorum(client: &Client) -> QuorumLock {
     let redlock = Redlock::builder().nodes_persist_every_write().over([client.clone()]);
     redlock.lock("job").lease(ms(400))

@@ -1,6 +1,6 @@
-//! The library's own sources, read for methods that wait: one that no case drops fails this test.
+//! The library's own sources, searched for methods that wait: the test fails for a method without a case.
 //!
-//! Invariant: methods are found by the compiler's grammar, not by how a line looks. What a macro could hide is refused.
+//! Invariant: the search uses the compiler's grammar, not the look of a line. It rejects code that a macro could hide.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -13,7 +13,7 @@ use crate::counters::COUNTERS;
 use crate::sets::SETS;
 use crate::waiting::ALL;
 
-/// Methods that wait and that no case drops, each with the reason.
+/// Waiting methods without a case, each with the reason.
 const LEFT_OUT: &[(&str, &str)] = &[
     ("Sealed::take", "nobody outside can call it, and `Section::enter` is little more"),
     ("Server::advance", "it is a test's own time, and acquires nothing"),
@@ -25,12 +25,12 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ("Server::client_with", "it is `ClientBuilder::connect_over`"),
 ];
 
-/// The public methods that wait, as far as they were read.
+/// The public waiting methods found so far.
 #[derive(Default)]
 struct Found {
-    /// Types that are futures themselves.
+    /// Types that implement `Future`.
     futures: BTreeSet<String>,
-    /// Each with its file.
+    /// Each method with its file.
     methods: BTreeMap<String, PathBuf>,
 }
 
@@ -156,7 +156,7 @@ fn parse(path: &Path) -> syn::File {
     syn::parse_file(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// All files of the library.
+/// All source files of the library.
 fn files() -> Vec<PathBuf> {
     let mut files = Vec::new();
     let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];

@@ -1,6 +1,6 @@
 //! Every public method that waits, each as a case.
 //!
-//! Invariant: a case says the name of its method, as the library's sources have it; `sources` compares the two.
+//! Invariant: a case carries the name of its method, as the library's sources have it; `sources` compares the two.
 
 use std::time::Duration;
 
@@ -10,19 +10,19 @@ use leasehold_store::redis::{ConnectOptions, Redis, ServerUrl};
 
 use crate::support::ms;
 
-/// How long the clients here wait for an answer.
+/// The timeout of the clients in these tests.
 pub(crate) const TIMEOUT: Duration = ms(300);
 
-/// The cases, each with the name of its method.
+/// Builds the table of cases, each with the name of its method.
 macro_rules! cases {
     ($($case:ident => $method:literal,)*) => {
-        /// A way to wait.
+        /// One way to wait.
         #[derive(Clone, Copy, Debug)]
         pub(crate) enum Waiting {
             $($case,)*
         }
 
-        /// All ways to wait.
+        /// Every way to wait.
         pub(crate) const ALL: &[Waiting] = &[$(Waiting::$case,)*];
 
         impl Waiting {
@@ -67,7 +67,7 @@ cases! {
 }
 
 impl Waiting {
-    /// What it needs to begin with, acquired while all is well. Short enough for `lost` to end by itself.
+    /// Acquires the guard that the case needs, without faults. Its lease is short, so `lost` ends by itself.
     pub(crate) async fn guard(self, client: &Client, lock: &Lock) -> Option<Guard> {
         let guard = match self {
             Self::Release | Self::Ensure | Self::Lost | Self::Reenter => {
@@ -81,7 +81,7 @@ impl Waiting {
         Some(guard.expect("all is well"))
     }
 
-    /// Waits in this way; how it ends does not matter here.
+    /// Waits in this way; the result does not matter here.
     pub(crate) async fn wait(self, url: String, client: Client, lock: Lock, guard: Option<Guard>) {
         match self {
             Self::Lock | Self::Reenter => drop(lock.lock().await),
@@ -136,7 +136,7 @@ impl Waiting {
     }
 }
 
-/// Two holds of the owner of a scope.
+/// Two holds of a scope's owner.
 async fn nested(lock: &Lock) {
     owner::scope(async {
         let outer = lock.lock().await;
@@ -146,7 +146,7 @@ async fn nested(lock: &Lock) {
     .await;
 }
 
-/// A client over a store of one's own, which is the usual one.
+/// Connects a client over a custom store; this one wraps the usual store.
 async fn over(url: String) -> Result<Client, leasehold::ConnectError> {
     let builder = Client::builder().timeout(TIMEOUT);
     let options = ConnectOptions::default().timeout(TIMEOUT);

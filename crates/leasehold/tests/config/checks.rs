@@ -1,4 +1,4 @@
-//! What does not fit together is refused, and the error names both sides and what to change.
+//! Conflicting settings: the configuration is refused, and the error names both settings and the change to make.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use leasehold::config::{Config, ConfigError, Disagreement};
 
 use super::{Folder, read, refused, says, toml};
 
-/// The two keys that disagree, and why.
+/// The two keys in conflict, and the reason.
 #[track_caller]
 fn disagreement(text: &str) -> (String, String, Disagreement) {
     match refused(toml(text)) {
@@ -16,7 +16,7 @@ fn disagreement(text: &str) -> (String, String, Disagreement) {
     }
 }
 
-/// Quotes are singled out in the tests' tables.
+/// The key that is missing.
 #[track_caller]
 fn missing(text: &str) -> String {
     match refused(toml(text)) {
@@ -42,7 +42,7 @@ fn a_renewal_has_to_be_answered_while_the_hold_lasts() {
             panic!("{watchdog}")
         };
         let Disagreement::RenewalTooLate { least_lease, most_timeout, .. } = why else { panic!("{why:?}") };
-        // What it says to change is enough.
+        // The change that the error suggests is enough.
         let shown = |span: Duration| format!("{}ms", span.as_millis());
         assert!(with(&shown(least_lease), timeout).is_ok(), "{watchdog} and {timeout}: {least_lease:?}");
         if let Some(most) = most_timeout {
@@ -68,7 +68,7 @@ fn without_folders(text: &str) -> String {
 fn the_watchdog_of_one_primitive_is_named_when_it_is_the_one_that_does_not_fit() {
     let (one, other, _) = disagreement("url = 'memory://'\n[rw_lock]\nwatchdog = '1s'");
     assert_eq!((one.as_str(), other.as_str()), ("rw_lock.watchdog", "timeout"));
-    // A fixed lease is not renewed, and so may be short.
+    // A fixed lease has no renewals, so it may be short.
     assert!(toml("url = 'memory://'\n[rw_lock]\nlease = '1s'").is_ok());
 }
 
@@ -241,7 +241,7 @@ fn a_url_or_address_that_cannot_be_used_is_refused() {
     says(&refused(set_by_program.build()), said);
 }
 
-/// Servers that no version can connect to, with what their error says is missing.
+/// Servers that this version cannot connect to, each with the missing part that the error names.
 const LATER: [(&str, &str); 9] = [
     (
         "[sentinel]\nmaster = 'm'\naddresses = ['a', 'b:26379', '[::1]:1']",

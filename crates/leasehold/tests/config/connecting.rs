@@ -1,4 +1,4 @@
-//! What is configured reaches the server, the locks and the waiters.
+//! The path of settings to the server, the locks and the waiters.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use leasehold_testkit::servers::{Monitor, RedisServer};
 
 use super::{Folder, toml};
 
-/// Whether so much is left of a lease of so many minutes, taken just now.
+/// Returns true if the remaining time fits a lease of so many minutes that began just now.
 fn is_of(left: Duration, minutes: u64) -> bool {
     let lease = Duration::from_secs(60 * minutes);
     (lease * 9 / 10..=lease).contains(&left)
@@ -73,7 +73,7 @@ async fn the_pauses_of_spin_locks_are_those_that_were_configured() {
     assert!(other.spin_lock("a").try_lock_for(Duration::from_millis(200)).await.unwrap().is_none());
     let questions =
         monitor.commands().iter().filter(|words| words[0].to_lowercase().starts_with("eval")).count();
-    // One at first, and one at the end of the wait.
+    // One attempt at first, and one at the end of the wait.
     assert!(questions <= 2, "{questions} questions");
 }
 

@@ -1,4 +1,4 @@
-//! Files: three languages, one meaning; and mistakes, each with its place.
+//! Configuration files: three formats with one meaning, and mistakes with their place.
 
 use leasehold::config::{Config, ConfigError, Origin};
 use proptest::prelude::*;
@@ -158,7 +158,7 @@ fn a_file_that_is_not_what_its_name_says_is_refused_with_the_place() {
     says(&gone, "/nowhere/app.toml cannot be read: No such file or directory (os error 2)");
 }
 
-/// Settings that can stand together.
+/// Settings that do not conflict.
 fn settings() -> impl Strategy<Value = Vec<(&'static str, String)>> {
     let text = "[ -~äß\"\\\\\u{1b}\n]{0,12}";
     let span = |least: u64, most: u64| (least..most).prop_map(|ms| format!("{ms}ms"));
@@ -195,7 +195,7 @@ proptest! {
             builder = builder.set(key, value.as_str());
         }
         if settings.iter().any(|(key, _)| *key == "standalone.user") {
-            // The only secret is in a file, of which the path is printed.
+            // The secret stays in a file; the configuration prints only the path.
             let path = folder.file("pass\"word", "hunter2\n");
             builder = builder.set("standalone.password_file", path.to_str().unwrap());
         }

@@ -1,4 +1,4 @@
-//! Which source wins, and what the environment may say.
+//! The precedence of sources, and the variables of the environment.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -8,7 +8,7 @@ use leasehold::config::{Config, ConfigBuilder, ConfigError, Origin};
 
 use super::{Folder, refused};
 
-/// The line of a key in what is printed.
+/// The printed line of a key.
 fn line(config: &Config, key: &str) -> String {
     let printed = config.to_string();
     let found = printed.lines().find(|line| line.starts_with(&format!("{key} = ")));
@@ -21,7 +21,7 @@ fn the_program_wins_over_the_environment_and_that_over_files_and_those_over_defa
     let first =
         folder.file("a.toml", "url = 'memory://'\ntimeout = '11s'\npoll_interval = '11s'\nwatchdog = '11s'");
     let second = folder.file("b.yaml", "poll_interval: 12s\nwatchdog: 12s\nclient_name: b");
-    // Called in another order on purpose.
+    // The order of these calls differs from the precedence on purpose.
     let config = Config::builder()
         .client_name("code")
         .variables([("LEASEHOLD_WATCHDOG", "13s"), ("LEASEHOLD_CLIENT_NAME", "env")])
@@ -88,7 +88,7 @@ fn the_last_source_that_names_a_server_decides() {
     assert!(replaced.contains("url = \"memory://\" # LEASEHOLD_URL") && !replaced.contains("standalone"));
     let replaced = with_file(Config::builder().set("quorum.addresses", ["a", "b", "c"]));
     assert!(replaced.contains("[quorum]") && !replaced.contains("standalone"), "{replaced}");
-    // What is said of the same server comes together.
+    // Settings of one server merge across sources.
     let secret = folder.file("secret", "q\n");
     let variable = [("LEASEHOLD_STANDALONE__PASSWORD_FILE", secret.to_str().unwrap())];
     let added = with_file(Config::builder().variables(variable));

@@ -1,4 +1,4 @@
-//! Configurations from all sources: what is read, what is refused, what is told of it, and that it reaches the locks.
+//! Configurations from all sources: accepted and refused input, printed output, and the effect on the locks.
 
 #![cfg(all(feature = "config", feature = "embedded"))]
 #![expect(
@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use leasehold::config::{Config, ConfigError};
 use tempfile::TempDir;
 
-/// A folder with files.
+/// A temporary folder with files.
 struct Folder(TempDir);
 
 impl Folder {
@@ -35,25 +35,25 @@ impl Folder {
     }
 }
 
-/// What is read from a text.
+/// Reads a configuration from a text with this file name.
 fn read(name: &str, text: &str) -> Result<Config, ConfigError> {
     let folder = Folder::new();
     Config::from_file(folder.file(name, text))
 }
 
-/// What is read from TOML.
+/// Reads a configuration from TOML.
 fn toml(text: &str) -> Result<Config, ConfigError> {
     read("app.toml", text)
 }
 
-/// Checks the whole message, and that no cause below repeats it.
+/// Checks the whole message, and that no cause repeats it.
 #[track_caller]
 fn says(error: &ConfigError, message: &str) {
     assert_eq!(error.to_string(), message);
     assert!(std::error::Error::source(error).is_none(), "the cause is in the message");
 }
 
-/// The error of what must not be read.
+/// The error of a configuration that must fail.
 #[track_caller]
 fn refused(outcome: Result<Config, ConfigError>) -> ConfigError {
     match outcome {

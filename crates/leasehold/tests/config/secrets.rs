@@ -1,10 +1,10 @@
-//! No secret is told: not by a configuration, not by an error, not by a builder.
+//! Secrecy: no configuration, error or builder prints a secret.
 
 use leasehold::config::Config;
 
 use super::{Folder, read, toml};
 
-/// A password that must not be seen anywhere.
+/// A password that must appear nowhere.
 const CANARY: &str = "hunter2canary";
 
 #[test]
@@ -27,7 +27,7 @@ fn a_configuration_shows_no_secret() {
             told.contains("***") || told.contains("password_file"),
             "what is there is seen to be there: {told}"
         );
-        // But for the secret it reads back.
+        // The printed configuration parses again; it lacks only the secret.
         assert!(toml(&config.to_string()).is_ok(), "{config}");
     }
 }

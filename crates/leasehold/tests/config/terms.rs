@@ -7,7 +7,7 @@ use leasehold::{Client, LostReason};
 use leasehold_testkit::servers::{Monitor, RedisServer};
 use leasehold_testkit::wait;
 
-/// Far more than any of it takes.
+/// A limit far above the time that any step takes.
 const SOON: Duration = Duration::from_secs(20);
 
 /// A server, and a client of it with these settings.
@@ -22,7 +22,7 @@ async fn configured(settings: &[(&str, &str)]) -> (RedisServer, Client) {
     (server, client)
 }
 
-/// For how many more minutes the server keeps a key, rounded.
+/// The remaining minutes of a key, rounded.
 fn minutes(server: &RedisServer, key: &str) -> i64 {
     let left: i64 = server.cli(&["PTTL", key]).parse().unwrap();
     (left + 30_000) / 60_000
@@ -55,10 +55,10 @@ async fn a_hold_is_renewed_by_the_watchdog_of_all() {
     assert!(guard.is_held());
 }
 
-/// How often the server was told anew for how long to keep the lock.
+/// The number of renewals that the server received.
 fn renewals(monitor: &Monitor) -> usize {
     let is_script = |words: &&Vec<String>| words[0].to_lowercase().starts_with("eval");
-    // The first takes the lock.
+    // The first script acquires the lock.
     monitor.commands().iter().filter(is_script).count().saturating_sub(1)
 }
 

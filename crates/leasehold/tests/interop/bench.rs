@@ -1,4 +1,4 @@
-//! Where an interop test works: a server, Redisson clients and ours on it, and names that nobody else uses.
+//! The environment of an interop test: a server, Redisson and Rust clients on it, and names unique to the test.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
@@ -10,16 +10,16 @@ use leasehold_testkit::servers::{Monitor, RedisServer};
 use crate::java::{Answer, Failure, Java};
 use crate::support::{connect_with, eventually, ms};
 
-/// How often a Rust waiter of these tests asks unless it is woken: so seldom that nothing here can be explained by it.
+/// The polling interval of a Rust waiter in these tests: so long that no test passes because of a poll.
 pub(crate) const POLL_INTERVAL: Duration = ms(20_000);
-/// How long a hand-over by a wake-up may take: less than a lease and the polling interval by far, and enough for a
+/// The longest time of a hand-over by a wake-up: far less than a lease and the polling interval, and enough for a
 /// machine under load.
 pub(crate) const PROMPTLY: Duration = ms(5_000);
 
-/// Makes of each test two, one for each sort of server: `plain::name` and `cluster::name`.
+/// Expands each test into two, one for each kind of server: `plain::name` and `cluster::name`.
 ///
-/// The tests themselves are functions that take a [`Bench`]; one that is not listed is never called, which the compiler
-/// tells.
+/// The tests are functions that take a [`Bench`]. The compiler warns about a function that is not in the list, because
+/// nothing calls it.
 macro_rules! on_each_server {
     ($($name:ident,)+) => {
         mod plain {
@@ -48,17 +48,18 @@ enum Server {
 }
 
 impl Bench {
-    /// On a server of its own.
+    /// A bench on a server of its own.
     pub(crate) fn plain(java: Arc<Java>) -> Self {
         Self { java, server: Server::Plain(RedisServer::start()) }
     }
 
-    /// On a cluster, where both sides have their wake-ups travel by sharded channels.
+    /// A bench on a cluster, where both sides send wake-ups by sharded channels.
     pub(crate) fn cluster(java: Arc<Java>) -> Self {
         Self::cluster_with(java, ShardedPubsub::Auto)
     }
 
-    /// On a cluster, with both sides told how wake-ups are to travel. Starting one takes seconds, so tests share it.
+    /// A bench on a cluster, with both sides configured for this kind of channel. Tests share the cluster, because it
+    /// takes seconds to start.
     pub(crate) fn cluster_with(java: Arc<Java>, sharded: ShardedPubsub) -> Self {
         static SHARED: LazyLock<RedisServer> = LazyLock::new(RedisServer::cluster);
         Self { java, server: Server::Cluster(&SHARED, sharded) }
@@ -71,7 +72,7 @@ impl Bench {
         }
     }
 
-    /// How wake-ups travel on both sides.
+    /// The kind of channel that carries wake-ups on both sides.
     fn sharded(&self) -> ShardedPubsub {
         match self.server {
             Server::Plain(_) => ShardedPubsub::Off,
@@ -79,7 +80,7 @@ impl Bench {
         }
     }
 
-    /// Where Rust clients connect to.
+    /// The URL for Rust clients.
     pub(crate) fn url(&self) -> String {
         self.server().url()
     }
@@ -89,7 +90,7 @@ impl Bench {
         self.peer_in(&self.java, options).await
     }
 
-    /// A Redisson client in a process of one's own.
+    /// A Redisson client in this Java process.
     pub(crate) async fn peer_in(&self, java: &Arc<Java>, options: &str) -> Peer {
         let place = match &self.server {
             Server::Plain(server) => format!("url={}", server.url()),
@@ -102,7 +103,7 @@ impl Bench {
         peer
     }
 
-    /// A Rust client that has to be woken: it asks every twenty seconds otherwise.
+    /// A Rust client that depends on wake-ups, because it polls only every twenty seconds.
     pub(crate) async fn client(&self) -> Client {
         let builder = Client::builder().poll_interval(POLL_INTERVAL);
         let builder = match self.server {
@@ -112,18 +113,18 @@ impl Bench {
         connect_with(builder, &self.url()).await
     }
 
-    /// A name that no other test has.
+    /// A name unique to this test.
     pub(crate) fn name(&self, stem: &str) -> String {
         unique(stem)
     }
 
-    /// How many connections listen to this channel.
+    /// The number of connections that listen to this channel.
     pub(crate) fn listeners(&self, channel: &str) -> u64 {
         let ask = if self.sharded() == ShardedPubsub::Off { "NUMSUB" } else { "SHARDNUMSUB" };
         self.server().cli(&["PUBSUB", ask, channel]).lines().last().unwrap().parse().unwrap()
     }
 
-    /// Sees who begins to wait from now on.
+    /// Observes the waiters of this name from now on.
     pub(crate) fn watch(&self, name: &str, wait: Wait) -> Watch {
         let subscribe = if self.sharded() == ShardedPubsub::Off { "subscribe" } else { "ssubscribe" };
         Watch { monitor: Monitor::start(self.server()), subscribe, name: name.to_owned(), wait }
@@ -141,7 +142,7 @@ pub(crate) struct Peer {
     client: String,
 }
 
-/// A thread of the Java process, which is who holds what it takes through its client.
+/// A thread of the Java process; Redisson records it as the holder of every lock that it acquires through its client.
 pub(crate) struct Thread {
     java: Arc<Java>,
     client: String,
@@ -149,7 +150,7 @@ pub(crate) struct Thread {
 }
 
 impl Peer {
-    /// The thread of this name, of this client alone.
+    /// The thread of this name, which belongs to this client alone.
     pub(crate) fn thread(&self, name: &str) -> Thread {
         let name = format!("{}-{name}", self.client);
         Thread { java: Arc::clone(&self.java), client: self.client.clone(), name }
@@ -164,18 +165,18 @@ impl Drop for Peer {
 }
 
 impl Thread {
-    /// Sends a command, which is done after the earlier ones of this thread.
+    /// Sends a command, which runs after the earlier commands of this thread.
     pub(crate) fn ask(&self, command: &str) -> Answer {
         self.java.ask(&format!("{command} client={} thread={}", self.client, self.name))
     }
 
-    /// The answer to a command that throws nothing.
+    /// The answer to a command that must not throw.
     #[track_caller]
     pub(crate) fn ok(&self, command: &str) -> impl Future<Output = String> {
         self.ask(command).ok()
     }
 
-    /// What a command throws.
+    /// The exception of a command that must throw.
     #[track_caller]
     pub(crate) fn thrown(&self, command: &str) -> impl Future<Output = Failure> {
         self.ask(command).thrown()
@@ -188,32 +189,32 @@ impl Thread {
         async move { answer.await.parse().unwrap() }
     }
 
-    /// What the hash of a lock has for a hold of this thread.
+    /// The field of this thread's holds in the hash of a lock.
     pub(crate) async fn wire_owner(&self) -> String {
         self.ok(&format!("client owner {}", self.client)).await
     }
 }
 
-/// How somebody waits for a name.
+/// The way in which a client waits for a name.
 pub(crate) enum Wait {
-    /// Listening to a channel whose name begins so.
+    /// Listening to a channel whose name begins with this text.
     Listening(String),
-    /// Asking again and again.
+    /// Polling repeatedly.
     Asking,
 }
 
-/// Looks on while somebody begins to wait.
+/// Observes a client that begins to wait.
 pub(crate) struct Watch {
     monitor: Monitor,
-    /// The word by which clients of either side listen on this server.
+    /// The command that subscribes clients of either side on this server.
     subscribe: &'static str,
     name: String,
     wait: Wait,
 }
 
 impl Watch {
-    /// Waits until somebody waits: has begun to listen and asked once more since, so that only a wake-up, the end of
-    /// the hold or a poll can have it ask again.
+    /// Waits until a client waits: it has subscribed and tried once more since, so only a wake-up, the end of the hold
+    /// or a poll makes it try again.
     pub(crate) async fn until_somebody_waits(&self) {
         eventually("somebody to wait", || self.somebody_waits()).await;
     }

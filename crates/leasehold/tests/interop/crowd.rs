@@ -1,6 +1,6 @@
-//! What every primitive is put through: many threads of Java and many tasks of ours at once.
+//! Crowd tests of every primitive: many Java threads and many Rust tasks at once.
 //!
-//! Each side has two clients, of two threads or tasks each, and each of these eight goes through 200 critical sections.
+//! Each side has two clients, of two threads or tasks each, and each of these eight runs 200 critical sections.
 
 #![allow(dead_code, reason = "each primitive's file uses a part of it")]
 
@@ -13,7 +13,7 @@ const ROUNDS: u64 = 200;
 /// The sections of one client.
 const SECTIONS: u64 = TASKS_PER_CLIENT as u64 * ROUNDS;
 
-/// A lock that one may hold: all count, and no count may be lost.
+/// Runs the crowds on a lock with one holder: all of them count, and the tally must lose no count.
 ///
 /// `crowd` is Java's command, as in `crowd lock fair NAME`. `section` is one critical section of the client with that
 /// number, 0 or 1: it acquires, calls [`Tally::count`], and releases.
@@ -29,9 +29,11 @@ where
     assert!(tally.turns() > 0, "the two sides took turns");
 }
 
-/// A read/write lock: on each side one client writes and one reads. No writer meets anybody, and no reader a writer.
+/// Runs the crowds on a read/write lock: on each side one client writes and one reads. A writer must meet no other
+/// holder, and a reader no writer.
 ///
-/// `write` and `read` are one critical section each: they acquire, call [`Tally::write`] or [`Tally::read`], and release.
+/// `write` and `read` are one critical section each: they acquire, call [`Tally::write`] or [`Tally::read`], and
+/// release.
 pub(crate) async fn readers_meet_no_writer<W, R, FW, FR>(bench: &Bench, name: &str, write: W, read: R)
 where
     FW: Future<Output = ()> + Send + 'static,
@@ -46,11 +48,11 @@ where
         async move { if client == 0 { write(tally).await } else { read(tally).await } }
     })
     .await;
-    // Two for each section of a writer, of whom each side has one client.
+    // Each side has one client of writers, and each section of a writer adds two.
     assert_eq!(tally.value().await, 2 * 2 * SECTIONS, "no writer was lost");
 }
 
-/// A semaphore: never more than so many permits are out.
+/// Runs the crowds on a semaphore: the acquired permits must never exceed this number.
 ///
 /// `crowd` is Java's command, as in `crowd semaphore NAME`. `section` acquires one permit, calls [`Tally::visit`], and
 /// releases.
@@ -68,8 +70,8 @@ where
     assert_eq!(tally.value().await, 0, "everybody has left");
 }
 
-/// Has Java do these crowds, each by a client of its own, while as many of ours go through their sections; returns
-/// Java's answers.
+/// Runs these crowds in Java, each by a client of its own, while as many Rust tasks run their sections. Returns Java's
+/// answers.
 async fn both_sides<F, S>(bench: &Bench, tally: &Tally, crowds: &[String; CLIENTS], section: S) -> Vec<String>
 where
     F: Future<Output = ()> + Send + 'static,

@@ -1,4 +1,4 @@
-//! The expirable semaphore and Redisson's `RPermitExpirableSemaphore`, whose permits either side knows by their ids.
+//! The expirable semaphore and Redisson's `RPermitExpirableSemaphore`; both sides know permits by their ids.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use crate::support::{a_lease_passes, ms, soon};
 use crate::turns::{Turns, java_hands_over_to_rust, rust_hands_over_to_java};
 
 const SHORT_LEASE: Duration = ms(1_500);
-/// What Redisson throws for an id that it does not find; its reason is an `IllegalArgumentException`.
+/// The exception that Redisson throws for an id that it does not find; its cause is an `IllegalArgumentException`.
 const NOT_THERE: &str = "RedisException";
 
 on_each_server! {
@@ -37,7 +37,7 @@ fn turns(name: &str, permits: u32) -> Turns {
     Turns { name: name.to_owned(), acquire, release, channel: Some(channel(name)) }
 }
 
-/// A permit that a thread takes.
+/// Acquires a permit on a Java thread.
 async fn take(thread: &Thread, name: &str, options: &str) -> PermitId {
     thread.ok(&format!("expirable acquire {name} 1 {options}")).await.parse().unwrap()
 }
@@ -66,7 +66,8 @@ async fn hand_over(bench: &Bench, permits: u32) {
     assert_eq!(rooms.available().await.unwrap(), i64::from(permits));
 }
 
-/// Each return is a message, and before 4.0.0 a thread that waits for three permits needs three.
+/// Each return publishes one message, and before Redisson 4.0.0 a thread that waits for three permits needs three
+/// messages.
 async fn permits_that_rust_returns_one_by_one_wake_a_java_thread_that_waits_for_all(bench: Bench) {
     let (client, peer, name) = (bench.client().await, bench.peer("").await, bench.name("rooms"));
     let (rooms, thread) = (client.expirable_semaphore(&*name), peer.thread("a"));
@@ -87,7 +88,8 @@ async fn permits_that_rust_returns_one_by_one_wake_a_java_thread_that_waits_for_
     assert!(released.elapsed() < PROMPTLY, "it took {:?}", released.elapsed());
 }
 
-/// A return of several is one message from either side, so what wakes a waiter of a release does so from both.
+/// Either side publishes one message for a return of several permits, so a waiter that one side wakes, the other wakes
+/// too.
 async fn permits_that_come_back_are_told_alike_by_both_sides(bench: Bench) {
     let (client, peer, name) = (bench.client().await, bench.peer("").await, bench.name("rooms"));
     let (rooms, thread) = (client.expirable_semaphore(&*name), peer.thread("a"));
@@ -208,7 +210,8 @@ async fn the_lease_of_a_rust_permit_is_seen_and_changed_by_java(bench: Bench) {
     assert_eq!(thread.ok(&format!("expirable update-lease {name} {id} lease=60000")).await, "false");
 }
 
-/// Redisson says it to nobody. The next renewal, within a third of the lease, finds that another one has the permit.
+/// Redisson publishes nothing here. The next renewal, within a third of the lease, finds that another owner has the
+/// permit.
 async fn a_permit_that_java_shortened_is_lost_at_the_next_renewal(bench: Bench) {
     const LEASE: Duration = ms(6_000);
     let (client, peer, name) = (bench.client().await, bench.peer("").await, bench.name("rooms"));
@@ -239,7 +242,7 @@ async fn the_watchdog_keeps_permits_from_java_for_several_leases(bench: Bench) {
     assert_eq!(thread.ok(&format!("expirable try {name}")).await, "none");
     assert_eq!(thread.number(&format!("expirable acquired {name}")).await, 2);
     for id in permits.ids() {
-        // Java counts by the wall clock, which may be set back meanwhile.
+        // Java counts by the wall clock, which the system may set back meanwhile.
         let left = thread.number(&format!("expirable lease {name} {id}")).await;
         assert!((1..=1_600).contains(&left), "{left}");
     }
@@ -247,7 +250,7 @@ async fn the_watchdog_keeps_permits_from_java_for_several_leases(bench: Bench) {
     assert_ne!(thread.ok(&format!("expirable try {name} 2")).await, "none");
 }
 
-/// Nobody says that a lease is over: whoever waits was told when it will be.
+/// The end of a lease publishes nothing; the reply to a waiter's attempt already told the time of that end.
 async fn a_permit_that_ends_goes_to_a_waiter_of_the_other_side(bench: Bench) {
     let (client, peer, name) = (bench.client().await, bench.peer("").await, bench.name("rooms"));
     let (rooms, thread) = (client.expirable_semaphore(&*name), peer.thread("a"));

@@ -1,4 +1,4 @@
-//! The fair lock and Redisson's, which stand in one queue.
+//! The fair lock and Redisson's, whose waiters share one queue.
 
 use std::time::Instant;
 
@@ -19,12 +19,12 @@ on_each_server! {
     java_threads_and_rust_tasks_on_one_fair_lock_lose_no_count,
 }
 
-/// A fair lock, whose waiters each have a channel that begins with that of the lock.
+/// A fair lock; each waiter's channel begins with the channel of the lock.
 pub(crate) fn turns(name: &str) -> Turns {
     Turns::of_lock("fair", name, Some(channel(name)))
 }
 
-/// Waits until so many stand in line.
+/// Waits until the queue has this length.
 pub(crate) async fn queued(bench: &Bench, name: &str, length: usize) {
     let queue = format!("redisson_lock_queue:{{{name}}}");
     let has = || bench.server().cli(&["LLEN", &queue]) == length.to_string();
@@ -42,14 +42,14 @@ async fn a_fair_lock_is_handed_over_in_both_directions(bench: Bench) {
     }
 }
 
-/// A thread hands over to us, and we have the lock before we would have asked for it: our waiter asks every 1.5 s.
+/// Checks that a release by a Java thread wakes a Rust waiter before its next poll, which is due every 1.5 s.
 ///
-/// A machine that stands still for most of that proves nothing, so this is tried a few times.
+/// A machine that stalls for most of that time proves nothing, so the function tries a few times.
 async fn a_message_wakes_us(bench: &Bench, turns: &Turns, thread: &Thread, lock: &Lock<Fair>) -> Guard {
     for _ in 0..5 {
         turns.take(thread).await;
         let monitor = Monitor::start(bench.server());
-        // The times of our questions, by the server's clock; the key is ours alone.
+        // The times of the waiter's attempts, by the server's clock; only leasehold uses this key.
         let asked = || -> Vec<f64> {
             let key = format!("\"leasehold_lock_seen:{{{}}}\"", turns.name);
             let lines =
@@ -103,7 +103,7 @@ async fn a_forced_unlock_by_either_side_hands_the_lock_to_the_head(bench: Bench)
     };
     rust_hands_over_to_java(&bench, &turns(&name), &thread, by_java).await;
     let reason = soon("the loss", guard.lost()).await;
-    // A renewal may have come while the waiter had it.
+    // A renewal may have run while the waiter held the lock.
     assert!([LostReason::TakenOver, LostReason::Deleted].contains(&reason), "{reason:?}");
 
     turns(&name).take(&thread).await;
@@ -111,7 +111,7 @@ async fn a_forced_unlock_by_either_side_hands_the_lock_to_the_head(bench: Bench)
         assert!(lock.force_unlock().await.unwrap());
     };
     rust_hands_over_to_java(&bench, &turns(&name), &peer.thread("b"), by_rust).await;
-    // Redisson's fair unlock of a lock that nobody holds succeeds for anybody.
+    // Redisson's fair unlock of a free lock succeeds for any thread.
     turns(&name).give_back(&thread, "").await;
 }
 

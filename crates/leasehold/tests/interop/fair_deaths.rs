@@ -11,7 +11,7 @@ use crate::java::Java;
 use crate::support::{is_free, ms, soon};
 
 const LEASE: Duration = ms(1_500);
-/// How long somebody who waits may be silent before those behind pass by.
+/// The time after which a silent waiter loses its place in the queue.
 const GONE_AFTER: Duration = ms(5_000);
 
 on_each_server! {
@@ -20,7 +20,7 @@ on_each_server! {
     a_killed_rust_holder_blocks_java_for_at_most_one_lease,
 }
 
-/// A Java process holds the lock and is the next in line as well; a Rust waiter is behind it.
+/// A Java process holds the lock and is also next in the queue; a Rust waiter is behind it.
 async fn a_killed_java_holder_and_the_next_in_line_hold_rust_up_for_a_lease_and_a_turn(bench: Bench) {
     let (client, java, name) = (bench.client().await, Java::start(), bench.name("printer"));
     let peer = bench.peer_in(&java, &format!("watchdog={}", LEASE.as_millis())).await;
@@ -40,8 +40,8 @@ async fn a_killed_java_holder_and_the_next_in_line_hold_rust_up_for_a_lease_and_
     assert!(is_free(bench.server(), &format!("redisson_lock_timeout:{{{name}}}")));
 }
 
-/// Only the dead one is told that the lock is free. Java asks again when the lease is over that it was told of, and then
-/// without a pause until the dead one's turn is over.
+/// The wake-up of the release reaches only the dead waiter. Java tries again at the end of the lease that it was told,
+/// and then without a pause until the dead waiter's deadline is over.
 async fn a_killed_rust_waiter_at_the_head_holds_java_up_for_a_lease_and_a_turn(bench: Bench) {
     let name = bench.name("printer");
     let peer = bench.peer(&format!("watchdog={}", LEASE.as_millis())).await;
@@ -75,7 +75,7 @@ async fn a_killed_rust_holder_blocks_java_for_at_most_one_lease(bench: Bench) {
     assert!(killed.elapsed() < 2 * LEASE, "it took {:?}", killed.elapsed());
 }
 
-/// No test by itself: what the other process does.
+/// Not a test by itself: the part of the second process.
 #[tokio::test]
 async fn a_process_that_holds_a_fair_lock_until_it_is_killed() {
     let Some((url, name)) = part() else { return };
@@ -85,7 +85,7 @@ async fn a_process_that_holds_a_fair_lock_until_it_is_killed() {
     guard.lost().await;
 }
 
-/// No test by itself: what the other process does.
+/// Not a test by itself: the part of the second process.
 #[tokio::test]
 async fn a_process_that_waits_until_it_is_killed() {
     let Some((url, name)) = part() else { return };

@@ -1,4 +1,4 @@
-//! The fair queue in which both sides stand: the order holds, and the queue outlives whoever leaves it.
+//! The fair queue with waiters of both sides: the order holds, and the queue survives waiters that leave.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ fn keys(name: &str) -> [String; 2] {
     ["redisson_lock_queue", "redisson_lock_timeout"].map(|prefix| format!("{prefix}:{{{name}}}"))
 }
 
-/// The lock of somebody else who waits as long as it takes.
+/// Waits for the lock in a task of its own, without a deadline.
 fn wait(client: &Client, name: &str) -> tokio::task::JoinHandle<leasehold::Guard> {
     let lock = client.fair_lock(name);
     tokio::spawn(async move { lock.lock().await.unwrap() })
@@ -56,7 +56,8 @@ async fn a_java_wait_of_ten_minutes_does_not_throw_us_out(bench: Bench) {
 
     turns(&name).give_back(&holder, "").await;
     assert_eq!(soon("Java's turn", long.ok()).await, "true");
-    // What Redisson now takes off the head is what every script of its would throw out.
+    // Redisson lowered this waiter's deadline at the hand-over. If the deadline were over, each script of Redisson
+    // would remove the waiter from the queue.
     let score: f64 = bench.server().cli(&["ZSCORE", &timeout, &place]).parse().unwrap();
     let now = bench.server().cli(&["TIME"]).lines().next().unwrap().parse::<f64>().unwrap() * 1_000.0;
     assert!(score > now + 1_000.0, "Redisson counts us as alive for {} ms", score - now);
@@ -66,7 +67,8 @@ async fn a_java_wait_of_ten_minutes_does_not_throw_us_out(bench: Bench) {
     assert_eq!(soon("our turn", ours).await.unwrap().release().await.unwrap(), ReleaseOutcome::Released);
 }
 
-/// With Java alone it would stay for most of five minutes, since it had to outlast a wait whose length it cannot know.
+/// The dead waiter would stay for most of five minutes with Java alone, because its deadline has to outlast a wait of
+/// unknown length.
 async fn a_dead_waiter_of_ours_behind_java_goes_with_the_next_question_of_ours(bench: Bench) {
     const GONE_AFTER: Duration = ms(5_000);
     let (peer, name) = (bench.peer("").await, bench.name("order"));
@@ -83,7 +85,7 @@ async fn a_dead_waiter_of_ours_behind_java_goes_with_the_next_question_of_ours(b
     turns(&name).give_back(&holder, "").await;
     assert_eq!(soon("Java's turn", short.ok()).await, "true");
     turns(&name).give_back(&java, "").await;
-    // Any client of ours, also one that does not wait.
+    // Any Rust client is enough, even one that does not wait.
     let passer_by = connect(bench.server()).await;
     while bench.server().cli(&["EXISTS", &name]) == "0" {
         assert!(passer_by.fair_lock(&*name).try_lock().await.unwrap().is_none(), "Java is the next");

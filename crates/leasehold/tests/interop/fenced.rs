@@ -1,4 +1,4 @@
-//! The fenced lock and Redisson's `RFencedLock`, which draw their tokens from one number.
+//! The fenced lock and Redisson's `RFencedLock`, which draw their tokens from one counter.
 
 use leasehold::{ReleaseOutcome, Tokens};
 
@@ -27,8 +27,8 @@ async fn a_fenced_lock_is_handed_over_in_both_directions_with_tokens_that_grow(b
     assert_eq!(client.fenced_lock(&*name).lock().await.unwrap().token(), 4);
 }
 
-/// Redisson gives the keys of every member an expiry, the number of the tokens among them. This is why the rules for mixed
-/// fleets want fenced locks kept out of those, or hybrid tokens.
+/// Redisson sets an expiry on the keys of every member, including the token counter. This is why the rules for mixed
+/// fleets keep fenced locks out of multi-locks, or ask for hybrid tokens.
 async fn a_java_multi_lock_with_a_lease_has_counted_tokens_begin_anew_and_hybrid_ones_go_on(bench: Bench) {
     let (client, peer) = (bench.client().await, bench.peer("").await);
     for tokens in [Tokens::Counter, Tokens::Hybrid] {

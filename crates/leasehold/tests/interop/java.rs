@@ -1,6 +1,6 @@
-//! The process in which the real Redisson runs: commands in, answers out, each by its number.
+//! The process that runs the real Redisson: it reads commands and writes answers, each with its number.
 //!
-//! The process ends with us, however we end, since it ends with its stdin.
+//! The process ends when its stdin closes, so it always ends with this program.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
@@ -12,18 +12,18 @@ use std::{env, fmt, thread};
 
 use tokio::sync::oneshot;
 
-/// The class path of the Java program with its libraries; `cargo x interop` says it.
+/// The class path of the Java program with its libraries; `cargo x interop` sets it.
 const CLASS_PATH: &str = "LEASEHOLD_INTEROP_CLASS_PATH";
-/// The release of Redisson that is on the class path.
+/// The release of Redisson on the class path.
 const RELEASE: &str = "LEASEHOLD_INTEROP_RELEASE";
-/// The class that runs.
+/// The main class.
 const MAIN: &str = "leasehold.interop.Main";
-/// How long any answer may take, those of whole crowds among them; far more than it takes.
+/// The longest time of any answer, including those of whole crowds; far more than they take.
 const ANSWER_WITHIN: Duration = Duration::from_secs(90);
-/// It is started often and for a short while.
+/// The JVM starts often and runs briefly.
 const ARGUMENTS: [&str; 4] = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m", "-cp"];
 
-/// Whether the release of Redisson is at least this one.
+/// Returns true if the release of Redisson is at least this one.
 pub(crate) fn release_is_at_least(major: u32, minor: u32) -> bool {
     let release = env::var(RELEASE).expect("`cargo x interop` says the release");
     let mut numbers = release.split('.').map(|number| number.parse().expect("a release is made of numbers"));
@@ -31,12 +31,12 @@ pub(crate) fn release_is_at_least(major: u32, minor: u32) -> bool {
     (next(), next()) >= (major, minor)
 }
 
-/// What a command came to.
+/// The result of a command.
 pub(crate) type Reply = Result<String, Failure>;
 
 type Waiting = Arc<Mutex<HashMap<u64, oneshot::Sender<Reply>>>>;
 
-/// What Redisson threw.
+/// The exception that Redisson threw.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
     /// The exception's class, without its package.
@@ -52,23 +52,22 @@ pub(crate) struct Java {
     last: AtomicU64,
 }
 
-/// The answer to come to a command that was sent.
+/// The future answer to a sent command.
 pub(crate) struct Answer {
     command: String,
     reply: oneshot::Receiver<Reply>,
 }
 
 impl Java {
-    /// The process that tests share, started by the first that asks.
+    /// The process that tests share; the first caller starts it.
     ///
-    /// # Panics
-    /// Without a class path: a test that cannot run does not pass.
+    /// # Panics Without a class path: a test that cannot run does not pass.
     pub(crate) fn shared() -> Arc<Self> {
         static SHARED: OnceLock<Arc<Java>> = OnceLock::new();
         Arc::clone(SHARED.get_or_init(Self::start))
     }
 
-    /// A process of one's own, to be killed.
+    /// Starts a process for one test, which may kill it.
     pub(crate) fn start() -> Arc<Self> {
         let class_path =
             env::var(CLASS_PATH).expect("`cargo x interop` says the class path of the Java program");
@@ -87,20 +86,20 @@ impl Java {
         Arc::new(Self { process: process.into(), commands: commands.into(), waiting, last: 0.into() })
     }
 
-    /// Sends a command, which is done from now on whether or not anybody waits for the answer.
+    /// Sends a command, which runs even if the caller drops the answer.
     pub(crate) fn ask(&self, command: &str) -> Answer {
         let id = self.last.fetch_add(1, Ordering::Relaxed) + 1;
         let (tell, reply) = oneshot::channel();
         self.waiting.lock().unwrap().insert(id, tell);
-        // One that was killed takes no commands; the answer will say so.
+        // A killed process takes no commands; the answer reports that.
         let _ = self.commands.lock().unwrap().write_all(format!("{id} {command}\n").as_bytes());
         Answer { command: command.to_owned(), reply }
     }
 
-    /// Kills it (SIGKILL) and waits for its end.
+    /// Kills the process (SIGKILL) and waits for its end.
     pub(crate) fn kill(&self) {
         let mut process = self.process.lock().unwrap_or_else(PoisonError::into_inner);
-        // Failing means that it has ended already.
+        // An error means that the process has already ended.
         let _ = process.kill();
         let _ = process.wait();
     }
@@ -119,7 +118,7 @@ impl fmt::Debug for Java {
 }
 
 impl Answer {
-    /// What came of the command.
+    /// The result of the command.
     #[track_caller]
     pub(crate) fn reply(self) -> impl Future<Output = Reply> {
         let caller = std::panic::Location::caller();
@@ -133,7 +132,7 @@ impl Answer {
         }
     }
 
-    /// What was answered, which is no exception.
+    /// The answer of a command that must not throw.
     #[track_caller]
     pub(crate) fn ok(self) -> impl Future<Output = String> {
         let caller = std::panic::Location::caller();
@@ -143,7 +142,7 @@ impl Answer {
         }
     }
 
-    /// What was thrown.
+    /// The exception of a command that must throw.
     #[track_caller]
     pub(crate) fn thrown(self) -> impl Future<Output = Failure> {
         let caller = std::panic::Location::caller();
@@ -154,26 +153,26 @@ impl Answer {
         }
     }
 
-    /// Whether there is no answer yet.
+    /// Returns true if the answer has not arrived.
     pub(crate) fn is_pending(&self) -> bool {
         self.reply.is_empty() && !self.reply.is_terminated()
     }
 }
 
-/// Takes answers to whoever waits for them, until the process ends.
+/// Delivers answers to their callers until the process ends.
 fn deliver(answers: ChildStdout, waiting: &Waiting) {
     for line in BufReader::new(answers).lines().map_while(Result::ok) {
         let (id, reply) = parse(&line).unwrap_or_else(|| panic!("the process said {line:?}"));
         if let Some(tell) = waiting.lock().unwrap().remove(&id) {
-            // Failing means that nobody waits for it any more.
+            // An error means that the caller dropped its answer.
             let _ = tell.send(reply);
         }
     }
-    // Whoever still waits is told that there will be no answer.
+    // Dropping the senders ends the remaining calls: no answer comes.
     waiting.lock().unwrap().clear();
 }
 
-/// Reads `7 ok`, `7 ok value` and `7 error Class message`.
+/// Parses `7 ok`, `7 ok value` and `7 error Class message`.
 fn parse(line: &str) -> Option<(u64, Reply)> {
     let mut words = line.splitn(3, ' ');
     let (id, word, rest) = (words.next()?.parse().ok()?, words.next()?, words.next().unwrap_or_default());

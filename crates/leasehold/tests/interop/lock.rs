@@ -10,9 +10,9 @@ use crate::java::Java;
 use crate::support::{a_lease_passes, channel, count, fields, is_free, ms, pttl, soon};
 use crate::turns::{Turns, java_hands_over_to_rust, rust_hands_over_to_java};
 
-/// What `RLock.unlock` throws at those who do not hold the lock.
+/// The exception of `RLock.unlock` on a thread that does not hold the lock.
 const NOT_THE_HOLDER: &str = "IllegalMonitorStateException";
-/// Redisson's default, and ours.
+/// Redisson's default lease, and leasehold's.
 const LEASE: Duration = ms(30_000);
 const SHORT_LEASE: Duration = ms(1_500);
 
@@ -34,7 +34,7 @@ on_each_server! {
     a_late_rust_release_leaves_javas_hold_alone,
 }
 
-/// For fleets that have been told so; a message by the other sort of channel would reach nobody.
+/// The configuration for fleets without sharded channels: a message on the wrong kind of channel reaches no waiter.
 #[tokio::test]
 async fn a_cluster_without_sharded_channels_is_handed_over_on_in_both_directions() {
     let bench = Bench::cluster_with(Java::shared(), ShardedPubsub::Off);
@@ -45,7 +45,7 @@ async fn a_cluster_without_sharded_channels_is_handed_over_on_in_both_directions
     rust_hands_over_to_java(&bench, &turns(&name), &peer.thread("a"), async { drop(guard) }).await;
 }
 
-/// A lock of Redisson's plain kind.
+/// Redisson's plain lock.
 fn turns(name: &str) -> Turns {
     Turns::of_lock("lock", name, Some(channel(name)))
 }
@@ -84,7 +84,7 @@ async fn a_name_with_braces_is_handed_over_in_both_directions(bench: Bench) {
     rust_hands_over_to_java(&bench, &turns, &peer.thread("a"), async { drop(guard) }).await;
 }
 
-/// On the wire it is the reentrant one, whose holder asks only once.
+/// On the wire it equals the reentrant lock; its holder acquires only once.
 async fn javas_non_reentrant_lock_is_handed_over_in_both_directions(bench: Bench) {
     let (client, peer, name) = (bench.client().await, bench.peer("").await, bench.name("order"));
     let (lock, thread) = (client.lock(&*name).non_reentrant(), peer.thread("a"));
@@ -213,7 +213,7 @@ async fn a_java_take_over_after_a_forced_unlock_resolves_lost_as_taken_over(benc
     assert_eq!(peer.thread("b").ok(&format!("lock force lock {name}")).await, "true");
     soon("the lock that was forced free", waiter.ok()).await;
     let reason = soon("the loss", guard.lost()).await;
-    // A renewal may have come between the forced unlock and the waiter.
+    // A renewal may have run between the forced unlock and the waiter's acquire.
     assert!([LostReason::TakenOver, LostReason::Deleted].contains(&reason), "{reason:?}");
     assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::NotHeld);
     assert_eq!(thread.ok(&format!("lock held lock {name}")).await, "true");

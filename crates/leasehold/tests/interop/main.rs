@@ -1,8 +1,8 @@
-//! Interop: the real Redisson in a Java process, and the library, on the same names.
+//! Interop tests: the real Redisson in a Java process, and leasehold, on the same names.
 //!
-//! `cargo x interop` builds the Java process, says where it is, and runs these tests; `cargo test` leaves them out. A
-//! primitive has a file of its own, which puts it through what `turns` and `crowd` have for all of them, and then through what is
-//! particular about it.
+//! `cargo x interop` builds the Java process, passes its path, and runs these tests; `cargo test` leaves them out.
+//! Each primitive has a file of its own, which runs the common tests of `turns` and `crowd`, and then its particular
+//! tests.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
 #![allow(clippy::disallowed_methods, reason = "test code: tasks and real time")]

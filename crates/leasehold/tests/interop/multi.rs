@@ -1,5 +1,5 @@
-//! Several locks at once and Redisson's `RedissonMultiLock`: neither leaves anything of its own on the server, so each sees
-//! the other as holders and waiters of the members.
+//! Several locks at once and Redisson's `RedissonMultiLock`. Neither writes keys of its own, so each side sees the
+//! other as holders and waiters of the members.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ on_each_server! {
     both_watchdogs_keep_all_members_for_several_leases,
 }
 
-/// Two names; one hash tag is what lets one script take them.
+/// Two names; with `together` they share a hash tag, so one script can acquire both.
 fn names(bench: &Bench, together: bool) -> [String; 2] {
     let tag = bench.name("accounts");
     ["first", "second"]
@@ -34,7 +34,7 @@ fn list(names: &[String; 2]) -> String {
     format!("lock:{},lock:{}", names[0], names[1])
 }
 
-/// How Java takes all of this list, at whose first name whoever waits begins.
+/// The commands for this list; waiters listen at its first name.
 fn turns_of(list: &str, first: &str) -> Turns {
     let channel =
         if first.contains('{') { format!("redisson_lock__channel:{first}") } else { channel(first) };
@@ -114,13 +114,13 @@ async fn crowd(bench: &Bench, names: &[String; 2]) {
     assert!(names.iter().all(|name| is_free(bench.server(), name)));
 }
 
-/// Redisson takes members in the order of its list; when that is not ours, it is Redisson that gives way: it gives back what
-/// it has after a while, and begins anew.
+/// Redisson acquires members in the order of its list. In a list with another order than leasehold's, Redisson gives
+/// way: after a while it releases its members and starts again.
 async fn two_that_take_the_members_in_opposite_orders_both_come_through(bench: Bench) {
     let (client, peer) = (bench.client().await, bench.peer("").await);
     let [first, second] = names(&bench, false);
     let in_the_way = client.lock(&*first).lock().await.unwrap();
-    // Java has the second and waits for the first; Rust will have the first and wait for the second.
+    // Java has the second and waits for the first; Rust is about to have the first and wait for the second.
     let thread = peer.thread("a");
     let reversed = format!("lock:{second},lock:{first}");
     let theirs = thread.ask(&format!("lock acquire multi {reversed}"));

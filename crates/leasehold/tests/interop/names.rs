@@ -1,4 +1,4 @@
-//! Names that only Redisson makes, and names of another kind of lock of its.
+//! Names that only Redisson produces, and names of other lock types of Redisson.
 
 use leasehold::{AcquireErrorKind, Name, ReleaseOutcome};
 
@@ -51,7 +51,7 @@ async fn a_group_of_values_is_another_kind_and_stays_whole(bench: Bench) {
     assert_eq!(peer.thread("b").ok(&format!("lock try group {name}:2+3")).await, "false");
     thread.ok(&format!("lock release group {name}:1+2")).await;
 
-    // Redisson grants a group beside a lock of ours; what it has there outlives our release.
+    // Redisson grants a group while leasehold holds the lock; the group's hold survives the release of the lock.
     let guard = lock.lock().await.unwrap();
     assert_eq!(thread.ok(&format!("lock acquire group {name}:1+2")).await, "true");
     assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::Released);
@@ -59,7 +59,7 @@ async fn a_group_of_values_is_another_kind_and_stays_whole(bench: Bench) {
     thread.ok(&format!("lock release group {name}:1+2")).await;
 }
 
-/// In a cluster its channel is in another slot than its key, for Redisson too.
+/// The channel and the key have different slots in a cluster, for Redisson too, so this test needs a plain server.
 #[tokio::test]
 async fn a_latch_with_braces_is_handed_over_in_both_directions() {
     let bench = Bench::plain(Java::shared());

@@ -1,4 +1,5 @@
-//! The read-write lock and Redisson's `RReadWriteLock`: who waits for whom, and who finds out what the other side does.
+//! The read-write lock and Redisson's `RReadWriteLock`: which side waits for the other, and how each learns of the
+//! other's actions.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +10,7 @@ use crate::crowd::{counts_exactly, readers_meet_no_writer};
 use crate::support::{eventually, fields, is_free, ms, soon};
 use crate::turns::{Turns, java_hands_over_to_rust, rust_hands_over_to_java};
 
-/// What an unlock throws at those who do not hold that side.
+/// The exception of an unlock on a thread that does not hold that side.
 const NOT_THE_HOLDER: &str = "IllegalMonitorStateException";
 const SHORT_LEASE: Duration = ms(1_500);
 
@@ -30,7 +31,7 @@ on_each_server! {
     a_preferred_writer_waits_for_java_readers_who_go_on_joining,
 }
 
-/// Where both sides' waiters listen.
+/// The channel of both sides' waiters.
 pub(crate) fn channel(name: &str) -> String {
     format!("redisson_rwlock:{{{name}}}")
 }
@@ -40,12 +41,12 @@ pub(crate) fn turns(side: &str, name: &str) -> Turns {
     Turns::of_lock(side, name, Some(channel(name)))
 }
 
-/// Waits for one side, and has it.
+/// Acquires one side.
 pub(crate) async fn enter(lock: RwLock, side: &str) -> Guard {
     if side == "read" { lock.read().await.unwrap() } else { lock.write().await.unwrap() }
 }
 
-/// Those who cannot be inside together.
+/// The pairs of sides that exclude each other.
 const APART: [(&str, &str); 3] = [("write", "write"), ("write", "read"), ("read", "write")];
 
 async fn writers_and_readers_are_handed_over_to_in_both_directions(bench: Bench) {
@@ -68,7 +69,7 @@ async fn writers_and_readers_are_handed_over_to_in_both_directions(bench: Bench)
     }
 }
 
-/// How many read holds' leases there are of this name.
+/// The number of lease keys of read holds with this name.
 pub(crate) fn leases(bench: &Bench, name: &str) -> usize {
     let keys = bench.server().cli(&["KEYS", &format!("{{{name}}}:*:rwlock_timeout:*")]);
     keys.lines().filter(|key| !key.is_empty()).count()
@@ -239,8 +240,7 @@ async fn a_rust_downgrade_wakes_java_readers(bench: Bench) {
     assert!(is_free(bench.server(), &name));
 }
 
-/// Redisson publishes nothing when a writer goes on as a reader; whoever waits finds out when the lease is over that it
-/// was told of.
+/// Redisson publishes nothing at a downgrade; a waiter finds out at the end of the lease that it was told.
 async fn a_java_downgrade_lets_rust_readers_in_within_one_lease(bench: Bench) {
     let (client, name) = (bench.client().await, bench.name("prices"));
     let peer = bench.peer(&format!("watchdog={}", SHORT_LEASE.as_millis())).await;
@@ -339,7 +339,7 @@ async fn either_side_forces_only_what_is_held_so(bench: Bench) {
     }
 }
 
-/// Redisson knows nothing of the mark that keeps our readers back.
+/// Redisson ignores the mark that keeps leasehold's readers back.
 async fn a_preferred_writer_waits_for_java_readers_who_go_on_joining(bench: Bench) {
     let (client, peer, name) = (bench.client().await, bench.peer("").await, bench.name("prices"));
     let lock = client.rw_lock(&*name).prefer_writers();

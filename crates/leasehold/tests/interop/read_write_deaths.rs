@@ -18,7 +18,7 @@ on_each_server! {
     a_java_reader_that_ends_without_an_unlock_cuts_a_longer_lease_of_ours_short,
 }
 
-/// A Java process that reads one lock, reads another one together with us, writes a third, and waits for a fourth.
+/// The Java process reads one lock, reads another one together with Rust, writes a third, and waits for a fourth.
 async fn a_killed_java_process_blocks_rust_for_at_most_one_lease(bench: Bench) {
     let (client, java) = (bench.client().await, Java::start());
     let peer = bench.peer_in(&java, &format!("watchdog={}", LEASE.as_millis())).await;
@@ -66,7 +66,7 @@ async fn a_killed_rust_process_blocks_java_for_at_most_one_lease(bench: Bench) {
     let (peer, name) = (bench.peer("").await, bench.name("dead"));
     let part = "read_write_deaths::a_process_that_reads_and_writes_until_it_is_killed";
     let mut holder = Cast::start(part, &bench.url(), &name);
-    // Java reads what the other process reads; nobody can write that but by its end.
+    // Java reads the same lock as the second process; a writer gets it only after that process has ended.
     let (reader, read) = (peer.thread("reader"), format!("{name}-read"));
     turns("read", &read).take(&reader).await;
     let written = format!("{name}-written");
@@ -84,15 +84,15 @@ async fn a_killed_rust_process_blocks_java_for_at_most_one_lease(bench: Bench) {
     turns("read", &read).give_back(&reader, "").await;
     assert!(is_free(bench.server(), &read), "no field of the dead keeps it");
     assert_eq!(peer.thread("a").ok(&format!("lock try write {read}")).await, "true");
-    // The mark of the writer that waited keeps no Java reader out, and is gone soon.
+    // The mark of the dead writer keeps no Java reader out, and expires soon.
     let mark = format!("leasehold_rw_writer:{{{name}-waited}}");
     assert_eq!(peer.thread("a").ok(&format!("lock try read {name}-waited")).await, "true");
     eventually("the mark to be gone", || is_free(bench.server(), &mark)).await;
 }
 
-/// Redisson sets the lock's expiry, also downwards, in two places: in the renewal of a reader, to its own watchdog's lease,
-/// and for a reader in a multi-lock with a lease. Whoever unlocks in time makes it good again. This is why the rules for
-/// mixed fleets want leases of ours that are no longer than Java's.
+/// Redisson sets the lock's expiry, also downwards, in two places: in the renewal of a reader, to its own watchdog's
+/// lease, and for a reader in a multi-lock with a lease. A reader that unlocks in time repairs the expiry. This is why
+/// the rules for mixed fleets ask for Rust leases that are no longer than Java's.
 async fn a_java_reader_that_ends_without_an_unlock_cuts_a_longer_lease_of_ours_short(bench: Bench) {
     let (client, java) = (bench.client().await, Java::start());
     let peer = bench.peer_in(&java, "watchdog=900").await;
@@ -112,7 +112,7 @@ async fn a_java_reader_that_ends_without_an_unlock_cuts_a_longer_lease_of_ours_s
     }
 }
 
-/// No test by itself: what the other process does.
+/// Not a test by itself: the part of the second process.
 #[tokio::test]
 async fn a_process_that_reads_and_writes_until_it_is_killed() {
     let Some((url, name)) = part() else { return };

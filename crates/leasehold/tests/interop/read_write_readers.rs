@@ -1,4 +1,5 @@
-//! Readers of both sides at once: each read hold has a lease of its own on the wire, and nobody's may end with another's.
+//! Readers of both sides at once: each read hold has a lease of its own on the wire, and no lease may end with
+//! another's.
 
 use std::time::Duration;
 
@@ -110,7 +111,7 @@ async fn the_lock_lives_as_long_as_its_longest_reader_whichever_side_that_is(ben
         assert!(left > 10_000 && left <= longest, "{left}");
         assert_eq!(thread.ok(&format!("lock try read {name} lease={theirs}")).await, "true");
 
-        // Whoever goes leaves the others as long as they were promised.
+        // The reader that leaves shortens no other reader's lease.
         turns("read", &name).give_back(&thread, "").await;
         let left = pttl(bench.server(), &name);
         assert!(left > 10_000 && left <= longest, "{left}");
@@ -146,7 +147,7 @@ async fn both_watchdogs_keep_readers_and_writers_for_several_leases(bench: Bench
     for name in [&read, &theirs] {
         assert!(lock(name).try_write().await.unwrap().is_none());
     }
-    // Java's reader goes; ours is kept without it.
+    // Java's reader leaves; the Rust hold stays without it.
     turns("read", &read).give_back(&reader, "").await;
     turns("read", &read).give_back(&reader, "").await;
     a_lease_passes(bench.server(), SHORT_LEASE + SHORT_LEASE / 2).await;

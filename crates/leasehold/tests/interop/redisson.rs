@@ -1,5 +1,6 @@
-//! Redisson by itself, on both sides of everything that tests of primitives are made of: the words of the Java process,
-//! and what finds a lock that does not exclude. What goes wrong here is wrong in the harness, or in what we know of Redisson.
+//! Redisson by itself, on both sides of every building block of the primitives' tests: the commands of the Java
+//! process, and the checks that find a lock without exclusion. A failure here lies in the harness, or in our knowledge
+//! of Redisson.
 
 use std::sync::Arc;
 
@@ -135,8 +136,8 @@ async fn latches_open_at_zero(bench: Bench) {
     assert_eq!(thread.ok(&format!("latch delete {name}")).await, "false");
 }
 
-/// Each unlock of a thread ends one renewal of that name, whatever it was that was unlocked: a write hold is not renewed any
-/// more when its read hold is given back, nor a renewed hold after a re-entry with a lease of its own.
+/// Each unlock of a thread ends one renewal of that name, of any kind of hold: Redisson stops renewing a write hold
+/// when the thread releases its read hold, and a renewed hold after a re-entry with a lease of its own.
 async fn holds_that_redisson_stops_renewing_end_while_their_thread_goes_on(bench: Bench) {
     let peer = bench.peer("watchdog=900").await;
     let thread = peer.thread("a");
@@ -167,14 +168,14 @@ async fn fair_and_polling_waiters_are_seen_waiting(bench: Bench) {
     }
 }
 
-/// One critical section, in which a thread of Java stands in for a task of ours.
+/// Runs one critical section, in which a Java thread stands in for a Rust task.
 async fn hold(thread: &Thread, kind: &str, name: &str, inside: impl Future<Output = ()>) {
     thread.ok(&format!("lock acquire {kind} {name}")).await;
     inside.await;
     thread.ok(&format!("lock release {kind} {name}")).await;
 }
 
-/// A thread that nobody else has: sections of one client run at the same time.
+/// A thread of its own for this task, because sections of one client run at the same time.
 fn stand_in(peer: &Peer) -> Thread {
     peer.thread(&tokio::task::id().to_string())
 }

@@ -19,12 +19,12 @@ on_each_server! {
     a_permit_of_either_side_may_be_returned_by_the_other,
 }
 
-/// Where waiters of both sides listen, at either sort of semaphore.
+/// The channel of both sides' waiters, for either kind of semaphore.
 pub(crate) fn channel(name: &str) -> String {
     format!("redisson_sc:{{{name}}}")
 }
 
-/// One permit.
+/// The commands for one permit.
 fn turns(name: &str) -> Turns {
     let [acquire, release] = ["acquire", "release"].map(|verb| format!("semaphore {verb} {name}"));
     Turns { name: name.to_owned(), acquire, release, channel: Some(channel(name)) }
@@ -73,7 +73,7 @@ async fn a_waiter_for_several_permits_waits_until_all_are_there(bench: Bench) {
     second.ok(&format!("semaphore release {name}")).await;
     let guard = soon("both permits", ours).await.unwrap();
 
-    // The other way: Java waits for two, and Rust returns them one by one.
+    // The reverse direction: Java waits for two, and Rust returns them one by one.
     let watch = bench.watch(&name, Wait::Listening(channel(&name)));
     let theirs = first.ask(&format!("semaphore acquire {name} 2"));
     watch.until_somebody_waits().await;
@@ -89,7 +89,7 @@ async fn java_threads_and_rust_tasks_never_exceed_the_permits(bench: Bench) {
     crowd(&bench, |seats| seats).await;
 }
 
-/// Java comes in between; permits are conserved all the same.
+/// Java bypasses the queue; both sides still conserve the permits.
 async fn java_threads_and_rust_tasks_in_line_never_exceed_the_permits(bench: Bench) {
     crowd(&bench, Semaphore::fifo).await;
 }
@@ -133,7 +133,7 @@ async fn both_sides_see_one_number_of_permits(bench: Bench) {
     assert_eq!(thread.number(&format!("semaphore available {name}")).await, 0);
 }
 
-/// A message with a number below zero is none that a Java waiter can use; the next one has to reach it all the same.
+/// A Java waiter cannot use a message with a negative number; the next message must still reach it.
 async fn a_number_below_zero_is_seen_by_both_and_leaves_java_waiters_listening(bench: Bench) {
     let (client, peer, name) = (bench.client().await, bench.peer("").await, bench.name("seats"));
     let (seats, thread) = (client.semaphore(&*name), peer.thread("a"));

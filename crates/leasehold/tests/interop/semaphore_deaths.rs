@@ -1,4 +1,4 @@
-//! Semaphores of both sorts when a process of either side is killed: what comes back, and what does not.
+//! Both kinds of semaphore when a process of either side is killed: the permits that come back, and those that do not.
 
 use std::time::{Duration, Instant};
 
@@ -24,7 +24,7 @@ async fn a_killed_java_process_takes_permits_with_it_and_only_expirable_ones_com
     let (seats, rooms) = (client.semaphore(&*plain), client.expirable_semaphore(&*expirable));
     assert!(seats.try_set_permits(2).await.unwrap());
     assert!(rooms.try_set_permits(1).await.unwrap());
-    // It holds one of each, and waits for more of the first sort than there are.
+    // The Java process holds one permit of each, and waits for more plain permits than exist.
     let holder = peer.thread("holder");
     holder.ok(&format!("semaphore acquire {plain}")).await;
     holder.ok(&format!("expirable acquire {expirable} 1 lease={}", LEASE.as_millis())).await;
@@ -42,7 +42,7 @@ async fn a_killed_java_process_takes_permits_with_it_and_only_expirable_ones_com
     assert_eq!(permit.release().await.unwrap(), ReleaseOutcome::Released);
     assert_eq!(rooms.available().await.unwrap(), 1);
 
-    // The dead waiter has taken nothing, and the dead holder's permit is gone until somebody returns it by number.
+    // The dead waiter has taken nothing. The dead holder's plain permit is gone until a caller returns it by number.
     assert_eq!(seats.available().await.unwrap(), 1);
     assert!(seats.try_acquire_many_for(2, LEASE).await.unwrap().is_none());
     assert_eq!(seats.release(1).await.unwrap(), 2);
@@ -74,7 +74,7 @@ async fn a_killed_rust_process_takes_permits_with_it_and_only_expirable_ones_com
     assert!(returned.elapsed() < PROMPTLY, "it took {:?}", returned.elapsed());
 }
 
-/// No test by itself: what the other process does.
+/// Not a test by itself: the part of the second process.
 #[tokio::test]
 async fn a_process_that_has_permits_until_it_is_killed() {
     let Some((url, stem)) = part() else { return };

@@ -1,4 +1,4 @@
-//! The spin lock and Redisson's, whose waiters ask again and again.
+//! The spin lock and Redisson's, whose waiters poll repeatedly.
 
 use leasehold::ReleaseOutcome;
 

@@ -1,6 +1,6 @@
-//! What is done in critical sections: changes of a plain key that come out wrong unless nobody else is inside.
+//! The work in critical sections: changes of a plain key that give a wrong result without exclusion.
 //!
-//! The Java process does the same to the same keys, and so is where a change has to be made too: `Sections.java`.
+//! The Java process makes the same changes to the same keys, so change `Sections.java` together with this file.
 
 #![allow(dead_code, reason = "each primitive's file uses a part of it")]
 
@@ -20,7 +20,7 @@ pub(crate) struct Tally {
     seen: Arc<Seen>,
 }
 
-/// What this process has seen of it.
+/// The observations of this process.
 #[derive(Default)]
 struct Seen {
     wrote: AtomicU64,
@@ -39,7 +39,7 @@ impl Tally {
         &self.key
     }
 
-    /// The number that is there, or 0.
+    /// The number on the server, or 0.
     pub(crate) async fn value(&self) -> u64 {
         let mut connection = self.connection.clone();
         let number: Option<u64> = cmd("GET").arg(&self.key).query_async(&mut connection).await.unwrap();
@@ -51,7 +51,7 @@ impl Tally {
         cmd("SET").arg(&self.key).arg(number).exec_async(&mut connection).await.unwrap();
     }
 
-    /// Adds one in two steps; an addition is lost when another comes in between.
+    /// Adds one in two steps; a concurrent addition in between is lost.
     pub(crate) async fn count(&self) {
         let before = self.value().await;
         if self.seen.wrote.swap(before + 1, Ordering::Relaxed) != before {
@@ -60,12 +60,12 @@ impl Tally {
         self.set(before + 1).await;
     }
 
-    /// How often [`count`](Self::count) found that others had counted since.
+    /// The number of times that [`count`](Self::count) found counts of other clients.
     pub(crate) fn turns(&self) -> u64 {
         self.seen.turns.load(Ordering::Relaxed)
     }
 
-    /// Adds two in two visible steps, so that the number is odd for as long as somebody writes.
+    /// Adds two in two visible steps, so the number is odd while a writer is inside.
     pub(crate) async fn write(&self) {
         let before = self.value().await;
         assert!(before.is_multiple_of(2), "a writer found another one inside at {before}");
@@ -74,14 +74,14 @@ impl Tally {
         self.set(before + 2).await;
     }
 
-    /// Looks twice, and must see no writer.
+    /// Reads twice, and must see no writer.
     pub(crate) async fn read(&self) {
         let first = self.value().await;
         assert!(first.is_multiple_of(2), "a reader found a writer inside at {first}");
         assert_eq!(self.value().await, first, "nobody writes while somebody reads");
     }
 
-    /// Notes the token of a section; each must be larger than all before, whoever had them.
+    /// Records the token of a section; it must be larger than all earlier tokens of all clients.
     pub(crate) async fn note(&self, token: u64) {
         let mut connection = self.connection.clone();
         let key = format!("{}:token", self.key);
@@ -89,14 +89,14 @@ impl Tally {
         assert!(last < Some(token), "the token {token} came after {last:?}");
     }
 
-    /// Counts somebody with a permit in and out.
+    /// Counts a holder of a permit in and out.
     pub(crate) async fn visit(&self) {
         let inside = self.add(1).await;
         self.seen.most.fetch_max(inside, Ordering::Relaxed);
         self.add(-1).await;
     }
 
-    /// How many were inside at once, at most, as far as [`visit`](Self::visit) has seen.
+    /// The most holders inside at once that [`visit`](Self::visit) has seen.
     pub(crate) fn most(&self) -> u64 {
         self.seen.most.load(Ordering::Relaxed)
     }

@@ -1,23 +1,23 @@
-//! What every primitive is put through: one side hands over to the other.
+//! Hand-over tests of every primitive: one side releases, and a waiter of the other side acquires.
 
 use std::time::Instant;
 
 use crate::bench::{Bench, PROMPTLY, Thread, Wait};
 use crate::support::soon;
 
-/// How Java takes something and gives it back.
+/// Java's commands to acquire and release one object.
 pub(crate) struct Turns {
     pub(crate) name: String,
-    /// As in `lock acquire fair NAME`.
+    /// The command to acquire, such as `lock acquire fair NAME`.
     pub(crate) acquire: String,
-    /// As in `lock release fair NAME`; `{}` stands for what the acquire has answered.
+    /// The command to release, such as `lock release fair NAME`; `{}` is replaced by the answer of the acquire.
     pub(crate) release: String,
-    /// The beginning of the channel on which waiters are woken; nothing when they ask again and again.
+    /// The beginning of the channel that wakes waiters; `None` when they poll repeatedly.
     pub(crate) channel: Option<String>,
 }
 
 impl Turns {
-    /// Of a lock, by Java's kind of it.
+    /// A lock, by Java's kind of it.
     pub(crate) fn of_lock(kind: &str, name: &str, channel: Option<String>) -> Self {
         let [acquire, release] = ["acquire", "release"].map(|verb| format!("lock {verb} {kind} {name}"));
         Self { name: name.to_owned(), acquire, release, channel }
@@ -27,18 +27,18 @@ impl Turns {
         self.channel.clone().map_or(Wait::Asking, Wait::Listening)
     }
 
-    /// Takes it on this thread, which is given it at once.
+    /// Acquires on this thread, which must succeed at once.
     pub(crate) async fn take(&self, thread: &Thread) -> String {
         soon("what is free", thread.ask(&self.acquire).ok()).await
     }
 
-    /// Gives back what was answered.
+    /// Releases with the answer of the acquire.
     pub(crate) async fn give_back(&self, thread: &Thread, answer: &str) {
         thread.ok(&self.release.replace("{}", answer)).await;
     }
 }
 
-/// A thread takes it, Rust waits, the thread gives it back, and Rust has it promptly: returns what Rust got.
+/// A thread acquires, Rust waits, the thread releases, and Rust acquires promptly. Returns Rust's result.
 pub(crate) async fn java_hands_over_to_rust<G: Send + 'static>(
     bench: &Bench,
     turns: &Turns,
@@ -58,7 +58,7 @@ pub(crate) async fn java_hands_over_to_rust<G: Send + 'static>(
     got
 }
 
-/// While Rust has it a thread waits; Rust gives it back, and the thread has it promptly. The thread gives it back too.
+/// A thread waits while Rust holds; Rust releases, and the thread acquires promptly. Then the thread releases too.
 pub(crate) async fn rust_hands_over_to_java(
     bench: &Bench,
     turns: &Turns,

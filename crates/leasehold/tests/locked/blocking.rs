@@ -35,7 +35,7 @@ fn connect(server: &Place) -> Client {
     Client::connect(&server.url()).unwrap()
 }
 
-/// Looks again and again, on a thread that may block.
+/// Checks a condition repeatedly, on a thread that may block.
 #[track_caller]
 fn eventually(what: &str, condition: impl FnMut() -> bool) {
     wait::eventually(SOON, what, condition);
@@ -129,7 +129,7 @@ fn kept(client: &Client) -> Result<(), RunError> {
 
 #[locked(name = "other", watchdog = "2s", max_hold = "1h", max_renewals = 1000, min_hold = "400ms", client = client)]
 fn watched(client: &Client, server: &Place, monitor: &Monitor) -> Result<(), RunError> {
-    // They are a third of the lease apart.
+    // Renewals are a third of the lease apart.
     eventually("renewals for longer than a lease", || times_sent(monitor, Verb::Renew) >= 4);
     assert!(pttl(server, "other") > 0);
     Ok(())

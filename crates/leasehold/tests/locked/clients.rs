@@ -1,4 +1,4 @@
-//! Where the client comes from.
+//! The sources of the client.
 
 use std::sync::{Arc, Mutex};
 
@@ -62,7 +62,7 @@ async fn a_client_may_come_from_a_function(server: Place) {
 
 #[locked(name = "job", client = state.lock().unwrap().locks)]
 async fn of_mutex(state: Arc<Mutex<State>>) -> Result<bool, RunError> {
-    // Nothing that was needed to find the client is kept while the body runs.
+    // The function drops the mutex guard of the client expression before the body runs.
     Ok(state.try_lock().is_ok())
 }
 
@@ -71,7 +71,7 @@ async fn a_client_may_come_out_of_a_mutex(server: Place) {
     assert_eq!(tokio::spawn(of_mutex(state)).await.unwrap(), Ok(true));
 }
 
-/// The library under another path, and unlike itself in one function, which tells the two apart.
+/// The library under another path; one function differs, so the test sees which path the attribute uses.
 mod vendored {
     pub(super) use leasehold::{__private, Client, NotInstalled, OnFinish, OnLost, RunError};
 

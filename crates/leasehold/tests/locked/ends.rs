@@ -1,4 +1,4 @@
-//! How a body ends, and what becomes of the lock: values, errors, panics, losses, calls that are dropped.
+//! The ends of a body and their effect on the lock: values, errors, panics, losses, dropped calls.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -197,7 +197,7 @@ async fn functions_that_call_each_other_re_enter(server: Place) {
 #[locked(name = "job", client = client)]
 async fn alone(client: &Client, inside: &AtomicU32) -> Result<u32, RunError> {
     let found = inside.fetch_add(1, Ordering::SeqCst);
-    // Whoever was let in as well has its answer before this one, and runs before we go on.
+    // A second holder, if any, has its reply before this one, and runs before this task goes on.
     assert!(!client.lock("unlocked").is_locked().await.unwrap());
     tokio::task::yield_now().await;
     inside.fetch_sub(1, Ordering::SeqCst);

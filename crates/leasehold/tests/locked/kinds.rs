@@ -1,4 +1,4 @@
-//! The kinds, by what the server has while the body runs.
+//! The kinds of lock, by the state on the server while the body runs.
 
 use leasehold::{Client, Lock, RunError, locked};
 

@@ -1,9 +1,9 @@
-//! The attribute: every option by what the server has or what happens, and every shape of function.
+//! The attribute: every option by its state on the server or its effect, and every shape of function.
 
 #![cfg(feature = "macros")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
 #![allow(clippy::disallowed_methods, reason = "test code: tasks, threads and real time")]
-// What the attribute writes is to pass whatever its user asks of the compiler.
+// The attribute's expansion must pass all lints that its users turn on.
 #![warn(clippy::pedantic, clippy::nursery)]
 #![warn(unused, future_incompatible, let_underscore, unreachable_pub, unused_qualifications)]
 #![allow(clippy::missing_errors_doc, clippy::missing_panics_doc, reason = "tests have no documentation")]

@@ -1,4 +1,4 @@
-//! Names: what the server's key is called.
+//! Names: the key on the server.
 
 use leasehold::{AcquireErrorKind, Client, Name, NameError, RunError, locked};
 

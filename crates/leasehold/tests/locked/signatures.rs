@@ -1,4 +1,4 @@
-//! The shapes of functions: each compiles, runs under its lock, and is sent to tasks.
+//! The shapes of functions: each compiles, runs under its lock, and may move to another task.
 
 use std::fmt::Display;
 use std::pin::Pin;
@@ -253,7 +253,7 @@ macro_rules! job {
 }
 
 async fn functions_inside_functions_and_macros_are_locked(server: Place) {
-    // Names that the expansion could have used for itself.
+    // Names that the expansion might use for itself.
     #[locked(name = "{name}:{section}:{entered}:{body}", wait = "5s", client = client)]
     async fn clashing(
         client: &Client,

@@ -34,7 +34,7 @@ async fn without_a_lease_the_watchdogs_is_renewed(server: Place) {
 async fn leased(client: &Client, server: &Place) -> Result<(), RunError> {
     assert!((1..=1000).contains(&pttl(server, "job")));
     eventually("the lease to run out", || is_free(server, "job")).await;
-    // Dropped here, at the latest.
+    // The section drops the body at this await, if not before.
     std::future::pending().await
 }
 
@@ -47,7 +47,7 @@ async fn a_lease_is_what_the_server_counts_down_and_nobody_renews(server: Place)
 #[locked(name = "job", watchdog = "2s", client = client)]
 async fn watched(client: &Client, server: &Place, monitor: &Monitor) -> Result<i64, RunError> {
     let most = pttl(server, "job");
-    // They are a third of the lease apart.
+    // Renewals are a third of the lease apart.
     eventually("renewals for longer than a lease", || times_sent(monitor, Verb::Renew) >= 4).await;
     assert!(pttl(server, "job") > 0, "still held");
     Ok(most)
@@ -59,7 +59,7 @@ async fn a_watchdog_keeps_the_lock_for_longer_than_its_lease(server: Place) {
     assert!((1..=2000).contains(&most), "{most} ms");
 }
 
-/// How long a body lived that never ends by itself.
+/// The lifetime of a body that never ends by itself.
 async fn lifetime<T>(running: impl Future<Output = Result<T, RunError>>) -> (Option<RunError>, Duration) {
     let began = Instant::now();
     let outcome = soon("the end of the hold", running).await;

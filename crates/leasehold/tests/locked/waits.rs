@@ -1,4 +1,4 @@
-//! The wait, and what follows one in vain.
+//! The wait, and the options for a wait in vain.
 
 use std::time::{Duration, Instant};
 

@@ -1,6 +1,7 @@
-//! What the tests of this crate share: waiting without sleeps, looks at the server, and futures that are dropped half-way.
+//! Helpers of this crate's tests: waiting without sleeps, reading the server's state, and futures that are dropped
+//! half-way.
 //!
-//! Invariant: nothing here looks at the server through the library; what a test concludes, the server has said.
+//! Invariant: no helper reads the server through the library; every conclusion of a test comes from the server itself.
 #![allow(dead_code, unused_imports, unused_macros, reason = "each test file uses a part of it")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
 #![allow(clippy::disallowed_methods, reason = "test code: real servers are waited for in real time")]
@@ -22,17 +23,17 @@ use leasehold_testkit::proxy::Proxy;
 use leasehold_testkit::servers::RedisServer;
 pub(crate) use place::{Monitor, Place, Told, on_both};
 
-/// How long to wait for what should be there at once; far more than it takes, for machines under load.
+/// The limit of a wait for a condition that should be true at once; far more than it takes, for machines under load.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
-/// How often to look.
+/// The pause between two checks.
 const POLL_EVERY: Duration = Duration::from_millis(4);
 
-/// Milliseconds, which most durations here are in.
+/// Milliseconds, the unit of most durations here.
 pub(crate) const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// Looks at a condition again and again until it is true, and lets other tasks run in between.
+/// Checks a condition repeatedly until it is true, and lets other tasks run in between.
 #[track_caller]
 pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) -> impl Future<Output = ()> {
     let caller = std::panic::Location::caller();
@@ -50,10 +51,10 @@ pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) -> imp
     }
 }
 
-/// A lease of this length, begun on the server by this call; the future completes when the server has ended it.
+/// Starts a lease of this length on the server; the future completes when the server has ended it.
 ///
-/// What was set before for as long, and was not renewed, has ended then too: by the server's own clock, and however late
-/// the machine is.
+/// Every earlier key with a lease of at most this length and without a renewal has then expired too, by the server's
+/// own clock, on any machine.
 pub(crate) fn a_lease_passes<'a>(server: &'a impl Told, lease: Duration) -> impl Future<Output = ()> + 'a {
     static LAST: AtomicU64 = AtomicU64::new(0);
     let key = format!("a-lease-that-passes:{}", LAST.fetch_add(1, Ordering::Relaxed));
@@ -61,7 +62,7 @@ pub(crate) fn a_lease_passes<'a>(server: &'a impl Told, lease: Duration) -> impl
     async move { eventually("a lease to end", || server.cli(&["EXISTS", &key]) == "0").await }
 }
 
-/// The pace of a loop that looks again and again, or that makes trouble; how long a step takes decides nothing.
+/// The pace of a loop that polls or causes faults; the result does not depend on the length of a step.
 pub(crate) fn pace(step: Duration) -> tokio::time::Interval {
     let mut pace = tokio::time::interval(step);
     pace.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -85,13 +86,13 @@ pub(crate) async fn connect(server: &impl Told) -> Client {
     Client::connect(&server.url()).await.unwrap()
 }
 
-/// A client that talks to its server through a proxy, and waits no longer than `timeout` for an answer.
+/// A client that reaches its server through a proxy, with this timeout.
 pub(crate) async fn connect_through(proxy: &Proxy, timeout: Duration) -> Client {
     connect_with(Client::builder().timeout(timeout), &proxy.url()).await
 }
 
-/// A client with settings of its own, among them a timeout that is often short and meant for what comes after: a
-/// machine under load may take longer than that to connect, which is then not what the test is about.
+/// Connects with custom settings, often a short timeout that is meant for the test itself. A machine under load may
+/// take longer than that to connect, so the function retries a connect that timed out.
 pub(crate) async fn connect_with(builder: ClientBuilder, url: &str) -> Client {
     let connecting = async {
         loop {
@@ -111,7 +112,7 @@ pub(crate) fn server_and_proxy() -> (RedisServer, Proxy) {
     (server, proxy)
 }
 
-/// The hash of a lock: who holds it, how often.
+/// The hash of a lock: its holders and their hold counts.
 pub(crate) fn fields(server: &impl Told, name: &str) -> BTreeMap<String, String> {
     let printed = server.cli(&["HGETALL", name]);
     let lines: Vec<&str> = printed.lines().filter(|line| !line.is_empty()).collect();
@@ -119,7 +120,7 @@ pub(crate) fn fields(server: &impl Told, name: &str) -> BTreeMap<String, String>
     pairs.map(|pair| (pair[0].to_owned(), pair[1].to_owned())).collect()
 }
 
-/// The hold count of a lock that is held by one owner.
+/// The hold count of a lock with one holder.
 #[track_caller]
 pub(crate) fn count(server: &impl Told, name: &str) -> u32 {
     let fields = fields(server, name);
@@ -127,45 +128,45 @@ pub(crate) fn count(server: &impl Told, name: &str) -> u32 {
     fields.values().next().unwrap().parse().unwrap()
 }
 
-/// PTTL of a key in milliseconds: -2 when there is none, -1 when it never expires.
+/// PTTL of a key in milliseconds: -2 without the key, -1 without an expiry.
 pub(crate) fn pttl(server: &impl Told, name: &str) -> i64 {
     server.cli(&["PTTL", name]).parse().unwrap()
 }
 
-/// Whether there is no such key.
+/// Returns true if the key does not exist.
 pub(crate) fn is_free(server: &impl Told, name: &str) -> bool {
     server.cli(&["EXISTS", name]) == "0"
 }
 
-/// Has the server do something; what it answers does not matter as long as it is no error.
+/// Runs a command on the server and ignores its answer, which must not be an error.
 #[track_caller]
 pub(crate) fn tell(server: &impl Told, command: &[&str]) {
     let answer = server.cli(command);
     assert!(!answer.contains("ERR"), "{command:?}: {answer}");
 }
 
-/// How many keys the server has.
+/// The number of keys on the server.
 pub(crate) fn keys(server: &impl Told) -> u64 {
     server.cli(&["DBSIZE"]).parse().unwrap()
 }
 
-/// Where a plain name's wake-ups travel.
+/// The channel for the wake-ups of a plain name.
 pub(crate) fn channel(name: &str) -> String {
     format!("redisson_lock__channel:{{{name}}}")
 }
 
-/// How many connections listen for a lock's wake-ups.
+/// The number of connections that listen for a lock's wake-ups.
 pub(crate) fn listeners(server: &impl Told, name: &str) -> u64 {
     let printed = server.cli(&["PUBSUB", "NUMSUB", &channel(name)]);
     printed.lines().last().unwrap().parse().unwrap()
 }
 
-/// How many scripts the server was asked to run.
+/// The number of script calls that the server has received.
 pub(crate) fn scripts_run(server: &impl Told) -> u64 {
     server.scripts_run()
 }
 
-/// Takes a lock the way Redisson does, from another process's point of view.
+/// Acquires a lock the way Redisson does, as another process would.
 pub(crate) fn hold_by_hand(server: &impl Told, name: &str, lease: Duration) {
     let owner = "6f3b2c1e-0d4a-4b7e-9c55-1a2b3c4d5e6f:42";
     tell(server, &["HINCRBY", name, owner, "1"]);
@@ -191,18 +192,18 @@ pub(crate) fn sent(monitor: &Monitor) -> Vec<Result<Verb, Vec<String>>> {
         .collect()
 }
 
-/// How often this verb was sent.
+/// The number of times that clients sent this verb.
 pub(crate) fn times_sent(monitor: &Monitor, verb: Verb) -> usize {
     sent(monitor).iter().filter(|one| **one == Ok(verb)).count()
 }
 
-/// Polls a future whenever it is woken, and drops it after so many polls.
+/// Polls a future at each wake-up, and drops it after this number of polls.
 pub(crate) async fn poll_times<F: Future>(times: usize, future: F) -> Option<F::Output> {
     poll_and_drop(times, false, future).await
 }
 
-/// Polls a future without waiting until it is woken, and drops it after so many polls: whatever happens meanwhile, it
-/// is dropped at some moment of it.
+/// Polls a future without waiting for a wake-up, and drops it after this number of polls. The drop can come at any
+/// moment of its work.
 pub(crate) async fn poll_hastily<F: Future>(times: usize, future: F) -> Option<F::Output> {
     poll_and_drop(times, true, future).await
 }
@@ -229,14 +230,14 @@ async fn poll_and_drop<F: Future>(times: usize, hastily: bool, future: F) -> Opt
     .await
 }
 
-/// A bare subscriber, which knows nothing of the library.
+/// A bare subscriber, independent of the library.
 pub(crate) enum Subscriber {
     OverTcp(OverTcp),
     InProcess(place::InProcess),
 }
 
 impl Subscriber {
-    /// Subscribes, and returns when the server has confirmed.
+    /// Subscribes, and returns after the server's confirmation.
     pub(crate) fn start(server: &impl Told, channel: &str) -> Self {
         server.listen(channel)
     }
@@ -254,7 +255,7 @@ impl Subscriber {
     }
 }
 
-/// A connection that listens.
+/// A subscribed connection.
 pub(crate) struct OverTcp(BufReader<TcpStream>);
 
 impl OverTcp {

@@ -1,6 +1,7 @@
-//! Where a test runs: on a real server, or on the one in the process. What a test does and what it concludes is the same.
+//! The place of a test: a real server or the in-process one. Each test does and concludes the same in both.
 //!
-//! Invariant: a place is a URL for clients and a way to have the server told something; nothing goes through the library.
+//! Invariant: a place is a URL for clients and a way to send commands to the server; nothing here goes through the
+//! library.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -16,10 +17,10 @@ use super::{SOON, Subscriber};
 
 type Log = Arc<Mutex<Vec<Vec<String>>>>;
 
-/// Makes of each test two, one for each place: `redis::name` and `embedded::name`.
+/// Expands each test into two, one for each place: `redis::name` and `embedded::name`.
 ///
-/// The tests themselves are functions that take a [`Place`]; one that is not listed is never called, which the compiler
-/// tells.
+/// The tests are functions that take a [`Place`]. The compiler warns about a function that is not in the list, because
+/// nothing calls it.
 macro_rules! on_both {
     ($(async { $($name:ident,)+ })? $(sync { $($plain:ident,)+ })?) => {
         mod redis {
@@ -36,27 +37,27 @@ macro_rules! on_both {
 }
 pub(crate) use on_both;
 
-/// A server of whichever kind.
+/// A server of either kind.
 pub(crate) trait Told {
-    /// Where clients connect to.
+    /// The URL for clients.
     fn url(&self) -> String;
-    /// What the server says to a command, as its own command line prints it.
+    /// The server's answer to a command, as `redis-cli` prints it.
     fn cli(&self, command: &[&str]) -> String;
-    /// Watches what clients send from now on.
+    /// Records the commands of clients from now on.
     fn watch(&self) -> Monitor;
-    /// How many scripts it was asked to run.
+    /// The number of script calls that the server has received.
     fn scripts_run(&self) -> u64;
-    /// Somebody who listens, and knows nothing of the library.
+    /// A bare subscriber, independent of the library.
     fn listen(&self, channel: &str) -> Subscriber;
 }
 
-/// One of the two.
+/// A server of one of the two kinds.
 pub(crate) enum Place {
     Redis(RedisServer),
     Embedded { name: String, store: Embedded, log: Log },
 }
 
-/// The commands that were executed since it began.
+/// The commands that the server executed since the monitor began.
 pub(crate) enum Monitor {
     Redis(servers::Monitor),
     Embedded { log: Log, from: usize },
@@ -82,7 +83,7 @@ impl Place {
         Self::Embedded { name, store, log }
     }
 
-    // What the tests call without knowing of the trait.
+    // These methods spare the tests an import of the trait.
     pub(crate) fn url(&self) -> String {
         Told::url(self)
     }
@@ -175,7 +176,7 @@ impl Monitor {
     }
 }
 
-/// A listener in the process.
+/// An in-process subscriber.
 pub(crate) struct InProcess {
     heard: UnboundedReceiver<Heard>,
     _listening: Subscription,
@@ -199,7 +200,7 @@ impl InProcess {
     }
 }
 
-/// As `redis-cli` prints it when nobody looks.
+/// The output of `redis-cli` for this reply, when it does not write to a terminal.
 fn printed(frame: &Frame) -> String {
     match frame {
         Frame::Simple(text) | Frame::Error(text) => text.clone(),

@@ -1,13 +1,12 @@
 //! A server in the process: the same Lua files on data in memory.
 //!
-//! Invariant: what a script answers, changes and publishes here is what it answers, changes and publishes on
-//! redis-server 7.0.15; a differential test holds it to that.
-//! Called by: the client, for `memory://`; simulators and tests.
+//! The replies, changes and messages of a script equal those of redis-server 7.0.15; a differential test checks that.
 //!
 //! # How it works
-//! [`Database`] is a server as a value: commands in, replies and messages out, the time passed in. `commands` has its
-//! commands, `lua` runs its scripts on a virtual machine of the thread that calls. [`Server`] is a database that several
-//! share, with their subscriptions; [`Embedded`] makes a store of it, and the `listener` serves it over a stream.
+//! [`Database`] is a server as a value: it takes commands and the current time, and returns replies and messages.
+//! `commands` has its commands, `lua` runs its scripts on a virtual machine of the calling thread. [`Server`] is a
+//! database with several connections and their subscriptions; [`Embedded`] makes a store of it, and the `listener`
+//! serves it over a stream.
 
 mod audience;
 mod commands;

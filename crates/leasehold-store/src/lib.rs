@@ -1,9 +1,7 @@
-//! Where leasehold's scripts run: the [`Store`] and [`Runtime`] traits and their implementations.
+//! The stores of leasehold: the [`Store`] and [`Runtime`] traits and their implementations.
 //!
-//! Users depend on the crate `leasehold`; this one is for back ends and simulators.
-//!
-//! Invariant: a call runs at most once, or is told to be unknown; whether to ask again is decided above.
-//! Called by: `leasehold`: its driver through the traits, its `connect.rs` by the back end's name.
+//! Users depend on the crate `leasehold`; this one is for back ends and simulators. A store runs each call at most
+//! once, or reports that the outcome is unknown. It never retries; the client above it decides that.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

@@ -1,14 +1,14 @@
 //! A Redis or Valkey server as a store.
 //!
-//! Invariant: one call is one command on one connection; nothing here sends a command again after it may have been
-//! executed.
-//! Called by: the client, which connects; the driver, which runs and subscribes.
+//! One call is one command on one connection; the store never sends a command again after the server may have executed
+//! it.
 //!
 //! # How it works
-//! Two connections: commands travel on one (`link`, behind `standalone`, which replaces it when it broke), messages on
-//! the other (`pubsub`), because a connection that carries both can hand replies to the wrong caller. `connect` opens
-//! them, over `socket`s or over what a simulator puts in their place ([`Dial`]); the first of them finds out by which
-//! `channels` wake-ups travel. What a server sends passes the `bounds` before it is parsed. Every close is a reset, so that bytes which the server has not received are gone.
+//! A store has two connections: commands travel on one (`link`, behind `standalone`, which replaces a broken link),
+//! messages on the other (`pubsub`), because a connection that carries both can hand replies to the wrong caller.
+//! `connect` opens them, over `socket`s or over the replacement of a simulator ([`Dial`]); the first connection finds
+//! out by which `channels` wake-ups travel. The bytes of a server pass the `bounds` before they are parsed. Every close
+//! is a reset, so that bytes which the server has not received are gone.
 
 mod backoff;
 mod bounds;

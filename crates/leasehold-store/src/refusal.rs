@@ -1,8 +1,7 @@
-//! What a server's error texts mean, for whatever back end reads them.
+//! The classification of a server's error texts, for every back end.
 //!
 //! Invariant: a text means [`Applied::No`] only when the server cannot have executed the script, or refused its first
 //! write.
-//! Called by: the back ends, each where it reads replies.
 
 use leasehold_proto::{Applied, StoreErrorKind};
 
@@ -29,7 +28,7 @@ const CODES: [(&str, Kind, Applied); 20] = [
     ("CROSSSLOT", Kind::WrongNode, No),
     ("TRYAGAIN", Kind::TryAgain, No),
     ("NOPERM", Kind::PermissionDenied, No),
-    // Protected mode: nobody may connect from elsewhere until the server has a password.
+    // Protected mode: no client may connect from another host until the server has a password.
     ("DENIED", Kind::AuthenticationFailed, No),
     ("NOAUTH", Kind::AuthenticationFailed, No),
     ("WRONGPASS", Kind::AuthenticationFailed, No),
@@ -39,19 +38,19 @@ const CODES: [(&str, Kind, Applied); 20] = [
     ("NOTBUSY", Kind::Server, No),
 ];
 
-/// Errors without a code of their own, by the beginning of what follows `ERR `.
+/// Errors without a code of their own, by the beginning of the text behind `ERR `.
 const TEXTS: [(&str, Kind, Applied); 18] = [
     ("max number of clients reached", Kind::TooManyClients, No),
     ("invalid password", Kind::AuthenticationFailed, No),
     ("AUTH <password> called without any password configured", Kind::AuthenticationFailed, No),
     ("Client sent AUTH, but no password is set", Kind::AuthenticationFailed, No),
-    // Said of the whole call. What a script calls by mistake is said in other words.
+    // This text is about the whole call. An invalid call inside a script has another text.
     ("unknown command", Kind::Server, No),
     ("wrong number of arguments for", Kind::Server, No),
     ("Error compiling script", Kind::Server, No),
     ("DB index is out of range", Kind::Server, No),
     ("invalid DB index", Kind::Server, No),
-    // In a script, so the writes before it stay.
+    // The text is about a command of a script, so the writes before it stay.
     ("The user executing the script can't run this command", Kind::PermissionDenied, Unknown),
     ("The user executing the script can't access at least one of the keys", Kind::PermissionDenied, Unknown),
     ("The user executing the script can't publish to the channel", Kind::PermissionDenied, Unknown),
@@ -63,7 +62,7 @@ const TEXTS: [(&str, Kind, Applied); 18] = [
     ("increment or decrement would overflow", Kind::WrongType, Unknown),
 ];
 
-/// What a server said, cut and escaped: the cause below an error.
+/// A server's error text, cut and escaped: the cause below an error.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("the server said {0:?}")]
 pub(crate) struct Said(String);
@@ -74,13 +73,13 @@ impl Said {
     }
 
     #[cfg(feature = "redis")]
-    /// Whether it is in the table and known not to repeat what was sent.
+    /// Returns true if the text is in the table and known not to repeat the client's bytes.
     pub(crate) fn is_known(&self) -> bool {
         find(&self.0).is_some() && !self.0.starts_with("ERR unknown command")
     }
 }
 
-/// What an error text means, and whether the script may have run.
+/// Returns the kind of an error text, and whether the script may have run.
 pub(crate) fn classify(text: &str) -> (Kind, Applied) {
     find(text).unwrap_or((Kind::Server, Unknown))
 }
@@ -98,7 +97,7 @@ fn find(text: &str) -> Option<(Kind, Applied)> {
 mod tests {
     use super::*;
 
-    /// Texts of redis-server 7.0.15 unless another version is named.
+    /// Texts of redis-server 7.0.15, except where a comment names another version.
     const SAID: [(&str, Kind, Applied); 41] = [
         ("NOSCRIPT No matching script. Please use EVAL.", Kind::Server, No),
         (

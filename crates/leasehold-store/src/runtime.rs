@@ -1,8 +1,7 @@
-//! Time and chance, as values that can be replaced.
+//! Time and randomness, as values that can be replaced.
 //!
-//! Invariant: outside the implementations of [`Runtime`] nothing reads a clock, sleeps, spawns or draws random
-//! numbers, so a simulator decides all four.
-//! Called by: the driver and the client.
+//! Outside the implementations of [`Runtime`] no code reads a clock, sleeps, spawns or draws random numbers, so a
+//! simulator decides all four.
 
 use std::future::Future;
 use std::io;
@@ -11,13 +10,13 @@ use std::task::Waker;
 use leasehold_proto::Moment;
 use leasehold_proto::engine::Id;
 
-/// A watch over the futures of users that wait.
+/// A watch over the pending futures of users.
 ///
-/// The client calls it at the beginning of each poll of such a future, on the thread that polls and outside all locks,
-/// with a number that no other wait of this client has. The client keeps the returned waker in the place of the given one.
+/// The client calls it at the beginning of each poll of such a future, on the polling thread and outside all locks,
+/// with a number that no other wait of this client has. The client stores the returned waker in place of the given one.
 pub type Watch = Box<dyn Fn(Id, &Waker) -> Waker + Send + Sync>;
 
-/// What the driver needs of the world besides a store.
+/// The services that the driver needs besides a store.
 pub trait Runtime: Send + Sync + 'static {
     /// A timer that can be set again and again.
     type Alarm: Alarm;
@@ -28,23 +27,24 @@ pub trait Runtime: Send + Sync + 'static {
     /// Sixteen random bytes from the operating system, or from a seed.
     fn random(&self) -> [u8; 16];
 
-    /// Starts the driver where the user's own tasks cannot starve it: on a thread of its own, with a runtime of its own.
+    /// Starts the driver out of reach of the user's own tasks, which could starve it: on its own thread, in its own
+    /// runtime.
     ///
     /// # Errors
-    /// When the operating system gives no thread, or no runtime can be made on it.
+    /// Fails when the operating system gives no thread, or no runtime can be made on it.
     fn start<M, D>(&self, driver: M) -> io::Result<()>
     where
         M: FnOnce() -> D + Send + 'static,
         D: Future<Output = ()> + 'static;
 
-    /// Makes an alarm; called on the driver's thread, inside its runtime.
+    /// Makes an alarm; the caller is on the driver's thread, inside its runtime.
     ///
     /// # Errors
-    /// When the operating system gives no timer.
+    /// Fails when the operating system gives no timer.
     fn alarm(&self) -> io::Result<Self::Alarm>;
 
-    /// A watch over the waits of one client (default: none). A clock that a test moves panics there when the test leaves
-    /// it standing.
+    /// Returns a watch over the waits of one client (default: none). A test clock uses it to panic when a future waits
+    /// and the test does not move the clock.
     fn watch(&self) -> Option<Watch> {
         None
     }

@@ -1,26 +1,24 @@
-//! How wake-ups travel in a cluster, as a setting.
+//! The setting for the channels that carry wake-ups in a cluster.
 //!
-//! Invariant: the default is what a Java client's default is, so that both wake each other.
-//! Called by: users, through the client's builder; the Redis store, which decides by it when it connects.
+//! Invariant: the default equals the default of a Java client, so that both wake each other.
 
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 
-/// Whether wake-ups are sent and heard by sharded channels (SPUBLISH, SSUBSCRIBE; Redis 7 and Valkey) or by plain ones
-/// (PUBLISH, SUBSCRIBE).
+/// The channels that carry wake-ups: sharded (SPUBLISH, SSUBSCRIBE; Redis 7 and Valkey) or plain (PUBLISH, SUBSCRIBE).
 ///
-/// Everybody who waits for the same locks must use the same: what is published one way is not heard the other way, and
-/// a waiter then learns only by asking again that a lock is free. Redisson's setting `shardedSubscriptionMode` has the
-/// same three values and the same default.
+/// All clients that wait for the same locks must use the same channels: a message on one kind of channel does not reach
+/// the listeners of the other kind, and a waiter then learns only from its next poll that a lock is free. Redisson's
+/// setting `shardedSubscriptionMode` has the same three values and the same default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ShardedPubsub {
     /// Sharded when the server is a node of a cluster, knows sharded channels and lets this user publish to them; else
-    /// plain. Decided when the client connects, and kept for its life.
+    /// plain. The client decides when it connects, and keeps the decision for its life.
     #[default]
     Auto,
-    /// Sharded: for servers that hide what they are, such as a proxy in front of a cluster. It needs Redis 7 or Valkey;
-    /// on an older server waiters are not woken and releases fail.
+    /// Sharded: for servers that hide their cluster, such as a proxy in front of one. This value needs Redis 7 or
+    /// Valkey; on an older server waiters are not woken and releases fail.
     On,
-    /// Plain: for a cluster of which other clients use plain channels, such as Java clients with `OFF` or before 3.22.
+    /// Plain: for a cluster with other clients on plain channels, such as Java clients with `OFF` or before 3.22.
     Off,
 }

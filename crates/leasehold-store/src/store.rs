@@ -1,8 +1,7 @@
-//! The two verbs of a store: run a script atomically, subscribe to a channel.
+//! The two operations of a store: run a script atomically, subscribe to a channel.
 //!
-//! Invariant: [`Store::run`] executes its call at most once, or says [`Applied::Unknown`]; nothing below it retries
-//! (docs/guarantees.md, rule 3).
-//! Called by: the driver, from its own thread. Implemented by each back end.
+//! [`Store::run`] executes its call at most once, or returns an error with [`Applied::Unknown`]; no code below it
+//! retries (docs/guarantees.md, rule 3).
 //!
 //! [`Applied::Unknown`]: leasehold_proto::Applied::Unknown
 
@@ -13,36 +12,38 @@ use std::time::Duration;
 use leasehold_proto::{Call, Channel, Reply, StoreError};
 use tokio::sync::mpsc::UnboundedSender;
 
-/// Something that runs scripts atomically and carries wake-ups.
+/// A server, or a part of one, that runs scripts atomically and carries wake-ups.
 pub trait Store: Send + Sync + 'static {
     /// Runs a script once and returns its reply.
     ///
-    /// The call is on its way when the future was first polled, or as soon as there is a connection; calls first
-    /// polled one after the other are executed in that order. `timeout` covers everything, connecting included: when
-    /// it passes, the connection that carried the call is closed hard. What the server's machine has not received by
-    /// then is never delivered; what it has received may still run.
+    /// The store sends the call at the first poll of the future, or as soon as there is a connection. It executes calls
+    /// in the order of their first polls. `timeout` covers everything, connecting included: when it passes, the store
+    /// closes the connection that carried the call with a reset. The network then never delivers the bytes that the
+    /// server's machine has not received; the bytes that it has received may still run.
     ///
     /// # Cancel safety
     /// A call whose future is dropped may or may not run.
     ///
     /// # Errors
-    /// Every failure says by its `applied` whether the script may have run.
+    /// Every failure reports in its `applied` whether the script may have run.
     fn run(
         &self,
         call: Call,
         timeout: Duration,
     ) -> impl Future<Output = Result<Reply, StoreError>> + Send + 'static;
 
-    /// Listens on a channel until the returned value is dropped. What is heard goes to `heard`, beginning with
-    /// [`Heard::Listening`] when the server has confirmed; after a lost connection the store subscribes again by
-    /// itself, for ever, and says so by another [`Heard::Listening`]. Must be called within the store's runtime.
+    /// Listens on a channel until the returned value is dropped.
+    ///
+    /// The store sends events to `heard`, beginning with [`Heard::Listening`] when the server has confirmed. After a
+    /// lost connection the store subscribes again by itself, without limit, and reports that by another
+    /// [`Heard::Listening`]. The caller must be within the store's runtime.
     fn subscribe(&self, channel: Channel, heard: UnboundedSender<Heard>) -> Subscription;
 }
 
-/// News from a subscription.
+/// An event of a subscription.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Heard {
-    /// The server has confirmed the subscription, for the first time or again: what was sent before is lost.
+    /// The server has confirmed the subscription, for the first time or again; the messages before that are lost.
     Listening(Channel),
     /// A message arrived.
     Message(Channel, Vec<u8>),
@@ -53,7 +54,7 @@ pub enum Heard {
 pub struct Subscription(Option<Box<dyn FnOnce() + Send + Sync>>);
 
 impl Subscription {
-    /// A subscription that `end` ends. `end` must neither block nor panic.
+    /// Creates a subscription that `end` ends. `end` must neither block nor panic.
     pub fn new(end: impl FnOnce() + Send + Sync + 'static) -> Self {
         Self(Some(Box::new(end)))
     }

@@ -1,12 +1,11 @@
-//! Time and chance from the operating system, on a tokio runtime.
+//! Time and randomness from the operating system, on a tokio runtime.
 //!
-//! Invariant: in this crate only this file reads a clock, sleeps, spawns or draws random numbers.
-//! Called by: the driver, through [`Runtime`]; the Redis store, through the helpers at the end.
+//! Only this file of the crate reads a clock, sleeps, spawns or draws random numbers.
 //!
 //! # How it works
 //! The clock goes on while the machine is suspended, and so does the timer: on Linux it is a `timerfd` of the same
 //! clock, set to an absolute time, so a deadline that passed in suspend fires at once on waking. Elsewhere tokio's
-//! timer, which may stand still in suspend, is slept on in short naps, and the clock is read after each.
+//! timer may stop in suspend; the alarm sleeps on it in short naps, and reads the clock after each.
 
 use std::future::Future;
 use std::io;
@@ -18,7 +17,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::runtime::{Alarm, Runtime};
 
-/// The longest that a timer which may stand still in suspend is trusted.
+/// The longest nap on a timer that may stop in suspend.
 const NAP_MAX: Duration = Duration::from_secs(1);
 
 /// The operating system's clock and random numbers, and tokio's reactor for the alarm.
@@ -35,10 +34,10 @@ impl Runtime for TokioRuntime {
         now()
     }
 
-    /// Sixteen random bytes from the operating system.
+    /// Returns sixteen random bytes from the operating system.
     ///
     /// # Panics
-    /// When the operating system has no source of random numbers: identities could then repeat, and two clients
+    /// Panics when the operating system has no source of random numbers: identities could then repeat, and two clients
     /// could believe that they are one.
     fn random(&self) -> [u8; 16] {
         let mut bytes = [0; 16];
@@ -46,10 +45,10 @@ impl Runtime for TokioRuntime {
         bytes
     }
 
-    /// Runs the driver on a thread called `leasehold` until it completes; what it spawned ends with it.
+    /// Runs the driver on a thread called `leasehold` until it completes; the tasks that it spawned end with it.
     ///
     /// # Errors
-    /// When the operating system gives no thread, or not the files that a runtime needs.
+    /// Fails when the operating system gives no thread, or not the files that a runtime needs.
     #[expect(clippy::disallowed_methods, reason = "this is the runtime file")]
     fn start<M, D>(&self, driver: M) -> io::Result<()>
     where
@@ -57,16 +56,16 @@ impl Runtime for TokioRuntime {
         D: Future<Output = ()> + 'static,
     {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        // The driver is made inside the runtime too: what it makes first may need the reactor.
+        // The driver is also made inside the runtime: its constructor may need the reactor.
         let run = move || runtime.block_on(async move { driver().await });
         thread::Builder::new().name("leasehold".into()).spawn(run)?;
         Ok(())
     }
 
-    /// A timer of the calling thread's tokio runtime.
+    /// Makes a timer of the calling thread's tokio runtime.
     ///
     /// # Errors
-    /// When the operating system gives no timer, for example at the limit of open files.
+    /// Fails when the operating system gives no timer, for example at the limit of open files.
     fn alarm(&self) -> io::Result<TokioAlarm> {
         TokioAlarm::new()
     }
@@ -144,10 +143,10 @@ mod timer_file {
             loop {
                 let mut ready = self.timer.readable().await?;
                 if now() >= at {
-                    // Not cleared: the same moment may be waited for again.
+                    // The readiness stays set: a later call may wait for the same time.
                     return Ok(());
                 }
-                // A readiness from before the timer was set to this moment.
+                // This readiness is older than the timer's present time.
                 ready.clear_ready();
             }
         }
@@ -204,7 +203,7 @@ pub(crate) fn pause(span: Duration) -> impl Future<Output = ()> + Send {
 #[cfg(feature = "redis")]
 pub(crate) use self::work::{Instant, Task, after, jittered, pause_until, spawn, within};
 
-/// What the Redis store needs besides a pause.
+/// The helpers of the Redis store besides a pause.
 #[cfg(feature = "redis")]
 mod work {
     use std::future::Future;
@@ -213,13 +212,13 @@ mod work {
     use tokio::task::AbortHandle;
     pub(crate) use tokio::time::Instant;
 
-    /// The output of `work`, or `None` when it takes longer than `limit`.
+    /// Returns the output of `work`, or `None` when it takes longer than `limit`.
     #[expect(clippy::disallowed_methods, reason = "this is the runtime file")]
     pub(crate) async fn within<T>(limit: Duration, work: impl Future<Output = T>) -> Option<T> {
         tokio::time::timeout(limit, work).await.ok()
     }
 
-    /// The time on tokio's clock when `span` has passed.
+    /// Returns the time on tokio's clock when `span` has passed.
     #[expect(clippy::disallowed_methods, reason = "this is the runtime file")]
     pub(crate) fn after(span: Duration) -> Instant {
         Instant::now() + span
@@ -231,7 +230,8 @@ mod work {
         tokio::time::sleep_until(at)
     }
 
-    /// Half of `span` to the whole of it, drawn at random, so that clients that failed together do not come back together.
+    /// Returns a random time between half of `span` and the whole of it, so that clients that failed together do not
+    /// come back together.
     pub(crate) fn jittered(span: Duration) -> Duration {
         let mut byte = [0; 1];
         // Without random numbers there is no jitter, which is no reason to fail.
@@ -255,7 +255,7 @@ mod work {
             self.0.abort();
         }
 
-        /// Whether it has ended, by itself or by [`Task::end`].
+        /// Returns true if it has ended, by itself or by [`Task::end`].
         pub(crate) fn has_ended(&self) -> bool {
             self.0.is_finished()
         }

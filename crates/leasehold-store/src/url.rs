@@ -1,14 +1,13 @@
-//! The family of URLs: which scheme is whose.
+//! The schemes of the URL family and their errors.
 //!
-//! Invariant: the same whatever back ends are built in. No error repeats the URL's text but its scheme: the rest might
-//! be a password.
-//! Called by: the client, with what the user wrote; the back ends, which read what stands behind their scheme.
+//! They are the same in every build, whatever back ends it contains. An error repeats no text of the URL except its
+//! scheme: the rest might be a password.
 
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 
 use std::fmt;
 
-/// What stands before `://`.
+/// The scheme of a URL: the text before `://`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(clippy::exhaustive_enums, reason = "the client connects to each of them")]
 pub enum Scheme {
@@ -20,14 +19,14 @@ pub enum Scheme {
     Memory,
 }
 
-/// Why a URL was refused.
+/// The reason for which a URL was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UrlError {
-    /// There is no `scheme://` in front.
+    /// The URL does not begin with `scheme://`.
     #[error("the URL does not begin with a scheme such as `redis://`")]
     NoScheme,
-    /// A scheme of the family that needs another feature or a later version.
+    /// The scheme belongs to the family, but needs another feature or a later version.
     #[error("`{scheme}://` is not {}", Hint(*feature))]
     #[non_exhaustive]
     NotBuiltIn {
@@ -36,17 +35,17 @@ pub enum UrlError {
         /// The feature of the crate `leasehold` that brings it; none when no version has it yet.
         feature: Option<&'static str>,
     },
-    /// A scheme that is none of the family.
+    /// The scheme does not belong to the family.
     #[error("`{scheme}://` is not a scheme of a lock server; `redis://`, `unix://` and `memory://` are")]
     #[non_exhaustive]
     UnknownScheme {
         /// The scheme, in lower case.
         scheme: String,
     },
-    /// No host between `redis://` and the port or the end.
+    /// The URL has no host between `redis://` and the port or the end.
     #[error("the URL has no host")]
     NoHost,
-    /// The host has characters that no host has, or brackets around something that is no IPv6 address.
+    /// The host has characters that no host has, or brackets around text that is no IPv6 address.
     #[error("the URL's host is not a host name or address")]
     BadHost,
     /// The port is not a number from 1 to 65535.
@@ -55,34 +54,34 @@ pub enum UrlError {
     /// The database is not a number.
     #[error("the URL's database is not a number")]
     BadDatabase,
-    /// A user name without a password.
+    /// The URL has a user name without a password.
     #[error("the URL has a user but no password")]
     NoPassword,
-    /// A `/`, `?` or `#` in the user or password that is not percent-encoded.
+    /// The user or password has a `/`, `?` or `#` that is not percent-encoded.
     #[error("the URL's user or password has a `/`, `?` or `#` that must be percent-encoded")]
     UnescapedCredentials,
-    /// A `%` that is not followed by two hex digits, or bytes that are not UTF-8 when decoded.
+    /// A `%` is not followed by two hex digits, or the decoded bytes are not UTF-8.
     #[error("the URL has a percent escape that is not UTF-8 text")]
     BadEscape,
-    /// `unix://` without an absolute path.
+    /// A `unix://` URL has no absolute path.
     #[error("the URL has no absolute path to a socket")]
     NoPath,
-    /// A parameter that is not known for this scheme, or a fragment.
+    /// A parameter is not known for this scheme, or the URL has a fragment.
     #[error("the URL has a parameter that is not known for its scheme")]
     UnknownParameter,
-    /// The name of a store in memory has something else than letters, digits, `-`, `_` and `.` in it.
+    /// The name of a store in memory has characters besides letters, digits, `-`, `_` and `.`.
     #[error("the URL's name of a store in memory is not made of letters, digits, `-`, `_` and `.`")]
     BadStoreName,
 }
 
-/// Schemes that the family of URLs has and no version serves yet.
+/// The schemes that are reserved for later versions.
 const LATER: [&str; 3] = ["rediss", "redis+sentinel", "redis+cluster"];
 
 impl Scheme {
-    /// The scheme of a URL, and what stands behind its `://`.
+    /// Splits a URL into its scheme and the text behind `://`.
     ///
     /// # Errors
-    /// [`UrlError`] when there is no scheme, or one that no back end has.
+    /// Returns [`UrlError`] when the URL has no scheme, or one that no back end serves.
     pub fn split(text: &str) -> Result<(Self, &str), UrlError> {
         let (scheme, rest) = text.split_once("://").ok_or(UrlError::NoScheme)?;
         match scheme.to_ascii_lowercase().as_str() {
@@ -93,7 +92,7 @@ impl Scheme {
         }
     }
 
-    /// The error for a build without its back end.
+    /// Returns the error for a build without the back end of this scheme.
     #[must_use]
     pub const fn not_built_in(self) -> UrlError {
         let (scheme, feature) = match self {
@@ -105,10 +104,10 @@ impl Scheme {
     }
 }
 
-/// The name in `memory://name`; none in `memory://`.
+/// Returns the name in `memory://name`; none in `memory://`.
 ///
 /// # Errors
-/// [`UrlError::BadStoreName`] for anything but letters, digits, `-`, `_` and `.`.
+/// Returns [`UrlError::BadStoreName`] if the name has characters besides letters, digits, `-`, `_` and `.`.
 pub fn store_name(rest: &str) -> Result<Option<&str>, UrlError> {
     let allowed = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.');
     match rest {
@@ -122,7 +121,7 @@ fn refuse(scheme: &str) -> UrlError {
     if let Some(scheme) = LATER.into_iter().find(|known| *known == scheme) {
         return UrlError::NotBuiltIn { scheme, feature: None };
     }
-    // What stands before `://` may also be a password that was pasted in the wrong place.
+    // The text before `://` may be a password that the user pasted in the wrong place.
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
     if scheme.starts_with(|c: char| c.is_ascii_alphabetic()) && scheme.chars().all(allowed) {
         UrlError::UnknownScheme { scheme: scheme.into() }
@@ -131,7 +130,7 @@ fn refuse(scheme: &str) -> UrlError {
     }
 }
 
-/// The feature to switch on, or that there is none yet.
+/// The feature to switch on; none if no version has the back end yet.
 struct Hint(Option<&'static str>);
 
 impl fmt::Display for Hint {

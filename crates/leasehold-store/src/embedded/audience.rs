@@ -1,13 +1,12 @@
-//! Who listens, as numbers: what PUBLISH answers, and PUBSUB.
+//! The numbers of subscribers, for the replies of PUBLISH and PUBSUB.
 //!
-//! Invariant: a channel that nobody listens to has no entry.
-//! Called by: the commands that publish or ask; the store and the listener, which know their subscribers.
+//! Invariant: a channel without a subscriber has no entry.
 
 use std::collections::BTreeMap;
 
 use super::glob::matches;
 
-/// The three ways to listen.
+/// The three ways to subscribe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Ear {
     /// SUBSCRIBE.
@@ -18,7 +17,7 @@ pub enum Ear {
     Shard,
 }
 
-/// How many listen to what.
+/// The number of subscribers by kind and channel or pattern.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Audience(BTreeMap<(Ear, Vec<u8>), usize>);
 
@@ -37,7 +36,7 @@ impl Audience {
         }
     }
 
-    /// How many listen to exactly this.
+    /// Returns the number of subscribers to exactly this channel or pattern.
     pub(super) fn count(&self, ear: Ear, channel: &[u8]) -> usize {
         if self.0.is_empty() {
             return 0;
@@ -45,7 +44,7 @@ impl Audience {
         self.0.get(&(ear, channel.to_vec())).copied().unwrap_or(0)
     }
 
-    /// How many deliveries a message makes: patterns count, too.
+    /// Returns the number of deliveries of a message; patterns count, too.
     pub(super) fn reached(&self, channel: &[u8], sharded: bool) -> usize {
         if sharded {
             return self.count(Ear::Shard, channel);
@@ -54,7 +53,7 @@ impl Audience {
         self.count(Ear::Channel, channel) + patterns.map(|(_, count)| count).sum::<usize>()
     }
 
-    /// All that is listened to in this way, with how many do.
+    /// Returns all channels or patterns of this kind with the numbers of their subscribers.
     pub(super) fn of(&self, ear: Ear) -> impl Iterator<Item = (&[u8], usize)> {
         self.0
             .iter()

@@ -1,7 +1,6 @@
-//! The commands: what they are called, how many arguments they take, and what does them.
+//! The commands: their names, numbers of arguments and handlers.
 //!
 //! Invariant: a command that answers with an error has changed nothing.
-//! Called by: the database, for clients; the Lua side, for scripts.
 
 mod expiry;
 mod hashes;
@@ -26,10 +25,10 @@ use super::number;
 
 /// The arguments of a command, its name first.
 pub(super) type Args<'a> = &'a [Vec<u8>];
-/// What a command answers.
+/// The reply of a command, or its error.
 pub(super) type Answer = Result<Frame, Fault>;
 
-/// Why a command does nothing: the text of its error.
+/// The error of a command that changes nothing: its text.
 #[derive(Debug)]
 pub(super) struct Fault(pub(super) Cow<'static, str>);
 
@@ -45,47 +44,48 @@ impl Fault {
         Self(Cow::Borrowed(text))
     }
 
-    /// A text that may repeat what was given: line endings at its ends are dropped, others become spaces.
+    /// Creates a fault whose text may repeat the caller's bytes: line endings at its ends are dropped, others become
+    /// spaces.
     pub(super) fn of(text: String) -> Self {
         Self(Cow::Owned(one_line(text.trim_matches(['\r', '\n']))))
     }
 
-    /// The fault of a command that was given too many or too few arguments.
+    /// Returns the fault of a command with too many or too few arguments.
     pub(super) fn arity(name: &str) -> Self {
         Self::of(format!("ERR wrong number of arguments for '{name}' command"))
     }
 }
 
-/// What does a command.
+/// The handler of a command.
 pub(super) enum Deed {
-    /// It works on data, for clients and for scripts.
+    /// A handler that works on data, for clients and for scripts.
     Data(fn(&mut Machine, Args<'_>) -> Answer),
-    /// It works on scripts, and only for clients.
+    /// A handler that works on scripts, and only for clients.
     Script(fn(&mut Database, Args<'_>) -> Answer),
-    /// A connection does it, and no script may.
+    /// The connection handles the command, and no script may call it.
     Connection,
 }
 
 /// A row of the table.
 pub(super) struct Command {
     pub(super) name: &'static str,
-    /// How many words there are, the name included; when negative, how many at least.
+    /// The number of words, the name included; when negative, the minimum number.
     arity: i8,
     pub(super) traits: u8,
     pub(super) deed: Deed,
-    /// The words that may come second, with their arities; none when any may.
+    /// The words that may come second, with their arities; empty when any may.
     words: &'static [(&'static str, i8)],
 }
 
-/// It may change data.
+/// The command may change data.
 pub(super) const WRITE: u8 = 1;
-/// It is refused when memory is short.
+/// The server refuses the command when memory is short.
 pub(super) const GROWS: u8 = 2;
-/// No script may call it.
+/// A script may not call the command.
 pub(super) const NO_SCRIPT: u8 = 4;
-/// A busy server answers it all the same.
+/// A busy server answers the command all the same.
 pub(super) const WHILE_BUSY: u8 = 8;
-/// A server that loads its data answers it all the same.
+/// A server that loads its data answers the command all the same.
 pub(super) const WHILE_LOADING: u8 = 16;
 
 impl Command {
@@ -98,7 +98,7 @@ impl Command {
         Self { name, arity, traits, deed: Deed::Data(deed), words: &[] }
     }
 
-    /// A command whose second word says what it does.
+    /// A command whose second word selects a subcommand.
     const fn of_words(
         name: &'static str,
         traits: u8,
@@ -108,7 +108,7 @@ impl Command {
         Self { name, arity: -2, traits, deed, words }
     }
 
-    /// Whether it can be called with these arguments.
+    /// Checks that it can be called with these arguments.
     pub(super) fn accepts(&self, args: Args<'_>) -> Result<(), Mismatch> {
         if !fits(self.arity, args.len()) {
             return Err(Mismatch::Arity);
@@ -128,13 +128,13 @@ impl Command {
     }
 }
 
-/// Why a command cannot be called with its arguments.
+/// The reason why a command cannot be called with its arguments.
 pub(super) enum Mismatch {
-    /// It is given too many or too few.
+    /// The command has too many or too few arguments.
     Arity,
-    /// So is its second word.
+    /// The subcommand has too many or too few arguments.
     WordArity(&'static str),
-    /// Its second word is none that it has.
+    /// The second word is not a subcommand.
     Unknown,
 }
 
@@ -162,7 +162,7 @@ static TABLE: LazyLock<HashMap<&'static [u8], &'static Command>> = LazyLock::new
 /// The longest name of a command.
 const NAME_MAX: usize = 32;
 
-/// The command of this name, in any case.
+/// Returns the command of this name, in any case.
 pub(super) fn find(name: &[u8]) -> Option<&'static Command> {
     let mut lower = [0; NAME_MAX];
     let lower = lower.get_mut(..name.len())?;
@@ -171,7 +171,7 @@ pub(super) fn find(name: &[u8]) -> Option<&'static Command> {
     TABLE.get(&*lower).copied()
 }
 
-/// Does what a client asks.
+/// Executes a client's command.
 pub(super) fn dispatch(database: &mut Database, args: Args<'_>) -> Answer {
     let Some(name) = args.first() else {
         return Err(Fault::new("ERR Protocol error: empty command"));
@@ -204,7 +204,7 @@ fn refusal(machine: &Machine, command: &Command) -> Option<Fault> {
         Condition::OutOfMemory => command.has(GROWS),
         Condition::Busy => !command.has(WHILE_BUSY),
         Condition::Loading => !command.has(WHILE_LOADING),
-        // It is a replica, after all.
+        // A replica refuses writes as read-only in this state, too.
         Condition::MasterDown if command.has(WRITE) => return Some(Fault::new(Condition::ReadOnly.text())),
         Condition::MasterDown => !command.has(WHILE_LOADING),
         Condition::ReadOnly | Condition::NoReplicas | Condition::Misconfigured => command.has(WRITE),
@@ -212,7 +212,7 @@ fn refusal(machine: &Machine, command: &Command) -> Option<Fault> {
     refuses.then(|| Fault::new(condition.text()))
 }
 
-/// The fault of a command that does not exist; it repeats the beginning of the arguments.
+/// Returns the fault of an unknown command; it repeats the beginning of the arguments.
 fn unknown(args: Args<'_>) -> Fault {
     const SHOWN_MAX: usize = 128;
     let mut shown = String::new();
@@ -229,14 +229,14 @@ fn unknown(args: Args<'_>) -> Fault {
     Fault::of(format!("ERR unknown command '{name}', with args beginning with: {shown}"))
 }
 
-/// The fault of a second word that is not known, or not with so many words behind it.
+/// Returns the fault of a second word that is unknown, or has the wrong number of arguments.
 fn unknown_word(args: Args<'_>) -> Fault {
     let name = String::from_utf8_lossy(&args[0]).to_uppercase();
     let word = String::from_utf8_lossy(until_zero(&args[1])).into_owned();
     Fault::of(format!("ERR unknown subcommand or wrong number of arguments for '{word}'. Try {name} HELP."))
 }
 
-/// The part that C prints.
+/// Returns the part that C prints.
 pub(super) fn until_zero(text: &[u8]) -> &[u8] {
     text.split(|&byte| byte == 0).next().unwrap_or_default()
 }
@@ -257,7 +257,7 @@ pub(super) fn is(word: &[u8], expected: &str) -> bool {
     word.eq_ignore_ascii_case(expected.as_bytes())
 }
 
-/// The elements from `start` to `stop`, both counted from the end when negative, as a range of indexes.
+/// Returns the elements from `start` to `stop`, both counted from the end when negative, as a range of indexes.
 fn slice(start: i64, stop: i64, length: usize) -> std::ops::Range<usize> {
     let length = i64::try_from(length).unwrap_or(i64::MAX);
     let from_end = |at: i64| if at < 0 { at.saturating_add(length) } else { at };

@@ -1,7 +1,6 @@
-//! Why a server may refuse to work.
+//! The states in which a server refuses to work.
 //!
 //! Invariant: the texts are those of redis-server 7.0.15.
-//! Called by: commands and scripts, before they do something; simulators and tests set it.
 
 /// A state in which a server refuses some or all commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -11,7 +10,7 @@ pub enum Condition {
     OutOfMemory,
     /// A replica: writes are refused.
     ReadOnly,
-    /// Somebody's script does not end: everything is refused.
+    /// A script does not end: everything is refused.
     Busy,
     /// The data are being read from disk: everything is refused.
     Loading,
@@ -24,7 +23,7 @@ pub enum Condition {
 }
 
 impl Condition {
-    /// What the server says.
+    /// Returns the text of the server's error.
     #[must_use]
     pub const fn text(self) -> &'static str {
         match self {

@@ -1,7 +1,6 @@
-//! One server as a value: its data, its scripts, and the state that it is in.
+//! One server as a value: its data, its scripts and its state.
 //!
 //! Invariant: deterministic. The same commands at the same times give the same replies, whatever thread runs them.
-//! Called by: the embedded store and the listener, which add waiting and delivery; simulators, directly.
 
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
@@ -20,9 +19,9 @@ use super::machine::{Machine, Message};
 
 /// One server's data and scripts: no clock, no I/O, no threads. A clone is a snapshot.
 ///
-/// Two are equal, and have the same hash, when they would answer the same from now on: by their keys, values and expiries
-/// as of each one's last command, by who listens, the state that was set and the time of their start. The scripts that
-/// they remember do not count, nor does the time: whoever explores states knows what time it is in each.
+/// Two databases are equal, and have the same hash, when they would answer the same from now on. The comparison covers
+/// their keys, values and expiries as of each one's last command, their subscribers, the condition that was set and the
+/// time of their start. It ignores the cached scripts and the time: an explorer of states knows the time of each state.
 #[derive(Clone, Debug, Default)]
 pub struct Database {
     pub(super) machine: Machine,
@@ -30,30 +29,30 @@ pub struct Database {
     pub(super) scripts: BTreeMap<String, Arc<[u8]>>,
 }
 
-/// What a command came to.
+/// The result of a command.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Executed {
     /// The reply.
     pub reply: Frame,
-    /// What it published, in order.
+    /// The messages that it published, in order.
     pub messages: Vec<Message>,
 }
 
 impl Database {
-    /// An empty server, which started when its clock said zero.
+    /// Returns an empty server, which started when its clock was zero.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The process ends and begins anew: scripts are forgotten, and INFO counts from now. The data stay; to lose them,
-    /// send FLUSHALL. Who listened has to be told by [`leaves`](Self::leaves).
+    /// Ends the process and begins it anew: the scripts are forgotten, and INFO counts from now. The data stay;
+    /// FLUSHALL removes them. The caller reports the subscribers of the old process by [`leaves`](Self::leaves).
     pub fn restart(&mut self, now_ms: u64) {
         self.forget_scripts();
         self.machine.started_ms = now_ms;
     }
 
-    /// Executes one command, its name and its arguments, as a server would whose clock says `now_ms` (unix
+    /// Executes one command, its name and its arguments, as a server would whose clock shows `now_ms` (Unix time in
     /// milliseconds). The clock may go back, or jump.
     pub fn execute(&mut self, now_ms: u64, command: &[Vec<u8>]) -> Executed {
         self.machine.keyspace.now_ms = now_ms;
@@ -93,29 +92,29 @@ impl Database {
         self.scripts.clear();
     }
 
-    /// Makes it refuse, as a server in that state does, until it is set to `None`.
+    /// Makes the server refuse commands as a server in that state does, until the caller sets `None`.
     pub fn set_condition(&mut self, condition: Option<Condition>) {
         self.machine.condition = condition;
     }
 
-    /// The state that was set.
+    /// Returns the state that was set.
     #[must_use]
     pub fn condition(&self) -> Option<Condition> {
         self.machine.condition
     }
 
-    /// What is there at this time, sorted by key; expired keys are not there.
+    /// Returns the keys at this time, sorted, without the expired ones.
     pub fn entries(&mut self, now_ms: u64) -> Vec<Entry> {
         self.machine.keyspace.now_ms = now_ms;
         self.machine.keyspace.entries()
     }
 
-    /// Counts one listener more, for the replies of PUBLISH and PUBSUB. Delivery is the caller's own business.
+    /// Counts one more subscriber, for the replies of PUBLISH and PUBSUB. Delivery is up to the caller.
     pub fn joins(&mut self, ear: Ear, channel: &[u8]) {
         self.machine.audience.joins(ear, channel);
     }
 
-    /// Counts one listener less.
+    /// Counts one subscriber less.
     pub fn leaves(&mut self, ear: Ear, channel: &[u8]) {
         self.machine.audience.leaves(ear, channel);
     }
@@ -174,7 +173,7 @@ mod tests {
         assert_eq!(ask(&mut database, 0, &["LLEN", "k"]), Frame::Int(1));
     }
 
-    /// Whether two are equal, which their hashes say too.
+    /// Returns true if two databases are equal, and checks that their hashes agree.
     fn are_equal(one: &Database, other: &Database) -> bool {
         let hash = |database| BuildHasherDefault::<DefaultHasher>::new().hash_one(database);
         assert_eq!(one == other, hash(one) == hash(other));
@@ -199,7 +198,7 @@ mod tests {
             &["HSET", "b", "g", "2", "f", "1"],
         ]);
         assert!(are_equal(&one, &same) && !are_equal(&one, &empty));
-        // Time that passes without a consequence.
+        // Time passes without a consequence.
         let _ = ask(&mut same, 2000, &["GET", "a"]);
         assert!(are_equal(&one, &same));
         let others: [&[&str]; 7] = [
@@ -216,7 +215,7 @@ mod tests {
             let _ = ask(&mut other, 1000, words);
             assert!(!are_equal(&one, &other), "{words:?}");
         }
-        // The order of fields is seen by HKEYS.
+        // HKEYS shows the order of fields.
         let turned =
             make(&[&["SET", "a", "1"], &["HSET", "b", "g", "2", "f", "1"], &["ZADD", "c", "0", "m"]]);
         assert!(!are_equal(&one, &turned));

@@ -1,13 +1,12 @@
-//! A reply as Redis's protocol (RESP2) knows it.
+//! A reply in Redis's protocol (RESP2).
 //!
-//! Invariant: what [`Frame::encode`] writes is one whole reply, whatever is in it: a status or an error never contains
-//! a line ending.
-//! Called by: every command, the Lua side, the store and the listener.
+//! Invariant: [`Frame::encode`] writes one whole reply, whatever its content: a status or an error never contains a
+//! line ending.
 
 /// One reply.
 ///
-/// Strings are bytes. A status and an error are text: bytes that are none, which only a script or a command of no sense can
-/// put there, are replaced.
+/// Strings are bytes. A status and an error are text: bytes that are not text, which only a script or a nonsensical
+/// command can put there, are replaced.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Frame {
     /// A status such as `OK`.
@@ -33,18 +32,18 @@ impl Frame {
         Self::Simple("OK".to_owned())
     }
 
-    /// A string of bytes.
+    /// Returns a string of bytes.
     pub fn bulk(bytes: impl Into<Vec<u8>>) -> Self {
         Self::Bulk(bytes.into())
     }
 
-    /// Whether it is an error.
+    /// Returns true if it is an error.
     #[must_use]
     pub const fn is_error(&self) -> bool {
         matches!(self, Self::Error(_))
     }
 
-    /// The reply as bytes on the wire.
+    /// Returns the reply as bytes on the wire.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -81,7 +80,7 @@ fn line(out: &mut Vec<u8>, kind: u8, text: &[u8]) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// A text as a status or an error carries it: line endings become spaces.
+/// Returns a text as a status or an error carries it: line endings become spaces.
 pub(super) fn one_line(text: &str) -> String {
     text.replace(['\r', '\n'], " ")
 }

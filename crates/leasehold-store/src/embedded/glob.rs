@@ -1,12 +1,11 @@
 //! Patterns of KEYS, PSUBSCRIBE and PUBSUB CHANNELS.
 //!
 //! Invariant: matching takes no recursion per byte, so no pattern can exhaust the stack.
-//! Called by: the commands, and the audience.
 
-/// Whether `text` is described by `pattern`: `*`, `?`, `[a-c]`, `[^a]`, and `\` before a byte that means itself.
+/// Returns true if `pattern` matches `text`: `*`, `?`, `[a-c]`, `[^a]`, and `\` before a byte that means itself.
 pub(super) fn matches(pattern: &[u8], text: &[u8]) -> bool {
     let (mut at, mut seen) = (0, 0);
-    // Where to go on when a star must take one byte more.
+    // The position to resume at when a star must take one more byte.
     let mut again: Option<(usize, usize)> = None;
     loop {
         if pattern.get(at) == Some(&b'*') {
@@ -35,7 +34,7 @@ pub(super) fn matches(pattern: &[u8], text: &[u8]) -> bool {
     }
 }
 
-/// How many bytes of the pattern describe this byte, if they do.
+/// Returns the number of bytes of the pattern that match this byte, if they do.
 fn one(pattern: &[u8], byte: u8) -> Option<usize> {
     match pattern {
         [b'?', ..] => Some(1),

@@ -1,7 +1,6 @@
-//! Keys, their values and when they expire.
+//! Keys, their values and their expiries.
 //!
-//! Invariant: a key whose time has passed is not seen by anybody; the clock is what the caller says it is.
-//! Called by: commands; [`Database`](super::Database) to list entries.
+//! Invariant: no command sees an expired key; the caller sets the clock.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -14,13 +13,13 @@ use super::value::{Fields, SortedSet, Value};
 pub struct Entry {
     /// The key.
     pub key: Vec<u8>,
-    /// What it holds.
+    /// The value of the key.
     pub value: Value,
-    /// When it expires, in unix milliseconds; it is still there in that millisecond.
+    /// The expiry, in Unix milliseconds; the key still exists in that millisecond.
     pub expires_at_ms: Option<u64>,
 }
 
-/// What stands behind a key.
+/// The value of a key and its expiry.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Item {
     pub(super) value: Value,
@@ -36,12 +35,12 @@ impl Item {
 /// All keys.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Keyspace {
-    /// Never walked in its own order, which is another one in every process.
+    /// Not for iteration: the map's own order differs from process to process.
     items: HashMap<Vec<u8>, Item>,
     pub(super) now_ms: u64,
 }
 
-/// Of the keys that have not expired by the clock of each; the clocks themselves do not matter.
+/// Compares the keys that have not expired by the clock of each; the clocks themselves do not matter.
 impl PartialEq for Keyspace {
     fn eq(&self, other: &Self) -> bool {
         let has = |(key, item): (&Vec<u8>, &Item)| {
@@ -55,7 +54,7 @@ impl Eq for Keyspace {}
 
 impl Hash for Keyspace {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        // A sum, so that the order of the map does not matter; of hashes whose keys are the same in every process.
+        // The sum makes the order of the map irrelevant; the keys of the hasher are the same in every process.
         let one = |entry: (&Vec<u8>, &Item)| {
             let mut hasher = DefaultHasher::new();
             entry.hash(&mut hasher);
@@ -65,7 +64,7 @@ impl Hash for Keyspace {
     }
 }
 
-/// One kind of value: how to find it in a [`Value`].
+/// One kind of value, and its conversions from and to a [`Value`].
 pub(super) trait Kind: Default {
     fn of(value: &mut Value) -> Option<&mut Self>;
     fn into_value(self) -> Value;
@@ -91,7 +90,7 @@ macro_rules! kinds {
 kinds!(Vec<u8> => String, VecDeque<Vec<u8>> => List, Fields => Hash, SortedSet => SortedSet);
 
 impl Keyspace {
-    /// The key, if it is there; if its time has passed it is removed.
+    /// Returns the key's item, if the key exists; removes the key if it has expired.
     pub(super) fn find(&mut self, key: &[u8]) -> Option<&mut Item> {
         if self.holds_expired(key)? {
             self.items.remove(key);
@@ -100,12 +99,12 @@ impl Keyspace {
         self.items.get_mut(key)
     }
 
-    /// Whether the key is there although its time has passed; `None` when it is not there.
+    /// Returns true if the map holds the key although it has expired; `None` when it does not hold the key.
     fn holds_expired(&self, key: &[u8]) -> Option<bool> {
         self.items.get(key).map(|item| item.is_expired(self.now_ms))
     }
 
-    /// The value of the key, if it is there.
+    /// Returns the value of the key, if the key exists.
     pub(super) fn get<K: Kind>(&mut self, key: &[u8]) -> Result<Option<&mut K>, Fault> {
         match self.find(key) {
             None => Ok(None),
@@ -113,7 +112,7 @@ impl Keyspace {
         }
     }
 
-    /// The value of the key, which is made when it is not there: the caller must put something into it.
+    /// Returns the value of the key, and creates it when the key is missing: the caller must put an element into it.
     pub(super) fn make<K: Kind>(&mut self, key: &[u8]) -> Result<&mut K, Fault> {
         if self.find(key).is_none() {
             self.items.insert(key.to_vec(), Item { value: K::default().into_value(), expires_at_ms: None });
@@ -122,17 +121,17 @@ impl Keyspace {
         K::of(&mut item.value).ok_or(Fault::WRONG_TYPE)
     }
 
-    /// Sets a key whatever it held.
+    /// Sets a key, whatever its old value.
     pub(super) fn set(&mut self, key: &[u8], value: Value, expires_at_ms: Option<u64>) {
         self.items.insert(key.to_vec(), Item { value, expires_at_ms });
     }
 
-    /// Removes the key, and says whether it was there.
+    /// Removes the key, and returns whether it existed.
     pub(super) fn remove(&mut self, key: &[u8]) -> bool {
         self.items.remove(key).is_some_and(|item| !item.is_expired(self.now_ms))
     }
 
-    /// Removes the key if nothing is left in it.
+    /// Removes the key if its value is empty.
     pub(super) fn tidy(&mut self, key: &[u8]) {
         if self.items.get(key).is_some_and(|item| item.value.is_empty()) {
             self.items.remove(key);
@@ -143,19 +142,19 @@ impl Keyspace {
         self.items.clear();
     }
 
-    /// All keys that have not expired, in the order of their bytes.
+    /// Returns all keys that have not expired, in the order of their bytes.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&[u8], &Item)> {
         let mut sorted: Vec<_> = self.live().map(|(key, item)| (key.as_slice(), item)).collect();
         sorted.sort_unstable_by_key(|(key, _)| *key);
         sorted.into_iter()
     }
 
-    /// The keys that have not expired, in no order.
+    /// Returns the keys that have not expired, in no order.
     fn live(&self) -> impl Iterator<Item = (&Vec<u8>, &Item)> {
         self.items.iter().filter(|(_, item)| !item.is_expired(self.now_ms))
     }
 
-    /// How many keys have not expired.
+    /// Returns the number of keys that have not expired.
     pub(super) fn len(&self) -> usize {
         self.live().count()
     }

@@ -1,7 +1,6 @@
-//! The line between a client and its server, which can be made to fail.
+//! The connection between a client and its server, which can be made to fail.
 //!
-//! Invariant: a call whose reply was lost ends by its timeout or by the line, never by itself.
-//! Called by: the embedded store.
+//! Invariant: a call whose reply was lost ends by its timeout or by the connection's end, never by itself.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -15,20 +14,20 @@ use tokio::sync::watch;
 /// A future in a box.
 pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// What passes time: completes after a while.
+/// A timer: the future completes after the given time.
 pub(super) type Wait = Box<dyn Fn(Duration) -> BoxFuture<()> + Send + Sync>;
 
-/// What a line does to calls.
+/// The faults of a connection.
 #[derive(Clone, Copy, Debug, Default)]
 struct Faults {
     unreachable: bool,
     loses_replies: bool,
 }
 
-/// One client's line.
+/// One client's connection.
 pub(super) struct Line {
     faults: Mutex<Faults>,
-    /// How often it broke.
+    /// The number of its breaks.
     breaks: watch::Sender<u64>,
     wait: Wait,
 }
@@ -46,7 +45,7 @@ impl Line {
         self.faults().loses_replies
     }
 
-    /// Returns whether that changed something.
+    /// Returns true if that changed something.
     pub(super) fn set_reachable(&self, reachable: bool) -> bool {
         let mut faults = self.faults();
         std::mem::replace(&mut faults.unreachable, !reachable) == reachable
@@ -56,12 +55,12 @@ impl Line {
         self.faults().loses_replies = losing;
     }
 
-    /// Ends every call that is under way.
+    /// Ends every call in flight.
     pub(super) fn cut(&self) {
         self.breaks.send_modify(|breaks| *breaks += 1);
     }
 
-    /// How a call ends whose reply does not come.
+    /// Returns the end of a call whose reply does not come.
     pub(super) fn silence(
         &self,
         timeout: Duration,

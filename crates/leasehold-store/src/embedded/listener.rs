@@ -1,13 +1,11 @@
 //! Redis's protocol (RESP2) in front of a server in the process, over any stream.
 //!
-//! Invariant: replies and messages of one connection leave in the order in which the server made them; what a peer
-//! sends can end its connection, and nothing else.
-//! Called by: simulators, and tests that need a real client's bytes.
+//! Invariant: replies and messages of one connection leave in the order in which the server made them; the bytes of a
+//! peer can end its connection, and nothing else.
 //!
 //! # How it works
-//! Everything that goes out stands in one line per connection: a reply is put there while the server is still locked,
-//! so a message that was published later cannot overtake it. One future reads, writes and waits; it spawns nothing and
-//! reads no clock.
+//! Each connection has one outgoing queue: a reply joins it while the server is still locked, so a message that was
+//! published later cannot overtake it. One future reads, writes and waits; it spawns nothing and reads no clock.
 
 mod connection;
 mod requests;
@@ -34,7 +32,7 @@ pub async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, server: Arc<Serv
     serve_watched(stream, server, ()).await;
 }
 
-/// The same, with somebody who watches this connection.
+/// Serves one connection as [`serve`] does, with a [`Watch`] on it.
 ///
 /// # Cancel safety
 /// Dropping the future ends the connection and its subscriptions.
@@ -46,7 +44,7 @@ pub async fn serve_watched(
     let (input, mut output) = split(stream);
     let (outbox, mut letters) = unbounded_channel();
     let mut connection = Connection::new(server, outbox, Arc::new(watch));
-    // Kept over the turns of the loop, because what it has read of a request must not be lost.
+    // The future survives the iterations, because it must not lose the part of a request that it has read.
     let mut reading = Box::pin(Requests::new(input).next());
     loop {
         let turn = next(&mut letters, reading.as_mut()).await;
@@ -80,7 +78,7 @@ enum Turn<R> {
     Request(Requests<R>, Request),
 }
 
-/// What comes first; what goes out, before what comes in.
+/// Returns the next event; outgoing bytes come before incoming ones.
 async fn next<R>(
     letters: &mut UnboundedReceiver<Vec<u8>>,
     mut reading: Pin<&mut impl Future<Output = (Requests<R>, Request)>>,
@@ -105,7 +103,7 @@ mod tests {
     use crate::embedded::frame::Frame;
     use crate::embedded::machine::Message;
 
-    /// Counts the keys that there are before and after each command, and keeps all messages but one.
+    /// Counts the keys before and after each command, and drops all messages except `2`.
     #[derive(Default)]
     struct Counts {
         before: AtomicUsize,

@@ -1,8 +1,7 @@
 //! Scripts, run as redis-server runs them.
 //!
-//! Invariant: a script sees only KEYS, ARGV and what the server lends it: nothing that one script does to its virtual
-//! machine is seen by another.
-//! Called by: the commands that run or learn scripts.
+//! Invariant: a script sees only KEYS, ARGV and the server's API: no script sees what another one did to its virtual
+//! machine.
 //!
 //! # How it works
 //! Each thread has one virtual machine, whatever the number of databases, with the functions that were compiled on it.
@@ -39,14 +38,14 @@ pub(super) fn run<'a>(
     outcome.unwrap_or_else(|fault| Frame::Error(fault.0.into_owned()))
 }
 
-/// Whether a text is a script at all.
+/// Checks that a text compiles as a script.
 pub(super) fn check(sha1: &str, source: &[u8]) -> Result<(), Fault> {
     with_vm(|vm| vm.compile(sha1, source).map(|_| ()))
 }
 
 fn with_vm<R>(act: impl FnOnce(&mut Vm) -> Result<R, Fault>) -> Result<R, Fault> {
     const NONE: Fault = Fault::new("ERR no virtual machine on this thread");
-    // A thread that ends has none any more.
+    // A thread that ends has no virtual machine any more.
     let outcome = VM.try_with(|slot| {
         let mut slot = slot.try_borrow_mut().map_err(|_| NONE)?;
         if slot.is_none() {
@@ -61,7 +60,7 @@ fn with_vm<R>(act: impl FnOnce(&mut Vm) -> Result<R, Fault>) -> Result<R, Fault>
 mod tests {
     use super::*;
 
-    /// Scripts and what redis-server 7.0.15 answers; SHA stands for the script's hash.
+    /// Scripts and the answers of redis-server 7.0.15; SHA stands for the script's hash.
     const OBSERVED: [(&str, &str); 22] = [
         (
             "return 1 foo",

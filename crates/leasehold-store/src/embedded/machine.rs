@@ -1,7 +1,6 @@
-//! The data of a server together with what a command may need besides: its clock, its listeners, what it published.
+//! The command context: the data of a server, its clock, its subscribers and the published messages.
 //!
 //! Invariant: a script sees one time from its beginning to its end.
-//! Called by: the commands; the database and the Lua side, which hand it to each other.
 
 use super::audience::Audience;
 use super::commands::{Args, Command, Deed, Fault, GROWS, Mismatch, NO_SCRIPT, WRITE, find};
@@ -12,34 +11,34 @@ use super::keyspace::Keyspace;
 /// A message that a command published.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// Where.
+    /// The channel.
     pub channel: Vec<u8>,
-    /// What.
+    /// The payload.
     pub payload: Vec<u8>,
-    /// Whether by SPUBLISH.
+    /// True if SPUBLISH published it.
     pub sharded: bool,
 }
 
-/// What commands work on.
+/// The context of a command.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Machine {
     pub(super) keyspace: Keyspace,
     pub(super) audience: Audience,
     pub(super) condition: Option<Condition>,
     pub(super) messages: Vec<Message>,
-    /// When the server was started, by its own clock.
+    /// The time of the server's start, by its own clock.
     pub(super) started_ms: u64,
-    /// Whether the script that runs has called a command that writes.
+    /// True if the running script has called a command that writes.
     pub(super) script_wrote: bool,
 }
 
 impl Machine {
-    /// All that the answers to later commands follow from, scripts that are known by their hash aside.
+    /// Returns all state that the answers to later commands depend on, except the cached scripts.
     pub(super) const fn view(&self) -> (&Keyspace, &Audience, Option<Condition>, u64) {
         (&self.keyspace, &self.audience, self.condition, self.started_ms)
     }
 
-    /// Does what a script asks. The error has no code yet when its text begins with none.
+    /// Executes a command of a script. The error has no code yet when its text does not begin with one.
     pub(super) fn call_from_script(&mut self, args: Args<'_>) -> Result<Frame, Fault> {
         let Some(command) = args.first().and_then(|name| find(name)) else {
             return Err(Fault::new("ERR Unknown Redis command called from script"));
@@ -64,7 +63,8 @@ impl Machine {
         deed(self, args)
     }
 
-    /// A script that has written goes on to its end whatever the condition.
+    /// Returns the fault of a command that the condition refuses. A script that has written runs to its end in any
+    /// condition.
     fn judge(&self, command: &Command) -> Result<(), Fault> {
         let Some(condition) = self.condition.filter(|_| !self.script_wrote) else {
             return Ok(());

@@ -2,7 +2,6 @@
 //!
 //! Invariant: an integer reads back as the text that it was written as; a double is written with 17 significant digits,
 //! as the `%.17g` of C does.
-//! Called by: commands, for their arguments and replies; the Lua side, for the numbers that a script passes.
 
 use std::fmt::Write;
 
@@ -20,17 +19,17 @@ pub(super) fn integer(text: &[u8]) -> Option<i64> {
     str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// What C's `strtod` finds at the beginning of a text.
+/// The number that C's `strtod` finds at the beginning of a text.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Found {
     value: f64,
-    /// How many bytes it took, blanks in front included.
+    /// The number of bytes that it took, leading blanks included.
     length: usize,
-    /// Whether the text says a number that no double is near.
+    /// True if no double is near the number of the text.
     out_of_range: bool,
 }
 
-/// Reads a double, as scores and increments are given.
+/// Reads a double in the form of scores and increments.
 pub(super) fn double(text: &[u8]) -> Option<f64> {
     let found = strtod(text);
     let starts_blank = text.first().is_none_or(|&byte| is_blank(byte));
@@ -38,7 +37,7 @@ pub(super) fn double(text: &[u8]) -> Option<f64> {
         .then_some(found.value)
 }
 
-/// Reads a double, as the end of a range is given: blanks in front do not matter, and nothing at all is zero.
+/// Reads a double in the form of a range's end: leading blanks do not matter, and an empty text is zero.
 pub(super) fn lenient_double(text: &[u8]) -> Option<f64> {
     // C stops at the first zero byte.
     let text = text.split(|&byte| byte == 0).next().unwrap_or_default();
@@ -103,7 +102,7 @@ fn decimal(text: &[u8]) -> Option<(f64, usize, bool)> {
     Some((value, length, value.is_infinite() || (value == 0.0 && !is_nothing)))
 }
 
-/// Hexadecimal digits with an optional binary exponent; more digits than a double keeps are cut.
+/// Reads hexadecimal digits with an optional binary exponent; it cuts digits beyond the precision of a double.
 fn hexadecimal(text: &[u8]) -> Option<(f64, usize)> {
     let (mut value, mut scale, mut seen, mut length, mut in_fraction) = (0.0_f64, 0_i32, 0, 0, false);
     for &byte in text {
@@ -153,7 +152,7 @@ pub(super) fn text_of(value: f64) -> String {
     general(value)
 }
 
-/// `%.17g`.
+/// Formats a number as `%.17g`.
 fn general(value: f64) -> String {
     let scientific = format!("{:.16e}", value.abs());
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));

@@ -1,7 +1,6 @@
-//! A frame as the reply of a script, or as the error of a call.
+//! The conversion of a frame to the reply of a script, or to the error of a call.
 //!
 //! Invariant: an error text means the same here as it does in the Redis store: both read it with the same table.
-//! Called by: the embedded store, and simulators in front of it.
 
 use std::sync::Arc;
 
@@ -10,10 +9,10 @@ use leasehold_proto::{Reply, StoreError, Verb};
 use super::frame::Frame;
 use crate::refusal::{Said, classify};
 
-/// What a frame means for the call that it answers: `during` and `key` go into the error.
+/// Converts the frame that answers a call: `during` and `key` go into the error.
 ///
 /// # Errors
-/// When the frame is an error; `applied` says whether the script may have changed something.
+/// Fails when the frame is an error; `applied` reports whether the script may have changed something.
 pub fn read_reply(frame: Frame, during: Verb, key: Arc<str>) -> Result<Reply, StoreError> {
     match read(frame) {
         Ok(reply) => Ok(reply),

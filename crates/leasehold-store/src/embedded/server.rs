@@ -1,7 +1,6 @@
-//! A database that several share: who connects to it in the process, and who comes over a stream.
+//! A database with several clients, in the process and over streams.
 //!
-//! Invariant: commands are executed one after the other, and what is delivered to a subscriber comes in that order.
-//! Called by: the embedded store and the listener; simulators, to watch and to ask.
+//! Invariant: commands are executed one after the other, and a subscriber receives its messages in that order.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,7 +17,7 @@ use super::glob::matches;
 use super::keyspace::Entry;
 use super::machine::Message;
 
-/// What is called for each message that a subscriber hears. It must not block, nor use the server.
+/// The callback for each message of a subscriber. It must not block, nor use the server.
 pub(super) type Deliver = Box<dyn Fn(&Message) + Send>;
 
 type Clock = Box<dyn Fn() -> u64 + Send + Sync>;
@@ -34,44 +33,45 @@ pub struct Server {
 #[derive(Default)]
 struct Hall {
     database: Database,
-    /// By what they listen to, and then by when they came.
+    /// The subscribers by their channels or patterns, and then by their order of arrival.
     seats: BTreeMap<(Ear, Vec<u8>), BTreeMap<u64, Deliver>>,
     last_seat: u64,
 }
 
 impl Server {
-    /// An empty server that has just started; `clock` gives unix milliseconds.
+    /// Returns an empty server that has just started; `clock` gives Unix milliseconds.
     pub fn new(clock: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
         let mut hall = Hall::default();
         hall.database.restart(clock());
         Self { clock: Box::new(clock), observer: None, hall: Mutex::new(hall) }
     }
 
-    /// Has every command that is executed shown to `on_executed`, with its reply. It must not use the server.
+    /// Sets a callback that receives every executed command, with its reply. It must not use the server.
     #[must_use]
     pub fn observed_by(mut self, on_executed: impl Fn(&[Vec<u8>], &Frame) + Send + Sync + 'static) -> Self {
         self.observer = Some(Box::new(on_executed));
         self
     }
 
-    /// Executes one command and delivers what it published.
+    /// Executes one command and delivers the messages that it published.
     pub fn execute<W: AsRef<[u8]>>(&self, command: &[W]) -> Frame {
         let words: Vec<Vec<u8>> = command.iter().map(|word| word.as_ref().to_vec()).collect();
         self.execute_then(|database, now_ms| database.execute(now_ms, &words), || words.clone(), |_| {})
     }
 
-    /// Runs a call and delivers what it published.
+    /// Runs a call and delivers the messages that it published.
     pub fn run(&self, call: &Call) -> Frame {
         self.run_by(call, |database, now_ms| database.run(now_ms, call))
     }
 
-    /// The same, when `run` runs the call: it may look at the database before and after. It must not use the server.
+    /// Runs a call as [`run`](Self::run) does, but through `run`, which may inspect the database before and after. It
+    /// must not use the server.
     pub fn run_by(&self, call: &Call, run: impl FnOnce(&mut Database, u64) -> Executed) -> Frame {
         self.execute_then(run, || eval(call), |_| {})
     }
 
-    /// Executes what `words` says by `execute`, which is told the time, and does `then` with its reply before anybody's
-    /// next command is executed.
+    /// Executes `execute`, which receives the time, and then calls `then` with the reply before the next command is
+    /// executed. `words` returns the command for the observer.
     pub(super) fn execute_then(
         &self,
         execute: impl FnOnce(&mut Database, u64) -> Executed,
@@ -90,30 +90,31 @@ impl Server {
         executed.reply
     }
 
-    /// Looks at the database, or changes it.
+    /// Gives access to the database, to inspect or to change it.
     pub fn database<R>(&self, act: impl FnOnce(&mut Database) -> R) -> R {
         act(&mut self.hall().database)
     }
 
-    /// Has this data from now on, as after a failover. Who listens stays who listened.
+    /// Replaces the data, as a failover does. The subscribers stay.
     pub fn take_over(&self, mut replica: Database) {
         let mut hall = self.hall();
         mem::swap(&mut replica.machine.audience, &mut hall.database.machine.audience);
         hall.database = replica;
     }
 
-    /// Makes it refuse, as a server in that state does.
+    /// Makes the server refuse commands as a server in that state does.
     pub fn set_condition(&self, condition: Option<Condition>) {
         self.database(|database| database.set_condition(condition));
     }
 
-    /// What is there now, sorted by key.
+    /// Returns the present keys, sorted.
     pub fn entries(&self) -> Vec<Entry> {
         let now_ms = (self.clock)();
         self.database(|database| database.entries(now_ms))
     }
 
-    /// Listens, and does `then` before anything can be heard; the number is what [`leave`](Self::leave) takes.
+    /// Subscribes, and calls `then` before the first message can arrive; [`leave`](Self::leave) takes the returned
+    /// number.
     pub(super) fn join(&self, ear: Ear, channel: &[u8], deliver: Deliver, then: impl FnOnce()) -> u64 {
         let mut hall = self.hall();
         hall.last_seat += 1;
@@ -124,11 +125,11 @@ impl Server {
         seat
     }
 
-    /// Stops listening, and does `then` before anybody's next command is executed.
+    /// Unsubscribes, and calls `then` before the next command is executed.
     pub(super) fn leave(&self, ear: Ear, channel: &[u8], seat: u64, then: impl FnOnce()) {
         let mut hall = self.hall();
         let key = (ear, channel.to_vec());
-        // Dropped only after the lock: what a subscriber holds is not ours to know.
+        // The drop comes after the unlock, because the subscriber's callback may own anything.
         let left = hall.seats.get_mut(&key).and_then(|seats| seats.remove(&seat));
         if left.is_some() {
             hall.database.leaves(ear, channel);
@@ -168,7 +169,7 @@ impl fmt::Debug for Server {
     }
 }
 
-/// A call as a client would send it.
+/// Returns the command of a call as a client would send it.
 fn eval(call: &Call) -> Vec<Vec<u8>> {
     let head = ["EVAL", call.script().source()].map(|word| word.as_bytes().to_vec());
     let count = call.keys().len().to_string().into_bytes();

@@ -1,7 +1,6 @@
 //! A server in the process, as a store.
 //!
-//! Invariant: a call is executed at its future's first poll, and ready at once unless a fault was asked for.
-//! Called by: the client, for `memory://`; the driver; tests, which ask for faults.
+//! Invariant: the first poll of a call's future executes the call and completes, unless the test has set a fault.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,13 +19,13 @@ use super::server::{Deliver, Server};
 use crate::store::{Heard, Store, Subscription};
 use crate::tokio_runtime::pause;
 
-/// The servers that have a name, as long as somebody uses them.
+/// The named servers; a server stays here while it has users.
 static NAMED: Mutex<BTreeMap<String, Weak<Server>>> = Mutex::new(BTreeMap::new());
 
-/// A store in the process: a server and this client's line to it.
+/// A store in the process: a server and this client's connection to it.
 ///
-/// A clone is the same client; [`another_client`](Self::another_client) is another one of the same server, with a line
-/// of its own. Faults are the line's: one client may be cut off while another works.
+/// A clone is the same client; [`another_client`](Self::another_client) is another one of the same server, with its own
+/// connection. Faults belong to the connection: one client may be cut off while another works.
 #[derive(Clone)]
 pub struct Embedded(Arc<Client>);
 
@@ -36,7 +35,7 @@ struct Client {
     ears: Mutex<Ears>,
 }
 
-/// What this client listens to.
+/// The subscriptions of this client.
 #[derive(Default)]
 struct Ears {
     last: u64,
@@ -46,18 +45,18 @@ struct Ears {
 struct Listening {
     channel: Channel,
     heard: UnboundedSender<Heard>,
-    /// The place at the server; none while the line is down.
+    /// The number of the subscription at the server; none while the connection is down.
     seat: Option<u64>,
 }
 
 impl Embedded {
-    /// A store with a server of its own. `clock` gives unix milliseconds; timeouts pass on tokio's clock.
+    /// Returns a store with a server of its own. `clock` gives Unix milliseconds; timeouts pass on tokio's clock.
     pub fn new(clock: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
         Self::on(Arc::new(Server::new(clock)))
     }
 
-    /// The store of this name in this process: all who ask for it while somebody uses it get the same server, with the
-    /// clock of the one who came first.
+    /// Returns the store of this name in this process: all callers that use the name at the same time share one server,
+    /// with the clock of the first caller.
     pub fn named(name: &str, clock: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
         let mut named = NAMED.lock().unwrap_or_else(PoisonError::into_inner);
         named.retain(|_, server| server.strong_count() > 0);
@@ -69,26 +68,27 @@ impl Embedded {
         Self::on(server)
     }
 
-    /// Gives this server a name in this process, as if [`named`](Self::named) had made it: for a server that is observed.
-    /// One that has the name already loses it.
+    /// Gives this server a name in this process, as if [`named`](Self::named) had made it: for a server with an
+    /// observer. A server that has the name already loses it.
     pub fn take_name(&self, name: &str) {
         let mut named = NAMED.lock().unwrap_or_else(PoisonError::into_inner);
         named.insert(name.to_owned(), Arc::downgrade(&self.0.server));
     }
 
-    /// A store on a server that may have other clients, over streams too.
+    /// Returns a store on a server that may have other clients, also over streams.
     #[must_use]
     pub fn on(server: Arc<Server>) -> Self {
         Self::with_line(server, |span| Box::pin(pause(span)))
     }
 
-    /// The same server through a new line, on which `wait` passes the time of timeouts: it completes after the span.
+    /// Returns the same server through a new connection, whose timeouts use `wait`: its future completes after the
+    /// given time.
     #[must_use]
     pub fn waiting_with(self, wait: impl Fn(Duration) -> BoxFuture<()> + Send + Sync + 'static) -> Self {
         Self::with_line(Arc::clone(&self.0.server), wait)
     }
 
-    /// Another client of the same server, whose timeouts pass on tokio's clock.
+    /// Returns another client of the same server, whose timeouts pass on tokio's clock.
     #[must_use]
     pub fn another_client(&self) -> Self {
         Self::on(Arc::clone(&self.0.server))
@@ -101,33 +101,33 @@ impl Embedded {
         Self(Arc::new(Client { server, line: Line::new(Box::new(wait)), ears: Mutex::default() }))
     }
 
-    /// The server.
+    /// Returns the server.
     #[must_use]
     pub fn server(&self) -> &Arc<Server> {
         &self.0.server
     }
 
-    /// Executes a command beside the line, whatever its state, and delivers what it published.
+    /// Executes a command without the connection, whatever its state, and delivers the messages that it published.
     pub fn execute<W: AsRef<[u8]>>(&self, command: &[W]) -> Frame {
         self.0.server.execute(command)
     }
 
-    /// While set, calls are executed and their replies are lost: they end by their timeout, or with the connection, and
-    /// have an unknown outcome.
+    /// Sets whether replies are lost. The server then still executes the calls; they end by their timeout, or with the
+    /// connection, and have an unknown outcome.
     pub fn lose_replies(&self, lose: bool) {
         self.0.line.set_losing_replies(lose);
     }
 
-    /// Breaks the connection: calls under way end with an unknown outcome, and what is listened to is subscribed again,
-    /// as the driver hears.
+    /// Breaks the connection: calls in flight end with an unknown outcome, and the store subscribes again, as the
+    /// driver hears.
     pub fn drop_connection(&self) {
         self.0.line.cut();
         self.0.hang_up();
         self.0.listen_again();
     }
 
-    /// While not reachable, calls fail without being executed, and nothing is heard. Going away breaks the connection;
-    /// coming back subscribes again.
+    /// Sets whether the server is reachable. While it is not, calls fail without being executed, and no message
+    /// arrives. The change to unreachable breaks the connection; the change back subscribes again.
     pub fn set_reachable(&self, reachable: bool) {
         if !self.0.line.set_reachable(reachable) {
             return;
@@ -160,7 +160,7 @@ impl Store for Embedded {
             }
             let (kind, applied) = line.silence(timeout).await;
             if kind == StoreErrorKind::Timeout {
-                // As on a socket: what else is under way on this connection will not be answered either.
+                // The other calls in flight on this connection get no answer either, as on a socket.
                 line.cut();
             }
             Err(StoreError::new(kind, verb, key, applied))

@@ -1,7 +1,6 @@
-//! What a key holds.
+//! The values of keys.
 //!
-//! Invariant: no value is empty, except a string: who takes the last element away removes the key.
-//! Called by: the keyspace and the commands; tests read it in entries.
+//! Invariant: no value is empty, except a string: a command that removes the last element removes the key.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -12,7 +11,7 @@ use indexmap::IndexMap;
 /// Fields of a hash, in the order in which they were first set.
 pub type Fields = IndexMap<Vec<u8>, Vec<u8>>;
 
-/// The value of a key. Two hashes are equal when their fields are in the same order, too: replies show it.
+/// The value of a key. Two hashes are equal only when their fields are also in the same order: replies show it.
 #[derive(Clone, Debug)]
 pub enum Value {
     /// Bytes.
@@ -26,7 +25,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// What the command TYPE calls it.
+    /// Returns the name of the type in the reply of TYPE.
     #[must_use]
     pub const fn type_name(&self) -> &'static str {
         match self {
@@ -84,25 +83,25 @@ pub struct SortedSet {
 }
 
 impl SortedSet {
-    /// How many members there are.
+    /// Returns the number of members.
     #[must_use]
     pub fn len(&self) -> usize {
         self.scores.len()
     }
 
-    /// Whether there is none.
+    /// Returns true if there is no member.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.scores.is_empty()
     }
 
-    /// A member's score.
+    /// Returns a member's score.
     #[must_use]
     pub fn score(&self, member: &[u8]) -> Option<f64> {
         self.scores.get(member).map(|score| score.0)
     }
 
-    /// All members in order.
+    /// Returns all members in order.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&[u8], f64)> {
         self.order.iter().map(|(score, member)| (member.as_slice(), score.0))
     }

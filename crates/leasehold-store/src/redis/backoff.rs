@@ -1,19 +1,18 @@
 //! The pace of attempts to connect.
 //!
 //! Invariant: an attempt that follows another one begins at least half a pause after that one has ended, unless a
-//! connection has been useful in between. The pause doubles from one attempt to the next, up to its longest.
-//! Called by: `standalone` and `pubsub`, each for its own connection.
+//! connection has been useful in between. The pause doubles from one attempt to the next, up to its maximum.
 
 use std::time::Duration;
 
 use super::socket::Dial;
 use crate::tokio_runtime::{Instant, after};
 
-/// The pause after the first attempt, and the longest: a server that is back is found within it.
+/// The pause after the first attempt, and the longest one: the client finds a returning server within it.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_millis(500);
 
-/// The pause before the next attempt, shared by all who wait for the connection.
+/// The pause before the next attempt; all calls that wait for the connection share it.
 #[derive(Debug, Default)]
 pub(super) struct Backoff {
     pause: Duration,
@@ -21,7 +20,7 @@ pub(super) struct Backoff {
 }
 
 impl Backoff {
-    /// The earliest time of the next attempt; none when it may begin at once.
+    /// Returns the earliest time of the next attempt; none when it may begin at once.
     pub(super) const fn not_before(&self) -> Option<Instant> {
         self.not_before
     }

@@ -1,13 +1,12 @@
-//! Bounds on what a server may send, checked before the parser sees it.
+//! Bounds on the bytes of a server, checked before the parser sees them.
 //!
 //! Invariant: a byte that reaches the parser belongs to a RESP2 reply within the bounds; on a command connection that
 //! reply answers a command that was written.
-//! Called by: `connect`, which wraps every stream; `link`, which switches the count of answers on.
 //!
 //! # How it works
-//! The parser of the Redis client believes each length that a server announces, and gathers bytes until it has them. A
-//! [`Framing`] follows lengths and line ends and keeps none of the content, so a reply is refused at the header that
-//! announces too much. A second one counts the commands that are written: a reply without a command would be taken for
+//! The parser of the Redis client trusts each length that a server announces, and gathers bytes until it has them. A
+//! [`Framing`] follows lengths and line ends and keeps none of the content, so it refuses a reply at the header that
+//! announces too much. A second one counts the written commands: the client would take a reply without a command for
 //! the answer to the next one, and every later answer would go to the wrong caller.
 
 use std::io;
@@ -21,16 +20,16 @@ use super::socket::Socket;
 
 /// The largest reply or message, in bytes. A lock's replies have less than a hundred.
 const REPLY_MAX: usize = 1 << 20;
-/// What an announced item of an array counts before its first byte has come: the parser reserves memory for it.
+/// The size of an announced array item before its first byte has come: the parser reserves memory for it.
 const ITEM: usize = 64;
-/// The longest line that is text, in bytes: errors and simple strings.
+/// The longest line of text, in bytes: errors and simple strings.
 const LINE_MAX: usize = 16 << 10;
-/// The longest line that is a number: the digits of an `i64` and its sign.
+/// The longest line with a number: the digits of an `i64` and its sign.
 const NUMBER_MAX: usize = 20;
-/// How deep arrays may be nested. The deepest reply that is asked for is that of HELLO, with four.
+/// The deepest nesting of arrays. The deepest reply to a command of this client is that of HELLO, with four.
 const DEPTH_MAX: usize = 8;
 
-/// What a server did that no Redis does.
+/// A violation of the protocol that no Redis commits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Breach {
     #[error("a web server answers on this port")]
@@ -45,7 +44,7 @@ pub(super) enum Breach {
     Unasked,
 }
 
-/// The first breach on a stream, for those who read only that it has ended.
+/// The first breach on a stream, for readers that see only the end of the stream.
 pub(super) type FirstBreach = Arc<OnceLock<Breach>>;
 
 /// A stream to a server that ends with an error when the server exceeds the bounds.
@@ -53,7 +52,7 @@ pub(super) struct Bounded {
     stream: Socket,
     incoming: Framing,
     outgoing: Framing,
-    /// Whether each reply has to have its command. Messages have none.
+    /// True if each reply must have its command. Messages have none.
     answers_only: bool,
     breach: FirstBreach,
 }
@@ -73,8 +72,8 @@ impl Bounded {
         Arc::clone(&self.breach)
     }
 
-    /// From now on takes replies to commands only. Refuses a stream on which more or less than the answers to all
-    /// commands has come: its next reply would go to the wrong caller.
+    /// Accepts only replies to commands from now on. Refuses a stream that has received more or fewer replies than it
+    /// has sent commands: its next reply would go to the wrong caller.
     pub(super) fn answers_only(mut self) -> Result<Self, Breach> {
         if self.outgoing.complete != self.incoming.complete || !self.incoming.is_between() {
             return Err(Breach::Unasked);
@@ -113,7 +112,8 @@ impl AsyncRead for Bounded {
 impl AsyncWrite for Bounded {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = ready!(self.stream.as_mut().poll_write(cx, bytes))?;
-        // Commands are framed as replies are. Ours are within the bounds of a server, not of a reply.
+        // The framing of commands equals that of replies. Our commands obey the bounds of a server, not those of a
+        // reply.
         let _ = self.outgoing.follow_unbounded(&bytes[..written]);
         Poll::Ready(Ok(written))
     }
@@ -127,27 +127,27 @@ impl AsyncWrite for Bounded {
     }
 }
 
-/// Where a stream of RESP2 values stands.
+/// The position in a stream of RESP2 values.
 #[derive(Default)]
 struct Framing {
     place: Place,
-    /// How many items each open array still lacks; the first `depth` count.
+    /// The number of items that each open array still lacks; the first `depth` count.
     open: [usize; DEPTH_MAX],
     depth: usize,
-    /// What the present value has announced so far.
+    /// The size that the current value has announced so far.
     size: usize,
-    /// How many values are complete.
+    /// The number of complete values.
     complete: u64,
 }
 
 /// The next byte's place in a value.
 #[derive(Clone, Copy, Default)]
 enum Place {
-    /// The byte that says what kind of value follows.
+    /// The byte that determines the kind of the following value.
     #[default]
     Kind,
     Line(Line),
-    /// In a bulk string or its line end, with so many bytes left.
+    /// A bulk string or its line end, with this number of bytes left.
     Bulk(usize),
 }
 
@@ -156,14 +156,14 @@ enum Place {
 struct Line {
     kind: u8,
     length: usize,
-    /// Whether the last byte was a carriage return.
+    /// True if the last byte was a carriage return.
     ending: bool,
     negative: bool,
     number: usize,
 }
 
 impl Framing {
-    /// Whether the last value is complete and the next one has not begun.
+    /// Returns true if the last value is complete and the next one has not begun.
     fn is_between(&self) -> bool {
         self.depth == 0 && matches!(self.place, Place::Kind)
     }
@@ -254,7 +254,7 @@ impl Line {
         matches!(self.kind, b'+' | b'-')
     }
 
-    /// Takes the next byte; says whether it ends the line.
+    /// Takes the next byte; returns true if it ends the line.
     fn take(&mut self, byte: u8) -> Result<bool, Breach> {
         if self.ending && byte == b'\n' {
             return Ok(true);
@@ -278,7 +278,7 @@ impl Line {
         Ok(false)
     }
 
-    /// The length that the line announces; none when it announces nothing, as a null does.
+    /// Returns the length that the line announces; none when it announces none, as a null does.
     fn announced(self) -> Result<Option<usize>, Breach> {
         match (self.kind, self.negative, self.number) {
             (b'$' | b'*', false, length) => Ok(Some(length)),
@@ -288,7 +288,7 @@ impl Line {
     }
 }
 
-/// What answers with such bytes in place of a value.
+/// Identifies a server by bytes that it sent in place of a value.
 fn stranger(bytes: &[u8]) -> Breach {
     match bytes {
         [b'H', b'T', b'T', b'P', ..] => Breach::Http,

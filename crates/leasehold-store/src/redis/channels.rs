@@ -1,19 +1,20 @@
-//! What kind of server this is: the channels that wake-ups travel by, plain or sharded, and the right to them.
+//! The detection of the server's kind: the channels that carry wake-ups, plain or sharded, and the right to them.
 //!
-//! Invariant: decided once for a store, on its first connection that can serve, so that what one of its connections
-//! publishes the other hears.
-//! Called by: `connect`, to decide; `standalone`, for what scripts publish; `pubsub`, for what it subscribes to.
+//! Invariant: a store decides once, on its first connection that can serve, so that each of its connections hears the
+//! messages of the other.
 //!
 //! # How it works
-//! HELLO tells whether the server is a node of a cluster: no ACL can forbid it, and it travels with the first PING. If it
-//! is one, CLUSTER INFO tells whether it serves all names; a user without the right to that finds out by MOVED. Redisson
-//! shards only in clusters, and a standalone server takes sharded commands too; so an SPUBLISH without a listener tells
-//! whether the node knows the command and lets this user have it. Redisson asks `PUBSUB SHARDNUMSUB` for the former; that
-//! needs a permission which nothing else here needs, and does not tell the latter.
+//! HELLO reports whether the server is a node of a cluster: no ACL can forbid it, and it travels with the first PING.
+//! For a node of a cluster, CLUSTER INFO reports whether it serves all names; a user without the right to that command
+//! finds out by MOVED. Redisson shards only in clusters, and a standalone server takes sharded commands too; so the
+//! client sends an SPUBLISH without a listener, whose reply shows whether the node knows the command and lets this user
+//! have it. Redisson sends `PUBSUB SHARDNUMSUB` for the former; that needs a permission which no other call here needs,
+//! and does not show the latter.
 //!
-//! A PUBLISH to a channel of no lock travels with HELLO, and a script that asks whether the user may subscribe to it:
-//! SUBSCRIBE itself would bind the connection. A user who may use all channels is not refused either. If one is refused,
-//! the user may still have the right to the locks' own channels, and the first calls on them are checked (`link`).
+//! Two more commands travel with HELLO: a PUBLISH to a channel of no lock, and a script that checks whether the user
+//! may subscribe to it, because SUBSCRIBE itself would bind the connection. A user who may use all channels passes
+//! both. A refused user may still have the right to the locks' own channels, and the client checks the first calls on
+//! them (`link`).
 
 use leasehold_proto::StoreErrorKind;
 use leasehold_proto::recipe::rights::may_subscribe;
@@ -25,7 +26,7 @@ use super::error::Failure;
 use super::eval::{eval, refusal};
 use crate::sharding::ShardedPubsub;
 
-/// Where the probe goes. No lock has a channel of this name.
+/// The channel of the probe. No lock has a channel of this name.
 const PROBE: &str = "leasehold:probe";
 
 /// A kind of channels.
@@ -36,7 +37,7 @@ pub(super) enum Channels {
 }
 
 impl Channels {
-    /// What the setting says without asking the server.
+    /// Returns the channels that the setting determines without a request to the server.
     pub(super) const fn told(setting: ShardedPubsub) -> Option<Self> {
         match setting {
             ShardedPubsub::Auto => None,
@@ -51,7 +52,7 @@ impl Channels {
         reader: &mut Reader,
     ) -> Result<Self, Failure> {
         let probe = redis::cmd("SPUBLISH").arg(PROBE).arg("").get_packed_command();
-        // If it cannot be written, it is not answered.
+        // A failed write shows as a missing answer.
         let _ = socket.write_all(&probe).await;
         Ok(if takes_spublish(&reader.next(socket).await?) { Self::Sharded } else { Self::Plain })
     }
@@ -78,16 +79,16 @@ impl Channels {
     }
 }
 
-/// What a store knows of its server.
+/// The facts that a store knows of its server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Met {
     pub(super) channels: Channels,
-    /// Whether the user may lack the right to a lock's channels.
+    /// True if the user may lack the right to a lock's channels.
     pub(super) doubts_channels: bool,
 }
 
 impl Met {
-    /// Decides by what the server answered to the [`questions`], asking more if need be.
+    /// Decides by the server's answers to the [`questions`], sending more commands if necessary.
     pub(super) async fn decide(
         [hello, published, subscribes]: &[Value; 3],
         setting: ShardedPubsub,
@@ -108,7 +109,7 @@ impl Met {
     }
 }
 
-/// What is asked first. HELLO without a version changes nothing about the connection.
+/// Returns the first commands. HELLO without a version changes nothing about the connection.
 pub(super) fn questions() -> Vec<u8> {
     let mut questions = redis::cmd("HELLO").get_packed_command();
     questions.extend(redis::cmd("PUBLISH").arg(PROBE).arg("").get_packed_command());
@@ -126,7 +127,7 @@ async fn serves_all(
     reader: &mut Reader,
 ) -> Result<(), Failure> {
     let question = redis::cmd("CLUSTER").arg("INFO").get_packed_command();
-    // If it cannot be written, it is not answered.
+    // A failed write shows as a missing answer.
     let _ = socket.write_all(&question).await;
     match masters(&reader.next(socket).await?) {
         Some(masters @ 2..) => Err(Failure::of_cluster(masters)),
@@ -134,14 +135,15 @@ async fn serves_all(
     }
 }
 
-/// How many masters have slots, if the answer says so.
+/// Returns the number of masters with slots, if the answer contains it.
 fn masters(info: &Value) -> Option<u32> {
     let Value::BulkString(text) = info else { return None };
     let text = std::str::from_utf8(text).ok()?;
     text.lines().find_map(|line| line.strip_prefix("cluster_size:"))?.trim().parse().ok()
 }
 
-/// Whether HELLO was answered by a node of a cluster. A server before Redis 6 does not know it, nor sharded channels.
+/// Returns true if a node of a cluster answered HELLO. A server before Redis 6 knows neither HELLO nor sharded
+/// channels.
 fn is_cluster_node(hello: &Value) -> bool {
     let Value::Array(pairs) = hello else { return false };
     pairs.chunks_exact(2).any(|pair| says(&pair[0], b"mode") && says(&pair[1], b"cluster"))
@@ -155,13 +157,13 @@ fn says(value: &Value, word: &[u8]) -> bool {
     }
 }
 
-/// Whether SPUBLISH would be done, were it for a channel of this node that this user may use.
+/// Returns true if SPUBLISH would work on a channel of this node that this user may use.
 fn takes_spublish(answer: &Value) -> bool {
     match answer {
         Value::Int(_) => true,
         Value::ServerError(error) => match refusal(error).kind {
             StoreErrorKind::WrongNode | StoreErrorKind::ClusterDown | StoreErrorKind::TryAgain => true,
-            // It may be the probe's channel that is forbidden, and not the command.
+            // The refusal may be about the probe's channel, and not about the command.
             StoreErrorKind::PermissionDenied => !names_spublish(error),
             _ => false,
         },
@@ -184,16 +186,16 @@ mod tests {
         Value::Array(vec![text("proto"), Value::Int(2), text("mode"), text(mode), text("role")])
     }
 
-    /// What a user with all rights is told by the last two questions.
+    /// The answers to the last two commands, for a user with all rights.
     const NOT_DENIED: [Value; 2] = [Value::Int(0), Value::Int(1)];
 
-    /// The answers of a server that says this to HELLO, and denies nothing.
+    /// Returns the answers of a server that answers HELLO with `hello`, and denies nothing.
     fn greets(hello: Value) -> [Value; 3] {
         let [published, subscribes] = NOT_DENIED;
         [hello, published, subscribes]
     }
 
-    /// What is decided when the server says this to what it is asked besides, and what that was.
+    /// Returns the decision when the server answers the further commands with `says`, and those commands.
     async fn decided(answers: [Value; 3], says: &str) -> (Result<Met, Failure>, String) {
         let (here, mut there) = duplex(1024);
         there.write_all(says.as_bytes()).await.unwrap();
@@ -214,7 +216,7 @@ mod tests {
         format!("${}\r\n{info}\r\n", info.len())
     }
 
-    /// What a node that serves all names is taken for when it answers so to the probe.
+    /// Returns the channels for a node that serves all names and gives this answer to the probe.
     async fn probed(answer: &str) -> Channels {
         let (met, asked) = decided(greets(hello("cluster")), &format!("{}{answer}", info(1))).await;
         assert_eq!(asked, ASKED);
@@ -223,7 +225,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_node_that_takes_the_probe_is_sharded() {
-        // The first of Redis 7.2 and later, the second of 7.0.15.
+        // The first answer is that of Redis 7.2 and later, the second that of 7.0.15.
         for answer in [
             ":0\r\n",
             "-MOVED 1 127.0.0.1:1\r\n",
@@ -289,7 +291,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_user_who_may_not_subscribe_is_doubted() {
-        // Redis 6 says nil.
+        // Redis 6 answers nil.
         for (subscribes, doubted) in [(Value::Int(0), true), (Value::Int(1), false), (Value::Nil, false)] {
             let (met, _) = decided([hello("standalone"), Value::Int(0), subscribes], "").await;
             assert_eq!(met.unwrap().doubts_channels, doubted);

@@ -1,12 +1,11 @@
-//! Opening a connection: dial, log in, choose the database, ask whether somebody is there, and first of all who.
+//! Opening a connection: dial, log in, choose the database, ping, and on the first connection identify the server.
 //!
-//! Invariant: a connection that is handed out has logged in and selected its database, and it ends within the timeout
-//! whatever answers.
-//! Called by: `standalone` and `pubsub`, each for its own connection.
+//! Invariant: a connection that this file returns has logged in and selected its database, and opening it ends within
+//! the timeout whatever the other end sends.
 //!
 //! # How it works
-//! The handshake speaks on the bare stream, before any task owns it: an error that the server volunteers, such as its
-//! limit of clients, is then read as the answer to whatever was asked first, and not lost.
+//! The handshake runs on the bare stream, before any task owns it: it then reads an error that the server volunteers,
+//! such as its limit of clients, as the answer to its first command, and does not lose it.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -27,15 +26,16 @@ use super::url::ServerUrl;
 use crate::sharding::ShardedPubsub;
 use crate::tokio_runtime::within;
 
-/// How to connect to a server.
+/// The options of a connection to a server.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ConnectOptions {
-    /// How long one attempt to connect may take: name lookup, dialling and login together. Five seconds by default.
+    /// The longest duration of one attempt to connect: name lookup, dialing and login together. Five seconds by
+    /// default.
     pub timeout: Duration,
-    /// How wake-ups travel in a cluster.
+    /// The channels that carry wake-ups in a cluster.
     pub sharded_pubsub: ShardedPubsub,
-    /// What the server calls the connections in `CLIENT LIST`: printable ASCII without spaces. None by default.
+    /// The name of the connections in `CLIENT LIST`: printable ASCII without spaces. None by default.
     pub client_name: Option<Arc<str>>,
 }
 
@@ -46,21 +46,21 @@ impl Default for ConnectOptions {
 }
 
 impl ConnectOptions {
-    /// These options with another timeout of one attempt.
+    /// Sets the timeout of one attempt.
     #[must_use]
     pub const fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// These options with another way for wake-ups in a cluster.
+    /// Sets the channels that carry wake-ups in a cluster.
     #[must_use]
     pub const fn sharded_pubsub(mut self, sharded_pubsub: ShardedPubsub) -> Self {
         self.sharded_pubsub = sharded_pubsub;
         self
     }
 
-    /// These options with a name for the connections. A server that does not take it is used all the same.
+    /// Sets a name for the connections. The store uses a server that refuses the name all the same.
     #[must_use]
     pub fn client_name(mut self, name: Option<Arc<str>>) -> Self {
         self.client_name = name;
@@ -68,7 +68,7 @@ impl ConnectOptions {
     }
 }
 
-/// Where the connections of a store go, and through what.
+/// The address of a store's connections, their options and their dialer.
 #[derive(Debug)]
 pub(super) struct Server {
     pub(super) url: ServerUrl,
@@ -83,13 +83,13 @@ impl Server {
         Self { url, options, dialer, met: OnceLock::new() }
     }
 
-    /// What wake-ups travel by.
+    /// Returns the channels that carry wake-ups.
     pub(super) fn channels(&self) -> Channels {
         let told = Channels::told(self.options.sharded_pubsub);
         self.met.get().map(|met| met.channels).or(told).unwrap_or(Channels::Plain)
     }
 
-    /// Whether the user may lack the right to a lock's channels.
+    /// Returns true if the user may lack the right to a lock's channels.
     pub(super) fn doubts_channels(&self) -> bool {
         self.met.get().is_some_and(|met| met.doubts_channels)
     }
@@ -99,8 +99,8 @@ impl Server {
 pub(super) struct Opened {
     pub(super) socket: Bounded,
     pub(super) reader: Reader,
-    /// Why the server cannot serve at the moment, for example because it is loading its data. Each call will be told
-    /// so itself; it is no reason not to be connected.
+    /// The reason why the server cannot serve at the moment, for example because it is loading its data. Each call
+    /// receives that error itself, so the connection stays usable.
     pub(super) greeting: Result<(), Failure>,
 }
 
@@ -138,7 +138,7 @@ async fn greet(mut socket: Bounded, server: &Server) -> Result<Opened, Failure> 
     if is_first {
         asked.extend(questions());
     }
-    // A server that refused us may have closed already; what it said is still there to be read.
+    // A server that refused us may have closed already; its last reply is still there to be read.
     let _ = socket.write_all(&asked).await;
 
     let mut reader = Reader::of(&socket);
@@ -156,7 +156,8 @@ async fn greet(mut socket: Bounded, server: &Server) -> Result<Opened, Failure> 
         _ => return Err(malformed()),
     };
     if server.options.client_name.is_some() {
-        // Behind PING, which says whether we are let in. A name is for those who look; locks need none.
+        // The name's reply comes behind that of PING, which decides about the login. The name serves `CLIENT LIST`;
+        // locks work without it.
         reader.next(&mut socket).await?;
     }
     if is_first {
@@ -165,7 +166,7 @@ async fn greet(mut socket: Bounded, server: &Server) -> Result<Opened, Failure> 
             reader.next(&mut socket).await?,
             reader.next(&mut socket).await?,
         ];
-        // A server that cannot serve at the moment tells the next connection what it is.
+        // A server that cannot serve at the moment identifies itself on the next connection.
         if greeting.is_ok() {
             let setting = server.options.sharded_pubsub;
             let met = Met::decide(&answers, setting, &mut socket, &mut reader).await?;
@@ -175,10 +176,10 @@ async fn greet(mut socket: Bounded, server: &Server) -> Result<Opened, Failure> 
     Ok(Opened { socket, reader, greeting })
 }
 
-/// An error reply to PING that comes from a Redis that has let us in.
+/// Accepts an error reply to PING that comes from a Redis after a successful login.
 fn read_excuse(failure: Failure) -> Result<Result<(), Failure>, Failure> {
     match failure.kind {
-        // Logged in, but not allowed to ping: locks need no more than their own commands.
+        // The login worked, but the user may not ping: locks need no more than their own commands.
         StoreErrorKind::PermissionDenied => Ok(Ok(())),
         StoreErrorKind::Loading
         | StoreErrorKind::Busy
@@ -188,7 +189,7 @@ fn read_excuse(failure: Failure) -> Result<Result<(), Failure>, Failure> {
     }
 }
 
-/// Reads replies one after the other.
+/// A reader of replies, one after the other.
 #[derive(Default)]
 pub(super) struct Reader {
     decoder: Decoder<AnySendSyncPartialState, PointerOffset<[u8]>>,
@@ -204,7 +205,7 @@ impl Reader {
         let read = redis::parse_redis_value_async(&mut self.decoder, source).await;
         read.map_err(|error| match (self.breach.get(), error.kind()) {
             (Some(&breach), _) => Failure::breach(breach),
-            // The parser's own text repeats what was read, which may be what we sent.
+            // The parser's own text repeats its input, which may contain our own bytes.
             (None, ErrorKind::Parse) => malformed(),
             _ => Failure::new(StoreErrorKind::ConnectionLost, Applied::Unknown),
         })

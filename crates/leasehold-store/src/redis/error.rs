@@ -1,8 +1,7 @@
-//! What went wrong on a connection, or what its server refused.
+//! The failures of a connection, and the error replies of its server.
 //!
-//! Invariant: a failure says [`Applied::No`] only when the server cannot have executed the script, or refused its
-//! first write.
-//! Called by: everything in this folder that reads a reply.
+//! Invariant: a failure has [`Applied::No`] only when the server cannot have executed the script, or refused its first
+//! write.
 
 use std::error::Error;
 use std::io;
@@ -15,7 +14,7 @@ use crate::refusal::{Said, classify};
 use Applied::No;
 use StoreErrorKind as Kind;
 
-/// A failure that does not know yet which call it belongs to.
+/// A failure that is not yet attributed to a call.
 #[derive(Clone, Debug)]
 pub(super) struct Failure {
     pub(super) kind: Kind,
@@ -23,7 +22,7 @@ pub(super) struct Failure {
     cause: Option<Cause>,
 }
 
-/// What lies below a failure. It never holds a part of the URL, nor a reply that might repeat one.
+/// The cause of a failure. It never holds a part of the URL, nor a reply that might repeat one.
 #[derive(Clone, Debug, thiserror::Error)]
 enum Cause {
     #[error(transparent)]
@@ -36,7 +35,7 @@ enum Cause {
     Masters(u32),
 }
 
-/// What the system says, in our words where it says no more than a number: `connection refused`.
+/// Returns the text of an I/O error, without the system's number and wording: `connection refused`.
 fn io_text(error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(_) => error.kind().to_string(),
@@ -49,29 +48,29 @@ impl Failure {
         Self { kind, applied, cause: None }
     }
 
-    /// No connection was made.
+    /// Returns the failure of an attempt that made no connection.
     pub(super) fn unreachable(error: io::Error) -> Self {
         Self { cause: Some(Cause::Io(Arc::new(error))), ..Self::new(Kind::Unreachable, No) }
     }
 
-    /// The server sent what no Redis sends.
+    /// Returns the failure of a server that sent bytes that no Redis sends.
     pub(super) fn breach(breach: Breach) -> Self {
         Self { cause: Some(Cause::Breach(breach)), ..Self::new(Kind::Malformed, Applied::Unknown) }
     }
 
-    /// The server is one of several masters of a cluster.
+    /// Returns the failure of a server that is one of several masters of a cluster.
     pub(super) fn of_cluster(masters: u32) -> Self {
         Self { cause: Some(Cause::Masters(masters)), ..Self::new(Kind::WrongNode, No) }
     }
 
-    /// The server answered with an error.
+    /// Returns the failure that an error reply means.
     pub(super) fn said(text: &str) -> Self {
         let (kind, applied) = classify(text);
         Self { cause: Some(Cause::Said(Said::new(text))), ..Self::new(kind, applied) }
     }
 
-    /// The same failure as one of a connect, where no script was sent. What the server said is left out unless it is
-    /// known not to repeat the password, as the answer to a command that a server does not know does.
+    /// Turns the failure into one of a connect, where no script was sent. It drops the server's text unless the text is
+    /// known not to repeat the password, as the answer to an unknown command does.
     pub(super) fn of_connect(mut self) -> Self {
         self.applied = No;
         if let Some(Cause::Said(said)) = &self.cause
@@ -82,7 +81,7 @@ impl Failure {
         self
     }
 
-    /// Whether the connection that it came from must not be used again.
+    /// Returns true if the connection that it came from must not be used again.
     pub(super) const fn spoils_connection(&self) -> bool {
         matches!(
             self.kind,
@@ -94,7 +93,7 @@ impl Failure {
         )
     }
 
-    /// The public error of the call that failed.
+    /// Returns the public error of the failed call.
     pub(super) fn during(self, verb: Verb, key: Arc<str>) -> StoreError {
         let error = StoreError::new(self.kind, verb, key, self.applied);
         match self.cause {

@@ -1,7 +1,6 @@
 //! Calls as commands, replies as values.
 //!
 //! Invariant: names and owners travel as KEYS and ARGV only.
-//! Called by: the link.
 
 use leasehold_proto::recipe::rights::Checked;
 use leasehold_proto::{Applied, Call, Reply, StoreErrorKind};
@@ -9,17 +8,17 @@ use redis::{Cmd, RedisError, ServerError, ServerErrorKind, Value};
 
 use super::error::Failure;
 
-/// The call by its script's hash.
+/// Encodes the call with its script's hash.
 pub(super) fn evalsha(call: &Call) -> Cmd {
     command("EVALSHA", call.script().sha1(), call, call.args())
 }
 
-/// The call with its script's text, which the server then remembers.
+/// Encodes the call with its script's text, which the server then caches.
 pub(super) fn eval(call: &Call) -> Cmd {
     command("EVAL", call.script().source(), call, call.args())
 }
 
-/// The call behind a check of its channels.
+/// Encodes the call behind a check of its channels.
 pub(super) fn eval_checked(call: &Call, checked: &Checked) -> Cmd {
     command("EVAL", &checked.source, call, &checked.args)
 }
@@ -36,7 +35,7 @@ fn command(name: &str, script: &str, call: &Call, args: &[Vec<u8>]) -> Cmd {
     command
 }
 
-/// Whether the server does not know the script of an EVALSHA.
+/// Returns true if the server does not know the script of an EVALSHA.
 pub(super) fn is_unknown_script(answer: &Result<Value, RedisError>) -> bool {
     let Ok(Value::ServerError(error)) = answer else {
         return false;
@@ -44,7 +43,7 @@ pub(super) fn is_unknown_script(answer: &Result<Value, RedisError>) -> bool {
     error.kind() == Some(ServerErrorKind::NoScript)
 }
 
-/// The reply of a script.
+/// Converts the reply of a script.
 pub(super) fn read(value: Value) -> Result<Reply, Failure> {
     match value {
         Value::Nil => Ok(Reply::Nil),
@@ -58,7 +57,7 @@ pub(super) fn read(value: Value) -> Result<Reply, Failure> {
     }
 }
 
-/// The failure that an error reply means.
+/// Returns the failure that an error reply means.
 pub(super) fn refusal(error: &ServerError) -> Failure {
     match error.details() {
         Some(details) => Failure::said(&format!("{} {details}", error.code())),
@@ -66,7 +65,7 @@ pub(super) fn refusal(error: &ServerError) -> Failure {
     }
 }
 
-/// A reply that RESP2 or the script cannot give; what it says is not kept.
+/// Returns the failure for a reply that RESP2 or the script cannot give; it does not keep the reply's text.
 pub(super) const fn malformed() -> Failure {
     Failure::new(StoreErrorKind::Malformed, Applied::Unknown)
 }

@@ -1,8 +1,8 @@
 //! One command connection.
 //!
-//! Invariant: calls go out in the order in which they were given to [`Link::carry`]. One exception: the call that finds
-//! its script forgotten (`SCRIPT FLUSH`) was not executed, and goes out again behind those that came after it.
-//! Called by: `standalone`.
+//! Invariant: calls are written in the order in which they were given to [`Link::carry`]. One exception: a call whose
+//! script the server has forgotten (`SCRIPT FLUSH`) was not executed, and is written again behind the calls that came
+//! after it.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,37 +23,37 @@ use super::error::Failure;
 use super::eval::{eval, eval_checked, evalsha, is_unknown_script, malformed, read};
 use crate::tokio_runtime::{Task, spawn};
 
-/// How many commands may wait to be written. More than anybody sends: the queue takes memory only for what is in it,
-/// and at its end callers would wait unseen.
+/// The maximum number of commands that wait to be written. No client sends as many: the queue takes memory only for its
+/// present content, and at its limit callers would wait unseen.
 const QUEUE_MAX: usize = 1 << 16;
 
-/// What a call comes to.
+/// The outcome of a call.
 pub(super) type Outcome = Result<Reply, Failure>;
 
 /// One command connection, which ends when this value is dropped.
 pub(super) struct Link {
     connection: MultiplexedConnection,
     server: Arc<Server>,
-    /// Owns the stream.
+    /// The task that owns the stream.
     driver: Task,
-    /// Why the driver has ended, if it is for what the server sent.
+    /// The reason why the driver has ended, if a violation of the protocol ended it.
     breach: FirstBreach,
-    /// Whether an answer has come on it.
+    /// True if an answer has come on it.
     was_useful: AtomicBool,
     /// The scripts that were sent in full on this connection, by their hash.
     sent: Mutex<HashSet<&'static str>>,
-    /// The scripts whose channels the user has the right to, by their hash. Only those of a user who is doubted.
+    /// The scripts whose channels the user has the right to, by their hash; used only if that right is uncertain.
     allowed: Mutex<HashSet<&'static str>>,
 }
 
-/// A call that is on its way, and the link that carries it.
+/// A call in flight, and the link that carries it.
 pub(super) struct Carried {
     pub(super) link: Arc<Link>,
     pub(super) answer: BoxFuture<'static, Outcome>,
 }
 
 impl Link {
-    /// Puts the client's protocol driver on an opened connection. Its own timeouts and handshake are off.
+    /// Starts the Redis client's protocol task on an opened connection, without its own timeouts and handshake.
     pub(super) async fn over(opened: Opened, server: &Arc<Server>) -> Result<Self, Failure> {
         let handshake = RedisConnectionInfo::default().set_skip_set_lib_name();
         let config = AsyncConnectionConfig::new()
@@ -76,12 +76,12 @@ impl Link {
         })
     }
 
-    /// Whether it still has a stream to write to, as far as is known here.
+    /// Returns true if it still has a stream to write to, as far as this client knows.
     pub(super) fn is_live(&self) -> bool {
         !self.driver.has_ended()
     }
 
-    /// Notes a useful answer; says whether it is the first.
+    /// Records a useful answer; returns true if it is the first.
     pub(super) fn proves_useful(&self) -> bool {
         !self.was_useful.load(Ordering::Relaxed) && !self.was_useful.swap(true, Ordering::Relaxed)
     }
@@ -91,7 +91,7 @@ impl Link {
         self.driver.end();
     }
 
-    /// Puts a call on the wire, behind all that were put there before.
+    /// Writes a call to the connection, behind all earlier ones.
     pub(super) fn carry(self: &Arc<Self>, call: Call) -> Carried {
         // Unconstrained: tokio's budget could make the first poll stop before the command is in the queue.
         let mut answer = unconstrained(Arc::clone(self).execute(call)).boxed();
@@ -113,8 +113,8 @@ impl Link {
                 return outcome;
             }
         }
-        // A script's text goes out with its first call on this connection, and its hash with the others. So a server
-        // that restarted costs no extra round trip, and no call is sent a second time, behind ones that came later.
+        // The first call of a script on this connection carries the text, the others carry the hash. So a restarted
+        // server costs no extra round trip, and no call goes out a second time, behind later ones.
         let first = locked(&self.sent).insert(hash);
         if !first {
             let answer = self.send(evalsha(&call)).await;
@@ -125,7 +125,7 @@ impl Link {
         self.read(self.send(eval(&call)).await)
     }
 
-    /// The reply of a script.
+    /// Converts the reply of a script.
     fn read(&self, answer: Result<Value, RedisError>) -> Outcome {
         match answer {
             Ok(value) => read(value),

@@ -1,13 +1,12 @@
-//! Subscriptions: one connection for all of them, kept up for as long as somebody listens.
+//! Subscriptions: one connection for all of them, kept open as long as there are subscribers.
 //!
-//! Invariant: [`Heard::Listening`] is said only after the server has confirmed, and again after every reconnect, for
-//! every channel.
-//! Called by: `standalone`.
+//! Invariant: a subscriber receives [`Heard::Listening`] only after the server has confirmed, and again after every
+//! reconnect, for every channel.
 //!
 //! # How it works
-//! The board holds who listens to what. Subscribing and unsubscribing change it under a short lock, from any thread, and
-//! wake the one task that owns the connection; so what was wanted and is not any more costs nothing, connected or not. A
-//! connection is one [`session`]; between two of them the task pauses, longer after each failure.
+//! The board holds the subscribers of each channel. Subscribing and unsubscribing change it under a short lock, from
+//! any thread, and wake the one task that owns the connection; so a subscription that has ended again costs no command,
+//! connected or not. A connection is one [`session`]; between two of them the task pauses, longer after each failure.
 
 mod board;
 mod session;
@@ -26,7 +25,7 @@ use super::connect::{Server, open};
 use crate::store::{Heard, Subscription};
 use crate::tokio_runtime::{Task, pause_until, spawn};
 
-/// What the store's listeners want, and a signal that it has changed.
+/// The channels that the store's subscribers want, and a signal that they have changed.
 #[derive(Default)]
 struct Wanted {
     board: Mutex<Board>,
@@ -62,7 +61,7 @@ impl Listener {
     pub(super) fn subscribe(&self, channel: Channel, heard: UnboundedSender<Heard>) -> Subscription {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         self.wanted.change(|board| board.join(id, channel.clone(), heard));
-        // Weak: a subscription that outlives the store keeps no listener's channel open.
+        // Weak: a subscription that outlives the store keeps no subscriber's channel open.
         let wanted = Arc::downgrade(&self.wanted);
         Subscription::new(move || {
             if let Some(wanted) = wanted.upgrade() {

@@ -1,8 +1,7 @@
-//! The streams under a store's connections, and where they come from.
+//! The streams under a store's connections, and their sources.
 //!
-//! Invariant: closing a real stream is a reset: what the server's machine has not received by then is never delivered.
-//! (On a unix socket there is no such time between: what was written is received.)
-//! Called by: `connect`, which dials; `pubsub`, for its pauses.
+//! Invariant: closing a real stream is a reset: the network never delivers the bytes that the server's machine has not
+//! received by then. (A unix socket has no such gap: a written byte is received.)
 
 use std::fmt;
 use std::io;
@@ -19,31 +18,32 @@ use tokio::net::{TcpStream, UnixStream, lookup_host};
 use super::url::Address;
 use crate::tokio_runtime::{jittered, within};
 
-/// How long a connection is silent before the system asks whether the other side is still there.
+/// The silence of a connection after which the system probes whether the other side is still there.
 const KEEPALIVE_AFTER: Duration = Duration::from_secs(10);
-/// How long between such questions, and how many stay unanswered before the connection counts as broken.
+/// The time between two probes, and the number of unanswered ones after which the connection counts as broken.
 const KEEPALIVE_EVERY: Duration = Duration::from_secs(3);
 const KEEPALIVE_RETRIES: u32 = 3;
-/// How long sent bytes may stay unacknowledged before the connection counts as broken.
+/// The time for which sent bytes may stay unacknowledged before the connection counts as broken.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(15);
 
 /// A byte stream to a server.
 pub type Socket = Pin<Box<dyn AsyncStream + Send>>;
 
-/// What a Redis store needs of the world outside: streams to its server, and chance.
+/// The services that a Redis store needs from its environment: streams to its server, and randomness.
 ///
-/// [`Redis::connect`](super::Redis::connect) uses the operating system's. Simulators and fuzzers bring their own, with
-/// which a run repeats itself: the store's only other source of what it does next is the clock of the tokio runtime
-/// that it runs on.
+/// [`Redis::connect`](super::Redis::connect) uses those of the operating system. Simulators and fuzzers bring their
+/// own, which makes a run repeatable: the store's only other source of nondeterminism is the clock of its tokio
+/// runtime.
 pub trait Dial: fmt::Debug + Send + Sync + 'static {
     /// Opens a stream. The caller gives up after `limit` by dropping the future.
     ///
-    /// Dropping the stream must close it, and what was written and not delivered by then should be lost: a call whose
-    /// connection was closed must not come up again much later.
+    /// Dropping the stream must close it, and should discard the bytes that were written and not delivered by then: a
+    /// call must not reach the server long after its connection was closed.
     fn dial<'a>(&'a self, address: &'a Address, limit: Duration) -> BoxFuture<'a, io::Result<Socket>>;
 
-    /// Half of `span` to the whole of it, by chance, so that clients that failed together do not come back together.
+    /// Returns a random time between half of `span` and the whole of it, so that clients that failed together do not
+    /// come back together.
     fn jitter(&self, span: Duration) -> Duration;
 }
 
@@ -61,7 +61,7 @@ impl Dial for RealSockets {
     }
 }
 
-/// Opens a stream. A host name is resolved anew each time and all its addresses are tried, each for an equal share of
+/// Opens a stream. It resolves a host name anew each time and tries all its addresses, each for an equal share of
 /// `limit`, so that one that swallows packets does not hide the others.
 async fn dial(address: &Address, limit: Duration) -> io::Result<Socket> {
     let (host, port) = match address {
@@ -87,7 +87,7 @@ async fn dial(address: &Address, limit: Duration) -> io::Result<Socket> {
 fn configure(stream: &TcpStream) -> io::Result<()> {
     let socket = SockRef::from(stream);
     socket.set_tcp_nodelay(true)?;
-    // Zero: closing sends a reset and drops what is unsent, it does not block.
+    // Zero: closing sends a reset and drops the unsent bytes, it does not block.
     socket.set_linger(Some(Duration::ZERO))?;
     let keepalive = TcpKeepalive::new()
         .with_time(KEEPALIVE_AFTER)
@@ -109,7 +109,7 @@ mod tests {
     use super::super::{ConnectOptions, Redis, ServerUrl};
     use super::*;
 
-    /// A stream on whose other end a PONG waits already. The other end is kept.
+    /// A stream whose other end has already sent a PONG. The dialer keeps the other end.
     #[derive(Debug, Default)]
     struct Duplex(Arc<Mutex<Option<DuplexStream>>>);
 
@@ -154,7 +154,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_address_that_refuses_does_not_hide_the_next() {
-        // The name has an IPv6 and an IPv4 address on most machines; only one of them listens.
+        // The name has an IPv6 and an IPv4 address on most machines; only the IPv4 address listens.
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let localhost = Address::Tcp { host: "localhost".into(), port };

@@ -2,13 +2,12 @@
 //!
 //! Invariant: at most one command connection is current; a call is put on it at most once, and is certainly not
 //! executed (`Applied::No`) only if it was never put on one.
-//! Called by: the client, which connects; the driver.
 //!
 //! # How it works
-//! A call that finds a live connection is on the wire when its future was first polled. One that finds none stands in
-//! line while a task connects; when that succeeds, the task itself puts the line on the wire, in order, before any
-//! later call can. When it fails, all who stand in line are told. A call that comes after that stands in line for the next
-//! attempt, which begins when the pause of `backoff` is over, however many wait for it.
+//! The first poll of a call writes it to a live connection. Without one, the call joins a queue while a task connects;
+//! when that succeeds, the task itself writes the queue to the connection, in order, before any later call can. When it
+//! fails, every call of the queue fails. A call that comes after that waits in the queue for the next attempt, which
+//! begins when the pause of `backoff` is over, however many calls wait for it.
 
 use std::future::Future;
 use std::mem;
@@ -33,39 +32,39 @@ use crate::tokio_runtime::{Instant, Task, pause, pause_until, spawn};
 
 /// A single Redis or Valkey server.
 ///
-/// Two connections: one for commands, made anew by the next call when it broke, and one for subscriptions, opened with
-/// the first of them. Dropping the store closes both.
+/// The store has two connections: one for commands, which the next call replaces when it broke, and one for
+/// subscriptions, which opens with the first of them. Dropping the store closes both.
 pub struct Redis {
     lane: Arc<Lane>,
     listener: Listener,
 }
 
 impl Redis {
-    /// Connects to a server, logs in and asks whether it can serve.
+    /// Connects to a server, logs in and checks that it can serve.
     ///
-    /// Must be called within the tokio runtime that is to carry the store's connections.
+    /// The caller must be within the tokio runtime that is to carry the store's connections.
     ///
     /// # Errors
-    /// `StoreErrorKind::Unreachable` when nothing answers there, `Timeout` when something accepts and stays silent,
-    /// `Malformed` when it is no Redis, `AuthenticationFailed`, `TooManyClients`, `Loading` or another kind that the
-    /// server's answer has. No error repeats the password.
+    /// Fails with `StoreErrorKind::Unreachable` when the address does not answer, `Timeout` when a peer accepts and
+    /// stays silent, `Malformed` when it is no Redis, `AuthenticationFailed`, `TooManyClients`, `Loading` or another
+    /// kind that the server's answer has. No error repeats the password.
     pub async fn connect(url: &ServerUrl, options: ConnectOptions) -> Result<Self, StoreError> {
         Self::connect_through(url, options, Arc::new(RealSockets)).await
     }
 
-    /// A server that is connected to by the first call, which is told if that fails; the next one tries again.
+    /// Creates a store that connects at its first call. That call reports a failure; the next one tries again.
     ///
-    /// Must be called within the tokio runtime that is to carry the store's connections.
+    /// The caller must be within the tokio runtime that is to carry the store's connections.
     #[must_use]
     pub fn lazy(url: &ServerUrl, options: ConnectOptions) -> Self {
         let server = Arc::new(Server::new(url.clone(), options, Arc::new(RealSockets)));
         Self { lane: Lane::new(Arc::clone(&server), State::Idle), listener: Listener::start(server) }
     }
 
-    /// Connects over streams of one's own: for simulators and fuzzers.
+    /// Connects over the streams of `dialer`: for simulators and fuzzers.
     ///
     /// # Errors
-    /// As [`connect`](Self::connect), by what the dialer and the other end of its streams do.
+    /// Fails as [`connect`](Self::connect) does, by the behavior of the dialer and of the other end of its streams.
     pub async fn connect_through(
         url: &ServerUrl,
         options: ConnectOptions,
@@ -88,7 +87,8 @@ impl Store for Redis {
         timeout: Duration,
     ) -> impl Future<Output = Result<Reply, StoreError>> + Send + 'static {
         let lane = Arc::clone(&self.lane);
-        // Recipes do not know what the server is; a script that publishes is told by an argument of this name how.
+        // Recipes do not know the kind of the server; a script that publishes receives the command to use by an
+        // argument of this name.
         call.set_arg("publish", lane.server.channels().publish());
         let (verb, key) = (call.verb(), call.subject());
         async move { lane.run(call, timeout).await.map_err(|failure| failure.during(verb, key)) }
@@ -120,7 +120,7 @@ struct Lane {
 struct Inner {
     state: State,
     backoff: Backoff,
-    /// Why the last attempt to connect failed, until the next one begins.
+    /// The failure of the last attempt to connect, until the next one begins.
     last_failure: Option<Failure>,
 }
 
@@ -141,7 +141,7 @@ struct Place {
     turn: oneshot::Sender<Result<Carried, Failure>>,
 }
 
-/// Where a call is after it was put.
+/// The state of a call after it was put.
 enum Put {
     OnTheWire(Carried),
     InLine(oneshot::Receiver<Result<Carried, Failure>>),
@@ -178,7 +178,7 @@ impl Lane {
         }
     }
 
-    /// Puts a call on the wire, or in line for the connection that is being made.
+    /// Writes a call to the connection, or queues it for the connection that is being made.
     fn put(self: &Arc<Self>, call: Call) -> Result<Put, Failure> {
         let mut inner = self.inner();
         match &mut inner.state {
@@ -197,9 +197,9 @@ impl Lane {
         Ok(Put::InLine(in_line))
     }
 
-    /// Takes a call whose time is over out of the line, unless it is on the wire.
+    /// Takes a call whose time is over out of the queue, unless it is on the wire.
     fn give_up(&self, mut turn: oneshot::Receiver<Result<Carried, Failure>>) -> Result<Carried, Failure> {
-        // The task that puts the line on the wire holds the same lock: it has put this call there, or never does.
+        // The task that writes the queue to the wire holds the same lock: it has written this call, or never does.
         let inner = self.inner();
         turn.close();
         turn.try_recv().unwrap_or_else(|_| Err(inner.last_failure.clone().unwrap_or(timed_out(Applied::No))))
@@ -225,7 +225,8 @@ impl Lane {
             Ok(link) => {
                 let link = Arc::new(link);
                 for Place { call, turn } in line {
-                    // Otherwise its caller has gone, or was told that the call did not run.
+                    // A closed sender belongs to a call whose caller is gone, or has an error that reports that the
+                    // call did not run.
                     if !turn.is_closed() {
                         let _ = turn.send(Ok(link.carry(call)));
                     }
@@ -241,7 +242,7 @@ impl Lane {
         }
     }
 
-    /// Lets the next call make a new connection. Calls on the old one are still answered; it closes after the last.
+    /// Lets the next call make a new connection. The old one still answers its calls, and closes after the last.
     fn retire(&self, link: &Arc<Link>) {
         let mut inner = self.inner();
         if matches!(&inner.state, State::Live(current) if Arc::ptr_eq(current, link)) {

@@ -1,8 +1,7 @@
 //! The URL of a server.
 //!
-//! Invariant: the password is in no `Debug`, no `Display` and no error; an error carries none of the URL's text but
-//! its scheme.
-//! Called by: the client, with what the user wrote.
+//! Invariant: the password is in no `Debug`, no `Display` and no error; an error carries none of the URL's text but its
+//! scheme.
 
 mod parse;
 
@@ -12,7 +11,7 @@ use std::str::FromStr;
 
 pub use crate::url::UrlError;
 
-/// Where a server is and how to log in: `redis://[[user]:password@]host[:port][/db]` or
+/// The address of a server and the login: `redis://[[user]:password@]host[:port][/db]` or
 /// `unix:///path/to.sock[?db=n&user=name&pass=word]`.
 ///
 /// User, password and path are percent-decoded. `Display` and `Debug` write `***` for the password.
@@ -31,17 +30,17 @@ pub struct ServerUrl {
     pub(super) db: u32,
 }
 
-/// Where a server listens; what a [`Dial`](super::Dial) is given.
+/// The address of a server; a [`Dial`](super::Dial) receives it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
-    /// On a port of a host.
+    /// A port of a host.
     Tcp {
         /// A name or an address; an IPv6 address without its brackets.
         host: String,
-        /// From 1 on.
+        /// The port, at least 1.
         port: u16,
     },
-    /// At a socket in the file system.
+    /// A socket in the file system.
     Unix {
         /// Its absolute path.
         path: PathBuf,
@@ -58,7 +57,7 @@ impl ServerUrl {
     /// Reads a URL.
     ///
     /// # Errors
-    /// [`UrlError`] says which part is wrong, without repeating it: it might be the password.
+    /// Returns [`UrlError`], which names the wrong part without repeating it: it might be the password.
     pub fn parse(text: &str) -> Result<Self, UrlError> {
         parse::url(text)
     }
@@ -72,7 +71,7 @@ impl FromStr for ServerUrl {
     }
 }
 
-/// Text with everything percent-encoded that has a meaning in a URL or in a terminal.
+/// A text that percent-encodes every character with a meaning in a URL or in a terminal.
 struct Encoded<'a>(&'a str);
 
 impl fmt::Display for Encoded<'_> {

@@ -1,7 +1,6 @@
-//! Commands for the time that a key has left.
+//! Commands for the expiry of a key.
 //!
-//! Invariant: a time that has come already removes the key at once.
-//! Called by: the table of commands.
+//! Invariant: a time that has already passed removes the key at once.
 
 use super::super::frame::Frame;
 use super::super::machine::Machine;
@@ -25,7 +24,7 @@ enum Unit {
     Millis,
 }
 
-/// What a time is counted from.
+/// The origin of a time.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Base {
     Now,
@@ -50,7 +49,7 @@ fn remaining(machine: &mut Machine, args: Args<'_>, unit: Unit, base: Base) -> A
     Ok(Frame::Int(i64::try_from(answer).unwrap_or(i64::MAX)))
 }
 
-/// The conditions under which a new time is set.
+/// The conditions under which a command sets a new time.
 #[derive(Default)]
 struct Only {
     without: bool,
@@ -117,7 +116,7 @@ fn expire(machine: &mut Machine, args: Args<'_>, unit: Unit, base: Base) -> Answ
     Ok(Frame::Int(1))
 }
 
-/// The fault of a time that is out of range, for the command of this name.
+/// Returns the fault of a time that is out of range, for the command of this name.
 pub(super) fn invalid_time(name: &[u8]) -> Fault {
     let name = String::from_utf8_lossy(name).to_lowercase();
     Fault::of(format!("ERR invalid expire time in '{name}' command"))

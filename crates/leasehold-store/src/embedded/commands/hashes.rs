@@ -1,7 +1,6 @@
 //! Commands for hashes.
 //!
 //! Invariant: fields stay in the order in which they were first set.
-//! Called by: the table of commands.
 
 use super::super::frame::Frame;
 use super::super::machine::Machine;

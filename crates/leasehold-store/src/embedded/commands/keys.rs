@@ -1,7 +1,6 @@
 //! Commands for keys of any kind.
 //!
-//! Invariant: none looks into a value.
-//! Called by: the table of commands.
+//! Invariant: no command of this file reads a value.
 
 use super::super::frame::Frame;
 use super::super::glob::matches;

@@ -1,7 +1,6 @@
 //! Commands for lists.
 //!
 //! Invariant: a list that is emptied is removed.
-//! Called by: the table of commands.
 
 use std::collections::VecDeque;
 
@@ -91,11 +90,11 @@ fn index(machine: &mut Machine, args: Args<'_>) -> Answer {
 
 /// The options of LPOS.
 struct Search {
-    /// Which match is the first to be told; counted from the tail when negative.
+    /// The first match to return; counted from the tail when negative.
     rank: i64,
-    /// How many are told, all when zero; when it is not given, one, and not as an array.
+    /// The number of matches to return, all when zero; without it, one, and not as an array.
     number: Option<i64>,
-    /// How many elements are looked at, all when zero.
+    /// The number of elements to compare, all when zero.
     most: i64,
 }
 
@@ -137,7 +136,7 @@ impl Search {
         };
         let length = list.len();
         let place = |at: usize| if self.rank < 0 { length - 1 - at } else { at };
-        // The smallest rank has no positive counterpart; in C it stays what it is, and nothing comes before it.
+        // The smallest rank has no positive counterpart; in C it stays unchanged, and no match is skipped.
         let Some(rank) = self.rank.checked_abs() else {
             let all = Self { rank: -1, number: self.number.map(|_| 0), most: self.most };
             return all.find(list, element);

@@ -1,7 +1,6 @@
-//! Commands that publish, or ask who listens.
+//! Commands that publish, or count subscribers.
 //!
-//! Invariant: a message is recorded whether anybody listens or not; the answer counts who does.
-//! Called by: the table of commands.
+//! Invariant: a message is recorded with or without subscribers; the reply counts them.
 
 use super::super::audience::Ear;
 use super::super::frame::Frame;

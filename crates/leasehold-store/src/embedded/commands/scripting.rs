@@ -1,7 +1,6 @@
 //! EVAL, EVALSHA and SCRIPT.
 //!
 //! Invariant: a script that was run or loaded is known by its hash until it is forgotten.
-//! Called by: the table of commands; the database, to run a call.
 
 use std::sync::Arc;
 

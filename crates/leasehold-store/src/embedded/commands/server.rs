@@ -1,13 +1,13 @@
-//! Commands for the server itself, and for the connection as far as it has nothing to remember.
+//! Commands for the server itself, and for the connection as far as they need no state of it.
 //!
-//! Invariant: none changes data.
-//! Called by: the table of commands. A listener does more of them itself, for it knows its connections.
+//! Invariant: no command of this file changes data. A listener handles more commands itself, for it knows its
+//! connections.
 
 use super::super::frame::Frame;
 use super::super::machine::Machine;
 use super::{Answer, Args, Command, Deed, Fault, NO_SCRIPT, WHILE_BUSY, WHILE_LOADING, is};
 
-/// What it says that it is.
+/// The version that the server reports.
 const VERSION: &str = "7.0.15";
 
 const ALWAYS: u8 = WHILE_BUSY | WHILE_LOADING;
@@ -49,7 +49,7 @@ fn time(machine: &mut Machine, _: Args<'_>) -> Answer {
     Ok(Frame::Array(parts.iter().map(|part| Frame::bulk(part.to_string())).collect()))
 }
 
-/// Of the sections there is `server`, and of that what a script might ask.
+/// Handles INFO: the server has only the section `server`, and of that only the fields that scripts read.
 fn info(machine: &mut Machine, args: Args<'_>) -> Answer {
     let wanted =
         |section: &Vec<u8>| ["server", "default", "all", "everything"].iter().any(|name| is(section, name));
@@ -67,7 +67,7 @@ fn info(machine: &mut Machine, args: Args<'_>) -> Answer {
 
 const CLIENT: &[(&str, i8)] = &[("setname", 3), ("getname", 2), ("id", 2)];
 
-/// There is one database, number zero.
+/// Handles SELECT: there is one database, number zero.
 fn select(_: &mut Machine, args: Args<'_>) -> Answer {
     match super::super::number::integer(&args[1]) {
         Some(0) => Ok(Frame::ok()),
@@ -119,7 +119,7 @@ fn hello(_: &mut Machine, args: Args<'_>) -> Answer {
     ]))
 }
 
-/// What a connection is called is not kept here.
+/// Handles CLIENT SETNAME: it checks the name and does not store it.
 fn client(_: &mut Machine, args: Args<'_>) -> Answer {
     match args {
         [_, _, name] if name.iter().all(|byte| (b'!'..=b'~').contains(byte)) => Ok(Frame::ok()),

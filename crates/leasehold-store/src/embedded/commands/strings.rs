@@ -1,7 +1,6 @@
 //! Commands for strings, and the counters in them.
 //!
-//! Invariant: a counter keeps the time that its key has left.
-//! Called by: the table of commands.
+//! Invariant: a counter keeps the expiry of its key.
 
 use super::super::frame::Frame;
 use super::super::machine::Machine;

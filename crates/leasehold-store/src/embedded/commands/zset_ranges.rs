@@ -1,7 +1,6 @@
 //! Commands for parts of sorted sets.
 //!
-//! Invariant: options are read before bounds, and bounds before the key is looked at, as Redis does.
-//! Called by: the table of commands.
+//! Invariant: as in Redis, options are read before bounds, and bounds before the key.
 
 use super::super::frame::Frame;
 use super::super::machine::Machine;
@@ -24,7 +23,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::data("zremrangebyscore", 4, WRITE, remove_between),
 ];
 
-/// Scores from one to another.
+/// A range of scores.
 struct Bounds {
     low: f64,
     high: f64,
@@ -108,7 +107,8 @@ impl Options {
         Ok(self)
     }
 
-    /// How many to pass over, and how many to take: a negative offset passes over all, a negative number takes all.
+    /// Returns the number of elements to skip, and the number to take: a negative offset skips all, a negative number
+    /// takes all.
     fn window(&self) -> (usize, usize) {
         let (offset, number) = self.limit.unwrap_or((0, -1));
         let all_if_negative = |number| usize::try_from(number).unwrap_or(usize::MAX);

@@ -1,7 +1,6 @@
-//! Commands that change sorted sets, or ask for one member.
+//! Commands that change sorted sets, or read one member.
 //!
 //! Invariant: no score is NaN.
-//! Called by: the table of commands.
 
 use super::super::frame::Frame;
 use super::super::machine::Machine;
@@ -29,7 +28,7 @@ struct Options {
 }
 
 impl Options {
-    /// The options, and how many words they take.
+    /// Reads the options, and counts their words.
     fn read(words: Args<'_>) -> (Self, usize) {
         let mut options = Self::default();
         for (at, word) in words.iter().enumerate() {
@@ -63,7 +62,7 @@ impl Options {
         Ok(())
     }
 
-    /// The score that a member has afterwards; `None` when it stays as it is, or away.
+    /// Returns the new score of a member; `None` when the member stays unchanged or absent.
     fn decide(&self, before: Option<f64>, given: f64) -> Result<Option<f64>, Fault> {
         let Some(before) = before else {
             return Ok((!self.present).then_some(given));
@@ -85,7 +84,7 @@ fn add(machine: &mut Machine, args: Args<'_>) -> Answer {
     insert(machine, &args[1], &options, &args[2 + words..])
 }
 
-/// Takes the options of ZADD, as Redis's does.
+/// Handles ZINCRBY, which accepts the options of ZADD, as that of Redis does.
 fn increase(machine: &mut Machine, args: Args<'_>) -> Answer {
     let (options, words) = Options::read(&args[2..]);
     insert(machine, &args[1], &Options { increase: true, ..options }, &args[2 + words..])

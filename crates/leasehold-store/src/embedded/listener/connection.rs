@@ -1,7 +1,6 @@
-//! One connection: its name, what it listens to, and what it says.
+//! One connection: its name, its subscriptions and its output.
 //!
-//! Invariant: what it listens to ends with it.
-//! Called by: [`serve`](super::serve), with one request after the other.
+//! Invariant: its subscriptions end with it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +14,7 @@ use crate::embedded::commands::{Fault, is};
 use crate::embedded::frame::Frame;
 use crate::embedded::server::{Deliver, Server};
 
-/// Whether a connection goes on.
+/// The state of a connection after a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Then {
     Go,
@@ -27,7 +26,7 @@ pub(super) struct Connection<W> {
     watch: Arc<W>,
     outbox: UnboundedSender<Vec<u8>>,
     name: Vec<u8>,
-    /// The place at the server of each thing that it listens to.
+    /// The number of each subscription at the server.
     seats: BTreeMap<(Ear, Vec<u8>), u64>,
 }
 
@@ -44,7 +43,7 @@ impl<W> Connection<W> {
 }
 
 impl<W: Watch> Connection<W> {
-    /// Does what was asked.
+    /// Handles a request.
     pub(super) fn handle(&mut self, request: Request) -> Then {
         match request {
             Request::Ended => Then::Close,
@@ -134,7 +133,7 @@ impl<W: Watch> Connection<W> {
         }
     }
 
-    /// What a confirmation counts: shards by themselves, channels and patterns together.
+    /// Returns the count of a confirmation: shards by themselves, channels and patterns together.
     fn count(&self, ear: Ear) -> usize {
         let same = |kind: Ear| (kind == Ear::Shard) == (ear == Ear::Shard);
         self.seats.keys().filter(|(kind, _)| same(*kind)).count()
@@ -158,7 +157,7 @@ impl<W: Watch> Connection<W> {
     }
 
     fn say(&self, frame: &Frame) {
-        // Nobody reads it when the connection ends.
+        // The receiver is gone when the connection ends; the frame is then lost.
         let _ = self.outbox.send(frame.encode());
     }
 }

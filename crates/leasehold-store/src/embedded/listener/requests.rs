@@ -1,7 +1,6 @@
-//! What comes in over a connection.
+//! The requests of one connection.
 //!
 //! Invariant: bytes that are no request give an error once, and then the end.
-//! Called by: [`serve`](super::serve).
 
 use combine::parser::combinator::AnySendSyncPartialState;
 use combine::stream::PointerOffset;
@@ -9,18 +8,18 @@ use combine::stream::decoder::Decoder;
 use redis::{ErrorKind, Value};
 use tokio::io::AsyncRead;
 
-/// What a peer sent.
+/// An input of a peer.
 #[derive(Debug, PartialEq)]
 pub(super) enum Request {
-    /// A command; none in it means that there is nothing to do.
+    /// A command; an empty one means that there is nothing to do.
     Command(Vec<Vec<u8>>),
-    /// Something that is no request; the text says why.
+    /// Bytes that are no request; the text gives the reason.
     Broken(String),
-    /// Nothing more.
+    /// The end of the stream.
     Ended,
 }
 
-/// Reads requests one after the other.
+/// A reader of requests, one after the other.
 pub(super) struct Requests<R> {
     decoder: Decoder<AnySendSyncPartialState, PointerOffset<[u8]>>,
     input: R,
@@ -31,7 +30,7 @@ impl<R: AsyncRead + Unpin> Requests<R> {
         Self { decoder: Decoder::default(), input }
     }
 
-    /// The next request, and the rest.
+    /// Reads the next request, and returns it with the reader.
     pub(super) async fn next(mut self) -> (Self, Request) {
         let request = match redis::parse_redis_value_async(&mut self.decoder, &mut self.input).await {
             Ok(value) => read(value),
@@ -62,7 +61,7 @@ fn read(value: Value) -> Request {
     }
 }
 
-/// The byte that a value begins with.
+/// Returns the first byte of an encoded value.
 const fn mark(value: &Value) -> char {
     match value {
         Value::Int(_) => ':',

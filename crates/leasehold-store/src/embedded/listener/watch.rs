@@ -1,20 +1,19 @@
-//! Who watches one connection.
+//! The hook of a simulator into one connection.
 //!
-//! Invariant: whoever is not asked for costs nothing: `()` watches nobody.
-//! Called by: the connection, with the server locked.
+//! Invariant: a connection without a watch has no cost: `()` watches nothing.
 
 use crate::embedded::database::{Database, Executed};
 use crate::embedded::machine::Message;
 
-/// Stands beside one connection, for a simulator: sees what is executed for its peer, and may keep messages from it. It
-/// must not use the server.
+/// A hook into one connection, for a simulator: it sees the commands of its peer, and may drop messages to it. It must
+/// not use the server.
 pub trait Watch: Send + Sync + 'static {
-    /// Executes a command of the peer's; may look at the database before and after.
+    /// Executes a command of the peer; it may inspect the database before and after.
     fn execute(&self, database: &mut Database, now_ms: u64, command: &[Vec<u8>]) -> Executed {
         database.execute(now_ms, command)
     }
 
-    /// Whether a message that the peer listens to is sent to it; if not, it is lost.
+    /// Returns true if a message goes to the peer, which has subscribed to it; otherwise the message is lost.
     fn lets_through(&self, _message: &Message) -> bool {
         true
     }

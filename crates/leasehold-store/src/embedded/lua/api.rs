@@ -1,7 +1,6 @@
 //! The table `redis` that scripts see.
 //!
 //! Invariant: only `call` and `pcall` reach data, and only through the table of commands.
-//! Called by: the virtual machine, when it is made.
 
 use mlua::{Lua, MultiValue, Table, Value};
 
@@ -37,7 +36,7 @@ pub(super) fn table(lua: &Lua, bench: &Bench) -> mlua::Result<Table> {
     Ok(redis)
 }
 
-/// Runs a command; the inner error is the text of the command's own.
+/// Runs a command; the inner error is the text of the command's own error.
 fn call(lua: &Lua, bench: &Bench, words: MultiValue) -> mlua::Result<Result<Value, Vec<u8>>> {
     if words.is_empty() {
         return Ok(Err(b"ERR Please specify at least one argument for this redis lib call".to_vec()));
@@ -54,7 +53,7 @@ fn call(lua: &Lua, bench: &Bench, words: MultiValue) -> mlua::Result<Result<Valu
 
 const WRONG_ARGUMENTS: &[u8] = b"ERR wrong number or type of arguments";
 
-/// The one argument, if it is text.
+/// Returns the only argument, if there is one and it is text.
 fn only_text(words: &MultiValue) -> Option<Vec<u8>> {
     match words.iter().collect::<Vec<_>>().as_slice() {
         [Value::String(text)] => Some(text.as_bytes().to_vec()),
@@ -68,7 +67,7 @@ fn error_reply(lua: &Lua, words: MultiValue) -> mlua::Result<Value> {
     };
     let text = text.strip_prefix(b"-").unwrap_or(&text);
     let text = text.split(|&byte| byte == 0).next().unwrap_or_default();
-    // A text without a space has no code, so it is given one.
+    // A text without a space has no code, so the error gets one.
     let (code, rest) = match text.iter().position(|&byte| byte == b' ') {
         Some(at) => (&text[..at], &text[at + 1..]),
         None => (b"ERR".as_slice(), text),
@@ -93,7 +92,7 @@ fn sha1hex(_: &Lua, words: MultiValue) -> mlua::Result<String> {
     Ok(hash(&words.front().and_then(argument).unwrap_or_default()))
 }
 
-/// There is one protocol, the second.
+/// Handles `setresp`: there is one protocol, the second.
 fn set_protocol(_: &Lua, words: MultiValue) -> mlua::Result<()> {
     match words.front() {
         _ if words.len() != 1 => Err(raise(b"ERR redis.setresp() requires one argument.".to_vec())),
@@ -102,7 +101,7 @@ fn set_protocol(_: &Lua, words: MultiValue) -> mlua::Result<()> {
     }
 }
 
-/// There is no log; what is wrong with the arguments is said all the same.
+/// Handles `log`: there is no log, but wrong arguments still raise an error.
 fn log(_: &Lua, words: MultiValue) -> mlua::Result<()> {
     let complaint = match words.front() {
         _ if words.len() < 2 => "ERR redis.log() requires two arguments or more.",

@@ -1,7 +1,6 @@
-//! What goes wrong in a script, told as redis-server tells it.
+//! The errors of scripts, in the form of redis-server.
 //!
 //! Invariant: an error keeps its code, and gains the script's hash and the line that it came from.
-//! Called by: the virtual machine; the functions that raise.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,7 +11,7 @@ use super::vm::Bench;
 use crate::embedded::commands::Fault;
 use crate::embedded::frame::one_line;
 
-/// An error that a command gave, on its way through a script. Its text begins with a code.
+/// An error of a command, on its way through a script. Its text begins with a code.
 #[derive(Debug)]
 pub(super) struct Raised(pub(super) Vec<u8>);
 
@@ -24,7 +23,7 @@ impl fmt::Display for Raised {
 
 impl std::error::Error for Raised {}
 
-/// An error of a function that scripts call, as Lua's own functions make them: with the place in front.
+/// An error of a function that scripts call, in the form of Lua's own functions: with the place in front.
 #[derive(Debug)]
 struct Complaint(String);
 
@@ -36,7 +35,7 @@ impl fmt::Display for Complaint {
 
 impl std::error::Error for Complaint {}
 
-/// The error of a function that was called wrongly, with the line that called it.
+/// Returns the error of a wrong call, with the line of the caller.
 pub(super) fn complain(lua: &Lua, text: &str) -> Error {
     let caller = lua.inspect_stack(1, |frame| {
         let line = frame.current_line()?;
@@ -46,12 +45,12 @@ pub(super) fn complain(lua: &Lua, text: &str) -> Error {
     Error::external(Complaint(place + text))
 }
 
-/// The same without a line, for what the server itself objects to.
+/// Returns a [`Complaint`] without a line, for errors of the server itself.
 pub(super) fn object(text: &str) -> Error {
     Error::external(Complaint(text.to_owned()))
 }
 
-/// An error that nothing in the script caught.
+/// An error that the script did not catch.
 #[derive(Debug)]
 pub(super) struct Failure {
     text: Vec<u8>,
@@ -69,12 +68,12 @@ impl Failure {
     }
 }
 
-/// An error text without line endings.
+/// Returns an error text without line endings.
 pub(super) fn tidy(text: &str) -> String {
     one_line(text.trim_matches(['\r', '\n']))
 }
 
-/// What the compiler complained about.
+/// Returns the fault of a text that does not compile.
 pub(super) fn of_compiling(error: &Error) -> Fault {
     let text = match error {
         Error::SyntaxError { message, .. } => message.clone(),
@@ -83,12 +82,12 @@ pub(super) fn of_compiling(error: &Error) -> Fault {
     Fault::of(tidy(&format!("ERR Error compiling script (new function): {text}")))
 }
 
-/// The error that `redis.call` raises.
+/// Returns the error that `redis.call` raises.
 pub(super) fn raise(text: Vec<u8>) -> Error {
     Error::external(Raised(text))
 }
 
-/// The text of an error, if it came from a command or is shaped like one: a table with a field `err`.
+/// Returns the text of an error, if it came from a command or is shaped like one: a table with a field `err`.
 pub(super) fn told(error: &Value) -> Option<Vec<u8>> {
     match error {
         Value::Error(error) => error.downcast_ref::<Raised>().map(|raised| raised.0.clone()),
@@ -100,7 +99,7 @@ pub(super) fn told(error: &Value) -> Option<Vec<u8>> {
     }
 }
 
-/// The text of an error that a function of ours, or Lua itself, raised.
+/// Returns the text of an error that a function of ours, or Lua itself, raised.
 pub(super) fn plain(lua: &Lua, error: &Value) -> Vec<u8> {
     match error {
         Value::String(text) => text.as_bytes().to_vec(),
@@ -113,7 +112,7 @@ pub(super) fn plain(lua: &Lua, error: &Value) -> Vec<u8> {
     }
 }
 
-/// The error itself, without the layers that carried it.
+/// Returns the error itself, without the layers that carried it.
 pub(super) fn innermost(error: &Error) -> &(dyn std::error::Error + 'static) {
     match error {
         Error::CallbackError { cause, .. } => innermost(cause),
@@ -122,7 +121,7 @@ pub(super) fn innermost(error: &Error) -> &(dyn std::error::Error + 'static) {
     }
 }
 
-/// The function that notes an error where it happened, before the stack is unwound.
+/// Returns the function that records an error where it happened, before the stack is unwound.
 pub(super) fn handler(lua: &Lua, bench: &Bench) -> mlua::Result<Function> {
     let bench = bench.clone();
     lua.create_function(move |lua, error: Value| {
@@ -133,9 +132,9 @@ pub(super) fn handler(lua: &Lua, bench: &Bench) -> mlua::Result<Function> {
     })
 }
 
-/// Where the error was raised: in the innermost function of the script's own.
+/// Returns the place of the error: in the innermost function of the script's own.
 fn place(lua: &Lua) -> Option<(String, i64)> {
-    /// Deeper than functions that are not the script's own stand on each other.
+    /// The depth of the search, greater than any stack of functions that are not the script's own.
     const LEVELS: usize = 16;
     let at = |level| {
         lua.inspect_stack(level, |frame| {

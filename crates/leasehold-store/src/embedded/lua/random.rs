@@ -1,7 +1,6 @@
 //! The random numbers of scripts, which are the same in every run.
 //!
-//! Invariant: the sequence is the one that redis-server gives, from its beginning for every script.
-//! Called by: `math.random` and `math.randomseed`.
+//! Invariant: the sequence is that of redis-server, from its beginning for every script.
 
 use mlua::{Lua, MultiValue};
 

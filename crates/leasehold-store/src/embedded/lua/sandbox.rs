@@ -1,7 +1,6 @@
-//! What a script sees of Lua.
+//! The part of Lua that a script sees.
 //!
-//! Invariant: every table that outlives a script is read through an empty one that refuses to be written.
-//! Called by: the virtual machine, when it is made.
+//! Invariant: a script reads every table that outlives it through an empty one that refuses writes.
 
 use mlua::{Function, Lua, LuaString, MultiValue, Table, Value};
 
@@ -55,7 +54,7 @@ pub(super) fn close(lua: &Lua, bench: &Bench, redis: Table) -> mlua::Result<Tabl
     if let Some(metatable) = lua.type_metatable::<LuaString>() {
         metatable.raw_set("__metatable", false)?;
     }
-    // Reading what is not there is an error, too.
+    // Reading a missing global is an error, too.
     let missing = lua.create_table()?;
     missing.raw_set("__index", lua.create_function(no_such_global)?)?;
     globals.set_metatable(Some(missing))?;
@@ -65,7 +64,7 @@ pub(super) fn close(lua: &Lua, bench: &Bench, redis: Table) -> mlua::Result<Tabl
     Ok(globals)
 }
 
-/// An empty table through which another can be read.
+/// Returns an empty table through which another can be read.
 fn read_only(lua: &Lua, table: Table) -> mlua::Result<Table> {
     let metatable = lua.create_table()?;
     metatable.raw_set("__index", table)?;
@@ -98,7 +97,7 @@ fn no_such_global(lua: &Lua, (_, name): (Value, Value)) -> mlua::Result<()> {
     Err(complain(lua, &format!("Script attempted to access nonexistent global variable '{name}'")))
 }
 
-/// Redis's own `pcall`: of an error that a command gave, the script gets the text.
+/// Returns Redis's own `pcall`: the script gets the text of a command's error.
 fn protected_call(lua: &Lua, pcall: Function) -> mlua::Result<Function> {
     lua.create_function(move |lua, words: MultiValue| {
         let mut results: MultiValue = pcall.call(words)?;
@@ -117,7 +116,7 @@ fn protected_call(lua: &Lua, pcall: Function) -> mlua::Result<Function> {
     })
 }
 
-/// Lua's `xpcall`, whose handler gets errors as Redis makes them.
+/// Returns Lua's `xpcall`, whose handler gets errors as Redis makes them.
 fn handled_call(lua: &Lua, xpcall: Function) -> mlua::Result<Function> {
     lua.create_function(move |lua, (function, handler): (Value, Function)| {
         let adapter = lua.create_function(move |lua, error: Value| {

@@ -1,8 +1,7 @@
 //! The library `struct`: values packed into bytes and back.
 //!
-//! Invariant: little-endian and unaligned unless the format says otherwise, as on every machine that Redisson's scripts
-//! meet.
-//! Called by: the sandbox, which lends it to scripts.
+//! Invariant: little-endian and unaligned unless the format chooses otherwise, as on every machine that runs Redisson's
+//! scripts.
 
 use mlua::{Lua, MultiValue, Table, Value};
 
@@ -26,29 +25,29 @@ pub(super) fn table(lua: &Lua) -> mlua::Result<Table> {
 /// One step of a format.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Step {
-    /// An integer of so many bytes.
+    /// An integer of this number of bytes.
     Integer {
         bytes: usize,
         signed: bool,
     },
     Float,
     Double,
-    /// A byte that is nothing.
+    /// A byte without a value.
     Padding,
-    /// So many bytes of text; with zero all of it, or as many as the number before says.
+    /// A text of this number of bytes; with zero all of it, or the number of bytes that the preceding number gives.
     Text(usize),
     /// Text up to a zero byte.
     Ended,
 }
 
-/// Reads a format.
+/// A reader of a format.
 struct Format<'a> {
     rest: std::slice::Iter<'a, u8>,
     big: bool,
     align: usize,
 }
 
-/// What is wrong with the arguments.
+/// The error of the arguments.
 struct Fault(String);
 
 impl Fault {
@@ -127,7 +126,7 @@ impl<'a> Format<'a> {
         Ok(None)
     }
 
-    /// How many bytes of nothing come before a step at this place.
+    /// Returns the number of padding bytes before a step at this place.
     fn gap(&self, step: Step, at: usize) -> usize {
         let bytes = step_size(step);
         let align = bytes.min(self.align);

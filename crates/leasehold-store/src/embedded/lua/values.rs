@@ -1,7 +1,6 @@
-//! Values on their way between Lua and Redis.
+//! The conversion of values between Lua and Redis.
 //!
-//! Invariant: as in Redis a number loses its fraction, `false` is nothing, and an array ends at its first `nil`.
-//! Called by: the virtual machine for what a script returns; `redis.call` for arguments and replies.
+//! Invariant: as in Redis a number loses its fraction, `false` becomes nil, and an array ends at its first `nil`.
 
 use mlua::{Lua, Table, Value};
 
@@ -9,10 +8,10 @@ use super::errors::tidy;
 use crate::embedded::frame::{Frame, one_line};
 use crate::embedded::number;
 
-/// How deep a reply may be nested before it is cut.
+/// The maximum nesting of a reply; deeper ones are cut.
 const DEPTH_MAX: u32 = 1000;
 
-/// What a script returned, as a reply.
+/// Converts the return value of a script to a reply.
 pub(super) fn reply(value: &Value) -> Frame {
     reply_at(value, 0)
 }
@@ -29,7 +28,7 @@ fn reply_at(value: &Value, depth: u32) -> Frame {
     }
 }
 
-/// The conversion of C, in which everything that does not fit is the smallest number.
+/// Converts a number as C does: a number that does not fit becomes the smallest integer.
 fn whole(number: f64) -> i64 {
     const LIMIT: f64 = 9_223_372_036_854_775_808.0;
     #[allow(clippy::cast_possible_truncation, reason = "the fraction goes, and the range was checked")]
@@ -41,7 +40,7 @@ fn table_reply(table: &Table, depth: u32) -> Frame {
         Ok(Value::String(text)) => Some(text.to_string_lossy()),
         _ => None,
     };
-    // A script that returns what `redis.call` gave has no such fields, and most return no table at all.
+    // A script that returns a reply of `redis.call` has no such fields, and most return no table at all.
     if let Some(text) = field("err") {
         return Frame::Error(tidy(&text));
     }
@@ -60,7 +59,7 @@ fn table_reply(table: &Table, depth: u32) -> Frame {
     }
 }
 
-/// An argument of `redis.call`, if it is one.
+/// Converts an argument of `redis.call`, if it is valid.
 pub(super) fn argument(value: &Value) -> Option<Vec<u8>> {
     match value {
         Value::String(text) => Some(text.as_bytes().to_vec()),
@@ -78,7 +77,7 @@ fn number_text(value: &Value) -> String {
     }
 }
 
-/// What a command answered, for the script that called it.
+/// Converts the answer of a command for the script that called it.
 pub(super) fn value(lua: &Lua, frame: Frame) -> mlua::Result<Value> {
     Ok(match frame {
         #[allow(clippy::cast_precision_loss, reason = "a number of Lua is a double")]
@@ -97,7 +96,7 @@ pub(super) fn value(lua: &Lua, frame: Frame) -> mlua::Result<Value> {
     })
 }
 
-/// A table with one field.
+/// Returns a table with one field.
 pub(super) fn single(lua: &Lua, name: &str, text: &[u8]) -> mlua::Result<Value> {
     let table = lua.create_table()?;
     table.raw_set(name, lua.create_string(text)?)?;

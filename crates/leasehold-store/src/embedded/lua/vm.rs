@@ -1,7 +1,6 @@
 //! A virtual machine with the functions that were compiled on it.
 //!
 //! Invariant: the bench is empty unless a script runs.
-//! Called by: [`run`](super::run) and [`check`](super::check), with the machine of their thread.
 
 use std::collections::HashMap;
 use std::mem;
@@ -17,10 +16,10 @@ use crate::embedded::commands::Fault;
 use crate::embedded::frame::Frame;
 use crate::embedded::machine::Machine;
 
-/// How many compiled functions are kept; all are dropped when there are more.
+/// The maximum number of compiled functions; the virtual machine drops all of them when there are more.
 const COMPILED_MAX: usize = 4096;
 
-/// What the functions that a script may call work on.
+/// The state that the functions of a script work on.
 #[derive(Default)]
 pub(super) struct Work {
     pub(super) machine: Machine,
@@ -28,7 +27,7 @@ pub(super) struct Work {
     pub(super) failure: Option<Failure>,
 }
 
-/// Shared by the virtual machine's functions; only one thread ever looks at it.
+/// The work that the virtual machine's functions share; only one thread ever uses it.
 #[derive(Clone, Default)]
 pub(super) struct Bench(Arc<Mutex<Work>>);
 
@@ -44,7 +43,7 @@ pub(super) struct Vm {
     /// The globals that scripts read, behind the table that they see.
     globals: Table,
     compiled: HashMap<String, Function>,
-    /// Lua's `xpcall`, which alone hands over an error as it is, and where it came from.
+    /// Lua's `xpcall`: only it passes on an error unchanged, with its place.
     guarded: Function,
     on_error: Function,
 }
@@ -61,7 +60,7 @@ impl Vm {
         Ok(Self { lua, bench, globals, compiled: HashMap::new(), guarded, on_error })
     }
 
-    /// The function of a script.
+    /// Returns the function of a script.
     pub(super) fn compile(&mut self, sha1: &str, source: &[u8]) -> Result<Function, Fault> {
         if let Some(function) = self.compiled.get(sha1) {
             return Ok(function.clone());

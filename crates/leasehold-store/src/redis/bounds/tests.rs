@@ -1,4 +1,4 @@
-//! The bounds, byte by byte and in one piece.
+//! Tests of the bounds, byte by byte and in one piece.
 
 use std::iter;
 
@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 
 use super::*;
 
-/// Follows the bytes in chunks of this size; says how many values they are, and whether a next one has begun.
+/// Follows the bytes in chunks of this size; returns the number of values, and whether a next one has begun.
 fn follow(bytes: &[u8], chunk: usize) -> Result<(u64, bool), Breach> {
     let mut framing = Framing::default();
     bytes.chunks(chunk).try_for_each(|part| framing.follow(part))?;
@@ -80,11 +80,11 @@ fn what_is_no_value_is_refused_and_named() {
     }
 }
 
-/// A bounded stream on which a PING was written, and the server's end of it.
+/// Returns a bounded stream on which a PING was written, and the server's end of it.
 async fn after_a_ping() -> (Bounded, tokio::io::DuplexStream) {
     let (here, there) = duplex(1 << 12);
     let mut stream = Bounded::over(Box::pin(here));
-    // In two writes, as a full buffer makes them.
+    // Two writes, as a full buffer makes them.
     stream.write_all(b"*1\r\n$4\r\nPI").await.unwrap();
     stream.write_all(b"NG\r\n").await.unwrap();
     (stream, there)

@@ -1,8 +1,7 @@
-//! Who listens to which channel, and what the server has been told of it.
+//! The subscribers of each channel, and the state of each subscription on the server.
 //!
-//! Invariant: memory is bounded by the channels that have listeners and those that were asked for on the present
+//! Invariant: memory is bounded by the channels that have subscribers and those that were requested on the present
 //! connection, however many subscriptions have come and gone.
-//! Called by: the store, which adds and removes listeners at any time; the subscription task and its session.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,13 +10,13 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use crate::store::Heard;
 
-/// The listeners of all channels, in the channels' order, so that what is sent depends on nothing else.
+/// The subscribers of all channels, in the channels' order, so that the order of the commands depends on nothing else.
 #[derive(Default)]
 pub(super) struct Board {
     entries: BTreeMap<Channel, Entry>,
-    /// Channels for which the server has to be told something.
+    /// The channels about which the server needs a command.
     pending: BTreeSet<Channel>,
-    /// Channels that the server has refused, to be asked for again later.
+    /// The channels that the server has refused; the session requests them again later.
     refused: BTreeSet<Channel>,
 }
 
@@ -27,11 +26,11 @@ struct Entry {
     listeners: Vec<(u64, UnboundedSender<Heard>)>,
 }
 
-/// A channel on the present connection. One question about a channel is on its way at a time, so a listener that comes
-/// and goes meanwhile changes only what is asked next.
+/// The state of a channel on the present connection. At most one command about a channel is in flight, so a subscriber
+/// that comes and goes meanwhile changes only the next command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum SubscriptionState {
-    /// The server has not been asked, or has refused.
+    /// The server has received no request, or has refused it.
     #[default]
     Apart,
     Joining,
@@ -39,7 +38,7 @@ enum SubscriptionState {
     Leaving,
 }
 
-/// What the server has to be told.
+/// A command that the server needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Change {
     Join(Channel),
@@ -47,12 +46,12 @@ pub(super) enum Change {
 }
 
 impl Board {
-    /// Whether no channel has a listener and none is left to leave.
+    /// Returns true if no channel has a subscriber and none is left to leave.
     pub(super) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Adds a listener, known by a number of its own.
+    /// Adds a subscriber, identified by a unique number.
     pub(super) fn join(&mut self, id: u64, channel: Channel, heard: UnboundedSender<Heard>) {
         let entry = self.entries.entry(channel.clone()).or_default();
         if entry.state == SubscriptionState::Joined {
@@ -64,7 +63,7 @@ impl Board {
         }
     }
 
-    /// Removes a listener.
+    /// Removes a subscriber.
     pub(super) fn leave(&mut self, id: u64, channel: &Channel) {
         let Some(entry) = self.entries.get_mut(channel) else { return };
         entry.listeners.retain(|(listener, _)| *listener != id);
@@ -74,12 +73,12 @@ impl Board {
         match entry.state {
             SubscriptionState::Apart => self.forget(channel),
             SubscriptionState::Joined => drop(self.pending.insert(channel.clone())),
-            // The answer that is on its way finds no listener.
+            // The pending answer finds no subscriber.
             SubscriptionState::Joining | SubscriptionState::Leaving => {}
         }
     }
 
-    /// The next thing to tell the server, which counts as told from now on.
+    /// Returns the next change for the server, and records it as sent.
     pub(super) fn next_change(&mut self) -> Option<Change> {
         while let Some(channel) = self.pending.pop_first() {
             let Some(entry) = self.entries.get_mut(&channel) else { continue };
@@ -98,7 +97,7 @@ impl Board {
         None
     }
 
-    /// Prepares for a new connection, on which nothing has been asked for.
+    /// Prepares for a new connection, on which no channel has been requested.
     pub(super) fn start_over(&mut self) {
         self.entries.retain(|_, entry| !entry.listeners.is_empty());
         self.entries.values_mut().for_each(|entry| entry.state = SubscriptionState::Apart);
@@ -106,7 +105,7 @@ impl Board {
         self.pending = self.entries.keys().cloned().collect();
     }
 
-    /// The server has confirmed a subscription: its listeners are told.
+    /// Records that the server has confirmed a subscription, and notifies its subscribers.
     pub(super) fn confirm(&mut self, channel: &Channel) {
         let Some(entry) = self.entries.get_mut(channel) else { return };
         entry.state = SubscriptionState::Joined;
@@ -118,7 +117,7 @@ impl Board {
         }
     }
 
-    /// The server has refused a subscription.
+    /// Records that the server has refused a subscription.
     pub(super) fn refuse(&mut self, channel: Channel) {
         let Some(entry) = self.entries.get_mut(&channel) else { return };
         entry.state = SubscriptionState::Apart;
@@ -133,12 +132,12 @@ impl Board {
         !self.refused.is_empty()
     }
 
-    /// Lets the refused channels be asked for again.
+    /// Queues the refused channels for another request.
     pub(super) fn ask_again(&mut self) {
         self.pending.append(&mut self.refused);
     }
 
-    /// The server has ended a subscription, as it was told to.
+    /// Records that the server has ended a subscription on request.
     pub(super) fn left(&mut self, channel: &Channel) {
         let Some(entry) = self.entries.get_mut(channel) else { return };
         entry.state = SubscriptionState::Apart;
@@ -149,7 +148,8 @@ impl Board {
         }
     }
 
-    /// The server has ended a subscription unasked. While a question about the channel is on its way, the answer decides.
+    /// Records that the server has ended a subscription unasked. While a command about the channel is in flight, its
+    /// answer decides.
     pub(super) fn lose(&mut self, channel: &str) {
         let Some((channel, entry)) = self.entries.get_key_value(channel) else { return };
         if entry.state == SubscriptionState::Joined {
@@ -157,7 +157,7 @@ impl Board {
         }
     }
 
-    /// A message came.
+    /// Delivers a message to the subscribers of its channel.
     pub(super) fn deliver(&self, channel: &str, payload: &[u8]) {
         let Some((channel, entry)) = self.entries.get_key_value(channel) else {
             return;
@@ -173,7 +173,7 @@ impl Board {
         self.refused.remove(channel);
     }
 
-    /// How many channels it knows.
+    /// Returns the number of channels that it knows.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.entries.len() + self.pending.len() + self.refused.len()

@@ -1,8 +1,7 @@
 //! One connection that carries subscriptions, from its opening to its end.
 //!
-//! Invariant: every command is answered once and in order, so the oldest question is the one that an answer is for; only
-//! the end of a sharded subscription may come unasked.
-//! Called by: the subscription task.
+//! Invariant: the server answers every command once and in order, so an answer belongs to the oldest pending command;
+//! only the end of a sharded subscription may come unasked.
 
 use std::collections::VecDeque;
 use std::pin::pin;
@@ -23,26 +22,27 @@ use crate::redis::error::Failure;
 use crate::redis::eval::{malformed, refusal};
 use crate::tokio_runtime::{pause, within};
 
-/// How long the server may take to answer; the connection counts as dead after that.
+/// The longest time for an answer; the connection counts as dead after that.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
-/// How often a connection that has nothing else to ask is asked whether it is there.
+/// The interval of the pings on a connection without other commands.
 const PING_EVERY: Duration = Duration::from_secs(10);
-/// How long after a refused subscription it is asked for again.
+/// The time between a refused subscription and the next request for it.
 const ASK_AGAIN_AFTER: Duration = Duration::from_secs(1);
-/// How many questions may be on their way. What is wanted beyond that waits on the board, where it can be taken back.
+/// The maximum number of pending commands. Further changes wait on the board, where they can be withdrawn.
 const QUESTIONS_MAX: usize = 1024;
 
-/// What was sent and is not answered.
+/// A command that was sent and is not answered.
 enum Question {
     Change(Change),
     Ping,
 }
 
-/// What the server sends.
+/// A value from the server.
 enum News {
-    /// The answer to the oldest question.
+    /// The answer to the oldest pending command.
     Answer(Result<(), Failure>),
-    /// A channel is left: as the oldest question asked for, or because the node has no say about it any more.
+    /// The end of a subscription: on request of the oldest command, or because the node does not serve the channel any
+    /// more.
     Left {
         channel: Vec<u8>,
     },
@@ -52,7 +52,7 @@ enum News {
     },
 }
 
-/// One connection and what is outstanding on it.
+/// One connection and its pending commands.
 pub(super) struct Session<'a> {
     wanted: &'a Wanted,
     channels: Channels,
@@ -61,11 +61,11 @@ pub(super) struct Session<'a> {
     was_useful: bool,
 }
 
-/// Serves the board on a connection until that breaks. Says whether it confirmed anything.
+/// Serves the board on a connection until that breaks. Returns true if the server confirmed anything.
 pub(super) async fn serve(opened: Opened, channels: Channels, wanted: &Wanted) -> bool {
     let (incoming, outgoing) = split(opened.socket);
     let mut session = Session { wanted, channels, outgoing, questions: VecDeque::new(), was_useful: false };
-    // How it broke does not matter: what follows is another attempt.
+    // The reason of the break does not matter: the caller makes another attempt.
     let _ = session.run(replies(opened.reader, incoming)).await;
     session.was_useful
 }
@@ -94,14 +94,14 @@ impl Session<'_> {
             }
             let answered = self.questions.len() < outstanding;
             self.ask_what_is_wanted().await?;
-            // The clock starts anew with the first question and with every answer; messages do not touch it.
+            // The clock starts anew with the first command and with every answer; messages do not touch it.
             if answered || (outstanding == 0 && !self.questions.is_empty()) {
                 silence.set(pause(self.longest_silence()));
             }
         }
     }
 
-    /// How long nothing may come before something has to be done.
+    /// Returns the longest silence before the session must act.
     fn longest_silence(&self) -> Duration {
         if !self.questions.is_empty() {
             ANSWER_WITHIN
@@ -123,7 +123,7 @@ impl Session<'_> {
         self.ask([Question::Ping]).await
     }
 
-    /// Tells the server what has changed on the board, as far as there is room for questions.
+    /// Sends the changes of the board to the server, as far as there is room for pending commands.
     async fn ask_what_is_wanted(&mut self) -> Result<(), Failure> {
         let room = QUESTIONS_MAX.saturating_sub(self.questions.len());
         let changes: Vec<_> = {
@@ -133,7 +133,7 @@ impl Session<'_> {
         if changes.is_empty() { Ok(()) } else { self.ask(changes).await }
     }
 
-    /// Sends questions, each as a command of its own with one channel.
+    /// Sends commands, each about one channel.
     async fn ask(&mut self, questions: impl IntoIterator<Item = Question>) -> Result<(), Failure> {
         let mut bytes = Vec::new();
         for question in questions {
@@ -159,7 +159,7 @@ impl Session<'_> {
         let mut board = self.wanted.board();
         let outcome = match news {
             News::Message { channel, payload } => {
-                // Channels that were asked for are text; no listener has any other.
+                // The channels of all subscribers are text, so bytes that are not text have no subscriber.
                 if let Ok(channel) = std::str::from_utf8(&channel) {
                     board.deliver(channel, &payload);
                 }
@@ -180,7 +180,7 @@ impl Session<'_> {
                 board.confirm(&channel);
                 self.was_useful = true;
             }
-            // Asked again later: the other channels are served meanwhile.
+            // The session requests the channel again later, and serves the other channels meanwhile.
             (Question::Change(Change::Join(channel)), Err(_)) => board.refuse(channel),
             (Question::Change(Change::Leave(channel)), _) => board.left(&channel),
             (Question::Ping, _) => {}
@@ -188,7 +188,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Whether the oldest question was to leave this channel.
+    /// Returns true if the oldest command was to leave this channel.
     fn asked_to_leave(&self, left: &[u8]) -> bool {
         let oldest = self.questions.front();
         matches!(oldest, Some(Question::Change(Change::Leave(channel))) if channel.as_str().as_bytes() == left)
@@ -245,7 +245,7 @@ mod tests {
     const PING: &str = "*1\r\n$4\r\nPING\r\n";
     const PONG: &str = "*2\r\n$4\r\npong\r\n$0\r\n\r\n";
 
-    /// Runs a session against what `script` does as the server; says whether the session was useful.
+    /// Runs a session against `script`, which acts as the server; returns whether the session was useful.
     async fn session(script: impl AsyncFnOnce(&mut Server, &Wanted)) -> (bool, Vec<Heard>) {
         session_by(Channels::Plain, script).await
     }
@@ -375,13 +375,13 @@ mod tests {
             wanted.change(|board| board.leave(1, &Channel::new("c")));
             server.is_told(SUNSUBSCRIBE).await;
             wanted.change(|board| board.join(2, Channel::new("c"), heard));
-            // Taken away, and then the answers to both questions.
+            // The server ends the subscription by itself, and then answers both commands.
             server.says(SUNSUBSCRIBED).await;
             server.is_told(SSUBSCRIBE).await;
             server.says(SUNSUBSCRIBED).await;
             server.says(SSUBSCRIBED).await;
             assert_eq!(news.recv().await, Some(Heard::Listening(Channel::new("c"))));
-            // A channel without a listener may be taken away, too.
+            // The server may also end the subscription of a channel without a subscriber.
             server.says("*3\r\n$12\r\nsunsubscribe\r\n$1\r\nx\r\n:0\r\n").await;
             server.is_told(PING).await;
             assert!(news.try_recv().is_err());
@@ -399,7 +399,7 @@ mod tests {
                 if confirms {
                     server.says(SUBSCRIBED).await;
                 }
-                // A message each second, until the session hangs up.
+                // The server sends a message each second, until the session hangs up.
                 while server.0.write_all(message.as_bytes()).await.is_ok() {
                     pause(Duration::from_secs(1)).await;
                 }
@@ -422,7 +422,7 @@ mod tests {
             for id in 2..20_000 {
                 let channel = Channel::new(&format!("channel {id}"));
                 wanted.change(|board| board.join(id, channel.clone(), heard.clone()));
-                // Lets the session send it, and takes it off the wire.
+                // Lets the session send the command, and takes it off the wire.
                 let mut bytes = [0; 4096];
                 tokio::task::yield_now().await;
                 while let Some(Ok(1..)) = within(Duration::ZERO, server.0.read(&mut bytes)).await {}

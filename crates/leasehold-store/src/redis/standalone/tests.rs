@@ -1,4 +1,4 @@
-//! The command connection over a server of the test, on a clock that jumps to the next timer.
+//! Tests of the command connection over a server of the test, on a clock that jumps to the next timer.
 
 use std::future::poll_fn;
 use std::io;
@@ -27,20 +27,20 @@ static SET: Script = Script::new(
 const LONG: Duration = Duration::from_secs(3600);
 const SHORT: Duration = Duration::from_millis(100);
 
-/// A server that counts who dials it and notes which calls reach it.
+/// A server that counts its connections and records the calls that reach it.
 #[derive(Debug, Default)]
 struct World {
     is_up: AtomicBool,
     dialled: AtomicUsize,
     /// The last argument of each call, in the order of arrival.
     ran: Mutex<Vec<String>>,
-    /// By which commands they came.
+    /// The commands of these calls.
     by: Mutex<Vec<String>>,
-    /// Whether it hangs up at the next call.
+    /// True if the server hangs up at the next call.
     hangs_up: AtomicBool,
-    /// What it says to a call; to everything else, what a Redis says.
+    /// The answer to a call; all other commands receive the answer of a Redis.
     answer: Mutex<&'static str>,
-    /// Greetings wait for a permit, unless it is up for all.
+    /// The permits for greetings; without a semaphore every connection is greeted.
     greets: Option<Semaphore>,
     tasks: Mutex<Vec<Task>>,
 }
@@ -72,7 +72,7 @@ impl World {
         Arc::new(Self { is_up: true.into(), answer: Mutex::new("$-1\r\n"), ..Self::default() })
     }
 
-    /// A server that lets a connection in when it is given a permit.
+    /// Returns a server that greets one connection per permit.
     fn slow() -> Arc<Self> {
         let greets = Some(Semaphore::new(0));
         Arc::new(Self { is_up: true.into(), answer: Mutex::new("$-1\r\n"), greets, ..Self::default() })
@@ -165,7 +165,7 @@ async fn a_server_that_is_down_is_dialled_at_one_pace_however_many_wait() {
             Either::Left(_) => panic!("the server is down"),
             Either::Right(_) => world.is_up.store(true, Ordering::Relaxed),
         }
-        // 20, 40, 80, 160 and 320 ms, and then every 500 ms.
+        // The pauses are 20, 40, 80, 160 and 320 ms, and then 500 ms each.
         assert_eq!(world.dialled(), 24, "{waiters} waiters");
         all.await;
         assert_eq!(world.dialled(), 25);
@@ -214,7 +214,7 @@ async fn a_call_whose_time_ends_in_the_pause_is_told_why_the_last_attempt_failed
     for _ in 0..20 {
         assert_failed(store.run(call("v"), SHORT).await, StoreErrorKind::Unreachable, Applied::No);
     }
-    // Within a second and a bit: the calls of the long pauses ended by their own timeouts.
+    // A little more than a second has passed: the calls of the long pauses ended by their own timeouts.
     assert!(world.dialled() < 10, "{}", world.dialled());
     world.is_up.store(true, Ordering::Relaxed);
     store.run(call("v"), LONG).await.unwrap();
@@ -242,7 +242,7 @@ async fn a_call_that_was_put_on_the_wire_as_its_time_ended_is_unknown() {
     let store = world.store();
     let late = start(&store, "late", SHORT).await;
     world.greets.as_ref().unwrap().add_permits(1);
-    // The connection is made and carries the call, and the caller has not polled it since; then its time ends.
+    // The connection opens and carries the call, and the caller does not poll it in between; then its time ends.
     while world.ran().is_empty() {
         tokio::task::yield_now().await;
     }
@@ -262,7 +262,7 @@ async fn a_reply_to_no_call_is_not_taken_for_the_next_ones_answer() {
     *world.answer.lock().unwrap() = "$-1\r\n:1\r\n";
     let _ = store.run(call("first"), LONG).await;
     *world.answer.lock().unwrap() = "$-1\r\n";
-    // The connection with the reply too many is gone, or this call finds out.
+    // The connection with the surplus reply is gone, or this call finds out.
     match store.run(call("second"), LONG).await {
         Ok(reply) => assert_eq!(reply, Reply::Nil),
         Err(error) => {
@@ -309,7 +309,7 @@ async fn a_scripts_text_goes_out_once_and_again_when_the_server_has_forgotten_it
         store.run(call("v"), LONG).await.unwrap();
     }
     *world.answer.lock().unwrap() = "-NOSCRIPT No matching script. Please use EVAL.\r\n";
-    // A server that says so of the text as well is not asked a third time.
+    // A server that gives the same answer to the text does not get a third command.
     assert_failed(store.run(call("v"), LONG).await, StoreErrorKind::Server, Applied::No);
     assert_eq!(*world.by.lock().unwrap(), ["EVAL", "EVALSHA", "EVALSHA", "EVALSHA", "EVAL"]);
 }

@@ -1,4 +1,4 @@
 #![no_main]
-//! Hands what libFuzzer makes to [`leasehold_fuzz::names`].
+//! Passes the input of libFuzzer to [`leasehold_fuzz::names`].
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| leasehold_fuzz::names(data));

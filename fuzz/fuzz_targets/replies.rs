@@ -1,4 +1,4 @@
 #![no_main]
-//! Hands what libFuzzer makes to [`leasehold_fuzz::replies`].
+//! Passes the input of libFuzzer to [`leasehold_fuzz::replies`].
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| leasehold_fuzz::replies(data));

@@ -1,7 +1,6 @@
-//! The embedded server's commands: any words at any time are answered, and the data stays what it can be.
+//! The embedded server's commands: the server answers any words at any time, and its data stays valid.
 //!
-//! Invariant: no script here runs without end; such a script is the caller's, as on any server.
-//! Called by: the target `commands`.
+//! Invariant: no script here runs without end; such a script is the fault of its caller, as on any server.
 
 use arbitrary::{Result, Unstructured};
 use leasehold_store::embedded::{Database, Entry, Executed, Frame, Value};
@@ -136,7 +135,7 @@ const WORDS: [&str; 48] = [
     "ASYNC",
 ];
 
-/// Scripts that end, and that hand what they are given on to where it can do harm.
+/// Scripts that end, and that pass their arguments to functions that could fail on them.
 const SCRIPTS: [&str; 12] = [
     "return redis.call(unpack(ARGV))",
     "return redis.pcall(unpack(ARGV))",
@@ -152,7 +151,7 @@ const SCRIPTS: [&str; 12] = [
     "error(ARGV[1])",
 ];
 
-/// Executes what the bytes say.
+/// Executes commands that the bytes choose.
 pub fn commands(data: &[u8]) {
     let mut u = Unstructured::new(data);
     let mut database = Database::new();
@@ -231,7 +230,7 @@ fn check(command: &[Vec<u8>], executed: &Executed, before: &[Entry], after: &[En
     }
 }
 
-/// Whether scores are numbers, and in order.
+/// Returns true if the scores are numbers and in order.
 fn in_order(members: Vec<(&[u8], f64)>) -> bool {
     members.iter().all(|(_, score)| !score.is_nan())
         && members.is_sorted_by(|one, next| one.1 < next.1 || (one.1 == next.1 && one.0 < next.0))

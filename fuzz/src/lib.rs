@@ -1,7 +1,6 @@
-//! What is tried with inputs that nobody thought of: one function for each target, from bytes to a panic or nothing.
+//! The fuzz targets: one function for each, from bytes to a panic or nothing.
 //!
-//! Invariant: a target does the same thing for the same bytes, and panics only when the library has broken a promise.
-//! Called by: the programs in `fuzz_targets/`, which libFuzzer drives, beginning with the committed inputs.
+//! Invariant: a target does the same for the same bytes, and panics only if the library has broken a promise.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::disallowed_methods, reason = "test code; the time of its runtime is virtual")]
@@ -22,7 +21,7 @@ pub use replies::replies;
 pub use step::step;
 pub use urls::urls;
 
-/// A target's name and what it does.
+/// A target: its name and its function.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.

@@ -1,7 +1,6 @@
-//! The embedded server's listener: whatever a peer sends, its connection ends with it, and leaves nothing.
+//! The embedded server's listener: for any input, a connection ends with its peer and leaves nothing behind.
 //!
-//! Invariant: no script here runs without end; such a script is the caller's, as on any server.
-//! Called by: the target `listener`.
+//! Invariant: no script here runs without end; such a script is the fault of its caller, as on any server.
 
 use std::sync::Arc;
 
@@ -11,10 +10,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex, split};
 use crate::virtual_time::finish;
 use crate::wire;
 
-/// So little that both sides have to wait for each other.
+/// A size so small that both sides have to wait for each other.
 const PIPE_BYTES: usize = 64;
 
-/// Sends the bytes, in pieces of a length that the first byte says, and reads to the end.
+/// Sends the bytes in pieces, whose length the first byte gives, and reads to the end.
 pub fn listener(data: &[u8]) {
     let Some((length, sent)) = data.split_first() else { return };
     let lower = sent.to_ascii_lowercase();

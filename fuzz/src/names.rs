@@ -1,7 +1,6 @@
-//! Names: any text is judged without a panic, and what is accepted is safe on the wire.
+//! Names: any text is parsed without a panic, and an accepted name is safe on the wire.
 //!
-//! Invariant: what the key and the channels of a name hash to is computed here anew, by the server's rule.
-//! Called by: the target `names`.
+//! Invariant: the hashed part of a key or channel is computed here again, by the server's rule.
 
 use leasehold_proto::{Name, NameError, RAW_NAME_BYTES_MAX};
 
@@ -13,7 +12,7 @@ const PREFIXES: [&str; 4] = [
     "redisson_countdownlatch__channel__",
 ];
 
-/// Judges a text as each kind of name; the first line, if there are two, as a hash tag.
+/// Parses a text as each kind of name. If it has two lines, the first one is the hash tag.
 pub fn names(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let plain = Name::new(&text);
@@ -63,7 +62,7 @@ fn check_name(text: &str, name: &Name) {
     }
 }
 
-/// The part of a key that a cluster hashes: what stands in the first braces, unless that is nothing.
+/// Returns the part of a key that a cluster hashes: the text in the first braces, unless that is empty.
 fn hashed(key: &str) -> &str {
     let tag = key.find('{').and_then(|open| {
         let rest = &key[open + 1..];

@@ -1,7 +1,6 @@
-//! The Redis store: whatever a server sends, every call ends, in time, and no error tells the password.
+//! The Redis store: for any bytes from a server, every call ends in time, and no error shows the password.
 //!
-//! Invariant: servers are pipes whose other ends do what the bytes say; time passes only when nothing else can.
-//! Called by: the target `replies`.
+//! Invariant: servers are pipes whose other ends act as the bytes choose; time passes only while no task is ready.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -24,11 +23,11 @@ use crate::virtual_time::finish;
 
 const PASSWORD: &str = "qXz7hunter2";
 const TIMEOUT: Duration = Duration::from_secs(2);
-/// How much later than its timeout a call may end: nothing, but for rounding.
+/// The tolerance between the timeout of a call and its end, for rounding.
 const SLACK: Duration = Duration::from_millis(10);
 const PIPE_BYTES: usize = 128;
 
-/// What a server is asked in a session, and what else it might say.
+/// Lines of a server: the replies of a session, and others.
 const LINES: [&str; 24] = [
     "+PONG\r\n",
     "+OK\r\n",
@@ -56,17 +55,17 @@ const LINES: [&str; 24] = [
     "HTTP/1.1 400 Bad Request\r\n\r\n",
 ];
 
-/// One thing that a server does on a connection.
+/// One action of a server on a connection.
 #[derive(Debug)]
 enum Deed {
     Say(Vec<u8>),
-    /// Waits for something to be sent.
+    /// Waits until bytes arrive.
     Hear,
-    /// Hears all, and says nothing any more.
+    /// Reads all bytes, and sends nothing any more.
     Stall,
 }
 
-/// Servers, by the connections that are made to them; when there are no more, they refuse.
+/// The scripted connections of a server, in order. It refuses further ones.
 #[derive(Debug)]
 struct Servers(Mutex<VecDeque<Vec<Deed>>>);
 
@@ -90,7 +89,7 @@ impl Dial for Servers {
     }
 }
 
-/// A server's side of a connection.
+/// Runs the server's side of a connection.
 async fn act(mut pipe: DuplexStream, deeds: Vec<Deed>) {
     let mut heard = [0; 512];
     for deed in deeds {
@@ -109,7 +108,7 @@ async fn act(mut pipe: DuplexStream, deeds: Vec<Deed>) {
     }
 }
 
-/// Connects to servers that do what the bytes say, asks them, and listens.
+/// Connects to servers that act as the bytes choose, makes calls, and subscribes.
 pub fn replies(data: &[u8]) {
     let Ok(sessions) = sessions(&mut Unstructured::new(data)) else { return };
     finish("a store", async {
@@ -142,7 +141,7 @@ async fn ask(store: &Redis) {
         (both.next().expect("there are some"), both.next().expect("there are some"))
     };
     let _ = in_time("two calls", async { tokio::join!(first, second) }).await;
-    // Time for the listener to try again, and for what it hears.
+    // The listener has time to try again and to receive.
     let _ = tokio::time::timeout(TIMEOUT * 4, async { while heard.recv().await.is_some() {} }).await;
     drop(subscription);
 }
@@ -169,7 +168,7 @@ async fn in_time<T>(what: &str, future: impl Future<Output = T>) -> T {
     outcome
 }
 
-/// What an error must not say.
+/// Checks that an error does not contain the password.
 fn check(error: &StoreError) {
     let mut said = format!("{error} {error:?}");
     let mut deeper = std::error::Error::source(error);

@@ -1,13 +1,13 @@
 //! The engine, stepped with events in any order, at any times, with replies of any shape.
 //!
-//! Invariant: callers keep their side: an id is used once, and only a claimed hold is released. Servers need not, except
-//! in the half of the inputs in which the server is a model that does what the scripts do; only there it is checked
-//! that what is trusted is held.
-//! Called by: the target `step`.
+//! Invariant: callers keep their side: an id is used once, and only a claimed hold is released. Servers may misbehave,
+//! except in the half of the inputs with an honest server, which models the scripts; only there the target checks that a
+//! valid hold is held on the server.
 //!
 //! # How it works
-//! Bytes choose events until they are used up. After each the promises are checked that hold for any server. Then the
-//! callers end: every ticket is given up, every hold released, the client closed; and everything must come to rest.
+//! Bytes choose events until they are used up. After each event the target checks the promises that hold for any server.
+//! Then the callers end: half of the tickets are canceled and the others polled to their end, every hold is released,
+//! the client is closed; and the engine must finish.
 
 mod server;
 mod watch;
@@ -22,11 +22,11 @@ use leasehold_proto::{Applied, ClientId, Lease, Name, Owner, Recipe, WireOwner};
 use server::{any_error, any_reply};
 use watch::Watch;
 
-/// How many events one input may have.
+/// The largest number of events of one input.
 const EVENTS: usize = 400;
 const NAMES: [&str; 3] = ["a", "b", "{c}d"];
 
-/// Steps an engine with what the bytes say.
+/// Steps an engine with events that the bytes choose.
 pub fn step(data: &[u8]) {
     let mut u = Unstructured::new(data);
     let Ok(mut watch) = begin(&mut u) else { return };
@@ -48,7 +48,7 @@ fn begin(u: &mut Unstructured<'_>) -> Result<Watch> {
     Ok(Watch::new(settings, honest))
 }
 
-/// One event of any kind.
+/// Brings one event of any kind.
 fn event(u: &mut Unstructured<'_>, watch: &mut Watch) -> Result<()> {
     match u.int_in_range(0..=15)? {
         0 | 1 => {
@@ -88,7 +88,7 @@ fn event(u: &mut Unstructured<'_>, watch: &mut Watch) -> Result<()> {
     Ok(())
 }
 
-/// A reply, or the lack of one.
+/// Brings a reply, or a failure instead of one.
 fn answer(u: &mut Unstructured<'_>, watch: &mut Watch) -> Result<()> {
     let place = u.arbitrary()?;
     let Some(call) = watch.outstanding(place) else { return Ok(()) };
@@ -110,7 +110,7 @@ fn answer(u: &mut Unstructured<'_>, watch: &mut Watch) -> Result<()> {
     Ok(())
 }
 
-/// What others do: on the server, and on the channels.
+/// Brings an action of other clients, on the server or on the channels.
 fn stranger(u: &mut Unstructured<'_>, watch: &mut Watch) -> Result<()> {
     let name = *u.choose(&NAMES)?;
     match u.int_in_range(0..=3)? {
@@ -130,7 +130,7 @@ fn stranger(u: &mut Unstructured<'_>, watch: &mut Watch) -> Result<()> {
     Ok(())
 }
 
-/// What happens seldom: the client ends, time makes a leap, an answer comes once more.
+/// Brings a rare event: the client closes, time leaps, or an answer repeats.
 fn rare(u: &mut Unstructured<'_>, watch: &mut Watch) -> Result<()> {
     match u.int_in_range(0..=4)? {
         0 => {
@@ -170,7 +170,7 @@ fn a_name(name: &str) -> Name {
     Name::raw_redisson(name).expect("it is a name")
 }
 
-/// A length of time, most often one that matters.
+/// Chooses a duration, most often one of a relevant size.
 fn span(u: &mut Unstructured<'_>) -> Result<Duration> {
     Ok(match u.int_in_range(0..=4)? {
         0 => Duration::from_millis(u.int_in_range(0..=20)?),
@@ -181,7 +181,7 @@ fn span(u: &mut Unstructured<'_>) -> Result<Duration> {
     })
 }
 
-/// One of these ids, or one that nobody has.
+/// Chooses one of these ids, or an unknown one.
 fn known(u: &mut Unstructured<'_>, ids: Vec<Id>, watch: &Watch) -> Result<Id> {
     let place = usize::from(u.arbitrary::<u8>()?);
     Ok(if ids.is_empty() || place == 255 { watch.nobody() } else { ids[place % ids.len()] })

@@ -1,15 +1,14 @@
-//! URLs: any text is judged without a panic, and no password comes out again.
+//! URLs: any text is parsed without a panic, and the password never appears in the output.
 //!
-//! Invariant: the password that is looked for is put there by the target, where a password stands.
-//! Called by: the target `urls`.
+//! Invariant: the target itself puts the password in its place in the URL.
 
 use arbitrary::{Arbitrary, Unstructured};
 use leasehold_store::redis::{ServerUrl, UrlError};
 
-/// A password that no other part has by chance.
+/// A password that no other part contains by chance.
 const CANARY: &str = "qXz7hunter2";
 
-/// The parts of a URL, each any text at all.
+/// The parts of a URL, each any text.
 #[derive(Debug)]
 struct Parts {
     scheme: String,
@@ -21,7 +20,7 @@ struct Parts {
     is_socket: bool,
 }
 
-/// Reads bytes as a URL, and as the parts of a URL with a password.
+/// Parses bytes as a URL, and as the parts of a URL with a password.
 pub fn urls(data: &[u8]) {
     if let Ok(text) = std::str::from_utf8(data) {
         judge(text);
@@ -33,7 +32,7 @@ pub fn urls(data: &[u8]) {
     }
 }
 
-/// Everything that the library says of a URL.
+/// Returns all output of the library about a URL.
 fn judge(text: &str) -> String {
     match ServerUrl::parse(text) {
         Ok(url) => {
@@ -68,7 +67,7 @@ impl Parts {
             is_socket: scheme.eq_ignore_ascii_case("unix"),
             scheme,
             user: String::arbitrary(u)?,
-            // Or what follows would be another parameter of a socket than its password.
+            // An `&` would end the password and begin another parameter of a socket URL.
             before: String::arbitrary(u)?.replace('&', ""),
             after: String::arbitrary(u)?,
             host: String::arbitrary(u)?,

@@ -1,14 +1,14 @@
-//! A tokio runtime whose time passes when nothing else can happen, so that a wait for ever is found at once.
+//! A tokio runtime with virtual time, which passes only while no task is ready, so that an endless wait is found at
+//! once.
 //!
 //! Invariant: no input waits for real time.
-//! Called by: the targets that run the library's I/O.
 
 use std::future::Future;
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
 
-/// Far more than anything that is given a timeout takes.
+/// A bound far beyond the timeouts of any operation.
 const END: Duration = Duration::from_secs(3600);
 
 thread_local! {
@@ -16,7 +16,7 @@ thread_local! {
         Builder::new_current_thread().enable_time().start_paused(true).build().expect("a runtime without I/O");
 }
 
-/// What a future comes to; panics if that never happens.
+/// Returns the output of a future; panics if the future does not end.
 pub(crate) fn finish<F: Future>(what: &str, future: F) -> F::Output {
     RUNTIME.with(|runtime| {
         let outcome = runtime.block_on(async { tokio::time::timeout(END, future).await });

@@ -1,9 +1,8 @@
-//! Redis's protocol (RESP2), as strictly as it is written.
+//! Redis's protocol (RESP2), parsed strictly.
 //!
-//! Invariant: knows nothing of the library, so that it can judge it.
-//! Called by: the targets that look at bytes which the library has written.
+//! Invariant: the parser shares no code with the library, so that it can check it.
 
-/// What follows one whole reply; nothing if these bytes do not begin with one.
+/// Returns the bytes after one whole reply; `None` if these bytes do not begin with one.
 pub(crate) fn after_one(bytes: &[u8]) -> Option<&[u8]> {
     let (kind, rest) = bytes.split_first()?;
     let end = rest.windows(2).position(|pair| pair == b"\r\n")?;

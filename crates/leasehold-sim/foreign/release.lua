@@ -1,4 +1,4 @@
--- What Redisson's unlock does to a lock's key and channel (protocol, 5.4), without its latch.
+-- Redisson's unlock on the key and the channel of a lock (protocol, 5.4), without its latch.
 -- KEYS[1] lock; ARGV[1] lease in ms for a partial unlock; ARGV[2] owner; ARGV[3] channel
 if redis.call('hexists', KEYS[1], ARGV[2]) == 0 then
   return nil

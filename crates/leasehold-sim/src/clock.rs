@@ -1,7 +1,6 @@
 //! A clock that runs at its own rate and can jump.
 //!
-//! Invariant: it never goes back by itself; only a jump moves it by more than its rate allows.
-//! Called by: the runtimes of both modes, for the processes; the server, for expiry.
+//! Invariant: only a jump sets the clock back, and only a jump moves it by more than its rate allows.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -11,26 +10,26 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 pub(crate) struct Clock {
     zero: i128,
-    /// How much faster than the truth, in parts per million.
+    /// The excess over the rate of the true time, in parts per million.
     rate_ppm: i64,
     jumped_ns: Arc<AtomicI64>,
 }
 
 impl Clock {
-    /// A clock that says `zero` when the simulation begins.
+    /// Creates a clock that shows `zero` when the simulation begins.
     #[must_use]
     pub(crate) fn new(zero: Duration, rate_ppm: i64) -> Self {
         Self { zero: nanos(zero), rate_ppm, jumped_ns: Arc::default() }
     }
 
-    /// What it says at this true time.
+    /// Returns the reading of the clock at a true time.
     #[must_use]
     pub(crate) fn says(&self, truth: Duration) -> Duration {
         let passed = nanos(truth) * i128::from(1_000_000 + self.rate_ppm) / 1_000_000;
         span(self.zero + passed + i128::from(self.jumped_ns.load(Ordering::Relaxed)))
     }
 
-    /// The first true time at which it says at least this, unless it jumps.
+    /// Returns the first true time at which the clock shows at least `says`, unless it jumps.
     #[must_use]
     pub(crate) fn truth_of(&self, says: Duration) -> Duration {
         let passed = nanos(says) - self.zero - i128::from(self.jumped_ns.load(Ordering::Relaxed));
@@ -38,7 +37,7 @@ impl Clock {
         span((passed.max(0) * 1_000_000 + divisor - 1) / divisor)
     }
 
-    /// Moves it at once.
+    /// Moves the clock at once.
     pub(crate) fn jump(&self, by_ns: i64) {
         self.jumped_ns.fetch_add(by_ns, Ordering::Relaxed);
     }

@@ -1,7 +1,6 @@
-//! The simulator's command: runs seeds, and shows what breaks.
+//! The simulator's command: runs seeds and prints the first failure.
 //!
-//! Invariant: it ends with a failure exactly when a promise was seen broken, or two runs of a seed differed.
-//! Called by: the program, and nothing else.
+//! Invariant: the command fails exactly if a run broke a promise, or if two runs of a seed differed.
 #![expect(clippy::print_stdout, reason = "a command talks")]
 #![expect(clippy::disallowed_methods, reason = "the command tells how long it took")]
 
@@ -19,31 +18,31 @@ use clap::Parser;
 #[derive(Parser)]
 #[command(version)]
 struct Arguments {
-    /// How many seeds to run.
+    /// The number of seeds to run.
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
     seeds: u64,
-    /// The first of them.
+    /// The first seed.
     #[arg(long, default_value_t = 1)]
     from: u64,
     /// The world: `fast` runs the client over a simulated store, `full` with redis-rs over a simulated network.
     #[arg(long, value_enum, default_value_t = Mode::Fast)]
     mode: Mode,
-    /// How many at once; as many as there are processors by default.
+    /// The number of seeds to run at once; the default is the number of processors.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
-    /// Stop after so many seconds, whatever is left.
+    /// Stop after this many seconds, even if seeds are left.
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     seconds: Option<u64>,
-    /// Go on until something breaks, or for `--seconds`.
+    /// Continue until a promise breaks, or for `--seconds`.
     #[arg(long)]
     endless: bool,
     /// Run this one seed and print its history.
     #[arg(long)]
     seed: Option<u64>,
-    /// With `--seed`: only these of its faults, by their numbers, or `none`.
+    /// Inject only these faults of the seed, given by their numbers, or `none`; needs `--seed`.
     #[arg(long, requires = "seed")]
     only: Option<String>,
-    /// Of a broken promise, say only the seed's place and the promise.
+    /// Print only the position of the seed and the id of the broken promise.
     #[arg(long)]
     brief: bool,
     /// Run every seed twice and compare the histories.
@@ -51,7 +50,7 @@ struct Arguments {
     twice: bool,
 }
 
-/// Does what the program's arguments say.
+/// Runs the command with the arguments of the program.
 #[must_use]
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
@@ -126,7 +125,7 @@ fn compare(arguments: &Arguments) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// The numbers of faults that a plan with so many has.
+/// Parses a list of fault numbers, for a plan with `faults` faults.
 fn read_numbers(list: &str, faults: usize) -> Option<Vec<usize>> {
     if list == "none" {
         return Some(Vec::new());

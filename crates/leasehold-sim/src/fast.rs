@@ -1,7 +1,6 @@
 //! The fast mode: the real client, engine and scripts, over a simulated store.
 //!
-//! Invariant: everything that is not the client's is decided by the plan and its random numbers.
-//! Called by: the runner.
+//! Invariant: the plan and its random numbers decide everything outside the client.
 
 mod executor;
 mod net;
@@ -43,15 +42,15 @@ struct World {
     executor: Executor,
     ground: Arc<FastGround>,
     clocks: Vec<Clock>,
-    /// For each process's alarms, when its clock jumps.
+    /// The signal of each process that its clock has jumped; its alarms wait for it.
     jumped: Vec<Arc<Notify>>,
     recorder: Recorder,
-    /// How often each process has begun, and whether it lives.
+    /// The number of starts of each process; below, true if the process lives.
     lives: Vec<u64>,
     alive: Vec<bool>,
 }
 
-/// Runs a plan to its end; what happened is with the recorder.
+/// Runs a plan to its end. The recorder has the history.
 pub(crate) fn run(plan: &Arc<Plan>, keep: bool) -> Recorder {
     let clocks: Vec<_> = (0..plan.processes).map(|process| plan.clock_of(process)).collect();
     let server_clock = plan.server_clock();
@@ -137,7 +136,7 @@ impl World {
         }
     }
 
-    /// What happens to a process itself; foreign ones are spared.
+    /// Injects a fault into a process itself; foreign clients are spared.
     fn hit(&mut self, fault: &Fault) {
         let process = fault.process;
         if process >= self.plan.processes {
@@ -169,7 +168,7 @@ impl World {
     fn end(&mut self, index: usize) {
         let fault = self.plan.faults[index].clone();
         match fault.kind {
-            // Another one of its kind is at work still.
+            // Another fault of this kind is still active.
             _ if self.lasts_elsewhere(index) => {}
             Kind::OutOfMemory | Kind::ReadOnly | Kind::Busy => {
                 self.ground.net.with_server(|server, _| server.refuse(None));
@@ -185,7 +184,7 @@ impl World {
         self.record(Event::Fault { index, kind: fault.kind, begins: false });
     }
 
-    /// Whether another fault does what this one did, and goes on.
+    /// Returns true if another fault with the same effect is still active.
     fn lasts_elsewhere(&self, index: usize) -> bool {
         let (ended, now) = (&self.plan.faults[index], self.ground.now());
         self.plan.faults.iter().enumerate().any(|(other, fault)| {
@@ -194,7 +193,7 @@ impl World {
         })
     }
 
-    /// Starts a process: its client, and its users when that has connected.
+    /// Starts a process: its client, and its users once the client has connected.
     fn start(&mut self, process: usize) {
         self.lives[process] += 1;
         self.alive[process] = true;
@@ -284,7 +283,7 @@ impl life::World for World {
     }
 }
 
-/// The fast world, as workloads see it.
+/// The environment of the workloads in the fast mode.
 struct FastGround {
     timeline: Arc<Timeline>,
     net: Net,

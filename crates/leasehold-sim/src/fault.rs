@@ -1,8 +1,7 @@
-//! What can go wrong.
+//! The faults that a plan can inject.
 //!
-//! Invariant: a fault begins and ends at times that its plan knows; nothing of it outlives the plan's calm, except what
-//! a network or a frozen server still delivers.
-//! Called by: the plan, which chooses; the modes, which carry out.
+//! Invariant: a fault begins and ends at times that its plan knows. No effect outlasts the quiesce time of the plan,
+//! except the messages that a network or a frozen server still delivers.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,20 +9,20 @@ use std::time::Duration;
 
 use crate::plan::Mode;
 
-/// One thing that goes wrong.
+/// One fault of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
-    /// What.
+    /// The kind of the fault.
     pub(crate) kind: Kind,
-    /// When it begins.
+    /// The time at which it begins.
     pub(crate) begins: Duration,
-    /// For how long, for those that last.
+    /// The duration of a fault that lasts.
     pub(crate) lasts: Duration,
-    /// Which process it is for, for those that are one's; a number past the processes is a foreign client's.
+    /// The affected process, for faults of one process; a number past the processes names a foreign client.
     pub(crate) process: usize,
-    /// Which lock it is for, for those that are one's.
+    /// The affected lock, for faults of one lock.
     pub(crate) name: Arc<str>,
-    /// Random bits for what is left to chance.
+    /// Random bits for the details of the fault.
     pub(crate) chance: u64,
 }
 
@@ -32,27 +31,27 @@ pub(crate) struct Fault {
 pub(crate) enum Kind {
     /// Requests of one process do not arrive while it lasts.
     RequestsStall,
-    /// Replies to one process do not arrive while it lasts: the scripts have run.
+    /// Replies to one process do not arrive while it lasts; their scripts have run.
     RepliesStall,
-    /// Both ways.
+    /// Neither requests nor replies of one process arrive while it lasts.
     Partition,
-    /// The process's connections are reset.
+    /// The connections of the process are reset.
     Reset,
-    /// Nobody can connect, and nobody is connected.
+    /// All connections end, and the server accepts none while it lasts.
     Refuse,
     /// Messages of one process take up to a second longer.
     Slow,
-    /// Requests of one process are executed twice, at once or much later.
+    /// Requests of one process are executed twice: at once, or much later.
     Duplicate,
     /// Wake-ups for one process are lost.
     MessagesLost,
-    /// The server's process stands still; what it has received it executes later.
+    /// The server process is frozen; it executes the received requests later.
     ServerFreeze,
-    /// The server restarts and has its data.
+    /// The server restarts with its data.
     Restart,
     /// The server restarts without its data.
     RestartEmpty,
-    /// A replica takes over that has not seen the last writes.
+    /// A replica takes over that lacks the last writes.
     Failover,
     /// The server forgets its scripts.
     ForgetScripts,
@@ -60,25 +59,25 @@ pub(crate) enum Kind {
     OutOfMemory,
     /// The server takes no writes.
     ReadOnly,
-    /// The server is busy with somebody's script.
+    /// The server is busy with a script of another client.
     Busy,
     /// The server's clock jumps forward.
     ServerClockForward,
     /// The server's clock jumps back.
     ServerClockBack,
-    /// A process's clock jumps forward.
+    /// The clock of a process jumps forward.
     ClockForward,
-    /// A process stands still.
+    /// A process is paused.
     Pause,
-    /// A process's users are not polled, as in a busy runtime; its driver is.
+    /// The users of a process are not polled, as in a busy runtime; its driver is.
     Starve,
     /// A process is killed; another one takes its place.
     Crash,
     /// Futures of a process are dropped while they wait.
     DropFutures,
-    /// A key is deleted under its holder.
+    /// A key is deleted while a client holds it.
     Delete,
-    /// A lock is forced free.
+    /// A lock is released by force.
     ForceRelease,
 }
 
@@ -111,15 +110,15 @@ impl Kind {
         Self::ForceRelease,
     ];
 
-    /// All that can happen in a mode.
+    /// Returns the kinds that are possible in a mode.
     #[must_use]
     pub(crate) fn all(mode: Mode) -> Vec<Self> {
         let possible = |kind: &Self| match mode {
-            // No connection has a script cache of its own there.
+            // A connection of the fast mode has no script cache.
             Mode::Fast => *kind != Self::ForgetScripts,
             // A byte stream repeats nothing.
             Mode::Full => *kind != Self::Duplicate,
-            // What one of several servers may suffer, and what no assumption rules out.
+            // The faults that one of several servers may suffer and that no assumption rules out.
             Mode::Quorum => matches!(
                 kind,
                 Self::RequestsStall
@@ -141,7 +140,7 @@ impl Kind {
         Self::ALL.into_iter().filter(possible).collect()
     }
 
-    /// Whether it is over as soon as it has happened.
+    /// Returns true if the fault ends in the moment in which it begins.
     #[must_use]
     pub(crate) const fn is_instant(self) -> bool {
         matches!(
@@ -156,13 +155,14 @@ impl Kind {
         )
     }
 
-    /// Whether it leaves calls, the server and the driver alone.
+    /// Returns true if the fault does not affect calls, the server or the driver.
     #[must_use]
     pub(crate) const fn leaves_calls_alone(self) -> bool {
         matches!(self, Self::MessagesLost | Self::DropFutures | Self::Starve | Self::ForgetScripts)
     }
 
-    /// Whether it breaks an assumption of promise M: what was held before it may be held twice after it.
+    /// Returns true if the fault breaks an assumption of promise M: an earlier hold and a later one may both be valid
+    /// after it.
     #[must_use]
     pub(crate) const fn breaks_assumptions(self) -> bool {
         matches!(
@@ -209,13 +209,13 @@ impl fmt::Display for Kind {
 }
 
 impl Fault {
-    /// When it has ended.
+    /// Returns the time at which it has ended.
     #[must_use]
     pub(crate) fn ends(&self) -> Duration {
         self.begins + self.lasts
     }
 
-    /// How far a clock jumps: up to two seconds.
+    /// Returns the size of a clock jump: up to two seconds.
     #[must_use]
     pub(crate) const fn jump_ns(&self) -> i64 {
         (self.chance % 2_000_000_000) as i64

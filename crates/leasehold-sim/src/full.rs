@@ -1,14 +1,13 @@
-//! The full mode: the real client with the real redis-rs, over a simulated network, against the embedded server
-//! behind its listener.
+//! The full mode: the real client with the real redis-rs, over a simulated network, against the embedded server behind
+//! its listener.
 //!
-//! Invariant: every host and link follows from the plan and its seed; a host that is down leaves nothing behind but what
-//! its fault says.
-//! Called by: the runner.
+//! Invariant: the plan and its seed determine every host and link; a crashed host leaves only the data that its fault
+//! allows.
 //!
 //! # How it works
-//! The server and each process are hosts of one `turmoil` simulation, which steps by a millisecond: no timer is finer,
-//! so within a step all hosts have the same time. A message takes one step at least, so no host sees another's future.
-//! Between two steps the world begins and ends faults, which is the only time when anything is changed from outside.
+//! The server and each process are hosts of one `turmoil` simulation, which steps by a millisecond. No timer is finer,
+//! so all hosts have the same time within a step. A message takes one step at least, so no host sees another host's
+//! future. The world begins and ends faults between two steps; only then does anything change from outside.
 
 mod faults;
 mod gate;
@@ -43,7 +42,7 @@ use crate::schedule::Turn;
 /// One step of the simulation.
 const STEP: Duration = Duration::from_millis(1);
 
-/// Runs a plan to its end; what happened is with the recorder.
+/// Runs a plan to its end. The recorder has the history.
 pub(crate) fn run(plan: &Arc<Plan>, keep: bool) -> Recorder {
     let clocks: Vec<_> = (0..plan.processes).map(|process| plan.clock_of(process)).collect();
     let server_clock = plan.server_clock();
@@ -74,7 +73,7 @@ pub(crate) fn run(plan: &Arc<Plan>, keep: bool) -> Recorder {
     recorder
 }
 
-/// How long a message may take in a healthy network.
+/// Returns the longest travel time of a message in a healthy network.
 fn usual_latency(plan: &Plan) -> Duration {
     STEP + Duration::from_millis(u64::try_from(plan.latency_max.as_millis()).unwrap_or(u64::MAX).max(1))
 }
@@ -90,7 +89,7 @@ struct World {
 }
 
 impl World {
-    /// Gives every process its host.
+    /// Creates the host of every process.
     fn settle(&mut self, clocks: Vec<Clock>) {
         for number in 0..self.plan.processes + self.plan.foreigners {
             let seat = Seat {
@@ -160,7 +159,7 @@ mod tests {
     use super::*;
     use crate::plan::Mode;
 
-    /// In the last one a process is killed with two streams, whose ends were sent in one order or the other.
+    /// The last seed kills a process with two streams, whose FINs left in an order that varied between runs.
     const SEEDS: [u64; 4] = [0, 1, 2, 100_600];
 
     fn histories() -> String {

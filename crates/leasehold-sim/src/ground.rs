@@ -1,7 +1,6 @@
-//! What a workload stands on: time, sleep, and the wire.
+//! The environment of a workload: time, sleep and the wire.
 //!
 //! Invariant: a workload sees no difference between the modes.
-//! Called by: workloads, and whatever records events. Implemented by each mode.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,52 +13,52 @@ use leasehold_store::embedded::Frame;
 use crate::plan::Plan;
 use crate::recorder::Recorder;
 
-/// A world, as those see it who live in it.
+/// The environment of the users of a world.
 pub(crate) trait Ground: Send + Sync {
-    /// The true time since the beginning.
+    /// Returns the true time since the beginning.
     fn now(&self) -> Duration;
 
     /// Sleeps by the true time.
     fn sleep(&self, span: Duration) -> BoxFuture<'static, ()>;
 
-    /// Sends a command as a foreign client would, on the connection of this process number, and waits for the reply;
-    /// `None` when none came: the command may have been executed.
+    /// Sends a command as a foreign client does, on the connection of this process number, and waits for the reply.
+    /// Returns `None` if no reply came; the command may have been executed.
     fn command(&self, process: usize, command: Vec<Vec<u8>>) -> BoxFuture<'static, Option<Frame>>;
 
-    /// Whether futures of a process are to be dropped now.
+    /// Returns true if the futures of a process are to be dropped now.
     fn drops_futures(&self, process: usize) -> bool;
 }
 
-/// What one user of one process has.
+/// The context of one user of one process.
 #[derive(Clone)]
 pub(crate) struct Env {
-    /// Where it lives.
+    /// The environment of the user.
     pub(crate) ground: Arc<dyn Ground>,
     /// The plan.
     pub(crate) plan: Arc<Plan>,
-    /// Where events go.
+    /// The recorder of events.
     pub(crate) recorder: Recorder,
-    /// Its process.
+    /// The number of the user's process.
     pub(crate) process: usize,
-    /// Its own random numbers.
+    /// The random numbers of the user.
     pub(crate) rng: Rng,
-    /// The client of its process; `None` for a foreign one.
+    /// The client of the process; `None` for a foreign client.
     pub(crate) client: Option<Client>,
 }
 
 impl Env {
-    /// The true time.
+    /// Returns the true time.
     #[must_use]
     pub(crate) fn now(&self) -> Duration {
         self.ground.now()
     }
 
-    /// A random part of a span.
+    /// Returns a random part of a duration.
     pub(crate) fn some_of(&mut self, span: Duration) -> Duration {
         span.mul_f64(self.rng.f64())
     }
 
-    /// Sleeps for a random part of a span.
+    /// Sleeps for a random part of a duration.
     pub(crate) async fn nap(&mut self, most: Duration) {
         let span = self.some_of(most);
         self.ground.sleep(span).await;

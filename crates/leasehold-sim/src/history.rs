@@ -1,7 +1,6 @@
-//! What happened, event by event.
+//! The events of a run.
 //!
 //! Invariant: an event holds nothing that differs between two runs of one seed.
-//! Called by: workloads, the observed store and the server, through the recorder; invariants, which read.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,11 +15,11 @@ use crate::key::Key;
 /// A wire owner as the server sees it.
 pub(crate) type Wire = Arc<str>;
 
-/// What a user does; the outcome comes later.
+/// The number of an operation of a user; its outcome comes later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Op(pub(crate) u64);
 
-/// A guard that a user has.
+/// The number of a guard that a user has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Hold(pub(crate) u64);
 
@@ -28,21 +27,21 @@ pub(crate) struct Hold(pub(crate) u64);
 #[expect(clippy::large_enum_variant, reason = "an event is made once, and seen by reference")]
 #[derive(Clone, Debug, Hash)]
 pub(crate) enum Event {
-    /// A user wants something that has to end by itself within a time, if one is given.
+    /// A user begins an operation, which has to end by itself within `within`, if that is given.
     Asked { op: Op, process: usize, name: Arc<str>, what: What, within: Option<Duration> },
-    /// It has ended.
+    /// The operation has ended.
     Answered { op: Op, outcome: Outcome },
-    /// Its future was dropped.
+    /// The future of the operation was dropped.
     Dropped { op: Op },
     /// A user has a guard.
     Claimed { hold: Hold, op: Op, wire: Wire, token: Option<u64> },
-    /// A user has several guards as one, which may be trusted for this long.
+    /// A user has several guards as one, whose validity is `remaining`.
     Several { op: Op, holds: Vec<Hold>, remaining: Duration },
-    /// The user is done with it; the release may still have to be sent.
+    /// The user ends the hold; the release may still have to be sent.
     Ending { hold: Hold, how: Ending },
-    /// A user waits to be told that a hold is lost, or does so no more.
+    /// A user begins or stops to wait for the loss of a hold.
     Watches { hold: Hold, begins: bool },
-    /// The guard has told its user that it is lost.
+    /// The guard has reported to its user that the hold is lost.
     Lost { hold: Hold, reason: LostReason },
     /// A client gives a call to its store.
     Sent {
@@ -54,7 +53,7 @@ pub(crate) enum Event {
         count: Option<u32>,
         lease: Option<Duration>,
     },
-    /// The store has told how the call went.
+    /// The store has reported the outcome of the call.
     Told { process: usize, call: u64, applied: Option<Applied> },
     /// The server has executed a script on a lock.
     Executed {
@@ -66,41 +65,41 @@ pub(crate) enum Event {
         reply: Reply,
         before: Key,
         after: Key,
-        /// A key that is no lock's, if there is one.
+        /// A key that belongs to no lock, if there is one.
         stray: Option<String>,
     },
-    /// A fault begins to work, or ends.
+    /// A fault begins or ends.
     Fault { index: usize, kind: Kind, begins: bool },
-    /// A foreign client believes to hold a lock until then, by the true time.
+    /// A foreign client believes to hold a lock until `until`, by the true time.
     ForeignHold { name: Arc<str>, wire: Wire, until: Duration },
-    /// It gives it back.
+    /// The foreign client releases the lock.
     ForeignEnd { name: Arc<str>, wire: Wire },
-    /// A process begins, or begins anew.
+    /// A process starts or restarts.
     Started { process: usize },
-    /// A process is killed, with all that it holds.
+    /// A process is killed, with all its holds.
     Killed { process: usize },
-    /// No fault is at work any more.
+    /// The last fault has ended.
     Calm,
     /// Users take no more locks.
     Stopped,
 }
 
-/// What a user asks for.
+/// The operation that a user requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum What {
     Lock,
     TryLock,
     TryLockFor,
     Reenter,
-    /// To write beside what it reads.
+    /// An acquire of the write lock by an owner that reads.
     Upgrade,
-    /// All of several names.
+    /// An acquire of several names together, like the two below.
     LockAll,
     TryLockAll,
     TryLockAllFor,
-    /// For a latch to open.
+    /// A wait for a latch to open.
     Wait,
-    /// To set how many there are, or to add some.
+    /// A change of the number of permits, or of the count of a latch.
     Adjust,
     Release,
     Ensure,
@@ -109,7 +108,7 @@ pub(crate) enum What {
 }
 
 impl What {
-    /// Whether its success is a guard.
+    /// Returns true if the operation returns a guard on success.
     #[must_use]
     pub(crate) const fn acquires(self) -> bool {
         matches!(
@@ -126,32 +125,32 @@ impl What {
     }
 }
 
-/// How something ended.
+/// The outcome of an operation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Outcome {
-    /// With a guard, or what was asked for.
+    /// Success, with a guard if the operation acquires.
     Done,
-    /// Somebody else holds it.
+    /// Another owner holds it.
     Contended,
-    /// It failed, and nothing was done.
+    /// The operation failed and changed nothing.
     NotApplied(String),
-    /// It may have been done, and what it did has gone within this time.
+    /// The operation may have been applied; its effect is gone within this time.
     Unknown(Duration, String),
-    /// A release's report.
+    /// The report of a release.
     Released(ReleaseOutcome),
     /// The hold was lost.
     Lost(LostReason),
     /// The client is closed.
     Closed,
-    /// The owner holds it, and does not re-enter.
+    /// The owner holds it, and the call does not re-enter.
     AlreadyHeld,
-    /// It would have waited for ever.
+    /// The wait would never end.
     Deadlock,
-    /// Something else, in its own words.
+    /// Another outcome, as its message.
     Other(String),
 }
 
-/// How a user ends a hold.
+/// The way in which a user ends a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Ending {
     Release,
@@ -159,17 +158,17 @@ pub(crate) enum Ending {
     Detach,
 }
 
-/// On whose behalf the server executes.
+/// The origin of a script that the server executes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum By {
     Process(usize),
-    /// The same request once more.
+    /// A repetition of a request by the network.
     Duplicate(usize),
     Foreigner,
     Operator,
 }
 
-/// A reply, as far as it matters.
+/// A reply, reduced to the part that the invariants use.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Reply {
     Nil,
@@ -178,7 +177,7 @@ pub(crate) enum Reply {
     Error(String),
 }
 
-/// The last letters of a wire owner, enough to tell it from the others of a history.
+/// Returns the last letters of a wire owner, enough to tell it from the others of a history.
 pub(crate) fn short(wire: &str) -> String {
     if wire.len() == 32 && !wire.contains(':') {
         return format!("{}:{}", &wire[..4], &wire[29..]);

@@ -1,8 +1,7 @@
 //! The promises, as observers of a history: one file for each group of ids.
 //!
-//! Invariant: an observer judges by what users saw and what the server did; it does not ask the engine what it thinks,
-//! except whether a guard may be trusted now, which is what users ask.
-//! Called by: the recorder, with every event.
+//! Invariant: an observer judges by the observations of users and the actions of the server. It does not read the state
+//! of the engine, except for the validity of a guard, which users read too.
 
 mod breaches;
 mod claims;
@@ -32,25 +31,25 @@ use crate::recorder::View;
 
 /// An observer of one promise.
 pub(crate) trait Invariant: Send {
-    /// The id of the promise in `docs/guarantees.md`.
+    /// Returns the ids of the promises in `docs/guarantees.md`.
     fn id(&self) -> &'static str;
 
-    /// Sees an event.
+    /// Observes an event.
     ///
     /// # Errors
-    /// What is wrong, when the promise is broken.
+    /// Describes the violation, if the promise is broken.
     fn see(&mut self, event: &Event, view: &View) -> Result<(), String>;
 
-    /// Sees time pass.
+    /// Observes the passage of time.
     ///
     /// # Errors
-    /// What is overdue.
+    /// Describes the overdue action, if the promise is broken.
     fn look(&mut self, _view: &View) -> Result<(), String> {
         Ok(())
     }
 }
 
-/// All of them, with nothing seen.
+/// Returns all observers, in their initial state.
 #[must_use]
 pub(crate) fn all() -> Vec<Box<dyn Invariant>> {
     vec![

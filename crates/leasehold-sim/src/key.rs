@@ -1,99 +1,98 @@
-//! What belongs to a name on the server, as it is at one instant.
+//! The state of one name on the server, at one instant.
 //!
-//! Invariant: it is read from the keyspace alone, and has wire owners as guards know them.
-//! Called by: the wire's reader, which makes it; invariants, which compare it before and after a script.
+//! Invariant: the state is read from the keyspace alone, and its wire owners are those of the guards.
 
 use std::fmt;
 use std::sync::Arc;
 
 use crate::history::{Wire, short};
 
-/// Everything that belongs to a name.
+/// The keys that belong to a name, parsed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
-    /// Who holds it.
+    /// The holders.
     pub(crate) holders: Vec<Holder>,
-    /// When the key itself goes by the server's clock, in milliseconds; `None` without an expiry, or without a key.
+    /// The expiry of the key itself by the server's clock, in milliseconds; `None` without an expiry, or without a key.
     pub(crate) expires_at_ms: Option<u64>,
-    /// Whether the key itself is there.
+    /// True if the key itself exists.
     pub(crate) is_there: bool,
-    /// It is something else than it should be.
+    /// True if a key has an unexpected type.
     pub(crate) foreign_type: bool,
-    /// A fencing token, the permits that are left, the count of a latch.
+    /// A fencing token, the available permits, or the count of a latch.
     pub(crate) value: Option<i64>,
-    /// Of a read-write lock, which side has it.
+    /// The mode of a read-write lock.
     pub(crate) mode: Option<Arc<str>>,
-    /// Of its readers, the key of each hold: whose, which, until when.
+    /// The leases of the readers, one for each hold: owner, number and end.
     pub(crate) leases: Vec<(Wire, u32, u64)>,
-    /// Its marks: who waits and goes first.
+    /// The owners of the marks of a read-write lock: waiters that go first.
     pub(crate) marks: Vec<Wire>,
-    /// Who waits in a queue.
+    /// The owners that wait in the queue.
     pub(crate) queue: Vec<Wire>,
-    /// Until when each of them counts as alive for Redisson.
+    /// The time until which Redisson counts each waiter as alive.
     pub(crate) due: Vec<(Wire, i64)>,
-    /// When each of ours was last seen.
+    /// The time at which each waiter of ours was last seen.
     pub(crate) seen: Vec<(Wire, i64)>,
-    /// Operations that have been answered, and what.
+    /// The operations that were answered, each with its answer.
     pub(crate) answered: Vec<(Wire, i64)>,
-    /// Acquisitions that have been given back and may yet arrive.
+    /// The acquires that were undone and may yet arrive.
     pub(crate) burnt: Vec<Wire>,
 }
 
-/// One who holds.
+/// A holder.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Holder {
     pub(crate) wire: Wire,
     pub(crate) side: Side,
-    /// Holds, or permits.
+    /// The number of holds or permits.
     pub(crate) count: u64,
-    /// By the server's clock, in milliseconds; `None` without an end.
+    /// The end by the server's clock, in milliseconds; `None` without an end.
     pub(crate) until_ms: Option<u64>,
 }
 
-/// As what somebody holds.
+/// The kind of a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Side {
-    /// Nobody else.
+    /// An exclusive hold.
     Alone,
     Reader,
     Writer,
-    /// A part.
+    /// Some of the permits.
     Permits,
 }
 
 impl Key {
-    /// Whether anybody holds it.
+    /// Returns true if it has no holder.
     #[must_use]
     pub(crate) fn is_free(&self) -> bool {
         self.holders.is_empty() && !self.foreign_type
     }
 
-    /// Whether this owner does.
+    /// Returns true if this owner holds it.
     #[must_use]
     pub(crate) fn is_held_by(&self, wire: &str) -> bool {
         self.holder(wire).is_some()
     }
 
-    /// What this owner holds.
+    /// Returns the hold of this owner.
     #[must_use]
     pub(crate) fn holder(&self, wire: &str) -> Option<&Holder> {
         self.holders.iter().find(|holder| *holder.wire == *wire)
     }
 
-    /// Whether this owner holds it, and its time has not passed.
+    /// Returns true if this owner holds it and the hold has not expired.
     #[must_use]
     pub(crate) fn stands(&self, wire: &str, now_ms: u64) -> bool {
         self.holder(wire).is_some_and(|holder| holder.stands(now_ms))
     }
 
-    /// The permits that are taken.
+    /// Returns the number of acquired permits.
     #[must_use]
     pub(crate) fn taken(&self) -> i64 {
         let taken = self.holders.iter().map(|holder| holder.count).sum::<u64>();
         i64::try_from(taken).unwrap_or(i64::MAX)
     }
 
-    /// Whether this owner waits in the queue.
+    /// Returns true if this owner waits in the queue.
     #[must_use]
     pub(crate) fn queues(&self, wire: &str) -> bool {
         self.queue.iter().any(|waits| **waits == *wire)
@@ -101,15 +100,15 @@ impl Key {
 }
 
 impl Holder {
-    /// Whether its time has not passed.
+    /// Returns true if the hold has not expired.
     #[must_use]
     pub(crate) fn stands(&self, now_ms: u64) -> bool {
         self.until_ms.is_none_or(|until| until >= now_ms)
     }
 }
 
-/// Whether a permit is one of those that an acquisition has, by its first one and how many they are. Of what is no permit
-/// id, whether they are the same.
+/// Returns true if a permit belongs to an acquire, which is given by its first permit id and its number of permits.
+/// Compares the two for equality if they are no permit ids.
 #[must_use]
 pub(crate) fn is_of(wire: &str, units: u32, other: &str) -> bool {
     let number = |id: &str| (id.len() == 32).then(|| u128::from_str_radix(id, 16).ok()).flatten();

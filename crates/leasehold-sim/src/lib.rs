@@ -1,11 +1,10 @@
 //! The deterministic simulator of leasehold.
 //!
 //! One `u64` seed decides clients, workload, schedule, clocks and faults. The real client runs in two worlds: over a
-//! simulated store (*fast*), and with the real redis-rs over a simulated network (*full*). Whatever happens is shown to
-//! `invariants`, one file for each group of promise ids.
+//! simulated store (*fast*), and with the real redis-rs over a simulated network (*full*). The modules of `invariants`,
+//! one for each group of promise ids, observe every event.
 //!
 //! Invariant: two runs of one seed have equal histories.
-//! Called by: the command, and the tests.
 
 mod clock;
 pub mod command;

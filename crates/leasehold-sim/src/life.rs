@@ -1,7 +1,6 @@
-//! The life of a world, from its first fault to its rest.
+//! The lifecycle of a world, from its first fault to its end.
 //!
-//! Invariant: both modes live the same life; only how time passes and what a turn does is a mode's own.
-//! Called by: both modes.
+//! Invariant: all modes have the same lifecycle; they differ in the passage of time and in the effects of a turn.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,32 +11,32 @@ use crate::recorder::Recorder;
 use crate::rest;
 use crate::schedule::{Turn, turns};
 
-/// How often it is looked whether the users have ended.
+/// The interval at which the world checks if the users have ended.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// A world of either mode.
+/// A world of any mode.
 pub(crate) trait World {
     fn plan(&self) -> Arc<Plan>;
 
-    /// The true time.
+    /// Returns the true time.
     fn now(&self) -> Duration;
 
     fn recorder(&self) -> &Recorder;
 
-    /// How many users have not ended.
+    /// Returns the number of users that have not ended.
     fn users(&self) -> usize;
 
-    /// Begins or ends a fault.
+    /// Carries out a turn of the schedule.
     fn turn(&mut self, turn: Turn);
 
-    /// Runs until then; `false` when a promise was broken and there is no use in going on.
+    /// Runs until a true time. Returns `false` if a promise was broken and the run can stop.
     fn run_until(&mut self, at: Duration) -> bool;
 
-    /// The keys that are there, and the channels that somebody listens to.
+    /// Returns the keys that are left, and the channels that have subscribers.
     fn left_over(&self) -> (Vec<String>, Vec<String>);
 }
 
-/// Lives to the end, or to the first broken promise.
+/// Runs the world to its end, or to the first broken promise.
 pub(crate) fn live(world: &mut impl World) {
     let plan = world.plan();
     for (at, turn) in turns(&plan) {
@@ -55,7 +54,7 @@ pub(crate) fn live(world: &mut impl World) {
     come_to_rest(world, &plan);
 }
 
-/// After the users have stopped: they end, their clients close, and nothing is left.
+/// Checks the end of the world: the users end, their clients close, and nothing is left on the server.
 fn come_to_rest(world: &mut impl World, plan: &Plan) {
     let latest = plan.stop_at + rest::users_end_within(plan);
     while world.users() > 0 && world.now() < latest {

@@ -1,4 +1,4 @@
-//! The simulator's program.
+//! The program of the simulator.
 
 use std::process::ExitCode;
 

@@ -1,7 +1,6 @@
-//! A store that tells what it is given and what came of it.
+//! A store that records its calls and their outcomes.
 //!
-//! Invariant: what it wraps is not changed.
-//! Called by: the driver, in place of the store that it wraps; in both modes.
+//! Invariant: the behavior of the wrapped store is not changed.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,8 +1,7 @@
-//! What one seed decides before anything runs: processes, clocks, terms, and the list of faults.
+//! The decisions of a seed before the run: processes, clocks, terms and faults.
 //!
-//! Invariant: a plan follows from its seed and the mode alone, and a fault can be left out without changing the others,
-//! so a violation's fault list can be shrunk.
-//! Called by: the modes, which build a world from it; the shrinker.
+//! Invariant: the seed and the mode alone determine a plan. A fault can be left out without a change of the others, so
+//! the fault list of a violation can be shrunk.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,7 +13,7 @@ use crate::clock::Clock;
 use crate::fault::{Fault, Kind};
 use crate::primitive::Primitive;
 
-/// Which world a seed runs in.
+/// The world in which a seed runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Mode {
     /// The client on a simulated store that runs the scripts in place.
@@ -35,43 +34,43 @@ impl fmt::Display for Mode {
     }
 }
 
-/// One simulated history, before it happens.
+/// The parameters and faults of one simulated run.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
-    /// Where everything comes from.
+    /// The seed that determines all other fields.
     pub(crate) seed: u64,
     /// The world.
     pub(crate) mode: Mode,
-    /// Processes with a leasehold client.
+    /// The number of processes with a leasehold client.
     pub(crate) processes: usize,
-    /// Tasks of each that take locks.
+    /// The number of tasks in each process that take locks.
     pub(crate) users: usize,
-    /// Redisson-like clients that write straight on the wire format.
+    /// The number of Redisson-like clients that write straight on the wire format.
     pub(crate) foreigners: usize,
     /// The names of the locks.
     pub(crate) names: Vec<Arc<str>>,
     /// The leases that acquires choose from.
     pub(crate) leases: Vec<Duration>,
-    /// Whether some are to be kept for a least time.
+    /// True if some holds have a minimum hold time.
     pub(crate) rests: bool,
-    /// How long one call may take.
+    /// The timeout of one call.
     pub(crate) timeout: Duration,
-    /// How long a waiter sleeps at most.
+    /// The longest sleep of a waiter.
     pub(crate) poll_interval: Duration,
-    /// The longest pause between two things that a user does.
+    /// The longest pause between two actions of a user.
     pub(crate) think_max: Duration,
-    /// The usual time of a message on its way, at most.
+    /// The longest usual travel time of a message.
     pub(crate) latency_max: Duration,
-    /// What goes wrong, by time.
+    /// The faults, in order of their begin.
     pub(crate) faults: Vec<Fault>,
-    /// When the faults have ended.
+    /// The quiesce time: all faults have ended.
     pub(crate) calm_at: Duration,
-    /// When users stop taking locks.
+    /// The time at which users stop taking locks.
     pub(crate) stop_at: Duration,
 }
 
 impl Plan {
-    /// The plan of a seed.
+    /// Creates the plan of a seed.
     #[must_use]
     pub(crate) fn from_seed(seed: u64, mode: Mode) -> Self {
         let mut rng = stream(seed, "plan");
@@ -79,7 +78,7 @@ impl Plan {
         let ms = Duration::from_millis;
         let leases: &[u64] = match (mode, rng.u8(0..3)) {
             (Mode::Full, _) => &[400, 1_000, 2_000],
-            // A node counts when it has been up for the longest; it tells that in seconds.
+            // A node counts once it has been up for the longest lease, and it reports its uptime in whole seconds.
             (Mode::Quorum, _) => &[1_500, 3_000],
             (Mode::Fast, 0) => &[250, 900, 2_500],
             (Mode::Fast, 1) => &[1_000, 4_000, 10_000],
@@ -115,7 +114,7 @@ impl Plan {
         plan
     }
 
-    /// Each seed has its own subset of the kinds, so that common faults do not drown the rare ones.
+    /// Chooses the faults. Each seed has its own subset of the kinds, so that common faults do not hide the rare ones.
     fn choose_faults(&self) -> Vec<Fault> {
         let mut rng = stream(self.seed, "faults");
         let mut kinds = Kind::all(self.mode);
@@ -149,25 +148,27 @@ impl Plan {
         faults
     }
 
-    /// A process that hears no wake-up until the calm, so that its waiters live by polling.
+    /// Creates a fault in which a process receives no wake-up until the quiesce time, so that its waiters live by
+    /// polling.
     fn deaf(&self, process: usize) -> Fault {
         let (name, lasts) = (Arc::clone(&self.names[0]), self.calm_at);
         Fault { kind: Kind::MessagesLost, begins: Duration::ZERO, lasts, process, name, chance: 0 }
     }
 
-    /// How long the server may be asked to keep a hold at least.
+    /// Returns the longest minimum hold time.
     #[must_use]
     pub(crate) fn longest_rest(&self) -> Duration {
         if self.rests { self.longest_lease() * 3 / 2 } else { Duration::ZERO }
     }
 
-    /// The longest lease in play.
+    /// Returns the longest lease of the plan.
     #[must_use]
     pub(crate) fn longest_lease(&self) -> Duration {
         self.leases.iter().copied().max().unwrap_or_default()
     }
 
-    /// The clock of a process. Two clocks differ by at most what the drift allows: each runs within half of it.
+    /// Returns the clock of a process. The rate of each clock differs from the true rate by less than half of the drift,
+    /// so two clocks differ by at most the drift.
     #[must_use]
     pub(crate) fn clock_of(&self, process: usize) -> Clock {
         let mut rng = stream(self.seed, "clock");
@@ -178,14 +179,14 @@ impl Plan {
         Clock::new(Duration::from_secs(rng.u64(1_000..1_000_000)), rng.i64(-4_950..=4_950))
     }
 
-    /// The server's clock.
+    /// Returns the server's clock.
     #[must_use]
     pub(crate) fn server_clock(&self) -> Clock {
         self.clock_of(usize::from(u8::MAX))
     }
 }
 
-/// One to three names of any primitives; now and then several locks to be taken together.
+/// Chooses one to three names of any primitives; sometimes several locks to be acquired together.
 fn choose_names(seed: u64) -> Vec<Arc<str>> {
     let mut rng = stream(seed, "names");
     let count = rng.usize(1..=3);
@@ -206,7 +207,7 @@ fn choose_names(seed: u64) -> Vec<Arc<str>> {
     (0..if together { count.max(2) } else { count }).map(name).collect()
 }
 
-/// What names are of, the common ones more often.
+/// The primitives that names are chosen from; the common ones appear more often.
 const CHOICE: [Primitive; 14] = [
     Primitive::Lock,
     Primitive::Lock,
@@ -224,7 +225,7 @@ const CHOICE: [Primitive; 14] = [
     Primitive::Latch,
 ];
 
-/// Random numbers for one purpose, so that drawing more for one does not change another.
+/// Returns the random numbers for one purpose, so that more draws for one purpose do not change another.
 #[must_use]
 pub(crate) fn stream(seed: u64, purpose: &str) -> Rng {
     let salt = purpose.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {

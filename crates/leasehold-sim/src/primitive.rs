@@ -1,7 +1,6 @@
-//! Which primitive a name belongs to, and how to make what it names.
+//! The primitive of a name, and its calls.
 //!
-//! Invariant: a name's first word tells its primitive, so whoever sees a name knows the rules that it goes by.
-//! Called by: the plan, which chooses names; everything that sees one.
+//! Invariant: the first word of a name determines its primitive, so the name alone tells the rules that apply to it.
 
 use std::fmt;
 
@@ -14,9 +13,9 @@ use leasehold_proto::{Call, Name};
 pub(crate) enum Primitive {
     Lock,
     Fair,
-    /// With Redisson's counter.
+    /// A lock with fencing tokens from Redisson's counter.
     Fenced,
-    /// With tokens that outlive the counter.
+    /// A lock with fencing tokens that outlive a loss of the counter.
     Hybrid,
     Spin,
     ReadWrite,
@@ -45,50 +44,50 @@ impl Primitive {
         (Self::Redlock, "redlock"),
     ];
 
-    /// The word that its names begin with.
+    /// Returns the first word of its names.
     #[must_use]
     pub(crate) fn word(self) -> &'static str {
         Self::ALL.iter().find(|(known, _)| *known == self).map(|(_, word)| *word).unwrap_or_default()
     }
 
-    /// The primitive of a name.
+    /// Returns the primitive of a name.
     #[must_use]
     pub(crate) fn of(name: &str) -> Self {
         let word = name.trim_start_matches('{').split(['-', '}']).next().unwrap_or_default();
         Self::ALL.iter().find(|(_, known)| *known == word).map_or(Self::Lock, |(primitive, _)| *primitive)
     }
 
-    /// Whether only one owner can have it.
+    /// Returns true if only one owner can hold it.
     #[must_use]
     pub(crate) const fn is_exclusive(self) -> bool {
         matches!(self, Self::Lock | Self::Fair | Self::Fenced | Self::Hybrid | Self::Spin)
     }
 
-    /// Whether it is a lock, of many readers too.
+    /// Returns true if it is a lock; a read-write lock counts.
     #[must_use]
     pub(crate) const fn is_lock(self) -> bool {
         self.is_exclusive() || matches!(self, Self::ReadWrite)
     }
 
-    /// Whether its grants have numbers.
+    /// Returns true if its grants have fencing tokens.
     #[must_use]
     pub(crate) const fn has_tokens(self) -> bool {
         matches!(self, Self::Fenced | Self::Hybrid)
     }
 
-    /// Whether what is held of it has no end but its release.
+    /// Returns true if its holds end only with their release.
     #[must_use]
     pub(crate) const fn is_unending(self) -> bool {
         matches!(self, Self::Semaphore | Self::Fifo)
     }
 
-    /// Whether several can have a part of it.
+    /// Returns true if several owners can hold permits of it.
     #[must_use]
     pub(crate) const fn has_permits(self) -> bool {
         matches!(self, Self::Semaphore | Self::Fifo | Self::Permits)
     }
 
-    /// What frees it, whoever holds it.
+    /// Returns the calls that release it by force.
     #[must_use]
     pub(crate) fn force_release(name: &str) -> Vec<Call> {
         let recipes: &[&dyn LockRecipe] = match Self::of(name) {
@@ -122,7 +121,7 @@ impl fmt::Display for Primitive {
     }
 }
 
-/// The command of an operator's that takes it away.
+/// Returns the command with which an operator deletes it.
 #[must_use]
 pub(crate) fn delete(name: &str) -> Vec<Vec<u8>> {
     let mut command: Vec<Vec<u8>> = vec!["DEL".into(), name.into()];
@@ -132,10 +131,10 @@ pub(crate) fn delete(name: &str) -> Vec<Vec<u8>> {
     command
 }
 
-/// The name that a plan's text means; one in braces has a hash tag.
+/// Parses a name of the plan; a prefix in braces is a hash tag.
 ///
 /// # Panics
-/// If the plan has chosen no name.
+/// If the text is not a valid name.
 #[must_use]
 pub(crate) fn name_of(text: &str) -> Name {
     let tagged = text.strip_prefix('{').and_then(|rest| rest.split_once('}'));
@@ -146,13 +145,13 @@ pub(crate) fn name_of(text: &str) -> Name {
     .expect("a plan's names are names")
 }
 
-/// Whether one of several names, which stand apart by spaces, is this one.
+/// Returns true if a list of names, separated by spaces, contains this one.
 #[must_use]
 pub(crate) fn covers(names: &str, name: &str) -> bool {
     names.split(' ').any(|one| one == name)
 }
 
-/// Whether two lists of names have one in common.
+/// Returns true if two lists of names have one in common.
 #[must_use]
 pub(crate) fn overlap(names: &str, others: &str) -> bool {
     names.split(' ').any(|name| covers(others, name))

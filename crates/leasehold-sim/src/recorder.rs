@@ -1,7 +1,6 @@
-//! The one place where events arrive: remembers them, and shows each to every invariant.
+//! The recorder of events: keeps them, and shows each to every invariant.
 //!
-//! Invariant: an event is seen by the invariants at the moment it happens, in the order in which things happen.
-//! Called by: everything that happens.
+//! Invariant: the invariants observe an event at the moment it happens, in the order of events.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -17,44 +16,44 @@ use crate::plan::Plan;
 use crate::primitive::Primitive;
 use crate::workload::Taken;
 
-/// Where events go. Clones are the same recorder.
+/// The recorder of events. Clones are the same recorder.
 #[derive(Clone)]
 pub(crate) struct Recorder(Arc<Mutex<State>>);
 
-/// What a broken promise looks like.
+/// A broken promise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Violation {
-    /// When, by the true time.
+    /// The true time of the observation.
     pub(crate) at: Duration,
-    /// The promise's id.
+    /// The id of the promise.
     pub(crate) id: String,
-    /// What was seen.
+    /// The description of the observation.
     pub(crate) what: String,
 }
 
-/// What invariants may look at besides the events.
+/// The state that invariants may read besides the events.
 pub(crate) struct View {
     /// The true time.
     pub(crate) now: Duration,
     /// The plan.
     pub(crate) plan: Arc<Plan>,
-    /// The guards that users have, and those that they ended a moment ago.
+    /// The guards that users have. A guard stays here until the invariants have observed its end.
     pub(crate) holds: BTreeMap<Hold, LiveHold>,
     /// The clocks of the processes.
     pub(crate) clocks: Vec<Clock>,
-    /// The server's.
+    /// The server's clock.
     pub(crate) server_clock: Clock,
     pauses: Vec<Pauses>,
-    /// Faults at work now that disturb calls.
+    /// The number of active faults that disturb calls.
     at_work: usize,
-    /// Since when none is; `None` when none ever was.
+    /// The end of the last such fault; `None` if none has ended yet.
     quiet_since: Option<Duration>,
-    /// Losses of wake-ups at work now, and since when none is.
+    /// The number of active losses of wake-ups; below, the end of the last one.
     messages_lost: usize,
     heard_since: Option<Duration>,
 }
 
-/// When a process stood still: past times, and since when it does now.
+/// The pauses of a process: the past ones, and the begin of the present one.
 #[derive(Clone, Default)]
 struct Pauses {
     past: Vec<(Duration, Duration)>,
@@ -64,43 +63,43 @@ struct Pauses {
 /// A guard that a user has.
 #[derive(Clone)]
 pub(crate) struct LiveHold {
-    /// Whose.
+    /// The process of the user.
     pub(crate) process: usize,
-    /// Of what.
+    /// The name that is held.
     pub(crate) name: Arc<str>,
-    /// As whom.
+    /// The wire owner.
     pub(crate) wire: Wire,
-    /// As what.
+    /// The kind of the hold.
     pub(crate) side: Side,
-    /// By which owner of the user's; 0 for one that has nothing else.
+    /// The number of the user's owner; 0 for an owner that has no other hold.
     pub(crate) owner: u64,
-    /// How many permits.
+    /// The number of permits.
     pub(crate) units: u32,
-    /// Its terms.
+    /// The terms of the hold.
     pub(crate) terms: Terms,
-    /// Since when.
+    /// The time of the claim.
     pub(crate) since: Duration,
-    /// Until when, by its client's clock, it could be trusted when it was last looked at.
+    /// The end of its validity by the client's clock, at the last look.
     pub(crate) valid_until: Duration,
-    /// Whether it could be trusted then.
+    /// True if it was valid at the last look.
     held: bool,
     taken: Weak<Taken>,
-    /// Which of several guards.
+    /// The index of the guard among several.
     place: usize,
 }
 
 impl LiveHold {
-    /// For how long it may be trusted, by its own client's word.
+    /// Returns the remaining validity, as its client reports it.
     fn remaining(&self) -> Duration {
         let taken = self.taken.upgrade();
         taken.map_or(Duration::ZERO, |taken| taken.guards()[self.place].remaining()).min(TRUST_MAX)
     }
 }
 
-/// More than this is without an end.
+/// The longest validity that counts as finite.
 const TRUST_MAX: Duration = Duration::from_secs(1_000_000);
 
-/// What a user has got, before anybody has looked at it.
+/// A new guard of a user, not yet registered.
 pub(crate) struct Claim {
     pub(crate) name: Arc<str>,
     pub(crate) wire: Wire,
@@ -109,31 +108,31 @@ pub(crate) struct Claim {
     pub(crate) units: u32,
     pub(crate) token: Option<u64>,
     pub(crate) terms: Terms,
-    /// Which of several guards.
+    /// The index of the guard among several.
     pub(crate) place: usize,
 }
 
-/// What a hold was asked for with.
+/// The terms with which a hold was requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Terms {
     /// The lease.
     pub(crate) lease: Duration,
-    /// Whether it is renewed, without bounds.
+    /// True if it is renewed without a bound.
     pub(crate) watched: bool,
-    /// How long the server is to keep it at least.
+    /// The minimum hold time.
     pub(crate) least: Option<Duration>,
 }
 
-/// What a seed came to.
+/// The totals of a seed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
-    /// How long it was.
+    /// The simulated time.
     pub(crate) simulated: Duration,
-    /// Guards that were handed out, by primitive.
+    /// The number of guards handed out, by primitive.
     pub(crate) grants: BTreeMap<Primitive, u64>,
-    /// Scripts that ran.
+    /// The number of scripts that ran.
     pub(crate) scripts: u64,
-    /// Faults that began, by kind.
+    /// The number of faults that began, by kind.
     pub(crate) faults: BTreeMap<Kind, u64>,
 }
 
@@ -142,7 +141,7 @@ struct State {
     invariants: Vec<Box<dyn Invariant>>,
     events: Vec<(Duration, Event)>,
     keep: bool,
-    /// Whether something was recorded since the last look, and when that was.
+    /// True if an event was recorded since the last refresh; below, the time of the last look.
     news: bool,
     looked_at: Duration,
     hash: DefaultHasher,
@@ -154,25 +153,26 @@ struct State {
 }
 
 impl View {
-    /// Whether a hold may be trusted now, by its own client's word.
+    /// Returns true if a hold is valid now, as its client reports it.
     #[must_use]
     pub(crate) fn is_valid(&self, hold: &LiveHold) -> bool {
         !hold.remaining().is_zero()
     }
 
-    /// The wire owner of a hold that the server is to keep for a least time, whoever ends it when.
+    /// Returns the wire owner of a hold with a minimum hold time: the server may keep it past the release.
     pub(crate) fn rests(&self, hold: &Hold) -> Option<Wire> {
         let hold = self.holds.get(hold)?;
         hold.terms.least.map(|_| Arc::clone(&hold.wire))
     }
 
-    /// The same by what was seen of it last; asking costs more, and this is looked at after every step.
+    /// Returns true if a hold is valid by its last refresh. A query of the guard costs more, and this check runs after
+    /// every step.
     #[must_use]
     pub(crate) fn seems_valid(&self, hold: &LiveHold) -> bool {
         hold.held && self.clock_says(hold.process) < hold.valid_until
     }
 
-    /// The holds of a name that seem valid now.
+    /// Returns the holds of a name that seem valid now.
     pub(crate) fn valid_holds<'a>(
         &'a self,
         name: &'a str,
@@ -181,19 +181,19 @@ impl View {
         of_name.filter(|(_, hold)| self.seems_valid(hold)).map(|(id, hold)| (*id, hold))
     }
 
-    /// Whether no fault disturbs calls, and none did within this time.
+    /// Returns true if no fault disturbs calls now, and none did within the given time.
     #[must_use]
     pub(crate) fn is_quiet_for(&self, span: Duration) -> bool {
         self.at_work == 0 && self.quiet_since.is_none_or(|since| self.now.saturating_sub(since) >= span)
     }
 
-    /// Whether no wake-ups are lost, and none were within this time.
+    /// Returns true if no wake-ups are lost now, and none were within the given time.
     #[must_use]
     pub(crate) fn hears_for(&self, span: Duration) -> bool {
         self.messages_lost == 0 && self.heard_since.is_none_or(|since| self.now.saturating_sub(since) >= span)
     }
 
-    /// For how long a process stood still since then.
+    /// Returns the time for which a process was paused since `since`.
     #[must_use]
     pub(crate) fn paused_since(&self, process: usize, since: Duration) -> Duration {
         let Some(Pauses { past, present }) = self.pauses.get(process) else { return Duration::ZERO };
@@ -202,13 +202,13 @@ impl View {
         past + present.map_or(Duration::ZERO, |from| self.now.saturating_sub(from.max(since)))
     }
 
-    /// What the server's clock says, in milliseconds.
+    /// Returns the time on the server's clock, in milliseconds.
     #[must_use]
     pub(crate) fn now_ms(&self) -> u64 {
         u64::try_from(self.server_clock.says(self.now).as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// What a process's clock says.
+    /// Returns the time on the clock of a process.
     #[must_use]
     pub(crate) fn clock_says(&self, process: usize) -> Duration {
         self.clocks[process].says(self.now)
@@ -216,7 +216,7 @@ impl View {
 }
 
 impl Recorder {
-    /// A recorder of a new history; it keeps the events only when they are to be printed.
+    /// Creates the recorder of a new history; it keeps the events only if `keep` is set.
     #[must_use]
     pub(crate) fn new(plan: &Arc<Plan>, clocks: Vec<Clock>, server_clock: Clock, keep: bool) -> Self {
         let pauses = vec![Pauses::default(); clocks.len()];
@@ -248,7 +248,7 @@ impl Recorder {
         })))
     }
 
-    /// A recorder of a world that judges for itself.
+    /// Creates a recorder without invariants, for a world that checks its promises itself.
     #[must_use]
     pub(crate) fn without_invariants(
         plan: &Arc<Plan>,
@@ -261,7 +261,7 @@ impl Recorder {
         recorder
     }
 
-    /// A number for a new operation.
+    /// Returns a number for a new operation.
     #[must_use]
     pub(crate) fn next_op(&self) -> Op {
         let mut state = self.lock();
@@ -269,7 +269,7 @@ impl Recorder {
         Op(state.last_op)
     }
 
-    /// A number for a new call.
+    /// Returns a number for a new call.
     #[must_use]
     pub(crate) fn next_call(&self) -> u64 {
         let mut state = self.lock();
@@ -277,12 +277,12 @@ impl Recorder {
         state.last_call
     }
 
-    /// An event happens.
+    /// Records an event.
     pub(crate) fn record(&self, now: Duration, event: Event) {
         self.lock().record(now, event);
     }
 
-    /// A user has a guard, or several as one.
+    /// Registers a new guard of a user, or several as one.
     pub(crate) fn claim(
         &self,
         now: Duration,
@@ -331,13 +331,13 @@ impl Recorder {
         holds
     }
 
-    /// Something of this primitive was granted that leaves nothing to hold.
+    /// Counts a grant of a primitive that leaves no hold.
     pub(crate) fn count(&self, primitive: Primitive) {
         *self.lock().counts.grants.entry(primitive).or_default() += 1;
     }
 
-    /// After something has run: what was said of renewals has been taken in now. When time has passed since the last
-    /// look, looks whether something is overdue. `false` when a promise was seen broken.
+    /// Updates the view after a step of the world: refreshes the holds if events were recorded and, if time has passed
+    /// since the last look, checks for overdue actions. Returns `false` if a promise was broken.
     pub(crate) fn look(&self, now: Duration) -> bool {
         let mut state = self.lock();
         state.view.now = now;
@@ -350,37 +350,37 @@ impl Recorder {
         state.violation.is_none()
     }
 
-    /// A promise was seen broken by somebody who is no invariant.
+    /// Records a broken promise that the world itself observed.
     pub(crate) fn violate(&self, at: Duration, id: &str, what: String) {
         self.lock().violation.get_or_insert(Violation { at, id: id.to_owned(), what });
     }
 
-    /// The first broken promise.
+    /// Returns the first broken promise.
     #[must_use]
     pub(crate) fn violation(&self) -> Option<Violation> {
         self.lock().violation.clone()
     }
 
-    /// What happened so far: a number that is the same for equal histories.
+    /// Returns a hash of the history, which is equal for equal histories.
     #[must_use]
     pub(crate) fn hash(&self) -> u64 {
         self.lock().hash.finish()
     }
 
-    /// What the seed came to.
+    /// Returns the totals of the seed.
     #[must_use]
     pub(crate) fn counts(&self) -> Counts {
         let state = self.lock();
         Counts { simulated: state.view.now, ..state.counts.clone() }
     }
 
-    /// The events, if they were kept.
+    /// Returns the events, if they were kept.
     #[must_use]
     pub(crate) fn events(&self) -> Vec<(Duration, Event)> {
         self.lock().events.clone()
     }
 
-    /// A user is done with a hold; nothing when the hold went with its process.
+    /// Records that a user ends a hold; does nothing if the hold went with its process.
     pub(crate) fn end(&self, now: Duration, hold: Hold, how: Ending) {
         let mut state = self.lock();
         if state.view.holds.contains_key(&hold) {
@@ -388,14 +388,15 @@ impl Recorder {
         }
     }
 
-    /// A process is killed; what its futures do on their way out is nobody's doing.
+    /// Records that a process is killed. Its holds are forgotten first, so that the drops of its futures record no
+    /// endings.
     pub(crate) fn kill(&self, now: Duration, process: usize) {
         let mut state = self.lock();
         state.view.holds.retain(|_, hold| hold.process != process);
         state.record(now, Event::Killed { process });
     }
 
-    /// A process stands still, or goes on.
+    /// Records that a process is paused or resumed.
     pub(crate) fn pause(&self, now: Duration, process: usize, begins: bool) {
         let mut state = self.lock();
         let Pauses { past, present } = &mut state.view.pauses[process];
@@ -461,7 +462,7 @@ impl State {
         }
     }
 
-    /// Notes until when each hold can be trusted, for when it cannot be asked any more.
+    /// Notes the end of each hold's validity, for the time after its guard is gone.
     fn refresh(&mut self) {
         let View { holds, clocks, now, .. } = &mut self.view;
         for hold in holds.values_mut() {
@@ -474,7 +475,7 @@ impl State {
     }
 }
 
-/// The id that an observer of several names in front of what it saw, or its own.
+/// Returns the id that an observer of several ids names before its description, or the observer's own.
 fn id_of(observer: &str, what: &str) -> String {
     match what.split_once(": ") {
         Some((id, _)) if observer.split(' ').any(|one| one == id) => id.to_owned(),

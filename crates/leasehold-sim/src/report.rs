@@ -1,7 +1,6 @@
-//! What the command prints.
+//! The output of the command.
 //!
-//! Invariant: a violation is printed with everything that is needed to see it again.
-//! Called by: the command.
+//! Invariant: a violation is printed with all that is needed to reproduce it.
 
 use std::fmt::{self, Write};
 use std::sync::Arc;
@@ -12,14 +11,14 @@ use crate::plan::Plan;
 use crate::runner::{Outcome, Summary, replay};
 use crate::shrink::{numbers, shrink};
 
-/// How many events are shown before a violation.
+/// The number of events that are printed before a violation.
 const EVENTS_BEFORE: usize = 60;
 
-/// A summary, with how long it took.
+/// A summary with its duration.
 pub(crate) struct Report<'a> {
-    /// What happened.
+    /// The totals of all seeds.
     pub(crate) summary: &'a Summary,
-    /// By the wall's clock.
+    /// The duration by the wall clock.
     pub(crate) took: Duration,
 }
 
@@ -42,7 +41,7 @@ impl fmt::Display for Report<'_> {
     }
 }
 
-/// A violation: its seed, the faults that it needs, the history before it, the command that shows it.
+/// Formats a violation: its seed, the required faults, the history before it, and the command that reproduces it.
 #[must_use]
 pub(crate) fn violation(broken: &Outcome, plan: &Plan) -> String {
     let shrunk = shrink(plan, broken);
@@ -79,7 +78,7 @@ pub(crate) fn violation(broken: &Outcome, plan: &Plan) -> String {
     text
 }
 
-/// One event of a history.
+/// Formats one event of a history.
 #[must_use]
 pub(crate) fn line(at: Duration, event: &Event) -> String {
     format!("{:>14.6} {event}", at.as_secs_f64())

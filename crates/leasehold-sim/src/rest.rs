@@ -1,7 +1,7 @@
-//! How long a world may take to come to rest after the last fault.
+//! The time that a world may take to end after the last fault.
 //!
-//! Invariant: the bounds follow from the promises: a lease for what nobody renews, the longest hold for each who waits.
-//! Called by: both modes, after the users have stopped.
+//! Invariant: the bounds follow from the promises: a lease for a hold that is not renewed, the longest hold for each
+//! waiter.
 
 use std::time::Duration;
 
@@ -10,19 +10,19 @@ use crate::plan::Plan;
 use crate::primitive::Primitive;
 use crate::workload;
 
-/// How long a queue is kept after somebody has shown itself in it.
+/// The time for which a queue is kept after the last sign of a waiter.
 const QUEUES_GO_WITHIN: Duration = Duration::from_secs(16);
 
-/// By when every user has been served, and has given back what it held.
+/// Returns the time within which every user has been served and has released its holds.
 #[must_use]
 pub(crate) fn users_end_within(plan: &Plan) -> Duration {
     let everybody = u32::try_from(plan.processes * plan.users + plan.foreigners).unwrap_or(u32::MAX);
-    // Each in turn holds every name for as long as it may, behind a ghost of the longest lease, and closes.
+    // Each user in turn holds every name for as long as it may, behind a leaked hold of the longest lease, and closes.
     let turn = workload::hold_max(plan) + plan.poll_interval + plan.timeout;
     keys_go_within(plan) + turn * (everybody + 1) * 2 + Duration::from_secs(60)
 }
 
-/// By when nothing is left that nobody renews.
+/// Returns the time within which all keys that are not renewed are gone.
 #[must_use]
 pub(crate) fn keys_go_within(plan: &Plan) -> Duration {
     let back: i64 = plan
@@ -32,7 +32,7 @@ pub(crate) fn keys_go_within(plan: &Plan) -> Duration {
         .map(crate::fault::Fault::jump_ns)
         .sum();
     let back = Duration::from_nanos(u64::try_from(back).unwrap_or_default());
-    // A queue outlives those who stood in it by this much.
+    // A queue outlives its last waiter by this much.
     let queues =
         plan.names.iter().any(|name| matches!(Primitive::of(name), Primitive::Fair | Primitive::Fifo));
     let queues = if queues { QUEUES_GO_WITHIN } else { Duration::ZERO };

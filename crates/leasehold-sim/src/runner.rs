@@ -1,7 +1,6 @@
-//! Runs seeds.
+//! The runner of seeds.
 //!
-//! Invariant: a seed's outcome depends on nothing but the seed and the mode, however many run at once.
-//! Called by: the command, the shrinker and the tests.
+//! Invariant: the outcome of a seed depends only on the seed and the mode, not on the number of threads.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -18,52 +17,52 @@ use crate::plan::{Mode, Plan};
 use crate::primitive::Primitive;
 use crate::recorder::{Recorder, Violation};
 
-/// What one seed came to.
+/// The outcome of one seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Outcome {
     /// The seed.
     pub(crate) seed: u64,
-    /// Equal for equal histories.
+    /// The hash of the history, equal for equal histories.
     pub(crate) hash: u64,
-    /// How long it was in its world.
+    /// The simulated time.
     pub(crate) simulated: Duration,
-    /// Guards handed out.
+    /// The number of guards handed out, by primitive.
     pub(crate) grants: BTreeMap<Primitive, u64>,
-    /// Scripts that ran.
+    /// The number of scripts that ran.
     pub(crate) scripts: u64,
-    /// Faults by kind.
+    /// The number of faults, by kind.
     pub(crate) faults: BTreeMap<Kind, u64>,
     /// The first broken promise.
     pub(crate) violation: Option<Violation>,
 }
 
-/// What many seeds came to.
+/// The totals of many seeds.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Summary {
-    /// Seeds run.
+    /// The number of seeds that ran.
     pub(crate) seeds: u64,
-    /// Simulated time.
+    /// The simulated time.
     pub(crate) simulated: Duration,
-    /// Guards handed out, each held against every other.
+    /// The number of guards handed out; each was compared with every other hold.
     pub(crate) grants: BTreeMap<Primitive, u64>,
-    /// Scripts that ran.
+    /// The number of scripts that ran.
     pub(crate) scripts: u64,
-    /// Faults by kind.
+    /// The number of faults, by kind.
     pub(crate) faults: BTreeMap<Kind, u64>,
-    /// The lowest seed with a broken promise, of those that ran.
+    /// The outcome of the lowest seed that broke a promise, among those that ran.
     pub(crate) violation: Option<Outcome>,
 }
 
-/// Which seeds to run, and for how long at most.
+/// The seeds to run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Batch {
     /// The world.
     pub(crate) mode: Mode,
     /// The first seed.
     pub(crate) first: u64,
-    /// How many.
+    /// The number of seeds.
     pub(crate) seeds: u64,
-    /// How many at once.
+    /// The number of threads.
     pub(crate) threads: usize,
 }
 
@@ -82,7 +81,7 @@ pub(crate) fn run_plan(plan: &Arc<Plan>) -> Outcome {
     }
 }
 
-/// Runs a plan and keeps what happened.
+/// Runs a plan and keeps the events.
 #[must_use]
 pub(crate) fn replay(plan: &Arc<Plan>) -> (Outcome, Vec<(Duration, Event)>) {
     let recorder = live(plan, true);
@@ -97,7 +96,7 @@ fn live(plan: &Arc<Plan>, keep: bool) -> Recorder {
     }
 }
 
-/// A panic breaks a promise too, and must not take its seed's number along.
+/// Turns a panic into a violation, so that the number of its seed is not lost.
 fn panicked(plan: &Plan, panic: &(dyn Any + Send)) -> Outcome {
     let text = panic.downcast_ref::<String>().cloned();
     let text = text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string)).unwrap_or_default();
@@ -126,7 +125,8 @@ fn outcome(plan: &Plan, recorder: &Recorder) -> Outcome {
     }
 }
 
-/// Runs a batch until its end, the first broken promise, or `over` says so; `progress` hears how many have run.
+/// Runs a batch to its end, to the first broken promise, or until `over` returns true. Calls `progress` with the number
+/// of seeds that have run.
 pub(crate) fn run(batch: Batch, over: impl Fn() -> bool + Sync, progress: impl Fn(u64) + Sync) -> Summary {
     let (next, done, stop) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
     let summary = Mutex::new(Summary::default());

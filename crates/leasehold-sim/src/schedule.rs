@@ -1,32 +1,31 @@
-//! When the faults of a plan begin and end.
+//! The times at which the faults of a plan begin and end.
 //!
-//! Invariant: what a failover needs of the past is taken before it.
-//! Called by: both modes, which carry out the turns.
+//! Invariant: the past state that a failover needs is saved before it.
 
 use std::time::Duration;
 
 use crate::fault::{Fault, Kind};
 use crate::plan::Plan;
 
-/// How many true milliseconds a replica lags behind, at most.
+/// The longest lag of a replica, in true milliseconds.
 const LAG_MAX_MS: u64 = 400;
 
-/// What happens at a moment of the plan.
+/// A scheduled action of the plan.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Turn {
-    /// A fault begins.
+    /// The fault with this index begins.
     Begin(usize),
-    /// It ends.
+    /// The fault with this index ends.
     End(usize),
-    /// A replica sees what it will have when it takes over.
+    /// The server saves the state that a replica has when it takes over.
     Replicate,
 }
 
-/// All turns, by time.
+/// Returns all turns, in order of time.
 pub(crate) fn turns(plan: &Plan) -> Vec<(Duration, Turn)> {
     let mut turns = Vec::new();
     for (index, fault) in plan.faults.iter().enumerate() {
-        // First, for a replica that lags by nothing.
+        // The save comes first, for a replica that lags by nothing.
         if fault.kind == Kind::Failover {
             turns.push((replicated_at(fault), Turn::Replicate));
         }
@@ -37,7 +36,7 @@ pub(crate) fn turns(plan: &Plan) -> Vec<(Duration, Turn)> {
     turns
 }
 
-/// Until when the replica of a failover has seen the writes.
+/// Returns the time up to which the replica of a failover has seen the writes.
 pub(crate) fn replicated_at(fault: &Fault) -> Duration {
     fault.begins.saturating_sub(Duration::from_millis(fault.chance % LAG_MAX_MS))
 }

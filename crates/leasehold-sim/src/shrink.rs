@@ -1,17 +1,16 @@
-//! Finds the few faults that a violation needs.
+//! The shrinker: finds a small set of faults that reproduces a violation.
 //!
-//! Invariant: what is returned still breaks the same promise.
-//! Called by: the command, after a violation.
+//! Invariant: the returned plan still breaks the same promise.
 
 use std::sync::Arc;
 
 use crate::plan::Plan;
 use crate::runner::{Outcome, run_plan};
 
-/// Runs at most.
+/// The largest number of runs.
 const RUNS_MAX: usize = 200;
 
-/// The plan with as few faults as possible that still breaks the promise of `broken`.
+/// Returns the plan with as few faults as possible that still breaks the promise of `broken`.
 #[must_use]
 pub(crate) fn shrink(plan: &Plan, broken: &Outcome) -> Plan {
     let id = broken.violation.as_ref().map(|violation| violation.id.clone());
@@ -36,7 +35,7 @@ pub(crate) fn shrink(plan: &Plan, broken: &Outcome) -> Plan {
     best
 }
 
-/// A plan with only the faults of these numbers, as a violation's report gives them.
+/// Returns a plan with only the faults of these numbers, as the report of a violation gives them.
 #[must_use]
 pub(crate) fn only(plan: &Plan, numbers: &[usize]) -> Plan {
     let mut plan = plan.clone();
@@ -48,7 +47,7 @@ pub(crate) fn only(plan: &Plan, numbers: &[usize]) -> Plan {
     plan
 }
 
-/// The numbers, in the whole plan, of the faults that are left in a shrunk one.
+/// Returns the numbers, in the whole plan, of the faults that are left in a shrunk one.
 #[must_use]
 pub(crate) fn numbers(whole: &Plan, shrunk: &Plan) -> Vec<usize> {
     let mut left = shrunk.faults.iter().peekable();

@@ -1,7 +1,6 @@
-//! What a command on the wire is for a name, and what belongs to the name on the server.
+//! The meaning of a command on the wire, and the state of a name on the server.
 //!
-//! Invariant: what is read here is read from the wire and the keyspace alone; the client's own view has no part in it.
-//! Called by: the servers of both modes, for every command that they execute.
+//! Invariant: this module reads only the wire and the keyspace, never the state of the client.
 
 mod decode;
 mod places;
@@ -18,13 +17,13 @@ use crate::recorder::Recorder;
 
 pub(crate) use self::decode::{Decoded, decode};
 
-/// Sees what a server executes, and has it recorded.
+/// Records the scripts that a server executes.
 #[derive(Clone)]
 pub(crate) struct Witness {
     recorder: Recorder,
-    /// The server's.
+    /// The server's clock.
     pub(crate) clock: Clock,
-    /// The plan's names, with what belongs to each.
+    /// The names of the plan, with the keys that belong to each.
     places: Vec<Places>,
 }
 
@@ -33,12 +32,12 @@ impl Witness {
         Self { recorder, clock, places: plan.names.iter().map(Places::of).collect() }
     }
 
-    /// What the server's clock says, in unix milliseconds.
+    /// Returns the time on the server's clock, in Unix milliseconds.
     pub(crate) fn now_ms(&self, now: Duration) -> u64 {
         u64::try_from(self.clock.says(now).as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Executes, and records it when it is a script on a name of the plan, once for each name that it is on.
+    /// Executes a command. Records a script on names of the plan, once for each name.
     pub(crate) fn see(
         &self,
         now: Duration,
@@ -67,7 +66,7 @@ impl Witness {
         executed
     }
 
-    /// The keys that are there and should not be, long after everybody has gone.
+    /// Returns the keys that are left and should not be, long after all users have ended.
     pub(crate) fn left_over(&self, database: &mut Database, now: Duration, plan: &Plan) -> Vec<String> {
         let now_ms = self.now_ms(now);
         let may_stay =
@@ -78,7 +77,7 @@ impl Witness {
     }
 }
 
-/// What a reply says, as far as it matters for a history. A fenced lock's says what a lock's does, and a token.
+/// Reduces a reply to the part that matters for a history. The reply of a fenced lock holds that of a lock, and a token.
 fn reply(frame: &Frame) -> Reply {
     match frame {
         Frame::Nil | Frame::NilArray => Reply::Nil,

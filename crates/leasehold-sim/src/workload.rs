@@ -1,8 +1,7 @@
-//! What the users of a world do.
+//! The work of the users of a world.
 //!
-//! Invariant: a workload tells the recorder what it wants before it asks, and what it has in the very poll in which it
-//! gets it.
-//! Called by: the worlds, for each user.
+//! Invariant: a workload tells the recorder of an operation before it begins, and of a guard in the very poll that
+//! returns it.
 
 pub(crate) mod foreign;
 mod held;
@@ -24,7 +23,7 @@ use crate::primitive::{Primitive, name_of};
 pub(crate) use self::taken::Taken;
 use self::user::User;
 
-/// One user's life, with whatever names the plan has. Another primitive is another file here.
+/// Runs one user with the names of the plan. Each primitive has its own file here.
 pub(crate) async fn live(env: Env) {
     let Some(client) = env.client.clone() else { return };
     let mut user = User::new(env, client);
@@ -52,16 +51,16 @@ pub(crate) async fn live(env: Env) {
                 semaphore::work_expirable(&mut user, client.expirable_semaphore(known), &name).await;
             }
             Primitive::Latch => latch::work(&mut user, client.count_down_latch(known), &name).await,
-            // It has a world of its own, since it has servers of its own.
+            // Redlock has a world of its own, with its own servers.
             Primitive::Redlock => {}
         }
     }
     user.leave().await;
 }
 
-/// The longest that a user holds a lock by its own will.
+/// Returns the longest time for which a user holds a lock by choice.
 #[must_use]
 pub(crate) fn hold_max(plan: &Plan) -> Duration {
-    // A hold, one inside it, and what they ask of the server meanwhile.
+    // A hold, a nested hold, and the calls to the server meanwhile.
     plan.longest_lease().mul_f64(1.5) * 2 + plan.timeout * 6
 }

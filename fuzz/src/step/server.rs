@@ -1,7 +1,6 @@
-//! What the reentrant scripts do to keys, as a model, and replies that no script gives.
+//! A model of the reentrant scripts, and replies that no script gives.
 //!
-//! Invariant: a hold's expiry goes by the same clock as the engine's, so what the engine trusts must stand here.
-//! Called by: the target `step`.
+//! Invariant: the expiry of a hold uses the engine's clock, so a hold that the engine trusts must exist here.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,24 +21,24 @@ struct Hold {
 }
 
 impl Server {
-    /// Whether this wire owner holds the key.
+    /// Returns true if this wire owner holds the key.
     pub(super) fn is_held_by(&self, key: &str, owner: &str, now: Moment) -> bool {
         self.0.get(key).is_some_and(|hold| hold.owner == owner && hold.expires_at > now)
     }
 
-    /// Those keys that are still held.
+    /// Returns the keys that are still held.
     pub(super) fn held(&self, now: Moment) -> Vec<&str> {
         self.0.iter().filter(|(_, hold)| hold.expires_at > now).map(|(key, _)| &**key).collect()
     }
 
-    /// Somebody else takes a key, if it is free.
+    /// Takes a key for another client, if it is free.
     pub(super) fn take(&mut self, key: &str, lease: Duration, now: Moment) {
         self.0.retain(|_, hold| hold.expires_at > now);
         let stranger = Hold { owner: "somebody else".to_owned(), count: 1, expires_at: now + lease };
         self.0.entry(key.into()).or_insert(stranger);
     }
 
-    /// Executes a script. Also whether it was a release that the waiters hear of.
+    /// Executes a script. Also returns true if it was a release that publishes a wake-up.
     pub(super) fn run(&mut self, call: &Call, now: Moment) -> (Reply, bool) {
         self.0.retain(|_, hold| hold.expires_at > now);
         let key = call.subject();
@@ -82,7 +81,7 @@ impl Server {
     }
 }
 
-/// A reply of any shape.
+/// Chooses a reply of any shape.
 pub(super) fn any_reply(u: &mut Unstructured<'_>) -> Result<Reply> {
     Ok(match u.int_in_range(0..=6)? {
         0 | 1 => Reply::Nil,
@@ -93,7 +92,7 @@ pub(super) fn any_reply(u: &mut Unstructured<'_>) -> Result<Reply> {
     })
 }
 
-/// A failure of any kind.
+/// Chooses a failure of any kind.
 pub(super) fn any_error(u: &mut Unstructured<'_>, call: &Call, applied: Applied) -> Result<StoreError> {
     const KINDS: [StoreErrorKind; 8] = [
         StoreErrorKind::Timeout,

@@ -1,7 +1,6 @@
-//! An engine under watch: every action is held against what was promised.
+//! An engine under watch: every action is checked against the promises.
 //!
-//! Invariant: what is kept here is what callers and the network know, never the engine's own state.
-//! Called by: the target `step`.
+//! Invariant: the watch keeps the knowledge of callers and of the network, never the engine's own state.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -11,16 +10,17 @@ use leasehold_proto::{Call, Channel, ClientId, Engine, Moment, Owner, Reply, Sto
 
 use super::server::Server;
 
-/// How often time may have to go on until everything has come to rest.
+/// The largest number of iterations until the engine has finished.
 const REST: usize = 5_000;
 
-/// So near to the end of time, after some 584 years, a pause may reach beyond it, and what it was for never comes.
+/// The distance from the end of time, some 584 years after the start, within which a pause may reach beyond the end, so
+/// that its timer never fires.
 const NEAR_THE_END: Duration = Duration::from_secs(2 * 365 * 24 * 60 * 60);
 
-/// A ticket that is waited for.
+/// A pending ticket.
 struct Waiting {
     kind: Kind,
-    /// Its caller has a reason to look: it has not looked yet, or it was woken.
+    /// True if its caller has a reason to poll: it has not polled yet, or it was woken.
     news: bool,
 }
 
@@ -32,14 +32,14 @@ enum Kind {
     Close,
 }
 
-/// A hold that was claimed and not given back.
+/// A claimed hold that was not released.
 struct Held {
     name: String,
     owner: Owner,
     wire: WireOwner,
 }
 
-/// A call that is not answered yet.
+/// A call without an answer yet.
 struct Transit {
     id: CallId,
     call: Call,
@@ -58,10 +58,10 @@ pub(super) struct Watch {
     ghosts: Vec<Call>,
     news: Vec<Event>,
     channels: BTreeSet<Channel>,
-    /// Wire owners whose last hold was given back: nothing may take or renew for them any more.
+    /// The wire owners whose last hold was released: no later call may acquire or renew for them.
     parted: BTreeSet<String>,
     server: Server,
-    /// Whether the story is printed, to be read when an input has failed.
+    /// True if the events are printed, for the analysis of a failed input.
     told: bool,
 }
 
@@ -137,7 +137,7 @@ impl Watch {
         self.bring(Event::Detach(hold));
     }
 
-    /// A guard goes; those who wait for its renewal have borrowed it, so they went before.
+    /// Removes a guard. A pending `ensure` borrows the guard, so it is canceled first.
     fn give_up(&mut self, hold: Id) {
         let ensuring = self.waiting.iter().filter(|(_, waiting)| waiting.kind == Kind::Ensure(hold));
         for id in ensuring.map(|(id, _)| *id).collect::<Vec<_>>() {
@@ -176,7 +176,7 @@ impl Watch {
         self.place(place).map(|at| self.calls[at].call.clone())
     }
 
-    /// The server executes a call that is on its way.
+    /// Executes a call that is in flight.
     pub(super) fn execute(&mut self, place: u8) {
         let Some(at) = self.place(place) else { return };
         if self.calls[at].reply.is_none() {
@@ -194,7 +194,7 @@ impl Watch {
         reply
     }
 
-    /// The reply to a call arrives, executed at the latest now.
+    /// Delivers the reply to a call, and executes the call first if that is still to be done.
     pub(super) fn answer(&mut self, place: u8) {
         self.execute(place);
         let Some(at) = self.place(place) else { return };
@@ -203,7 +203,7 @@ impl Watch {
         self.bring(Event::Replied(id, Ok(reply.expect("it was executed"))));
     }
 
-    /// No reply to a call arrives; if it was not executed it may be later.
+    /// Fails a call without a reply; if it was not executed, it may be later.
     pub(super) fn fail(&mut self, place: u8, error: StoreError) {
         let Some(at) = self.place(place) else { return };
         let Transit { id, call, .. } = self.calls.remove(at);
@@ -211,7 +211,7 @@ impl Watch {
         self.bring(Event::Replied(id, Err(error)));
     }
 
-    /// A call certainly does not run.
+    /// Fails a call that certainly does not run.
     pub(super) fn refuse(&mut self, place: u8, error: StoreError) {
         let Some(at) = self.place(place) else { return };
         if self.calls[at].reply.is_none() || !self.honest {
@@ -220,14 +220,14 @@ impl Watch {
         }
     }
 
-    /// The server says something else than it did.
+    /// Delivers a false reply.
     pub(super) fn lie(&mut self, place: u8, reply: Reply) {
         let Some(at) = self.place(place) else { return };
         let id = self.calls.remove(at).id;
         self.bring(Event::Replied(id, Ok(reply)));
     }
 
-    /// A reply to a call that was answered already, or to the newest one twice.
+    /// Delivers a second reply to the newest call if that was answered; otherwise a dishonest server lies.
     pub(super) fn answer_again(&mut self, place: u8, reply: Reply) {
         let answered = self.last_call.filter(|id| self.calls.iter().all(|transit| transit.id != *id));
         if let Some(id) = answered {
@@ -237,7 +237,7 @@ impl Watch {
         }
     }
 
-    /// The network delivers a call once more: a lost one late, or an answered one again.
+    /// Delivers a call once more: a lost one late, or an answered one again.
     pub(super) fn repeat(&mut self, place: u8) {
         if !self.ghosts.is_empty() {
             let ghost = self.ghosts.remove(usize::from(place) % self.ghosts.len());
@@ -245,12 +245,12 @@ impl Watch {
         }
     }
 
-    /// Somebody else's client takes a free lock.
+    /// Takes a free lock for another client.
     pub(super) fn server_takes(&mut self, name: &str, lease: Duration) {
         self.server.take(name, lease, self.now);
     }
 
-    /// News from the channels arrive.
+    /// Delivers an event of the channels.
     pub(super) fn hear(&mut self, place: u8) {
         if !self.news.is_empty() {
             let event = self.news.remove(usize::from(place) % self.news.len());
@@ -259,7 +259,7 @@ impl Watch {
     }
 
     pub(super) fn claim(&mut self, id: Id) {
-        // What wakes it while it looks makes it look again.
+        // A wake-up during the claim sets `news` again.
         let woken =
             self.waiting.get_mut(&id).is_some_and(|waiting| std::mem::replace(&mut waiting.news, false));
         let Some(outcome) = self.bring_and_settle(Event::Claim(id), Some(id)) else {
@@ -341,9 +341,9 @@ impl Watch {
         }
     }
 
-    /// What must be true at any moment.
+    /// Checks the promises that hold at any moment.
     fn check(&mut self) {
-        // A timer may be set to what has passed, but not again and again.
+        // A timer may be due at once, but not again and again.
         for _ in 0..8 {
             if self.engine.next_timer() <= self.now && self.now < Moment::NEVER {
                 assert_eq!(self.bring_and_settle(Event::Tick, None), None, "nobody has asked");
@@ -356,7 +356,7 @@ impl Watch {
         }
     }
 
-    /// What is trusted is held on the server, by one owner.
+    /// Checks that valid holds exist on the server, under one owner for each name.
     fn check_holds(&self) {
         let valid = self.held.iter().filter(|(id, _)| self.engine.is_held(**id, self.now));
         let mut owners: BTreeMap<&str, (Owner, WireOwner)> = BTreeMap::new();
@@ -368,7 +368,8 @@ impl Watch {
         }
     }
 
-    /// Everybody gives up or looks to the end, and every call is answered: nobody waits for ever, and the client ends.
+    /// Cancels half of the tickets, polls the others to their end, and answers every call: every wait must end, and the
+    /// client must finish.
     pub(super) fn come_to_rest(&mut self) {
         if Moment::NEVER.since(self.now) < NEAR_THE_END {
             return;

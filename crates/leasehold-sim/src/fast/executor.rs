@@ -1,7 +1,6 @@
 //! Runs the tasks of a world, one at a time, in an order that the seed decides.
 //!
-//! Invariant: a task of a process that stands still is not polled, and one of a process that was killed never again.
-//! Called by: the fast world.
+//! Invariant: the executor does not poll a task of a paused process, and never again a task of a killed process.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -16,24 +15,24 @@ use fastrand::Rng;
 
 use super::timeline::Timeline;
 
-/// Polls at one moment after which a world counts as caught in a loop.
+/// The number of polls at one moment after which a world counts as caught in a loop.
 const POLLS_MAX: u32 = 200_000;
 
 type Job = Pin<Box<dyn Future<Output = ()>>>;
 
 thread_local! {
-    /// What was spawned since the executor last looked. A world lives on one thread.
+    /// The tasks spawned since the executor last adopted them. A world lives on one thread.
     static SPAWNED: RefCell<Vec<(Home, Job)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Whose a task is.
+/// The owner of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Home {
-    /// The network's or the server's: it never stands still.
+    /// The network or the server, which is never paused.
     World,
-    /// A process's driver, which is the first to go when the process is killed.
+    /// The driver of a process. A kill drops it first.
     Driver(usize),
-    /// A user's, of a process.
+    /// A user of a process.
     User(usize),
 }
 
@@ -51,7 +50,7 @@ pub(crate) struct Executor {
     paused: Vec<bool>,
     starved: Vec<bool>,
     rng: Rng,
-    /// Polls since time last passed.
+    /// The number of polls since time last passed.
     polls: u32,
 }
 
@@ -61,7 +60,7 @@ struct Task {
     notice: Arc<Notice>,
 }
 
-/// Puts a task among those that are ready, once.
+/// Puts a task among the ready tasks, at most once.
 struct Notice {
     task: u64,
     queued: AtomicBool,
@@ -82,7 +81,7 @@ impl Wake for Notice {
 
 impl Executor {
     pub(crate) fn new(timeline: &Arc<Timeline>, processes: usize, rng: Rng) -> Self {
-        // What a world that ended early has left behind on this thread.
+        // A world that ended early may have left tasks on this thread.
         drop(SPAWNED.take());
         Self {
             timeline: Arc::clone(timeline),
@@ -96,7 +95,8 @@ impl Executor {
         }
     }
 
-    /// Runs until a true time, or until `stop` says so after a poll. `false` when it is caught in a loop.
+    /// Runs until a true time, or until `stop` returns true after a poll. Returns `false` if the world is caught in a
+    /// loop.
     pub(crate) fn run_until(&mut self, limit: Duration, mut stop: impl FnMut() -> bool) -> bool {
         loop {
             self.adopt();
@@ -118,17 +118,17 @@ impl Executor {
         }
     }
 
-    /// Lets a process stand still, or go on.
+    /// Pauses or resumes a process.
     pub(crate) fn pause(&mut self, process: usize, paused: bool) {
         self.paused[process] = paused;
     }
 
-    /// Stops polling the users of a process, or goes on.
+    /// Stops or resumes the polls of a process's users.
     pub(crate) fn starve(&mut self, process: usize, starved: bool) {
         self.starved[process] = starved;
     }
 
-    /// Kills a process: its driver first, so that nothing that its futures do on their way out is sent.
+    /// Kills a process. Its driver goes first, so that the drops of its futures send nothing.
     pub(crate) fn kill(&mut self, process: usize) {
         self.adopt();
         for home in [Home::Driver(process), Home::User(process)] {
@@ -141,7 +141,7 @@ impl Executor {
         (self.paused[process], self.starved[process]) = (false, false);
     }
 
-    /// How many tasks of users have not ended.
+    /// Returns the number of user tasks that have not ended.
     pub(crate) fn users(&self) -> usize {
         self.tasks.values().filter(|task| matches!(task.home, Home::User(_))).count()
     }
@@ -157,7 +157,7 @@ impl Executor {
         }
     }
 
-    /// One of those that are ready and may run.
+    /// Takes a random task among those that are ready and may run.
     fn choose(&mut self) -> Option<u64> {
         let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
         ready.retain(|task| self.tasks.contains_key(task));
@@ -184,7 +184,7 @@ impl Executor {
 
 impl Drop for Executor {
     fn drop(&mut self) {
-        // Drivers first here too: then nothing is sent by what the others drop.
+        // Drivers go first here too, so that the drops of the other tasks send nothing.
         self.tasks.retain(|_, task| !matches!(task.home, Home::Driver(_)));
         self.tasks.clear();
         drop(SPAWNED.take());

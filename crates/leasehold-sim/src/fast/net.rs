@@ -1,13 +1,13 @@
 //! The simulated network: one command connection for each process, and its subscriptions.
 //!
-//! Invariant: what travels on one connection arrives in order and once; a connection that is cut delivers nothing that
-//! the server's machine has not received, but a frozen server still executes what it has (docs/guarantees.md, rule 3).
-//! Called by: the stores of the processes; the world, with the network's faults.
+//! Invariant: the requests of one connection arrive in order and once. A connection that is cut delivers nothing that
+//! the server's machine has not received, but a frozen server still executes what it has received (docs/guarantees.md,
+//! rule 3).
 //!
 //! # How it works
-//! A connection is a queue and a task that takes from it: it waits until the head has arrived and the server can
-//! execute, executes, and sends the reply on its way. A connection that ends has another *generation* after it; what
-//! still travels for an old one is dropped on arrival.
+//! A connection is a queue and a task that takes from it. The task waits until the head has arrived and the server can
+//! execute, executes it and sends the reply. A new *generation* follows each connection that ends; a reply of an old
+//! generation is dropped on arrival.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,11 +26,11 @@ use super::timeline::Timeline;
 use crate::history::By;
 use crate::plan::{Plan, stream};
 
-/// How a call failed that got no reply.
+/// The reason why a call got no reply.
 pub(super) type Failure = (StoreErrorKind, Applied);
 type Answer = Result<Frame, Failure>;
 
-/// How long after it broke a subscription is asked for again.
+/// The delay before a broken subscription is requested again.
 const SUBSCRIBE_AGAIN_AFTER: Duration = Duration::from_millis(20);
 
 /// The network of a world. Clones are the same network.
@@ -48,14 +48,14 @@ struct State {
     last_listener: u64,
 }
 
-/// What the network does to one process.
+/// The link of one process, with the effects of its faults.
 #[derive(Default)]
 struct Link {
     generation: u64,
-    /// When each generation before this one ended.
+    /// The time at which each earlier generation ended.
     cut_at: Vec<Duration>,
     wire: Wire,
-    /// Calls that wait for a reply, on this generation.
+    /// The calls of this generation that wait for a reply.
     waiting: BTreeMap<u64, oneshot::Sender<Answer>>,
     last_call: u64,
     last_request: Duration,
@@ -73,19 +73,19 @@ struct Link {
 enum Wire {
     #[default]
     Closed,
-    /// Who waits for the connection, in order.
+    /// The calls that wait for the connection, in order.
     Opening(Vec<(Work, oneshot::Sender<Answer>)>),
     Open(UnboundedSender<Request>),
 }
 
-/// A time in which a fault is at work.
+/// The period in which a fault is active.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Window {
     from: Duration,
     until: Duration,
 }
 
-/// Which of a process's windows.
+/// The effect of a fault on one link; each has its window.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Trouble {
     RequestsStall,
@@ -109,7 +109,7 @@ impl Window {
         (self.from..self.until).contains(&now)
     }
 
-    /// When something gets through that arrives then.
+    /// Returns the time at which a message that arrives at `at` gets through.
     fn lets_through(self, at: Duration) -> Duration {
         if self.holds(at) { self.until } else { at }
     }
@@ -126,12 +126,12 @@ impl Net {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Looks at the server, or does something to it.
+    /// Runs `work` with the server and the current time.
     pub(super) fn with_server<T>(&self, work: impl FnOnce(&mut Server, Duration) -> T) -> T {
         work(&mut self.state().server, self.timeline.now())
     }
 
-    /// Begins a trouble of a process.
+    /// Begins a trouble on the link of a process.
     pub(super) fn trouble(&self, process: usize, trouble: Trouble, until: Duration) {
         let now = self.timeline.now();
         let mut state = self.state();
@@ -145,7 +145,7 @@ impl Net {
             Trouble::MessagesLost => &mut link.messages_lost,
             Trouble::DropsFutures => &mut link.drops_futures,
         };
-        // One that is at work goes on.
+        // An active window is extended.
         let from = if window.holds(now) { window.from } else { now };
         *window = Window { from, until: window.until.max(until) };
     }
@@ -154,7 +154,7 @@ impl Net {
         self.state().links[process].drops_futures.holds(self.timeline.now())
     }
 
-    /// Ends a process's command connection.
+    /// Ends the command connection of a process.
     pub(super) fn cut(&self, process: usize) {
         let waiting = self.state().links[process].cut(self.timeline.now());
         for (_, tell) in waiting {
@@ -162,20 +162,20 @@ impl Net {
         }
     }
 
-    /// Ends all of a process's connections.
+    /// Ends all connections of a process.
     pub(super) fn reset(&self, process: usize) {
         self.cut(process);
         self.state().server.listeners.retain(|_, listener| listener.process != process);
     }
 
-    /// Ends everybody's command connection, as a server that restarts does.
+    /// Ends the command connections of all processes, as a restart of the server does.
     pub(super) fn cut_all(&self) {
         for process in 0..self.plan.processes + self.plan.foreigners {
             self.cut(process);
         }
     }
 
-    /// Puts work on a process's connection, behind what was put there before.
+    /// Puts work on the connection of a process, behind earlier work.
     pub(super) fn put(&self, process: usize, work: Work) -> Placed {
         let (tell, answer) = oneshot::channel();
         let mut state = self.state();
@@ -193,7 +193,7 @@ impl Net {
         Placed { answer, number: None }
     }
 
-    /// Whether a call that waited for a connection was put on one.
+    /// Returns true if the calls that waited for a connection are on one now.
     pub(super) fn is_on_the_wire(&self, process: usize) -> bool {
         matches!(self.state().links[process].wire, Wire::Open(_))
     }
@@ -258,7 +258,7 @@ impl Net {
                 link.requests_stall.lets_through(request.arrives)
             };
             self.timeline.sleep_until(received).await;
-            // A cut before it was received takes it back; after that the server has it.
+            // A cut withdraws the request only before the server's machine has received it.
             if self.state().links[process].was_cut_before(generation, received) {
                 continue;
             }
@@ -302,7 +302,7 @@ impl Net {
         spawn(Home::World, self.clone().reply(process, generation, request.number, frame, arrives));
     }
 
-    /// Executes once more what was executed before.
+    /// Executes a request again, some time after its first execution.
     async fn repeat(self, process: usize, work: Work, later: Duration) {
         self.timeline.sleep(later).await;
         let mut state = self.state();
@@ -328,7 +328,7 @@ impl Net {
         }
     }
 
-    /// Sends messages to those who listen now.
+    /// Sends messages to the current listeners.
     fn publish(&self, state: &mut State, messages: &[Message]) {
         let now = self.timeline.now();
         for message in messages {
@@ -354,14 +354,14 @@ impl Net {
         }
     }
 
-    /// Does a message of an operator's, who stands beside the server.
+    /// Executes work of an operator, which bypasses the network.
     pub(super) fn operate(&self, work: &Work) {
         let mut state = self.state();
         let (_, messages) = state.server.execute(self.timeline.now(), By::Operator, work);
         self.publish(&mut state, &messages);
     }
 
-    /// A number for a subscription.
+    /// Returns a number for a new subscription.
     pub(super) fn next_listener(&self) -> u64 {
         let mut state = self.state();
         state.last_listener += 1;
@@ -372,7 +372,7 @@ impl Net {
         self.state().server.listeners.remove(&id);
     }
 
-    /// Keeps a subscription up until nobody wants it.
+    /// Keeps a subscription alive until its client ends it.
     pub(super) async fn keep_subscribed(
         self,
         process: usize,
@@ -399,13 +399,13 @@ impl Net {
             if self.state().server.listeners.contains_key(&id) {
                 let _ = heard.send(Heard::Listening(channel.clone()));
             }
-            // It ends when the connection breaks, or with an unsubscription.
+            // The wait ends when the connection breaks, or with an unsubscribe.
             let _ = broken.await;
             self.timeline.sleep(SUBSCRIBE_AGAIN_AFTER).await;
         }
     }
 
-    /// When what is sent now gets through both ways.
+    /// Returns the time at which a message sent now gets through in both directions.
     fn way_is_free_at(&self, process: usize) -> Duration {
         let now = self.timeline.now();
         let state = self.state();
@@ -420,10 +420,10 @@ impl Net {
     }
 }
 
-/// A call that was put.
+/// A call that was given to the network.
 pub(super) struct Placed {
     pub(super) answer: oneshot::Receiver<Answer>,
-    /// Its number, if it was put on the wire at once.
+    /// The number of the call, if it went onto the wire at once.
     pub(super) number: Option<u64>,
 }
 
@@ -439,7 +439,7 @@ impl State {
         let request = Request { number, work, arrives: link.last_request, epoch };
         link.waiting.insert(number, tell);
         if let Wire::Open(requests) = &link.wire {
-            // It fails only when its task has ended with the world.
+            // The send fails only if the task of the connection has ended with the world.
             let _ = requests.send(request);
         }
         number
@@ -456,7 +456,7 @@ impl State {
 }
 
 impl Link {
-    /// Whether what was received then, on a connection of that generation, was overtaken by its end.
+    /// Returns true if a connection of this generation ended before the time `received`.
     fn was_cut_before(&self, generation: u64, received: Duration) -> bool {
         let ended = usize::try_from(generation).ok().and_then(|generation| self.cut_at.get(generation));
         ended.is_some_and(|ended| *ended < received)

@@ -1,12 +1,11 @@
 //! Redlock over three simulated servers: the real client, its clients of each node, and the real scripts.
 //!
-//! Invariant: whatever happens to one node happens to it alone; the three share nothing but time.
-//! Called by: the runner.
+//! Invariant: a fault of one node affects no other node; the three share nothing but time.
 //!
 //! # How it works
-//! Each node is a network of its own, with a server at its far end; a process has a client for each. The judge is small:
-//! when a hold is claimed no other is valid by its own client's clock (Q1, Q4), a wait ends on time (G3), and when
-//! everybody has gone nothing is left on any node (Q2, G4).
+//! Each node is a network of its own, with a server at its far end; a process has a client for each node. The checks are
+//! few: at a claim, no other hold is valid by the clock of its own client (Q1, Q4); a wait ends on time (G3); and after
+//! the end of all users, nothing is left on any node (Q2, G4).
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -30,9 +29,9 @@ use crate::primitive::Primitive;
 use crate::recorder::Recorder;
 use crate::schedule::Turn;
 
-/// How many nodes there are.
+/// The number of nodes.
 const NODES: usize = 3;
-/// What is locked.
+/// The name of the lock.
 const NAME: &str = "redlock-0";
 
 struct World {
@@ -40,7 +39,7 @@ struct World {
     executor: Executor,
     ground: Ground,
     clocks: Vec<Clock>,
-    /// How often each process has begun, and whether it lives.
+    /// The number of starts of each process; below, true if the process lives.
     lives: Vec<u64>,
     alive: Vec<bool>,
 }
@@ -48,7 +47,7 @@ struct World {
 /// A process, and the hold that it believes to have.
 type Believer = (usize, Weak<QuorumGuard>);
 
-/// What users see of a world.
+/// The environment of the users.
 #[derive(Clone)]
 struct Ground {
     timeline: Arc<Timeline>,
@@ -57,14 +56,14 @@ struct Ground {
     held: Arc<Mutex<Vec<Believer>>>,
 }
 
-/// Runs a plan to its end; what happened is with the recorder.
+/// Runs a plan to its end. The recorder has the history.
 pub(crate) fn run(plan: &Arc<Plan>, keep: bool) -> Recorder {
     let clocks: Vec<_> = (0..plan.processes).map(|process| plan.clock_of(process)).collect();
     let recorder = Recorder::without_invariants(plan, clocks.clone(), plan.server_clock(), keep);
     let timeline = Arc::new(Timeline::default());
     let nodes = (0..NODES).map(|node| {
         let clock = plan.clock_of(usize::from(u8::MAX) + node);
-        // What a node executes is judged by what users come to have.
+        // The checks judge the guards of the users, not the scripts that a node executes.
         let unseen = Recorder::without_invariants(plan, clocks.clone(), clock.clone(), false);
         Net::new(&timeline, plan, Server::new(plan, clock, unseen))
     });
@@ -127,7 +126,7 @@ impl World {
         self.ground.recorder.record(self.ground.timeline.now(), event);
     }
 
-    /// What happens between a process and a node, to the node, or to the process.
+    /// Injects a fault between a process and a node, into the node, or into the process.
     fn begin(&mut self, index: usize) {
         let fault = self.plan.faults[index].clone();
         self.record(Event::Fault { index, kind: fault.kind, begins: true });
@@ -225,7 +224,7 @@ impl life::World for World {
     }
 }
 
-/// One who takes the lock again and again.
+/// A user that takes the lock again and again.
 struct User {
     plan: Arc<Plan>,
     ground: Ground,
@@ -254,7 +253,7 @@ impl User {
         self.ground.timeline.sleep(span).await;
     }
 
-    /// Asks in one of the three ways; some give up, and some are dropped on their way.
+    /// Acquires in one of three ways; some requests give up, and some futures are dropped.
     async fn acquire(&mut self, lock: &QuorumLock, lease: Duration) -> Option<Arc<QuorumGuard>> {
         let wait = lease.mul_f64(self.rng.f64() * 1.5);
         let way = self.rng.u8(0..4);
@@ -267,7 +266,7 @@ impl User {
         };
         let given_up_after = match self.ground.nodes[0].drops_futures(self.process) {
             true => lease.mul_f64(self.rng.f64() * 0.5),
-            // Longer than anything takes when the nodes answer.
+            // Longer than any request takes while the nodes answer.
             false => Duration::from_secs(3_600),
         };
         let gives_up = self.ground.timeline.sleep(given_up_after);
@@ -280,7 +279,7 @@ impl User {
         Some(guard)
     }
 
-    /// Holds for a while, or until it is lost, and ends it in one of several ways.
+    /// Holds for a while, or until the hold is lost, and ends it in one of several ways.
     async fn hold(&mut self, guard: Arc<QuorumGuard>, lease: Duration) {
         let span = lease.mul_f64(self.rng.f64() * 1.5);
         let lost = {
@@ -300,7 +299,7 @@ impl User {
 }
 
 impl Ground {
-    /// Somebody has the lock: nobody else may believe so.
+    /// Checks a new hold: no other hold may be valid now.
     fn claim(&self, process: usize, guard: &Arc<QuorumGuard>) {
         self.recorder.count(Primitive::Redlock);
         if !guard.is_held() {

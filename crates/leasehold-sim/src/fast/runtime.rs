@@ -1,7 +1,7 @@
-//! Time and chance of one process, as its leasehold client sees them.
+//! Time and random numbers of one process, for its leasehold client.
 //!
-//! Invariant: the client's clock is the process's, which runs at its own rate; its random bytes come from the seed.
-//! Called by: the client.
+//! Invariant: the client's clock is the clock of its process, which runs at its own rate; its random bytes come from the
+//! seed.
 
 use std::future::{Future, pending};
 use std::io;
@@ -26,7 +26,7 @@ pub(crate) struct FastRuntime {
     pub(crate) clock: Clock,
     pub(crate) process: usize,
     pub(crate) rng: Arc<Mutex<Rng>>,
-    /// Rung when the clock jumps, as the kernel looks at its timers then.
+    /// Notified when the clock jumps: the kernel re-examines its timers then.
     pub(crate) jumped: Arc<Notify>,
 }
 
@@ -60,7 +60,7 @@ impl Runtime for FastRuntime {
 /// A timer on the process's clock.
 pub(crate) struct FastAlarm {
     runtime: FastRuntime,
-    /// The sleep that is under way; an earlier one wakes in time for a later moment too.
+    /// The current sleep. A sleep that wakes earlier serves a later deadline too.
     set: Option<(Duration, super::timeline::Sleep)>,
 }
 

@@ -1,7 +1,6 @@
-//! The simulated server: a database, a clock, and who listens.
+//! The simulated server: a database, a clock and the listeners.
 //!
-//! Invariant: a command is executed at one instant, and what it publishes goes only to those who listen at that instant.
-//! Called by: the network, with what arrives; the world, with the server's faults.
+//! Invariant: a command executes at one instant, and its messages go only to the listeners of that instant.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,14 +19,14 @@ use crate::primitive::delete;
 use crate::recorder::Recorder;
 use crate::wire::{Decoded, Witness, decode};
 
-/// What arrives at the server.
+/// A request that arrives at the server.
 #[derive(Clone)]
 pub(super) enum Work {
     Call(Call),
     Command(Vec<Vec<u8>>),
 }
 
-/// One who listens.
+/// A subscriber of one channel.
 pub(super) struct Listener {
     pub(super) process: usize,
     pub(super) channel: Channel,
@@ -39,9 +38,9 @@ pub(super) struct Listener {
 pub(super) struct Server {
     database: Database,
     witness: Witness,
-    /// What a replica had at earlier times, for the failovers to come.
+    /// The state of a replica at earlier times, for later failovers.
     replicas: Vec<(Duration, Database)>,
-    /// Grows with each restart: what was received before it is gone.
+    /// Grows with each restart; requests received before a restart are gone.
     pub(super) epoch: u64,
     pub(super) down_until: Duration,
     pub(super) frozen_until: Duration,
@@ -68,7 +67,7 @@ impl Server {
         self.witness.now_ms(now)
     }
 
-    /// Executes, and says which messages go to whom.
+    /// Executes work and returns the reply and the messages to publish.
     pub(super) fn execute(&mut self, now: Duration, by: By, work: &Work) -> (Frame, Vec<Message>) {
         let script = match work {
             Work::Call(call) => Some(Decoded::from(call)),
@@ -82,7 +81,7 @@ impl Server {
         (reply, messages)
     }
 
-    /// The process ends and begins anew.
+    /// Ends the server process and starts a new one.
     pub(super) fn restart(&mut self, now: Duration, back_at: Duration, keeps_data: bool) {
         self.down_until = back_at;
         self.end_connections();
@@ -94,19 +93,19 @@ impl Server {
         self.database.restart(begins_ms);
     }
 
-    /// A replica takes over as it was at an earlier time.
+    /// Fails over: replaces the data by a replica's data of an earlier time.
     pub(super) fn fail_over(&mut self, seen_until: Duration, back_at: Duration) {
         self.down_until = back_at;
         self.end_connections();
         if let Some((_, replica)) = self.replicas.iter().find(|(at, _)| *at == seen_until) {
-            // What ails the servers ails the new one too.
+            // A condition such as a lack of memory affects the new server too.
             let condition = self.database.condition();
             self.database = replica.clone();
             self.database.set_condition(condition);
         }
     }
 
-    /// What a replica has now, for a failover later.
+    /// Saves the state of a replica, for a later failover.
     pub(super) fn replicate(&mut self, now: Duration) {
         self.replicas.push((now, self.database.clone()));
     }
@@ -130,12 +129,12 @@ impl Server {
         self.witness.clock.jump(by_ns);
     }
 
-    /// What is left.
+    /// Returns the keys that are left and should not be.
     pub(super) fn left_over(&mut self, now: Duration, plan: &Plan) -> Vec<String> {
         self.witness.left_over(&mut self.database, now, plan)
     }
 
-    /// What is listened to.
+    /// Returns the channels that have listeners.
     pub(super) fn channels(&self) -> Vec<String> {
         self.listeners.values().map(|listener| listener.channel.as_str().to_owned()).collect()
     }

@@ -1,8 +1,7 @@
 //! The store of one process in the fast mode.
 //!
-//! Invariant: as every store's: a call runs at most once as far as this side can tell, or is unknown; what is not
-//! answered in time has its connection cut.
-//! Called by: the driver.
+//! Invariant: a call runs at most once as far as this side can tell, or its outcome is unknown, as with every store. A
+//! call that gets no answer in time has its connection cut.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -18,7 +17,7 @@ use super::executor::{Home, spawn};
 use super::net::{Net, Placed};
 use super::server::Work;
 
-/// A process's store.
+/// The store of a process.
 pub(super) struct FastStore {
     pub(super) net: Net,
     pub(super) process: usize,
@@ -37,7 +36,7 @@ impl Store for FastStore {
             let Placed { answer, number } = net.put(process, Work::Call(call));
             let outcome = match select(answer, expiry).await {
                 Either::Left((Ok(answer), _)) => answer,
-                // Its connection went without a word: the line of a connect that was cut.
+                // The connection attempt was cut, and the queue of its waiting calls with it.
                 Either::Left((Err(_), _)) => Err((StoreErrorKind::ConnectionLost, Applied::No)),
                 Either::Right(_) if number.is_none() && !net.is_on_the_wire(process) => {
                     Err((StoreErrorKind::Timeout, Applied::No))

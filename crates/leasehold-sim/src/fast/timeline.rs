@@ -1,7 +1,6 @@
-//! Time that passes only when nobody has anything to do.
+//! Simulated time, which passes only while no task is ready.
 //!
-//! Invariant: timers fire in the order of their times, and equal times in the order in which they were set.
-//! Called by: the executor, which lets time pass; whatever sleeps.
+//! Invariant: timers fire in the order of their times; timers with equal times fire in the order in which they were set.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -41,12 +40,13 @@ impl Timeline {
         Sleep { timeline: Arc::clone(self), at, set_for: None }
     }
 
-    /// Sleeps for a while.
+    /// Sleeps for a duration.
     pub(crate) fn sleep(self: &Arc<Self>, span: Duration) -> Sleep {
         self.sleep_until(self.now().saturating_add(span))
     }
 
-    /// Lets time pass to the next timer, if one is due by `limit`, and wakes who waits for it; else to `limit`.
+    /// Lets time pass to the next timer, if one is due by `limit`, and wakes its task; otherwise lets it pass to
+    /// `limit`.
     pub(crate) fn pass(&self, limit: Duration) -> bool {
         let mut timers = self.timers();
         let due = |timers: &Timers, by: u64| timers.heap.peek().is_some_and(|Reverse(next)| next.at_ns <= by);
@@ -81,7 +81,7 @@ fn nanos(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// A wait for a true time. One that is dropped leaves a timer that wakes its task for nothing.
+/// A sleep until a true time. A dropped one leaves a timer behind, which wakes its task without need.
 pub(crate) struct Sleep {
     timeline: Arc<Timeline>,
     at: Duration,

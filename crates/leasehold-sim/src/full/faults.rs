@@ -1,7 +1,6 @@
-//! The faults of the full mode: what happens when one begins or ends.
+//! The faults of the full mode: their effects at the beginning and at the end.
 //!
-//! Invariant: whatever lasts is brought in line with the weather, never begun or ended by itself.
-//! Called by: the world, between two steps.
+//! Invariant: lasting effects always follow from the active faults; a fault never sets or clears one by itself.
 
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -14,7 +13,7 @@ use crate::history::Event;
 use crate::primitive::{Primitive, delete};
 use crate::schedule::{Turn, replicated_at};
 
-/// How long a message takes at most in a slow network.
+/// The longest travel time of a message in a slow network.
 const SLOW: Duration = Duration::from_secs(1);
 
 fn name_of(process: usize) -> String {
@@ -44,7 +43,7 @@ impl World {
         }
     }
 
-    /// What happens at once.
+    /// Carries out the immediate part of a fault.
     fn strike(&mut self, fault: &Fault) {
         match fault.kind {
             Kind::Reset if loses(fault) => self.ground.process(fault.process).reset_streams(),
@@ -80,7 +79,7 @@ impl World {
         }
     }
 
-    /// Brings the world in line with the faults at work.
+    /// Applies the effects of the active faults to the world.
     fn carry_out(&mut self) {
         let weather = &self.weather;
         let any = |which: fn(Kind) -> bool| weather.faults().any(|fault| which(fault.kind));
@@ -159,7 +158,7 @@ impl World {
         if old == link {
             return;
         }
-        // What was held arrives now; where something was lost the stream is of no use any more, and is reset.
+        // Held messages arrive now. A stream that lost bytes is of no use any more, so it is reset.
         self.sim.release(process.as_str(), HOST);
         if !matches!(old, Link::Healthy | Link::Held) {
             self.server.reset(number);

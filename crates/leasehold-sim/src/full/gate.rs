@@ -1,14 +1,13 @@
-//! Something that can stand still: a process that is stopped, a direction in which nothing travels.
+//! A barrier: it stops a process, or the traffic of one direction, while it is closed.
 //!
-//! Invariant: what waits at a closed gate goes on in the order in which it came.
-//! Called by: the runtime, the sockets and the server, which wait; the world, which closes and opens.
+//! Invariant: tasks that wait at a closed barrier continue in the order in which they came.
 
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-/// Open at first. Clones are the same gate.
+/// A barrier, open at first. Clones are the same barrier.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Gate(Arc<Mutex<State>>);
 
@@ -31,12 +30,12 @@ impl Gate {
         waiting.into_iter().for_each(Waker::wake);
     }
 
-    /// Opens or closes it.
+    /// Opens or closes the barrier.
     pub(super) fn set(&self, open: bool) {
         if open { self.open() } else { self.close() }
     }
 
-    /// Completes when it is open.
+    /// Completes when the barrier is open.
     pub(super) fn poll_open(&self, cx: &Context<'_>) -> Poll<()> {
         self.with(|state| {
             if !state.closed {
@@ -49,12 +48,12 @@ impl Gate {
         })
     }
 
-    /// Completes when it is open.
+    /// Completes when the barrier is open.
     pub(super) async fn passed(&self) {
         std::future::poll_fn(|cx| self.poll_open(cx)).await;
     }
 
-    /// This work, which stands still while the gate is closed.
+    /// Wraps work so that it is polled only while the barrier is open.
     pub(super) fn around<F: Future>(&self, work: F) -> Gated<F> {
         Gated { gate: self.clone(), work: Box::pin(work) }
     }
@@ -64,7 +63,7 @@ impl Gate {
     }
 }
 
-/// Work that is polled only while a gate is open.
+/// Work that is polled only while a barrier is open.
 #[derive(Debug)]
 pub(super) struct Gated<F> {
     gate: Gate,

@@ -1,7 +1,6 @@
-//! The full world, as workloads see it.
+//! The environment of the full mode.
 //!
-//! Invariant: whoever asks for the time gets that of the world, on whichever host.
-//! Called by: workloads.
+//! Invariant: every host gets the time of the world.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,15 +17,15 @@ use super::process::{Process, Truth};
 use super::runtime::{pause, within};
 use crate::ground::Ground;
 
-/// The ground of all processes.
+/// The environment of all processes.
 pub(super) struct FullGround {
     pub(super) truth: Truth,
     pub(super) cuts: Cuts,
-    /// How long a foreign client waits for a reply.
+    /// The time that a foreign client waits for a reply.
     pub(super) timeout: Duration,
-    /// What there is of each process now.
+    /// The current instance of each process.
     pub(super) processes: Mutex<BTreeMap<usize, Arc<Process>>>,
-    /// Those whose futures are dropped.
+    /// The processes whose futures are dropped.
     pub(super) dropping: Mutex<BTreeSet<usize>>,
 }
 
@@ -49,7 +48,7 @@ impl Ground for FullGround {
         pause(span).boxed()
     }
 
-    /// On a connection of its own, which is closed when it takes too long.
+    /// Uses a new connection, which is closed at the timeout.
     fn command(&self, process: usize, command: Vec<Vec<u8>>) -> BoxFuture<'static, Option<Frame>> {
         let (process, timeout) = (self.process(process), self.timeout);
         async move { within(timeout, ask(process, command)).await.flatten() }.boxed()

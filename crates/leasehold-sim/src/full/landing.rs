@@ -1,8 +1,7 @@
-//! The server's end of a stream, behind the server's gate.
+//! The server's end of a stream, behind the server's barrier.
 //!
-//! Invariant: what arrives has been received, even while the server stands still; a stream that breaks takes back nothing
-//! that was received, neither before it is executed nor because its reply finds nobody.
-//! Called by: the listener, which reads and writes; the server, for what it accepts.
+//! Invariant: bytes that arrive count as received, even while the server is frozen. A stream that breaks withdraws
+//! nothing that was received: the server executes it, even if its reply reaches no client.
 
 use std::io;
 use std::net::SocketAddr;
@@ -17,10 +16,10 @@ use super::net::Cuts;
 /// The server's end of a stream.
 pub(super) struct Landing<S> {
     stream: S,
-    /// The other end.
+    /// The address of the other end.
     peer: SocketAddr,
     cuts: Cuts,
-    /// Closed while the server stands still.
+    /// Closed while the server is frozen.
     gate: Gate,
     received: Vec<u8>,
     ended: bool,
@@ -31,7 +30,8 @@ impl<S: AsyncRead + Unpin> Landing<S> {
         Self { stream, peer, cuts, gate, received: Vec::new(), ended: false }
     }
 
-    /// Takes what has arrived; it is called whatever the listener waits for, and wakes it when more arrives.
+    /// Takes the bytes that have arrived. Reads and writes of the listener both call it, and the listener wakes when
+    /// more bytes arrive.
     fn receive(&mut self, cx: &mut Context<'_>) {
         let mut space = [0; 4096];
         while !self.ended {
@@ -78,7 +78,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Landing<S> {
         self.receive(cx);
         ready!(self.gate.poll_open(cx));
         let written = ready!(Pin::new(&mut self.stream).poll_write(cx, bytes));
-        // Its peer has gone: what it had sent is executed, to the end of what was received.
+        // The peer has gone. The server still executes all requests that it has received.
         Poll::Ready(Ok(written.unwrap_or(bytes.len())))
     }
 

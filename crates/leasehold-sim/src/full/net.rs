@@ -1,8 +1,7 @@
-//! The streams of a process: those of the simulated network, behind the gates of the process.
+//! The streams of a process: those of the simulated network, behind the barriers of the process.
 //!
-//! Invariant: a process that stands still neither reads, writes nor dials. A stream that is closed has been reset: what
-//! the server's machine has not received by then is lost, whatever the network still carries.
-//! Called by: the Redis store, which dials; the ground, for foreign clients; the server's end of a stream, for cuts.
+//! Invariant: a paused process neither reads, writes nor dials. A closed stream has been reset: bytes that the server's
+//! machine has not received by then are lost, even if the network still carries them.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -49,10 +48,10 @@ impl Dialer {
 /// A stream of a process.
 struct Wire {
     address: SocketAddr,
-    /// Until it is closed.
+    /// The stream, taken when it is closed.
     stream: Option<TcpStream>,
     process: Arc<Process>,
-    /// How often the process's streams had been reset when it was opened.
+    /// The number of resets of the process's streams at the time of the connect.
     resets: u64,
 }
 
@@ -104,7 +103,7 @@ impl AsyncWrite for Wire {
     }
 }
 
-/// The processes' ends of streams that were closed.
+/// The client addresses of the streams that the processes have closed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cuts(Arc<Mutex<BTreeSet<SocketAddr>>>);
 

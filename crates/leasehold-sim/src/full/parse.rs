@@ -1,13 +1,12 @@
-//! Redis's protocol, as foreign clients read it: from bytes to replies.
+//! A parser of Redis replies for foreign clients: from bytes to replies.
 //!
-//! Invariant: what is not whole yet is left as it is.
-//! Called by: the ground, for the replies to foreign clients.
+//! Invariant: an incomplete reply consumes nothing.
 
 use std::io;
 
 use leasehold_store::embedded::Frame;
 
-/// The first reply, and its length in bytes; `None` when it is not whole yet.
+/// Parses the first reply and its length in bytes; returns `None` if the reply is incomplete.
 pub(super) fn reply(bytes: &[u8]) -> io::Result<Option<(Frame, usize)>> {
     let Some(end) = bytes.windows(2).position(|pair| pair == b"\r\n") else { return Ok(None) };
     let text = String::from_utf8_lossy(&bytes[1..end]).into_owned();

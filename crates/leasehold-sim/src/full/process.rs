@@ -1,8 +1,7 @@
-//! One process of the simulated world: its clock, its chance, and whether it runs.
+//! One process of the simulated world: its clock, its random numbers and its state.
 //!
-//! Invariant: time stands still between two steps of the simulation, so nothing that is dropped there sees another time
-//! than its world does.
-//! Called by: the runtime and the sockets of the process; the world.
+//! Invariant: time does not pass between two steps of the simulation, so a value that is dropped there sees the time of
+//! its world.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,13 +26,13 @@ impl Truth {
         Duration::from_nanos(self.0.load(Ordering::Relaxed))
     }
 
-    /// It is so late now.
+    /// Sets the current time.
     pub(super) fn pass(&self, now: Duration) {
         self.0.store(u64::try_from(now.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 }
 
-/// What the parts of a process share. One that begins anew after a kill is another value.
+/// The state that the parts of a process share. A process that starts again after a kill gets a new value.
 #[derive(Debug)]
 pub(super) struct Process {
     pub(super) number: usize,
@@ -41,19 +40,19 @@ pub(super) struct Process {
     pub(super) cuts: Cuts,
     clock: Clock,
     rng: Mutex<Rng>,
-    /// Tasks of users that have not ended.
+    /// The number of user tasks that have not ended.
     users: AtomicUsize,
-    /// Closed while it stands still.
+    /// Closed while the process is paused.
     pub(super) running: Gate,
-    /// Closed while its users are not polled.
+    /// Closed while the users of the process are not polled.
     pub(super) polled: Gate,
-    /// Closed while nothing that it writes gets out.
+    /// Closed while the process can send nothing.
     pub(super) requests: Gate,
-    /// Closed while nothing gets in.
+    /// Closed while the process receives nothing.
     pub(super) replies: Gate,
-    /// Grows when all streams of before are reset, and who has to know.
+    /// The number of resets, each of all streams open at the time, and the tasks to wake at the next one.
     resets: Mutex<(u64, Vec<Waker>)>,
-    /// The streams that it had when it was killed, once it was.
+    /// The streams that were closed during a kill; `None` at other times.
     left: Mutex<Option<Vec<TcpStream>>>,
 }
 
@@ -66,13 +65,13 @@ impl Process {
         Self { number, truth, cuts, clock, rng, users, running, polled, requests, replies, resets, left }
     }
 
-    /// Its end begins: from now on its streams close without a word. In which order a runtime that goes drops its tasks
-    /// depends on how many tasks the program has ever had.
+    /// Begins the kill: from now on, closed streams are kept back and send nothing. A runtime that ends drops its tasks
+    /// in an order that depends on the number of tasks that the program has ever had.
     pub(super) fn kill(&self) {
         self.left.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default();
     }
 
-    /// Its end is over, outside of the simulated network.
+    /// Ends the kill: drops the kept streams outside of the simulated network.
     pub(super) fn bury(&self) {
         let left = self.left.lock().unwrap_or_else(PoisonError::into_inner).take();
         drop(left);
@@ -86,7 +85,7 @@ impl Process {
         }
     }
 
-    /// Resets the streams that it has.
+    /// Resets the open streams of the process.
     pub(super) fn reset_streams(&self) {
         let wakers = {
             let mut resets = self.resets.lock().unwrap_or_else(PoisonError::into_inner);
@@ -96,12 +95,12 @@ impl Process {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// How often its streams were reset.
+    /// Returns the number of resets so far.
     pub(super) fn resets(&self) -> u64 {
         self.resets.lock().unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// The same, and wakes at the next one.
+    /// Returns the number of resets so far, and wakes `waker` at the next one.
     pub(super) fn watch_resets(&self, waker: &Waker) -> u64 {
         let mut resets = self.resets.lock().unwrap_or_else(PoisonError::into_inner);
         if !resets.1.iter().any(|known| known.will_wake(waker)) {
@@ -110,7 +109,7 @@ impl Process {
         resets.0
     }
 
-    /// Starts a task of a user's, which stands still with the process.
+    /// Starts a task of a user, which is paused with the process.
     pub(super) fn start(self: &Arc<Self>, user: impl Future<Output = ()> + 'static) {
         self.users.fetch_add(1, Ordering::Relaxed);
         let process = Arc::clone(self);
@@ -121,22 +120,22 @@ impl Process {
         spawn(self.running.around(self.polled.around(life)));
     }
 
-    /// How many tasks of users have not ended.
+    /// Returns the number of user tasks that have not ended.
     pub(super) fn users(&self) -> usize {
         self.users.load(Ordering::Relaxed)
     }
 
-    /// What its clock says.
+    /// Returns the time on the clock of the process.
     pub(super) fn now(&self) -> Moment {
         Moment::default() + self.clock.says(self.truth.now())
     }
 
-    /// How long until its clock says so, in true time, unless it jumps.
+    /// Returns the true time until the clock shows `at`, unless it jumps.
     pub(super) fn until(&self, at: Moment) -> Duration {
         self.clock.truth_of(at.since(Moment::default())).saturating_sub(self.truth.now())
     }
 
-    /// Draws.
+    /// Draws a random value.
     pub(super) fn draw<T>(&self, what: impl FnOnce(&mut Rng) -> T) -> T {
         what(&mut self.rng.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -1,8 +1,7 @@
-//! Time and chance of one simulated process, for the client that runs in it.
+//! Time and random numbers of one simulated process, for its client.
 //!
-//! Invariant: of the full mode only this file sleeps and spawns; time is the simulation's, through the
-//! process's own clock.
-//! Called by: the client and its driver; the ground, which sleeps.
+//! Invariant: only this file of the full mode sleeps and spawns. Time is the simulation's, through the clock of the
+//! process.
 
 use std::future::Future;
 use std::io;
@@ -15,7 +14,7 @@ use tokio::task::AbortHandle;
 
 use super::process::Process;
 
-/// The longest that is slept without a look at the clock, which may have jumped.
+/// The longest sleep between two looks at the clock, which may have jumped.
 const NAP_MAX: Duration = Duration::from_millis(20);
 
 /// The runtime of one process, on its host.
@@ -37,7 +36,7 @@ impl Runtime for FullRuntime {
         self.0.draw(|rng| rng.u128(..)).to_le_bytes()
     }
 
-    /// Starts the driver as a task of its own on the host, which stands still with its process.
+    /// Starts the driver as a task of its own on the host; it is paused with its process.
     fn start<M, D>(&self, driver: M) -> io::Result<()>
     where
         M: FnOnce() -> D + Send + 'static,
@@ -73,13 +72,13 @@ pub(super) fn pause(span: Duration) -> impl Future<Output = ()> + Send {
     tokio::time::sleep(span)
 }
 
-/// The output of `work`, or `None` when it takes longer than `limit`.
+/// Returns the output of `work`, or `None` if it takes longer than `limit`.
 #[expect(clippy::disallowed_methods, reason = "this is a runtime file")]
 pub(super) async fn within<T>(limit: Duration, work: impl Future<Output = T>) -> Option<T> {
     tokio::time::timeout(limit, work).await.ok()
 }
 
-/// Starts a task on the host, which ends with it.
+/// Starts a task on the host. The task ends with the host.
 #[expect(clippy::disallowed_methods, reason = "this is a runtime file")]
 pub(super) fn spawn(work: impl Future<Output = ()> + 'static) -> AbortHandle {
     tokio::task::spawn_local(work).abort_handle()

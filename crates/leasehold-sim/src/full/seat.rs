@@ -1,7 +1,6 @@
-//! Where a process lives: its client and its users, or a foreign client's user.
+//! The host of a process: its client and its users, or the user of a foreign client.
 //!
-//! Invariant: a process that begins anew shares nothing with the one before but its clock.
-//! Called by: the world, which gives each its host.
+//! Invariant: a restarted process shares only its clock with the one before.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -22,22 +21,22 @@ use crate::plan::{Plan, stream};
 use crate::recorder::Recorder;
 use crate::workload;
 
-/// How long a process waits after it could not connect.
+/// The delay after a failed connect.
 const CONNECT_AGAIN_AFTER: Duration = Duration::from_millis(50);
 
-/// Where a process lives, once or several times.
+/// The host of a process, which may start several times.
 pub(super) struct Seat {
     pub(super) number: usize,
     pub(super) plan: Arc<Plan>,
     pub(super) ground: Arc<FullGround>,
     pub(super) recorder: Recorder,
     pub(super) clock: Clock,
-    /// How often a process has begun here.
+    /// The number of starts on this host.
     pub(super) lives: Mutex<u64>,
 }
 
 impl Seat {
-    /// A new process in the place of the one before.
+    /// Creates a new process in place of the one before.
     pub(super) fn begin(&self) -> (Arc<Process>, u64) {
         let mut lives = self.lives.lock().expect("nobody panics with it");
         *lives += 1;
@@ -49,7 +48,7 @@ impl Seat {
         (process, life)
     }
 
-    /// Its life: a client and its users, or a foreign client's user.
+    /// Runs the process: a client and its users, or the user of a foreign client.
     pub(super) fn live(&self, (process, life): (Arc<Process>, u64)) -> impl Future<Output = ()> + use<> {
         let env = |salt: u64| Env {
             ground: self.ground.clone(),
@@ -84,7 +83,7 @@ impl Seat {
     }
 }
 
-/// The client of a process, when it has connected.
+/// Connects the client of a process, and tries again until it has.
 async fn connect(process: &Arc<Process>, env: &Env) -> Client {
     let url = ServerUrl::parse(&format!("redis://{HOST}")).expect("a host's name makes a URL");
     loop {

@@ -1,8 +1,7 @@
 //! The server of the simulated network: the embedded server behind its listener.
 //!
-//! Invariant: the data lives outside the host, so that what a crash leaves of it is the fault's to decide. A command is
-//! executed at one instant, and what it publishes goes to those who listen at that instant.
-//! Called by: its host, with connections; the world, with the server's faults.
+//! Invariant: the data lives outside the host, so that the fault decides which of it survives a crash. A command
+//! executes at one instant, and its messages go to the listeners of that instant.
 
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,11 +24,11 @@ use crate::plan::Plan;
 use crate::recorder::Recorder;
 use crate::wire::{self, Decoded, Witness};
 
-/// Where it listens.
+/// The address of the server: its host name, and below its port.
 pub(super) const HOST: &str = "server";
 pub(super) const PORT: u16 = 6379;
 
-/// The beginning of a process's host name; its number follows.
+/// The prefix of the host name of a process; its number follows.
 pub(super) const PROCESS: &str = "process-";
 
 /// The server.
@@ -37,24 +36,24 @@ pub(super) struct Server {
     truth: Truth,
     cuts: Cuts,
     witness: Witness,
-    /// Those of ours; the others are foreign clients.
+    /// The number of our processes; higher numbers are foreign clients.
     processes: usize,
     embedded: Arc<embedded::Server>,
     state: Mutex<State>,
-    /// Closed while it stands still: what it has received waits.
+    /// Closed while the server is frozen: received requests wait.
     pub(super) running: Gate,
-    /// Closed while nobody can connect.
+    /// Closed while the server accepts no connections.
     door: Gate,
 }
 
 #[derive(Default)]
 struct State {
-    /// What a replica had at earlier times, for the failovers to come.
+    /// The state of a replica at earlier times, for later failovers.
     replicas: Vec<(Duration, Database)>,
     /// The processes whose wake-ups are lost.
     deaf: Vec<usize>,
     connections: Vec<(Option<usize>, AbortHandle)>,
-    /// Whether what runs on its host next is the process that crashed, and no replica.
+    /// True if the host next runs the process that crashed, and not a replica.
     begins_anew: bool,
 }
 
@@ -74,20 +73,20 @@ impl Server {
         }
     }
 
-    /// Looks at the data, or changes it.
+    /// Runs `work` with the data and the server's time in milliseconds.
     pub(super) fn with_database<T>(&self, work: impl FnOnce(&mut Database, u64) -> T) -> T {
         let now_ms = self.witness.now_ms(self.truth.now());
         self.embedded.database(|database| work(database, now_ms))
     }
 
-    /// Runs a call of an operator's, who stands beside the server.
+    /// Runs a call of an operator, which bypasses the network.
     pub(super) fn operate(&self, call: &Call) {
         let (now, script) = (self.truth.now(), Some(Decoded::from(call)));
         let run = |database: &mut Database, now_ms| database.run(now_ms, call);
         self.embedded.run_by(call, |database, _| self.witness.see(now, By::Operator, script, database, run));
     }
 
-    /// The wake-ups of a process are lost, or not any more.
+    /// Sets if the wake-ups of a process are lost.
     pub(super) fn set_deaf(&self, process: usize, deaf: bool) {
         let mut state = self.state();
         state.deaf.retain(|known| *known != process);
@@ -101,13 +100,13 @@ impl Server {
         self.end_connections(|whose| whose == Some(process));
     }
 
-    /// Ends all connections and takes no more.
+    /// Ends all connections and accepts no more.
     pub(super) fn refuse(&self) {
         self.door.close();
         self.end_connections(|_| true);
     }
 
-    /// Takes connections again.
+    /// Accepts connections again.
     pub(super) fn admit(&self) {
         self.door.open();
     }
@@ -119,7 +118,7 @@ impl Server {
         }
     }
 
-    /// Its host has crashed; the data may be gone with it.
+    /// Handles the crash of the host, with or without the loss of its data.
     pub(super) fn crash(&self, keeps_data: bool) {
         self.state().begins_anew = true;
         self.with_database(|database, now_ms| {
@@ -130,13 +129,13 @@ impl Server {
         });
     }
 
-    /// What a replica has now, for a failover later.
+    /// Saves the state of a replica, for a later failover.
     pub(super) fn replicate(&self) {
         let replica = self.embedded.database(|database| database.clone());
         self.state().replicas.push((self.truth.now(), replica));
     }
 
-    /// Has what a replica had at a time.
+    /// Fails over: replaces the data by a replica's data of an earlier time.
     pub(super) fn fail_over(&self, seen_until: Duration) {
         let state = self.state();
         let replica = state.replicas.iter().find(|(at, _)| *at >= seen_until).map(|(_, data)| data.clone());
@@ -147,7 +146,7 @@ impl Server {
         }
     }
 
-    /// Its host is back. A replica has been up all the time.
+    /// Handles the return of the host. A replica has been up all the time, so it counts no restart.
     pub(super) fn begin(&self) {
         if mem::take(&mut self.state().begins_anew) {
             self.with_database(Database::restart);
@@ -158,13 +157,13 @@ impl Server {
         self.embedded.set_condition(condition);
     }
 
-    /// The keys that are left and should not be.
+    /// Returns the keys that are left and should not be.
     pub(super) fn left_over(&self, plan: &Plan) -> Vec<String> {
         let now = self.truth.now();
         self.with_database(|database, _| self.witness.left_over(database, now, plan))
     }
 
-    /// The channels that somebody listens to.
+    /// Returns the channels that have listeners.
     pub(super) fn channels(&self) -> Vec<String> {
         let Frame::Array(channels) = self.embedded.execute(&["PUBSUB", "CHANNELS"]) else {
             return Vec::new();
@@ -205,7 +204,7 @@ impl Watch for Visit {
     }
 }
 
-/// What runs on the server's host.
+/// Runs on the server's host.
 pub(super) async fn host(server: Arc<Server>) -> turmoil::Result {
     loop {
         server.door.passed().await;
@@ -216,12 +215,12 @@ pub(super) async fn host(server: Arc<Server>) -> turmoil::Result {
             accepting.await;
         });
         server.state().connections.push((None, task));
-        // It ends when connections are refused.
+        // The wait ends when connections are refused.
         let _ = until_ended.await;
     }
 }
 
-/// Accepts, even while the server stands still: that its system does for it.
+/// Accepts connections, even while the server is frozen: its operating system does that.
 async fn accept(server: Arc<Server>) {
     let listener =
         TcpListener::bind(("0.0.0.0", PORT)).await.expect("nobody else listens on the server's host");

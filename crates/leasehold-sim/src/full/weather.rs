@@ -1,8 +1,7 @@
-//! Which faults are at work, and what is out of order for it.
+//! The active faults and their combined effects.
 //!
-//! Invariant: what is out of order at any time follows from the faults at work then, so two that overlap neither undo
-//! each other nor outlast their ends.
-//! Called by: the faults.
+//! Invariant: the effects at any time follow from the faults that are active then, so two overlapping faults neither
+//! undo each other nor outlast their ends.
 
 use std::sync::Arc;
 
@@ -12,29 +11,29 @@ use crate::clock::Clock;
 use crate::fault::{Fault, Kind};
 use crate::plan::Plan;
 
-/// What is out of order.
+/// The active faults and the state of the world that they have changed.
 pub(super) struct Weather {
     plan: Arc<Plan>,
     pub(super) clocks: Vec<Clock>,
     pub(super) at_work: Vec<usize>,
     pub(super) server_is_up: bool,
     pub(super) links: Vec<Link>,
-    /// Which processes are up, and whose users are held up.
+    /// True if the process is up; below, true if its users are held up.
     pub(super) up: Vec<bool>,
     pub(super) held_up: Vec<bool>,
 }
 
-/// How a process is linked to the server.
+/// The state of the link between a process and the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Link {
     Healthy,
-    /// What it sends is lost.
+    /// Requests are lost.
     RequestsLost,
-    /// What it is sent is lost.
+    /// Replies are lost.
     RepliesLost,
-    /// Everything is late: it arrives when the fault ends.
+    /// All messages are late: they arrive when the fault ends.
     Held,
-    /// Everything is lost.
+    /// All messages are lost.
     Cut,
 }
 
@@ -56,7 +55,7 @@ impl Weather {
         self.at_work.iter().map(|index| &self.plan.faults[*index])
     }
 
-    /// Whether one of these kinds is at work on a process.
+    /// Returns true if a fault that matches is active on a process.
     pub(super) fn hits(&self, process: usize, which: impl Fn(&Fault) -> bool) -> bool {
         self.faults().any(|fault| fault.process == process && which(fault))
     }
@@ -82,7 +81,7 @@ impl Weather {
     }
 }
 
-/// Whether what a fault stops is lost, with its connection, or only late.
+/// Returns true if the messages that a fault stops are lost, with their connection; `false` if they are only late.
 pub(super) const fn loses(fault: &Fault) -> bool {
     fault.chance & 1 == 1
 }

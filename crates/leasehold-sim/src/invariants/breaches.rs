@@ -1,7 +1,6 @@
-//! When an assumption of the promises was broken, and what was granted before that.
+//! The times at which an assumption of the promises was broken, and the grants before them.
 //!
-//! Invariant: what was granted after the last breach of its name is excused by nothing.
-//! Called by: the invariants that hold only under the assumptions A1, A4 and A6.
+//! Invariant: a grant after the last breach of its name is never excused.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,12 +14,12 @@ use crate::key::Key;
 use crate::primitive::Primitive;
 use crate::recorder::View;
 
-/// Breaches and grants so far.
+/// The breaches and grants so far.
 #[derive(Default)]
 pub(super) struct Breaches {
     everywhere: Option<Duration>,
     of: BTreeMap<Arc<str>, Duration>,
-    /// Of owners that have lost one of several names.
+    /// The breaches of owners that hold several names and have lost one of them.
     with: BTreeMap<Wire, Duration>,
     granted: BTreeMap<Wire, Duration>,
 }
@@ -43,7 +42,7 @@ impl Breaches {
                 }
                 _ => self.everywhere = Some(view.now),
             },
-            // The server has the lock for this owner from here on. What a repeating network does confirms nothing.
+            // The server keeps the lock for this owner from here on. A repetition by the network confirms nothing.
             Event::Executed { verb: Verb::Acquire | Verb::Renew, wire, by, reply, after, .. }
                 if after.is_held_by(wire)
                     && matches!(reply, Reply::Nil | Reply::Int(1))
@@ -56,7 +55,7 @@ impl Breaches {
         }
     }
 
-    /// Takes out of what was seen of keys those that somebody else has changed meanwhile.
+    /// Removes the names that a fault has changed from a record of keys.
     pub(super) fn forget_changed<T>(keys: &mut BTreeMap<Arc<str>, T>, event: &Event, view: &View) {
         match event {
             Event::Fault { index, kind: Kind::Delete | Kind::ForceRelease, begins: true }
@@ -69,7 +68,7 @@ impl Breaches {
         }
     }
 
-    /// Whether a hold was granted before an assumption was broken, so that nothing is promised of it any more.
+    /// Returns true if a hold was granted before an assumption was broken: the promises no longer cover it.
     pub(super) fn excuse(&self, name: &str, wire: &str) -> bool {
         let breach = self.everywhere.max(self.of.get(name).copied()).max(self.with.get(wire).copied());
         match (breach, self.granted.get(wire)) {
@@ -79,19 +78,19 @@ impl Breaches {
         }
     }
 
-    /// Whether an assumption about this name was broken since then.
+    /// Returns true if an assumption about this name was broken at or after `since`.
     pub(super) fn any_since(&self, name: &str, since: Duration) -> bool {
         self.everywhere.max(self.of.get(name).copied()).is_some_and(|breach| breach >= since)
     }
 }
 
-/// Whether a fault takes its name away: what is no lock cannot be forced free.
+/// Returns true if a fault takes its name away. A forced release affects locks only.
 pub(super) fn is_taken_away(fault: &Fault) -> bool {
     fault.kind == Kind::Delete || Primitive::of(&fault.name).is_lock()
 }
 
-/// Whether the server keeps a lock for at least as long as its holders trust it now. A short renewal after a jump of the
-/// server's clock does not mend what was confirmed before the jump.
+/// Returns true if the server keeps a lock for at least as long as its holders trust it now. A short renewal after a
+/// jump of the server's clock does not restore the validity that was confirmed before the jump.
 fn outlasts_trust(view: &View, wire: &str, key: &Key) -> bool {
     let Some(until_ms) = key.holder(wire).and_then(|holder| holder.until_ms) else { return true };
     let expires_at = Duration::from_millis(until_ms);

@@ -1,8 +1,7 @@
-//! Rule 6: a grant that nobody claims is given back after a third of its lease, so that a future which is not polled
-//! blocks nobody for long.
+//! Rule 6: the client undoes an unclaimed grant after a third of its lease, so that a future that is not polled blocks
+//! other clients for a short time only.
 //!
-//! Invariant: judged only while nothing disturbs calls and the client's driver runs.
-//! Called by: the recorder.
+//! Invariant: judged only while no fault disturbs calls and the client's driver runs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +15,7 @@ use crate::fault::Kind;
 use crate::history::{By, Event, Wire, short};
 use crate::recorder::View;
 
-/// The longest that a grant may wait for its claim, whatever its lease.
+/// The longest time for which a grant may wait for its claim, for any lease.
 const LONGEST: Duration = Duration::from_secs(5);
 
 #[derive(Default)]
@@ -70,7 +69,7 @@ impl Invariant for Claims {
     }
 
     fn look(&mut self, view: &View) -> Result<(), String> {
-        // Whoever takes several takes each as soon as it is granted.
+        // An acquire of several names claims each as soon as it is granted.
         self.unclaimed.retain(|_, grant| !self.gathering.takes(grant.process, &grant.name));
         for (wire, Grant { name, process, at, within }) in &self.unclaimed {
             let took = view.now - *at;
@@ -86,7 +85,7 @@ impl Invariant for Claims {
     }
 }
 
-/// Whether a process, and not only its users, stood still since then.
+/// Returns true if a process was paused since `since`; a pause of its users alone does not count.
 fn stands_still(view: &View, process: usize, since: Duration) -> bool {
     let mut pauses =
         view.plan.faults.iter().filter(|fault| fault.kind == Kind::Pause && fault.process == process);

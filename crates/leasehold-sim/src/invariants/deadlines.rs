@@ -1,7 +1,6 @@
 //! G3: every wait ends by its deadline.
 //!
-//! Invariant: a process that stands still is given the time that it stood.
-//! Called by: the recorder.
+//! Invariant: the deadline of a paused process moves by the length of the pause.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

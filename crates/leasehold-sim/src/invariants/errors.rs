@@ -1,8 +1,7 @@
-//! E, G6: an acquire that ends without a guard says truly what it has left behind.
+//! E, G6: an acquire that ends without a guard reports truly what it has left behind.
 //!
-//! Invariant: judged for acquires that were the only one of their process and name in their time, since then the
-//! questions of that time are theirs.
-//! Called by: the recorder.
+//! Invariant: judged for acquires that were the only one of their process and name in their time, since all requests of
+//! that time belong to them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,20 +22,20 @@ pub(super) struct Errors {
     breaches: Breaches,
     asking: BTreeMap<Op, Asking>,
     keys: BTreeMap<Arc<str>, Key>,
-    /// Owners with a hold that was given up without a release.
+    /// The owners with a detached hold or with a minimum hold time.
     kept: BTreeSet<Wire>,
-    /// Owners of whom a network has repeated a request, which may be refused at first and granted when repeated.
+    /// The owners of requests that the network has repeated; a repetition may be granted after the first was refused.
     repeated: BTreeSet<Wire>,
-    /// Owners that must not be on the server any more.
+    /// The owners that must be off the server, each from a time on.
     settled: Vec<Settled>,
 }
 
 struct Settled {
-    /// From when on.
+    /// The time from which the owner must be gone.
     from: Duration,
-    /// Only if nothing has disturbed since then.
+    /// If set, the check applies only without a disturbance since this time.
     quiet_since: Option<Duration>,
-    /// When that was said.
+    /// The time of the statement `said`.
     at: Duration,
     name: Arc<str>,
     wire: Wire,
@@ -87,7 +86,7 @@ impl Invariant for Errors {
             Event::Executed { name, wire, by, after, .. } => {
                 self.keys.insert(Arc::clone(name), after.clone());
                 if matches!(by, By::Duplicate(_)) {
-                    // A network that repeats a request brings back what was settled.
+                    // A network that repeats a request brings back an owner that had gone.
                     self.settled.retain(|settled| settled.wire != *wire);
                     self.repeated.insert(Arc::clone(wire));
                 }
@@ -102,7 +101,7 @@ impl Invariant for Errors {
             let now_ms = view.now_ms();
             let mut keys = self.keys.iter().filter(|(key, _)| covers(name, key));
             let there = keys.any(|(_, key)| key.stands(wire, now_ms.saturating_add(1)));
-            // What disturbed up to a second before may have been begun by it.
+            // A disturbance shortly before may still have effects.
             let disturbed = quiet_since.is_some_and(|since| {
                 !view.is_quiet_for(view.now - since + view.plan.timeout + Duration::from_secs(2))
             });
@@ -132,19 +131,20 @@ impl Errors {
     fn answered(&mut self, view: &View, asking: &Asking, outcome: &Outcome) {
         let (within, said) = match outcome {
             Outcome::Done => return,
-            // What it says is of the one that could not be had; what was taken before that is given back, or runs out.
+            // The outcome describes the name that was refused. The client undoes the names it had acquired before, or
+            // they expire.
             _ if asking.name.contains(' ') => (
                 view.plan.longest_lease().mul_f64(1.01) + view.plan.timeout,
                 "several were not taken together",
             ),
             Outcome::NotApplied(_) => (Duration::ZERO, "an acquire that was not made"),
-            // Its last question may be on its way; what that takes is given back, or runs out.
-            // What has no end is given back, unless its process is killed.
+            // The last request may be in flight; the client undoes its grant, or the grant expires. A grant without an
+            // end is always undone, unless the process is killed.
             Outcome::Contended if Primitive::of(&asking.name).is_unending() => return,
             Outcome::Contended => {
                 (view.plan.longest_lease().mul_f64(1.01) + view.plan.timeout, "an acquire that was refused")
             }
-            // A server that stood still may run it later; then the undo follows, which is said in the docs.
+            // A frozen server may run the acquire later; the undo follows then, as the docs say.
             Outcome::Unknown(within, _) if !freezes(view, *within) => {
                 (within.mul_f64(1.006), "the time by which its unknown acquire was to be gone")
             }
@@ -153,13 +153,13 @@ impl Errors {
         self.settle(view, asking, view.now + within + Duration::from_millis(1), None, said);
     }
 
-    /// The last guard of an owner goes, and with it the lock.
+    /// Handles the end of a hold. The last guard of an owner ends the lock.
     fn ends(&mut self, view: &View, hold: Hold) {
-        // What was lost before runs out by itself.
+        // A hold that was lost before expires by itself.
         let Some(ending) = view.holds.get(&hold).filter(|hold| view.seems_valid(hold)) else { return };
         let others = view.holds.iter().any(|(id, other)| *id != hold && other.wire == ending.wire);
         let shared = self.asking.values().any(|asking| asking.process == ending.process);
-        // One that was given up without a release keeps the lock.
+        // A detached hold of the same owner keeps the lock.
         if !others && !shared && !self.kept.contains(&ending.wire) && !self.repeated.contains(&ending.wire) {
             let (name, wire) = (Arc::clone(&ending.name), Arc::clone(&ending.wire));
             let from = view.now + undone_within(view);
@@ -189,12 +189,12 @@ impl Errors {
     }
 }
 
-/// How soon what nobody wants is off the server when nothing disturbs.
+/// Returns the time within which an unwanted hold is off the server while no fault disturbs.
 fn undone_within(view: &View) -> Duration {
     view.plan.latency_max * 10 + Duration::from_millis(50)
 }
 
-/// Whether the server stands still, or its clock has gone back, where that matters for what ends within this time.
+/// Returns true if a freeze or a backward clock jump of the server affects the given period.
 fn freezes(view: &View, within: Duration) -> bool {
     let slows = |kind| matches!(kind, Kind::ServerFreeze | Kind::ServerClockBack);
     let (from, until) = (view.now.saturating_sub(within + view.plan.timeout), view.now + within);

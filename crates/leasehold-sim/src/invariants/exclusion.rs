@@ -1,7 +1,6 @@
 //! M, L1: at any instant at most one owner has a valid hold of a lock, foreign clients included.
 //!
-//! Invariant: two holds that overlap do so when the later of them begins, so it is enough to look then.
-//! Called by: the recorder.
+//! Invariant: two overlapping holds overlap when the later one begins, so a check at that time suffices.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +15,7 @@ use crate::recorder::{LiveHold, View};
 #[derive(Default)]
 pub(super) struct Exclusion {
     breaches: Breaches,
-    /// What foreign clients believe to hold, until when.
+    /// The holds that foreign clients believe to have, with their ends.
     foreign: BTreeMap<(Arc<str>, Wire), Duration>,
 }
 

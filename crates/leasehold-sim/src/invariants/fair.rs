@@ -1,8 +1,8 @@
-//! F1, F2, F3, F5, F6: the fair lock's queue, and the semaphore's: who came first is first, unless it has gone.
+//! F1, F2, F3, F5, F6: the queues of the fair lock and of the semaphore serve waiters in order of arrival, except those
+//! that have gone.
 //!
-//! Invariant: judged for each script by the queue before and after it; and that nobody is taken for gone who asks on an
-//! undisturbed network.
-//! Called by: the recorder.
+//! Invariant: judged for each script by the queue before and after it. On an undisturbed network, the server never takes
+//! a polling waiter for gone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,20 +17,20 @@ use crate::plan::Mode;
 use crate::primitive::{Primitive, covers};
 use crate::recorder::View;
 
-/// After how long without a sign a waiter of ours is gone, and how much longer Redisson gives its own.
+/// The time without a sign after which a waiter of ours is gone; below, the extra time of a Redisson waiter.
 const GONE_AFTER_MS: i64 = 5_000;
 const FOREIGN_WAIT_MS: i64 = 300_000;
 
 #[derive(Default)]
 pub(super) struct Fair {
     asking: BTreeMap<Op, (usize, Arc<str>, Duration)>,
-    /// Who uses a wire owner, and since when.
+    /// The process that uses a wire owner, and the time of its first use.
     users: BTreeMap<Wire, (usize, Duration)>,
-    /// Whom the network has brought back.
+    /// The owners that a repetition of the network has brought back.
     repeated: BTreeSet<Wire>,
 }
 
-/// One script's run.
+/// One execution of a script.
 struct Run<'a> {
     verb: Verb,
     name: &'a Arc<str>,
@@ -82,9 +82,9 @@ impl Invariant for Fair {
 }
 
 impl Fair {
-    /// Nobody is taken out who asks in time.
+    /// Checks that no waiter that polls in time is removed.
     fn spares_the_living(&self, view: &View, run: &Run) -> Result<(), String> {
-        // A busy process asks later.
+        // A busy process polls later.
         let slack = if view.plan.mode == Mode::Full { 2 } else { 1 };
         let while_quiet = Duration::from_secs(8 * slack) + view.plan.timeout;
         if !view.is_quiet_for(while_quiet) {
@@ -96,7 +96,7 @@ impl Fair {
             let asks =
                 asking.any(|(of, name, asked)| of == process && covers(name, run.name) && asked <= since);
             let stood_still = !view.paused_since(*process, view.now.saturating_sub(while_quiet)).is_zero();
-            // Another wait of the same process may be the one that asks.
+            // Another wait of the same process may be the one that polls.
             let alone =
                 self.asking.values().filter(|(of, name, _)| of == process && covers(name, run.name)).count()
                     == 1;
@@ -121,7 +121,7 @@ impl Run<'_> {
         key.due.iter().find(|(known, _)| known == wire).map(|(_, at)| *at)
     }
 
-    /// Whether one of the queue may be passed by and taken out.
+    /// Returns true if a waiter of the queue may be passed over and removed.
     fn is_gone(&self, wire: &Wire) -> bool {
         match self.seen(wire) {
             Some(seen) => seen <= self.now_ms - GONE_AFTER_MS,
@@ -129,7 +129,7 @@ impl Run<'_> {
         }
     }
 
-    /// F2, F3.
+    /// Checks F2 and F3.
     fn has_one_queue(&self) -> Result<(), String> {
         let Self { verb, name, after, .. } = self;
         let list: BTreeSet<&Wire> = after.queue.iter().collect();
@@ -153,7 +153,7 @@ impl Run<'_> {
         }
     }
 
-    /// F1: only the one who asks and those who have gone leave, and only the one who asks joins, at the end.
+    /// F1: only the calling waiter and gone waiters leave, and only the calling waiter joins, at the end.
     fn keeps_the_order(&self) -> Result<(), String> {
         let Self { verb, name, wire, before, after, .. } = self;
         let left = before.queue.iter().filter(|known| !after.queues(known) && known != wire);
@@ -166,7 +166,7 @@ impl Run<'_> {
         }
         let mut expected: Vec<&Wire> = before.queue.iter().filter(|known| after.queues(known)).collect();
         let joins = after.queues(wire) && !before.queues(wire);
-        // One that was gone itself may stand in line anew.
+        // A calling waiter that was itself gone may join again.
         let anew = self.is_gone(wire) && after.queues(wire);
         let order: Vec<&Wire> = after.queue.iter().collect();
         if joins {
@@ -181,7 +181,7 @@ impl Run<'_> {
         Err(format!("F1: {verb} of {} changed the order of {name}: {before}, then {after}", short(wire)))
     }
 
-    /// F1, F5: whoever is granted stood before all who have not gone.
+    /// F1, F5: a granted waiter stood before all waiters that have not gone.
     fn grants_to_the_head(&self) -> Result<(), String> {
         let Self { verb, name, wire, before, after, .. } = self;
         let granted = *verb == Verb::Acquire && !before.is_held_by(wire) && after.is_held_by(wire);
@@ -196,7 +196,7 @@ impl Run<'_> {
         }
     }
 
-    /// F6: no deadline of Redisson's is later than what those before it need.
+    /// F6: a deadline of Redisson is never later than the waiters ahead require.
     fn bounds_scores(&self) -> Result<(), String> {
         let Self { name, wire, before, after, .. } = self;
         for (waiter, due) in &after.due {

@@ -1,7 +1,6 @@
-//! L6: a hold that is renewed finds out within a third of its lease that its lock was taken away.
+//! L6: a renewed hold detects within a third of its lease that its lock was taken away.
 //!
-//! Invariant: judged only while nothing else disturbs, since a renewal must get through.
-//! Called by: the recorder.
+//! Invariant: judged only while no other fault disturbs, since a renewal must get through.
 
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use crate::recorder::View;
 
 #[derive(Default)]
 pub(super) struct Forced {
-    /// Holds whose lock was taken away, and when.
+    /// The holds whose lock was taken away, each with the time.
     taken: Vec<(Hold, Duration)>,
 }
 
@@ -44,7 +43,7 @@ impl Invariant for Forced {
         self.taken.retain(|(hold, _)| view.holds.get(hold).is_some_and(|hold| view.seems_valid(hold)));
         for (id, taken_at) in &self.taken {
             let Some(hold) = view.holds.get(id) else { continue };
-            // Once for the clock's rate, and a renewal that was on its way when the lock was taken.
+            // A third of the lease by a slow clock, and a renewal that was in flight when the lock was taken away.
             let within =
                 (hold.terms.lease / 3).mul_f64(1.006) + view.plan.latency_max * 6 + Duration::from_millis(30);
             if view.now - *taken_at > within {

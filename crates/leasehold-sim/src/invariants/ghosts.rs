@@ -1,9 +1,8 @@
-//! G6: what no guard stands for and nobody asks for is taken off the server soon after the disturbance has ended, and
+//! G6: a hold without a guard and without a request is taken off the server soon after the disturbance has ended, and
 //! not only by its lease.
 //!
-//! Invariant: what a repeating network brought back, what was given up without a release, and what a dead process left
-//! is left to its lease.
-//! Called by: the recorder.
+//! Invariant: holds that the network's repetition brought back, detached holds, and holds of a dead process are left to
+//! their lease.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,20 +18,21 @@ use crate::key::{Key, is_of};
 use crate::primitive::covers;
 use crate::recorder::View;
 
-/// What an undo may take after its last attempt failed: the longest pause between two, and the next one.
+/// The time that an undo may take after its last attempt failed: the longest pause between two attempts, and the next
+/// attempt.
 const UNDONE_WITHIN: Duration = Duration::from_secs(3);
-/// After how long without a sign a place in a queue is nobody's.
+/// The time without a sign after which a place in a queue is gone.
 const GONE_AFTER_MS: u64 = 5_000;
 
 #[derive(Default)]
 pub(super) struct Ghosts {
     keys: BTreeMap<Arc<str>, Key>,
     asking: BTreeMap<Op, Asking>,
-    /// The owners of living processes, and since when they are in use.
+    /// The owners of living processes, with the time of their first use.
     process_of: BTreeMap<Wire, (usize, Duration)>,
-    /// Owners that are left to their lease.
+    /// The owners that are left to their lease.
     excused: BTreeSet<Wire>,
-    /// Since when an owner is a ghost.
+    /// The time since which an owner has a leaked hold.
     since: BTreeMap<Wire, Duration>,
 }
 
@@ -80,8 +80,8 @@ impl Invariant for Ghosts {
     }
 
     fn look(&mut self, view: &View) -> Result<(), String> {
-        // A hold that ends by a clock which jumped leaves its key to a lease that has not; a stale replica brings back
-        // what was released.
+        // A hold that ends by a jumped clock leaves its key to a lease that has not jumped; a stale replica restores
+        // released holds.
         let excuses = |kind| matches!(kind, Kind::ClockForward | Kind::ServerClockBack | Kind::Failover);
         if view.plan.faults.iter().any(|fault| excuses(fault.kind) && fault.begins <= view.now) {
             return Ok(());
@@ -105,7 +105,7 @@ impl Ghosts {
         let now_ms = view.now_ms();
         let standing = self.keys.iter().flat_map(move |(name, key)| {
             let holders = key.holders.iter().filter(move |holder| holder.stands(now_ms));
-            // Places in a queue too, until anybody may take them out.
+            // A place in a queue counts too, until other waiters may remove it.
             let stays = move |at: i64| u64::try_from(at).unwrap_or_default() + GONE_AFTER_MS > now_ms;
             let places = key.seen.iter().filter(move |(_, at)| stays(*at)).map(|(wire, _)| wire);
             let wires = holders.map(|holder| &holder.wire).chain(places);
@@ -114,7 +114,7 @@ impl Ghosts {
         standing.filter_map(move |(name, wire)| {
             let (process, used_since) = *self.process_of.get(wire)?;
             let held = view.holds.values().any(|hold| is_of(&hold.wire, hold.units, wire));
-            // Whoever began to ask later has an owner of its own.
+            // A request that began later has an owner of its own.
             let asks = |asking: &Asking| {
                 asking.process == process && covers(&asking.name, name) && asking.since <= used_since
             };
@@ -125,7 +125,7 @@ impl Ghosts {
     }
 }
 
-/// Whether a process stands still now, or did within this time.
+/// Returns true if a process is paused now, or was within the given time.
 fn is_paused(view: &View, process: usize, within: Duration) -> bool {
     let mut pauses =
         view.plan.faults.iter().filter(|fault| fault.kind == Kind::Pause && fault.process == process);

@@ -1,7 +1,6 @@
-//! K1 to K5: a latch counts down once for each count-down, and opens for those who wait, and for nobody before.
+//! K1 to K5: a latch counts down once for each count-down, and releases its waiters at zero, never earlier.
 //!
-//! Invariant: the count is the server's; a wait is held against every count that there was while it lasted.
-//! Called by: the recorder.
+//! Invariant: the count is the server's; the result of a wait is compared with every count during the wait.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +17,8 @@ use crate::recorder::View;
 
 #[derive(Default)]
 pub(super) struct Latch {
-    /// Since when it has been more than zero without a break; since when zero, and whether that was told.
+    /// The time since which the count has been above zero without a break; below, the time since which it has been zero,
+    /// with true if that was published.
     closed: BTreeMap<Arc<str>, Duration>,
     open: BTreeMap<Arc<str>, (Duration, bool)>,
     waiting: BTreeMap<Op, (Arc<str>, Duration, usize)>,
@@ -71,7 +71,7 @@ impl Invariant for Latch {
         Ok(())
     }
 
-    /// K4: nobody outlives zero by more than the polling interval.
+    /// K4: no wait outlasts zero by more than the polling interval.
     fn look(&mut self, view: &View) -> Result<(), String> {
         let trip = view.plan.latency_max * 12 + Duration::from_millis(40);
         for (op, (name, since, process)) in &self.waiting {
@@ -92,7 +92,7 @@ fn is_open(key: &Key) -> bool {
     key.value.unwrap_or_default() <= 0
 }
 
-/// K1, K2, K5.
+/// Checks K1, K2 and K5.
 fn counts(verb: Verb, name: &str, operation: &str, before: &Key, after: &Key) -> Result<(), String> {
     let (was, is) = (before.value.unwrap_or_default(), after.value.unwrap_or_default());
     if is < 0 {

@@ -1,7 +1,6 @@
-//! L5: `lost()` resolves within 50 ms of the deadline, and never while the hold may be trusted.
+//! L5: `lost()` resolves within 50 ms of the deadline, and never while the hold is valid.
 //!
 //! Invariant: the deadline is the last one that the guard itself gave.
-//! Called by: the recorder.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,7 +14,7 @@ const WITHIN: Duration = Duration::from_millis(50);
 
 #[derive(Default)]
 pub(super) struct Losses {
-    /// Holds whose user waits to be told, and since when.
+    /// The holds whose user waits for the loss, each with the start of the wait.
     watched: BTreeMap<Hold, Duration>,
 }
 
@@ -55,12 +54,13 @@ impl Invariant for Losses {
     }
 }
 
-/// Whether it is not later than it should be.
+/// Checks that a loss is not reported too late.
 fn in_time(view: &View, id: Hold, hold: &LiveHold, watched: Duration) -> Result<(), String> {
     let late = view.clock_says(hold.process).saturating_sub(hold.valid_until);
-    // Whoever asks later is told at once.
+    // A wait that begins after the deadline resolves at once.
     let late = late.min((view.now - watched).mul_f64(1.01));
-    // A pause since the deadline is not the library's; how long ago that was is known by the process's clock alone.
+    // A pause since the deadline is not a delay of the library. Only the clock of the process knows the time since the
+    // deadline.
     let since = view.now.saturating_sub(late.mul_f64(1.01));
     let mut jumps = view.plan.faults.iter().filter(|fault| fault.kind == Kind::ClockForward);
     let jumps = jumps.any(|fault| fault.process == hold.process && fault.begins <= view.now);

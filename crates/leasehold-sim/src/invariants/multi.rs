@@ -1,8 +1,7 @@
-//! M1: what is handed out as several locks at once is all of them, valid for as long as the shortest. M2 is seen by what
-//! looks at single locks: `errors`, `ghosts` and `claims`; M3 by the world's rest.
+//! M1: a guard of several locks holds all of them, and is valid for as long as the shortest. The observers of single
+//! locks check M2: `errors`, `ghosts` and `claims`. The final check of the world covers M3.
 //!
-//! Invariant: judged by the guard that has them all and by each one's own.
-//! Called by: the recorder; invariants that have to know who is being taken for several at once.
+//! Invariant: judged by the combined guard and by the guard of each lock.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -36,7 +35,7 @@ impl Invariant for Multi {
     }
 }
 
-/// Acquires of several names that are under way: what they have taken is theirs, though no user has it yet.
+/// The acquires of several names that are under way: their granted names are claimed, though no user has them yet.
 #[derive(Default)]
 pub(super) struct Gathering(BTreeMap<Op, (usize, Arc<str>)>);
 
@@ -60,7 +59,7 @@ impl Gathering {
         }
     }
 
-    /// Whether a process is taking this name with others.
+    /// Returns true if a process is acquiring this name together with others.
     pub(super) fn takes(&self, process: usize, name: &str) -> bool {
         self.0.values().any(|(of, names)| *of == process && covers(names, name))
     }

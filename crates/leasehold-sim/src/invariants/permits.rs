@@ -1,9 +1,8 @@
-//! S1 to S4, P1 to P5: no permit comes out of nothing or is lost, whoever asks how often; and no more are held at once
-//! than there are.
+//! S1 to S4, P1 to P5: no permit appears from nothing or is lost, even if calls repeat, and at most the total is held at
+//! once.
 //!
-//! Invariant: judged for each script by what is left and what is taken before and after it; for what was granted while
-//! the server keeps its data.
-//! Called by: the recorder.
+//! Invariant: judged for each script by the available and the acquired permits before and after it, for permits granted
+//! while the server keeps its data.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,11 +20,11 @@ use crate::recorder::View;
 #[derive(Default)]
 pub(super) struct Permits {
     breaches: Breaches,
-    /// Whose release a network has repeated.
+    /// The owners whose release the network has repeated.
     repeated: BTreeSet<Wire>,
-    /// How many there are.
+    /// The total of permits.
     totals: BTreeMap<Arc<str>, i64>,
-    /// When somebody last made them fewer, who holds then holds more than there are.
+    /// The time of the last reduction of the total; earlier holders then hold more than the total.
     lowered: BTreeMap<Arc<str>, Duration>,
 }
 
@@ -53,8 +52,8 @@ impl Invariant for Permits {
                 if *verb == Verb::Adjust {
                     return adjusted(name, wire, before, after);
                 }
-                // The first attempt of a release goes by its client's word when nothing is known of its acquisition; a
-                // byte stream repeats nothing, and the client's own repetitions say that they are some.
+                // If the server knows nothing of the acquire, the first attempt of a release goes by the word of its
+                // client. A byte stream repeats nothing, and the client marks its own repetitions.
                 if matches!(by, By::Duplicate(_)) && *verb == Verb::Release && !expirable {
                     self.repeated.insert(Arc::clone(wire));
                 }
@@ -85,12 +84,12 @@ impl Invariant for Permits {
 }
 
 impl Permits {
-    /// S3: what users hold is there.
+    /// S3: the permits that users hold do not exceed the total.
     fn enough(&self, view: &View, name: &Arc<str>) -> Result<(), String> {
         let holds = view.valid_holds(name).filter(|(_, hold)| !self.breaches.excuse(name, &hold.wire));
         let held: i64 = holds.map(|(_, hold)| i64::from(hold.units)).sum();
         let total = self.totals.get(name).copied().unwrap_or_default();
-        // Who began before counts permits that were there then.
+        // A hold that began before the reduction counts permits that existed then.
         let lowered = self.lowered.get(name).copied().unwrap_or_default();
         let before = view.valid_holds(name).any(|(_, hold)| hold.since <= lowered + view.plan.timeout);
         let before = before && lowered > Duration::ZERO;
@@ -101,12 +100,12 @@ impl Permits {
     }
 }
 
-/// What is left and what is taken.
+/// Returns the available plus the acquired permits.
 fn total(key: &Key) -> i64 {
     key.value.unwrap_or_default() + key.taken()
 }
 
-/// S4: an operation that was answered changes nothing more, and one that is made is remembered.
+/// S4: an operation that was answered changes nothing again, and an applied operation is remembered.
 fn adjusted(name: &str, operation: &str, before: &Key, after: &Key) -> Result<(), String> {
     let known = |key: &Key| key.answered.iter().any(|(known, _)| **known == *operation);
     let same = before.value == after.value && before.holders == after.holders;

@@ -1,8 +1,7 @@
-//! W3, W4, W5, W7, W8: what readers and writers leave on the server, and that of those who read at most one waits to
-//! write. W1 and W2 are `exclusion`'s and `server_keeps`', W6 is `writes`'.
+//! W3, W4, W5, W7, W8: the state that readers and writers leave on the server, and that at most one reader waits to
+//! write. `exclusion` and `server_keeps` check W1 and W2, and `writes` checks W6.
 //!
-//! Invariant: judged for each script of ours by what belongs to the name before and after it.
-//! Called by: the recorder.
+//! Invariant: judged for each script of ours by the keys of the name before and after it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -38,7 +37,7 @@ impl Invariant for ReadWrite {
             Event::Executed { verb, name, wire, by, before, after, .. }
                 if Primitive::of(name) == Primitive::ReadWrite && *by != By::Foreigner =>
             {
-                // A network that repeats an acquire brings back the first of several leases that have run out.
+                // A network that repeats an acquire restores the first of several expired leases.
                 let revived = matches!(by, By::Duplicate(_)) && !before.stands(wire, view.now_ms());
                 let held = || (!revived).then(|| leases(*verb, wire, before, after)).flatten();
                 let broken = sides(after).or_else(|| lives(after)).or_else(held);
@@ -55,7 +54,7 @@ impl Invariant for ReadWrite {
         Ok(())
     }
 
-    /// W7: while nothing disturbs, one of two who would wait for each other is told.
+    /// W7: without a disturbance, one of two readers that would wait for each other gets an error.
     fn look(&mut self, view: &View) -> Result<(), String> {
         let within = view.plan.latency_max * 12 + Duration::from_millis(40);
         let waits = |(name, since, process): &&(Arc<str>, Duration, usize)| {
@@ -78,7 +77,7 @@ impl Invariant for ReadWrite {
     }
 }
 
-/// W3: the mode says who has it.
+/// W3: the mode agrees with the holders.
 fn sides(key: &Key) -> Option<String> {
     let count = |side| key.holders.iter().filter(|holder| holder.side == side).count();
     let (readers, writers) = (count(Side::Reader), count(Side::Writer));
@@ -91,7 +90,7 @@ fn sides(key: &Key) -> Option<String> {
     (!right).then(|| format!("W3: the mode is {:?}, with {readers} readers and {writers} writers", key.mode))
 }
 
-/// W5: it lives as long as its longest reader.
+/// W5: the key lives as long as its longest reader.
 fn lives(key: &Key) -> Option<String> {
     let reads = |wire: &Wire| key.holder(wire).is_some_and(|holder| holder.side == Side::Reader);
     let longest = key.leases.iter().filter(|(wire, ..)| reads(wire)).map(|(_, _, until)| *until).max()?;
@@ -99,7 +98,7 @@ fn lives(key: &Key) -> Option<String> {
     short.then(|| format!("W5: a reader's lease lasts until {longest}"))
 }
 
-/// W4, W8: a reader has a lease for each hold, a writer none.
+/// W4, W8: a reader has a lease for each hold, a writer has none.
 fn leases(verb: Verb, wire: &Wire, before: &Key, after: &Key) -> Option<String> {
     let of = |key: &Key, wire: &Wire| key.leases.iter().filter(|(owner, ..)| owner == wire).count() as u64;
     let (had, has) = (of(before, wire), of(after, wire));
@@ -108,7 +107,7 @@ fn leases(verb: Verb, wire: &Wire, before: &Key, after: &Key) -> Option<String> 
             Some("W8: a writer has a lease of a reader".into())
         }
         Some(holder) if holder.side == Side::Reader && matches!(verb, Verb::Acquire | Verb::Renew) => {
-            // A renewal that came too late finds nobody to renew.
+            // A renewal that came too late has no hold to renew.
             (has != holder.count && before != after)
                 .then(|| format!("W4: {has} leases for {} holds", holder.count))
         }

@@ -1,9 +1,7 @@
-//! E: a hold that is told to be deleted or taken over was, and nobody is told that the client is closed who has not closed
-//! it.
+//! E: a hold reported as deleted or taken over was, and a client reported as closed has been closed.
 //!
-//! Invariant: under the assumptions a valid hold stays on the server, so losing it otherwise than by the clock needs
-//! somebody who breaks them.
-//! Called by: the recorder.
+//! Invariant: under the assumptions a valid hold stays on the server, so a loss other than by the clock needs a breach
+//! of an assumption.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +15,7 @@ use crate::recorder::View;
 #[derive(Default)]
 pub(super) struct Reasons {
     breaches: Breaches,
-    /// Processes whose client somebody closes.
+    /// The processes whose client is being closed by a user.
     closing: BTreeSet<usize>,
     process_of: BTreeMap<Op, usize>,
 }

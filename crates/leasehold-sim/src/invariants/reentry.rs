@@ -1,7 +1,6 @@
 //! R1, R2: n acquires need n releases, and the last one frees the lock.
 //!
 //! Invariant: judged by releases that were confirmed as made while the lock was held.
-//! Called by: the recorder.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,11 +18,11 @@ use crate::recorder::View;
 #[derive(Default)]
 pub(super) struct Reentry {
     keys: BTreeMap<Arc<str>, Key>,
-    /// Owners whose last guard is being released, by the hold.
+    /// The owners whose last guard is being released, by the hold.
     last: BTreeMap<Hold, (Arc<str>, Wire, Duration)>,
-    /// Releases that are reported on.
+    /// The releases that report their outcome.
     reports: BTreeMap<Op, Hold>,
-    /// Owners with a hold that was given up without a release: their last release leaves the lock to its lease.
+    /// The owners with a detached hold or a minimum hold time: their last release leaves the lock to its lease.
     kept: BTreeSet<Wire>,
     repeated: BTreeSet<Wire>,
     breaches: Breaches,
@@ -61,7 +60,7 @@ impl Invariant for Reentry {
                 if !others {
                     self.last.insert(*hold, (Arc::clone(&ending.name), Arc::clone(&ending.wire), view.now));
                 }
-                // The report that was asked for just before.
+                // This ending belongs to the release that was requested just before.
                 if let Some(mut report) = self.reports.last_entry().filter(|report| *report.get() == Hold(0))
                 {
                     *report.get_mut() = *hold;
@@ -70,7 +69,7 @@ impl Invariant for Reentry {
             Event::Answered { op, outcome } => {
                 let Some(hold) = self.reports.remove(op) else { return Ok(()) };
                 let Some((name, wire, since)) = self.last.remove(&hold) else { return Ok(()) };
-                // A stale replica that took over meanwhile has it back.
+                // A stale replica that took over meanwhile has restored the hold.
                 let freed = *outcome == Outcome::Released(ReleaseOutcome::Released)
                     && !self.breaches.any_since(&name, since);
                 let there = self.keys.get(&name).is_some_and(|key| key.is_held_by(&wire));
@@ -87,7 +86,7 @@ impl Invariant for Reentry {
     }
 }
 
-/// A release must not free what other guards of the same owner hold.
+/// Checks that a release does not free a lock that other guards of the same owner hold.
 fn freed_early(view: &View, name: &str, wire: &str) -> Result<(), String> {
     match view.valid_holds(name).find(|(_, hold)| *hold.wire == *wire) {
         None => Ok(()),

@@ -1,7 +1,6 @@
-//! G5, D1, D2, D3: only what is claimed is renewed, in one stream, in time, and not after its end.
+//! G5, D1, D2, D3: only claimed holds are renewed, one renewal at a time, in time, and not after their end.
 //!
-//! Invariant: judged by what the client gives to its store.
-//! Called by: the recorder.
+//! Invariant: judged by the calls that the client gives to its store.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,7 +13,7 @@ use crate::history::{Event, Wire, short};
 use crate::plan::Mode;
 use crate::recorder::{LiveHold, View};
 
-/// How soon a failed renewal is tried again: half a second at most, and what clocks differ.
+/// The delay after which a failed renewal is tried again: at most half a second, plus the difference of the clocks.
 const AGAIN_WITHIN: Duration = Duration::from_millis(550);
 
 #[derive(Default)]
@@ -22,19 +21,19 @@ pub(super) struct Renewals {
     claimed: BTreeSet<Wire>,
     gathering: Gathering,
     released: BTreeSet<Wire>,
-    /// Owners whose hold the server is to keep for a least time; what is sent for them then is a rest's.
+    /// The owners with a minimum hold time; after their last guard, a renewal keeps that time.
     rests: BTreeSet<Wire>,
-    /// Those of them whose last guard has gone.
+    /// The owners of `rests` whose last guard has gone.
     resting: BTreeSet<Wire>,
-    /// When the last guard of an owner went.
+    /// The time at which the last guard of an owner went.
     ended: BTreeMap<Wire, Duration>,
-    /// Renewals without an answer, by call.
+    /// The renewals without an answer, by call.
     under_way: BTreeMap<u64, Wire>,
-    /// Re-entries without an answer.
+    /// The re-entries without an answer, by call.
     entering: BTreeMap<u64, Wire>,
-    /// When an owner's lease was asked for last.
+    /// The last time at which the lease of an owner was requested.
     asked: BTreeMap<Wire, Duration>,
-    /// When a renewal failed that no other has followed.
+    /// The time of a failed renewal that no other has followed.
     failed: BTreeMap<Wire, Duration>,
 }
 
@@ -68,14 +67,14 @@ impl Invariant for Renewals {
             Event::Sent { process, verb: Verb::Acquire, name, wire, .. }
                 if self.gathering.takes(*process, name) =>
             {
-                // Whoever takes several claims each as soon as it is granted.
+                // An acquire of several names claims each as soon as it is granted.
                 self.claimed.insert(wire.clone());
             }
             Event::Sent { process, call, verb: Verb::Renew, wire, count: Some(0), .. } => {
                 return self.sent(view, *process, *call, wire);
             }
             Event::Sent { verb: Verb::Renew, call, wire, .. } => {
-                // A re-entry; it renews too.
+                // A re-entry renews too.
                 self.asked.insert(wire.clone(), view.now);
                 self.entering.insert(*call, wire.clone());
             }
@@ -108,14 +107,14 @@ impl Renewals {
         if self.released.contains(wire) {
             return Err(format!("D3: {} is renewed after its release was sent", short(wire)));
         }
-        // What was decided in the same moment may still be carried out, also when the process stood still in between.
+        // A decision of the same moment may still be carried out, even after a pause of the process.
         let late = self.ended.get(wire).is_some_and(|ended| {
             (view.now - *ended).saturating_sub(view.paused_since(process, *ended)) > tolerance(view)
         });
         if late {
             return Err(format!("D3: {} is renewed although its last guard has gone", short(wire)));
         }
-        // The watchdog's stream has ended with the last guard; what follows keeps the rest.
+        // The watchdog's renewals have ended with the last guard; later renewals keep the minimum hold time.
         if !self.resting.contains(wire) && self.under_way.values().any(|other| other == wire) {
             return Err(format!("D2: {} is renewed twice at once", short(wire)));
         }
@@ -125,7 +124,7 @@ impl Renewals {
         Ok(())
     }
 
-    /// Rule 7: a renewal that failed is tried again within the lease.
+    /// Rule 7: a failed renewal is tried again within the lease.
     fn tried_again(&self, view: &View, hold: &LiveHold) -> Result<(), String> {
         let Some(failed_at) = self.failed.get(&hold.wire) else { return Ok(()) };
         let waited = (view.now - *failed_at).saturating_sub(view.paused_since(hold.process, *failed_at));
@@ -135,7 +134,7 @@ impl Renewals {
         Err(format!("D1: a renewal of {} failed {waited:?} ago, and none followed", short(&hold.wire)))
     }
 
-    /// D1, while nothing disturbs: a lease has been asked for within a third of it.
+    /// D1: while no fault disturbs, a third of the lease passes at most between two renewals.
     fn in_time(&self, view: &View, hold: &LiveHold) -> Result<(), String> {
         let third = hold.terms.lease / 3;
         let slack = third / 50 + view.plan.latency_max * 4 + tolerance(view);

@@ -1,7 +1,6 @@
-//! H1: what was released before its least time, and confirmed, keeps everybody out until then.
+//! H1: a hold that was released before its minimum hold time, and confirmed, keeps all other owners out until then.
 //!
 //! Invariant: judged for confirmed releases only; a process that ends without one leaves its hold to its lease.
-//! Called by: the recorder.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,16 +15,16 @@ use crate::fault::Kind;
 use crate::history::{Ending, Event, Hold, Op, Outcome, What, Wire, short};
 use crate::recorder::View;
 
-/// What clocks may differ in their rate.
+/// The part of a minimum hold time that is guaranteed, given the different rates of the clocks.
 const DRIFT: f64 = 0.98;
 
 #[derive(Default)]
 pub(super) struct Rests {
     breaches: Breaches,
-    /// When the acquire of an owner was sent first.
+    /// The time at which the acquire of an owner was first sent.
     asked: BTreeMap<Wire, Duration>,
     last_asked: Option<Op>,
-    /// Releases that are not confirmed yet.
+    /// The releases that are not confirmed yet.
     ending: BTreeMap<Op, Rest>,
     resting: Vec<Rest>,
 }
@@ -49,7 +48,7 @@ impl Invariant for Rests {
                 self.asked.entry(Arc::clone(wire)).or_insert(view.now);
             }
             Event::Asked { op, what: What::Release, .. } => self.last_asked = Some(*op),
-            // The report that was asked for just before.
+            // This ending belongs to the release that was requested just before.
             Event::Ending { hold, how: Ending::Release } => {
                 if let (Some(op), Some(rest)) = (self.last_asked.take(), self.rest_of(view, *hold)) {
                     self.ending.insert(op, rest);
@@ -90,7 +89,7 @@ impl Rests {
         Some(rest).filter(|_| !others)
     }
 
-    /// A clock that jumps ends it early, the process's or the server's.
+    /// A jump of the clock of the process or of the server ends the minimum hold time early.
     fn excused(&self, view: &View, rest: &Rest) -> bool {
         let jumps = |kind| matches!(kind, Kind::ClockForward);
         let mut faults = view.plan.faults.iter();

@@ -1,7 +1,6 @@
-//! M, R1: as long as a hold may be trusted, its owner has the lock on the server.
+//! M, R1: while a hold is valid, its owner has the lock on the server.
 //!
-//! Invariant: judged after every script that ran on the lock, and when an owner's hold was claimed.
-//! Called by: the recorder.
+//! Invariant: judged after every script that ran on the lock, and at every claim.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,7 +23,7 @@ impl Invariant for ServerKeeps {
     }
 
     fn see(&mut self, event: &Event, view: &View) -> Result<(), String> {
-        // What this script confirms says nothing of what was before it.
+        // A confirmation by this script says nothing of the state before it.
         if let Event::Executed { name, before, .. } = event {
             self.kept(view, name, before)?;
         }

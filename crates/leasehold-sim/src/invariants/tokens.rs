@@ -1,9 +1,8 @@
-//! T1, T2, T3: a grant's token is greater than all before it, the same for all holds of the grant, and the one that the
-//! server keeps.
+//! T1, T2, T3: the token of a grant is greater than all before it, the same for all holds of the grant, and the one that
+//! the server keeps.
 //!
-//! Invariant: a counter is judged for as long as the server keeps its data; what has the server's time in it over the loss
-//! of its data too, unless the server's clock has gone back.
-//! Called by: the recorder.
+//! Invariant: a counter is judged while the server keeps its data. A hybrid token, which contains the server's time, is
+//! judged even after a loss of data, unless the server's clock has gone back.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,12 +19,12 @@ use crate::recorder::View;
 
 #[derive(Default)]
 pub(super) struct Tokens {
-    /// The tokens that an owner has been granted; more than one only when a network has repeated its acquire.
+    /// The tokens that an owner was granted; more than one only if the network has repeated its acquire.
     granted: BTreeMap<Wire, Vec<i64>>,
-    /// The greatest that the server has granted, and that a user has got, of each name.
+    /// The greatest granted token of each name; below, the greatest claimed token with its owner.
     greatest: BTreeMap<Arc<str>, i64>,
     claimed: BTreeMap<Arc<str>, (i64, Wire)>,
-    /// When the server lost data, and when its clock went back.
+    /// The breaches; below, the times at which the server lost data and at which its clock went back.
     breaches: Breaches,
     lost_data: Option<Duration>,
     went_back: Option<Duration>,
@@ -67,7 +66,7 @@ impl Invariant for Tokens {
 }
 
 impl Tokens {
-    /// Forgets of every name what need not grow any more.
+    /// Removes the names whose tokens need not grow any more.
     fn begin_anew(&mut self) {
         let (lost_data, went_back) = (self.lost_data.is_some(), self.went_back.is_some());
         let grows = |name: &Arc<str>| match Primitive::of(name) {
@@ -100,12 +99,12 @@ impl Tokens {
             ));
         }
         match self.claimed.get(name) {
-            // Taken once more.
+            // The owner claims the same grant again.
             Some((known, owner)) if owner == wire && *known == token => {}
             Some((_, owner)) if owner == wire => {
                 return Err(format!("T2: {} has a second token, {token}", short(wire)));
             }
-            // Of a lock that was taken away the later grant may be told first.
+            // If the lock was taken away, the later grant may be claimed first.
             Some((known, _)) if token <= *known && self.breaches.excuse(name, wire) => return Ok(()),
             Some((known, owner)) if token <= *known => {
                 return Err(format!(

@@ -1,8 +1,7 @@
-//! M, R3: a hold is valid until the send time of its last confirmed acquire or renewal, plus the lease, less the drift of
-//! 1 % and 2 ms; and no longer.
+//! M, R3: a hold is valid until the send time of its last confirmed acquire or renewal, plus the lease, less the drift
+//! of 1 % and 2 ms; and no longer.
 //!
-//! Invariant: the formula is computed here again, from what was sent and answered, on the process's clock.
-//! Called by: the recorder.
+//! Invariant: the formula is computed here again, from the calls and their answers, on the process's clock.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,9 +17,9 @@ use crate::recorder::View;
 
 #[derive(Default)]
 pub(super) struct Validity {
-    /// Until when a call that is under way makes its owner's hold valid, if it is confirmed.
+    /// The calls under way, each with the validity that its confirmation gives its owner.
     asked: BTreeMap<u64, (Wire, Duration)>,
-    /// Until when what was confirmed makes it valid.
+    /// The confirmed end of the validity of each owner.
     confirmed: BTreeMap<Wire, Duration>,
 }
 
@@ -56,9 +55,9 @@ impl Invariant for Validity {
 
     fn look(&mut self, view: &View) -> Result<(), String> {
         for (id, hold) in &view.holds {
-            // A jump between two looks moves what was looked at.
+            // A clock jump between two looks shifts the recorded validity.
             let jumps = view.plan.faults.iter().any(|fault| fault.kind == Kind::ClockForward);
-            // What has no end is not confirmed for a time.
+            // The validity of a hold without an end is not confirmed.
             if Primitive::of(&hold.name).is_unending() {
                 continue;
             }

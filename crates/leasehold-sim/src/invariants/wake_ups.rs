@@ -1,7 +1,7 @@
-//! L4: after a release the next waiter is granted within a round trip, or what a lost message costs.
+//! L4: after a release the next waiter is granted within a round trip, or within the polling interval if a message was
+//! lost.
 //!
-//! Invariant: judged only while nothing disturbs; a round trip is counted generously.
-//! Called by: the recorder.
+//! Invariant: judged only while no fault disturbs; a round trip is counted generously.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,23 +15,24 @@ use crate::primitive::Primitive;
 use crate::recorder::View;
 use crate::workload::semaphore::UNITS_MAX;
 
-/// How soon one of a queue is passed by who has gone: what the server gives it, and until the next one looks.
+/// The time within which a gone waiter of a queue is passed over: the grace period of the server, and the time until the
+/// next waiter polls.
 const GONE_WITHIN: Duration = Duration::from_millis(6_600);
-/// The longest pause of those who spin.
+/// The longest pause of a spinning waiter.
 const SPINS_WITHIN: Duration = Duration::from_millis(150);
 
 #[derive(Default)]
 pub(super) struct WakeUps {
     waiting: BTreeMap<Op, (Arc<str>, Duration, usize)>,
-    /// Locks that were freed while somebody waited, and when.
+    /// The locks that a release has freed, each with the time.
     freed: BTreeMap<Arc<str>, Duration>,
-    /// When a lock's key expires, by the server's clock.
+    /// The expiry of a lock's key, by the server's clock.
     expires: BTreeMap<Arc<str>, Option<u64>>,
-    /// Locks that ran out, and when.
+    /// The locks whose key has expired, each with the time.
     ran_out: BTreeMap<Arc<str>, Duration>,
-    /// Who stands in a lock's queue.
+    /// The owners in the queue of a lock.
     queues: BTreeMap<Arc<str>, Vec<Wire>>,
-    /// Owners of living processes, and who uses them since when.
+    /// The owners of living processes, with the process and the time of the first use.
     users: BTreeMap<Wire, (usize, Duration)>,
 }
 
@@ -58,7 +59,7 @@ impl Invariant for WakeUps {
             Event::Executed { verb, name, reply, before, after, .. } => {
                 self.expires.insert(Arc::clone(name), after.expires_at_ms);
                 self.queues.insert(Arc::clone(name), after.queue.clone());
-                // The next one's time begins when it is the first.
+                // The time of the next waiter begins when it becomes the head.
                 if after.is_free() && before.queue.first() != after.queue.first() {
                     let times = [self.freed.get_mut(name), self.ran_out.get_mut(name)];
                     times.into_iter().flatten().for_each(|at| *at = view.now);
@@ -91,9 +92,9 @@ impl Invariant for WakeUps {
         let poll = trip + view.plan.poll_interval;
         let more = |name: &str| self.dead_in(name) * GONE_WITHIN;
         for (name, freed_at) in &self.freed {
-            // What was lost is found by polling.
+            // Polling finds a release whose wake-up was lost.
             let within = if view.hears_for(behind(view, *freed_at)) { trip } else { poll };
-            // Nobody wakes up those who spin.
+            // A spinning waiter gets no wake-up.
             let within = if Primitive::of(name) == Primitive::Spin { poll + SPINS_WITHIN } else { within };
             self.granted_within(view, name, *freed_at, within + more(name))?;
         }
@@ -104,7 +105,7 @@ impl Invariant for WakeUps {
 }
 
 impl WakeUps {
-    /// How many stand in a queue for whom nobody asks any more.
+    /// Returns the number of owners in a queue whose request has ended.
     fn dead_in(&self, name: &str) -> u32 {
         let queue = self.queues.get(name).into_iter().flatten();
         let asks = |wire: &&Wire| {
@@ -143,7 +144,7 @@ impl WakeUps {
     }
 }
 
-/// For how long nothing may have disturbed: faults leave partings, failures and pauses of a second behind them.
+/// Returns the time for which no fault may have disturbed: a fault leaves undos, failures and pauses of a second behind.
 fn behind(view: &View, free_at: Duration) -> Duration {
     view.now - free_at + Duration::from_secs(2) + view.plan.longest_lease()
 }

@@ -1,8 +1,7 @@
-//! G1, G2, L2, L3, and of R1 and M what a script can break: what our scripts leave on the server, whoever runs them and
-//! however often.
+//! G1, G2, L2, L3, and the part of R1 and M that a script can break: the state that our scripts leave on the server, for
+//! any client and any number of repetitions.
 //!
-//! Invariant: judged for each script by what belongs to the name before and after it.
-//! Called by: the recorder.
+//! Invariant: judged for each script by the keys of the name before and after it.
 
 use leasehold_proto::Verb;
 
@@ -43,7 +42,7 @@ impl Invariant for Writes {
         let lasts = |holder: &&Holder| holder.until_ms.is_none_or(|until| until > now_ms);
         let of_others = |holder: &&Holder| !is_of(wire, *units, &holder.wire) && lasts(holder);
         let of_others = before.holders.iter().filter(of_others);
-        // What is given back by its ids is whoever's it was.
+        // A release by permit ids may release the permits of any owner.
         let by_id = *verb == Verb::Adjust;
         if let Some(changed) = of_others.into_iter().find(|holder| !by_id && changed(*verb, holder, after)) {
             return Err(format!(
@@ -64,7 +63,7 @@ impl Invariant for Writes {
     }
 }
 
-/// Whether another's hold is not as it was, or ends sooner.
+/// Returns true if the hold of another owner has changed or ends sooner.
 fn changed(verb: Verb, holder: &Holder, after: &Key) -> bool {
     let Some(now) = after.holder(&holder.wire) else { return verb != Verb::ForceRelease };
     now.side != holder.side || now.count != holder.count || sooner(now.until_ms, holder.until_ms)
@@ -74,10 +73,10 @@ fn sooner(now: Option<u64>, before: Option<u64>) -> bool {
     now.unwrap_or(u64::MAX) < before.unwrap_or(u64::MAX)
 }
 
-/// A renewal, or an acquire that finds itself, must not take time away that a client may count on.
+/// Checks that a renewal, or an acquire that finds its own hold, takes away no time that a client may count on.
 fn shortened(verb: Verb, before: &Key, after: &Key, wire: &str) -> Result<(), String> {
     let (Some(was), Some(is)) = (before.holder(wire), after.holder(wire)) else { return Ok(()) };
-    // A release of one hold of several reader's leases gives up the one that is released.
+    // A release of one of several leases of a reader gives that lease up.
     if verb != Verb::ForceRelease && verb != Verb::Release && sooner(is.until_ms, was.until_ms) {
         return Err(format!("M: {verb} of {} took time away: {before}, then {after}", short(wire)));
     }

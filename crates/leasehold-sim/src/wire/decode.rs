@@ -1,7 +1,6 @@
-//! Which script a command runs, on what and for whom.
+//! The script of a command, with its names and its owner.
 //!
-//! Invariant: a script is known by its text or its hash, and read by its own header.
-//! Called by: the servers; the observed store, for what a client sends.
+//! Invariant: a script is identified by its text or its hash, and its arguments by its own header.
 
 use std::sync::Arc;
 
@@ -12,15 +11,15 @@ use leasehold_proto::{Call, Verb};
 use crate::history::Wire;
 use crate::workload::foreign;
 
-/// A script's run.
+/// One execution of a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Decoded {
     pub(crate) verb: Verb,
-    /// What it is on.
+    /// The names that the script is on.
     pub(crate) names: Vec<Arc<str>>,
-    /// For whom: a wire owner, the first of several permit ids, or an operation.
+    /// The subject: a wire owner, the first of several permit ids, or an operation.
     pub(crate) wire: Wire,
-    /// How many permits it is about.
+    /// The number of permits.
     pub(crate) units: u32,
 }
 
@@ -31,7 +30,7 @@ impl From<&Call> for Decoded {
     }
 }
 
-/// Reads `EVAL text count keys args` and `EVALSHA hash count keys args`.
+/// Decodes `EVAL text count keys args` and `EVALSHA hash count keys args`.
 pub(crate) fn decode(command: &[Vec<u8>]) -> Option<Decoded> {
     let [verb, script, count, rest @ ..] = command else { return None };
     let by_hash = verb.eq_ignore_ascii_case(b"EVALSHA");
@@ -64,26 +63,26 @@ fn of_script(script: &Script, keys: Vec<Arc<str>>, args: &[&[u8]]) -> Decoded {
         let place = header.keys.iter().position(|known| *known == name);
         place.and_then(|place| keys.get(place).map(|key| &**key))
     };
-    // An operation is known by its own name, whatever it is about.
+    // An operation is identified by its own id, for any arguments.
     let given = arg("given").filter(|ids| ids.len() >= 16 && script.verb != Verb::Adjust);
     let (wire, units) = match (arg("owner"), given, key("marker").or_else(|| key("done"))) {
         (Some(owner), _, marker) => {
             let owner = text(owner);
-            // A writer's field, of which its renewals speak.
+            // The renewals of a writer name its field.
             let owner = owner.strip_suffix(":write").map_or_else(|| owner.clone(), Arc::from);
             let units = marker.and_then(|_| arg("permits")).map_or(1, number);
             (owner, units)
         }
         (None, Some(ids), _) => (hex(&ids[..16]), u32::try_from(ids.len() / 16).unwrap_or(u32::MAX)),
         (None, None, Some(marker)) => {
-            // Its last two words: a client, and a number of its own.
+            // The last two parts of the marker: a client, and a number of its own.
             let begin = marker.rmatch_indices(':').nth(1).map_or(0, |(at, _)| at + 1);
             let owner = &marker[begin..];
             (owner.into(), arg("permits").map_or(1, number))
         }
         (None, None, None) => ("".into(), 1),
     };
-    // One on several names has nothing but these as keys.
+    // A script on several names has only these names as keys.
     let several = arg("prefix").is_some() || script.source().contains("ipairs(KEYS)");
     let names = if several { keys } else { keys.into_iter().take(1).collect() };
     Decoded { verb: script.verb, names, wire, units }
@@ -97,7 +96,7 @@ pub(super) fn text(bytes: &[u8]) -> Arc<str> {
     String::from_utf8_lossy(bytes).into()
 }
 
-/// A permit id, as it is written.
+/// Formats a permit id in hex, as events show it.
 pub(super) fn hex(id: &[u8]) -> Arc<str> {
     id.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into()
 }

@@ -1,7 +1,6 @@
-//! Which keys belong to a name, and what they say.
+//! The keys that belong to a name, and their meaning.
 //!
-//! Invariant: a key that the rules of a name's primitive do not know belongs to nobody (promise G2).
-//! Called by: the wire's reader.
+//! Invariant: a key outside of the rules of a name's primitive belongs to no name (promise G2).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,10 +12,10 @@ use crate::history::Wire;
 use crate::key::{Holder, Key, Side};
 use crate::primitive::{Primitive, name_of};
 
-/// What a key is for its name.
+/// The role of a key for its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
-    /// It is the name itself.
+    /// The name itself.
     Itself,
     Queue,
     Due,
@@ -26,17 +25,17 @@ enum Role {
     UpgradeMark,
     /// The ids of permits.
     Ids,
-    /// A latch that was deleted.
+    /// The mark of a deleted latch.
     Deleted,
-    /// Of a reader's hold; owner and number follow.
+    /// The lease of a reader's hold; owner and number follow.
     Lease,
-    /// Of an acquisition of permits; the owner follows.
+    /// An acquire of permits; the owner follows.
     Acquisition,
-    /// Of an operation; its number follows.
+    /// An operation; its number follows.
     Operation,
 }
 
-/// Where everything of a name is.
+/// The keys of a name.
 #[derive(Clone, Debug)]
 pub(super) struct Places {
     pub(super) name: Arc<str>,
@@ -82,7 +81,7 @@ impl Places {
         Self { name: Arc::clone(name), primitive, exact, beginning }
     }
 
-    /// Whether a key belongs to the name.
+    /// Returns true if a key belongs to the name.
     pub(super) fn has(&self, key: &[u8]) -> bool {
         self.role(key).is_some()
     }
@@ -95,7 +94,7 @@ impl Places {
         known.find_map(|(prefix, role)| key.strip_prefix(prefix.as_bytes()).map(|rest| (*role, rest)))
     }
 
-    /// What there is of the name.
+    /// Returns the state of the name.
     pub(super) fn key(&self, entries: &[Entry]) -> Key {
         let mut key = Key::default();
         for entry in entries {
@@ -173,8 +172,8 @@ impl Places {
         key.holders.push(Holder { wire, side, count, until_ms });
     }
 
-    /// Whether a key is one that is left behind by design: what counts is for ever, answers and acquisitions are
-    /// remembered for a stated time.
+    /// Returns true if a key is left behind by design: counters stay forever, answers and acquires are remembered for a
+    /// stated time.
     pub(super) fn may_stay(&self, entry: &Entry, timeout: Duration, now_ms: u64) -> bool {
         let lasts = |most: Duration| {
             let latest = now_ms + u64::try_from(most.as_millis()).unwrap_or(u64::MAX);
@@ -183,7 +182,7 @@ impl Places {
         match self.role(&entry.key) {
             Some((Role::Itself, _)) => !self.primitive.is_lock(),
             Some((Role::Token, _)) => entry.expires_at_ms.is_none(),
-            // Ids of permits that were given up without a release stand there until somebody asks again.
+            // The ids of detached permits stay until the next request.
             Some((Role::Ids, _)) => true,
             Some((Role::Acquisition, _)) => lasts(Duration::from_secs(3_600)),
             Some((Role::Operation | Role::Deleted, _)) => lasts(timeout + Duration::from_secs(60)),
@@ -196,7 +195,7 @@ fn number(text: &[u8]) -> i64 {
     std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()).unwrap_or(i64::MIN)
 }
 
-/// `owner:rwlock_timeout:number`.
+/// Parses `owner:rwlock_timeout:number`.
 fn lease(rest: &[u8], until_ms: Option<u64>) -> Option<(Wire, u32, u64)> {
     let rest = std::str::from_utf8(rest).ok()?;
     let (owner, hold) = rest.split_once(":rwlock_timeout:")?;

@@ -1,8 +1,7 @@
-//! A client that is not ours: it does to keys and channels what Redisson does, straight on the wire.
+//! A foreign client: it changes keys and channels as Redisson does, straight on the wire.
 //!
-//! Invariant: it believes to hold a lock only for as long as the server surely keeps it, so that whatever it excludes
-//! wrongly is our fault.
-//! Called by: the worlds; the wire's reader, which recognises its scripts.
+//! Invariant: it believes to hold a lock only for as long as the server surely keeps it, so a breach of exclusion is our
+//! fault.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,21 +17,21 @@ const ACQUIRE: &str = include_str!("../../foreign/acquire.lua");
 const RENEW: &str = include_str!("../../foreign/renew.lua");
 const RELEASE: &str = include_str!("../../foreign/release.lua");
 
-/// Which argument of its scripts is the owner.
+/// The index of the owner among the arguments of its scripts.
 pub(crate) const OWNER_ARG: usize = 1;
-/// How often it asks at most.
+/// The longest pause between two attempts.
 const ASK_AGAIN_WITHIN: Duration = Duration::from_millis(500);
 
-/// What one of its scripts is for.
+/// Returns the verb of one of its scripts.
 pub(crate) fn verb_of(script: &[u8]) -> Option<Verb> {
     let known = [(ACQUIRE, Verb::Acquire), (RENEW, Verb::Renew), (RELEASE, Verb::Release)];
     known.into_iter().find(|(text, _)| text.as_bytes() == script).map(|(_, verb)| verb)
 }
 
-/// Its life.
+/// Runs a foreign client.
 pub(crate) async fn live(mut env: Env) {
     let wire: Wire = format!("{:032x}:1", env.rng.u128(..)).into();
-    // What else there is it does not know how to take.
+    // It can acquire plain locks only.
     let knows = |name: &&Arc<str>| Primitive::of(name) == Primitive::Lock;
     let names: Vec<Arc<str>> = env.plan.names.iter().filter(knows).cloned().collect();
     while env.now() < env.plan.stop_at {
@@ -56,7 +55,7 @@ struct Foreigner<'a> {
 }
 
 impl Foreigner<'_> {
-    /// Asks until it is granted, or gives up. Without a reply it does not know, and gives back what it may have.
+    /// Tries until it is granted or gives up. Without a reply it cannot know the outcome, so it releases.
     async fn acquire(&mut self, give_up: Duration) -> bool {
         while self.env.now() < give_up {
             let sent_at = self.env.now();
@@ -100,7 +99,7 @@ impl Foreigner<'_> {
         }
     }
 
-    /// Gives back until it has been told that it holds nothing, or that it was freed.
+    /// Releases until the server reports that it holds nothing, or that the lock is free.
     async fn give_back(&mut self) {
         let channel = name_of(&self.name).prefixed("redisson_lock__channel").to_string();
         for _ in 0..10 {

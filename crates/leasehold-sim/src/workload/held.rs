@@ -1,8 +1,7 @@
-//! What a user has in its hands.
+//! The holds of a user.
 //!
-//! Invariant: however a hold ends, with its future, its process or by its user's will, the recorder is told before the
-//! guard goes.
-//! Called by: workloads.
+//! Invariant: the recorder learns of the end of a hold before the guard goes, if it ends with its future, with its
+//! process or by its user's choice.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +13,7 @@ use crate::ground::Env;
 use crate::history::{Ending, Event, Hold, Op};
 use crate::recorder::Claim;
 
-/// What was taken, and what the recorder knows it as.
+/// A guard, with the holds that the recorder knows it by.
 pub(super) struct Held {
     holds: Vec<Hold>,
     taken: Option<Arc<Taken>>,
@@ -32,12 +31,12 @@ impl Held {
         self.taken.as_ref().expect("a hold that has not ended has its guard")
     }
 
-    /// The first guard.
+    /// Returns the first guard.
     pub(super) fn guard(&self) -> &Guard {
         &self.taken().guards()[0]
     }
 
-    /// Says that it is lost, or one of several is.
+    /// Waits until the hold, or one of several, is lost, and records the loss.
     pub(super) async fn lost(&self) -> LostReason {
         let _watch = Watch::begin(self);
         let reason = self.taken().lost().await;
@@ -46,7 +45,7 @@ impl Held {
         let lost = self.holds.iter().enumerate();
         let lost = lost.filter(|(place, _)| !guards[(*place).min(guards.len() - 1)].is_held());
         let mut lost: Vec<Hold> = lost.map(|(_, hold)| *hold).collect();
-        // None is: that is for the invariants to see.
+        // If every guard is still held, the event lets the invariants report it.
         if lost.is_empty() {
             lost.clone_from(&self.holds);
         }
@@ -57,7 +56,7 @@ impl Held {
         reason
     }
 
-    /// Asks for more time.
+    /// Requests a longer validity.
     pub(super) async fn ensure(&self, least: Duration) -> Result<(), leasehold::EnsureError> {
         self.taken().ensure(least).await
     }
@@ -71,7 +70,7 @@ impl Held {
         self.take(Ending::Detach).detach();
     }
 
-    /// For how long it may be trusted.
+    /// Returns the remaining validity.
     pub(super) fn remaining(&self) -> Duration {
         self.taken().remaining()
     }
@@ -97,7 +96,7 @@ impl Drop for Held {
     }
 }
 
-/// A wait for a loss, told to the recorder for as long as it lasts.
+/// A wait for a loss. The recorder knows of it for as long as it lasts.
 struct Watch<'a>(&'a Held);
 
 impl<'a> Watch<'a> {

@@ -1,7 +1,6 @@
-//! Users of the count-down latch.
+//! The users of the count-down latch.
 //!
-//! Invariant: as every workload's. Nobody waits for ever for a count that nobody may come to take down.
-//! Called by: `live`, one user at a time.
+//! Invariant: that of the parent module. Every wait has a bound, since the count may never reach zero.
 
 use std::sync::Arc;
 
@@ -12,7 +11,7 @@ use super::user::User;
 use crate::history::{Outcome, What};
 use crate::primitive::Primitive;
 
-/// Sets the count, takes it down, or waits for it.
+/// Sets the count, counts down, or waits for zero.
 pub(super) async fn work(user: &mut User, latch: CountDownLatch, name: &Arc<str>) {
     match user.env.rng.u8(0..24) {
         0..=3 => {

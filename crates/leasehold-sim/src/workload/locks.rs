@@ -1,7 +1,6 @@
-//! Users of the exclusive locks: reentrant, fair, fenced, spin.
+//! The users of the exclusive locks: reentrant, fair, fenced, spin.
 //!
-//! Invariant: as every workload's.
-//! Called by: `live`, one user at a time.
+//! Invariant: that of the parent module.
 
 use std::sync::Arc;
 
@@ -15,12 +14,12 @@ use crate::key::Side;
 use crate::primitive::Primitive;
 use crate::recorder::{Claim, Terms};
 
-/// Which tokens a name's lock has.
+/// Returns the kind of tokens of a name's lock.
 pub(super) fn tokens(name: &str) -> Tokens {
     if Primitive::of(name) == Primitive::Hybrid { Tokens::Hybrid } else { Tokens::Counter }
 }
 
-/// Takes a lock, holds it, gives it back; or looks at it.
+/// Acquires a lock, holds it and releases it; or inspects it.
 pub(super) async fn work<K: Kind>(
     user: &mut User,
     lock: Lock<K>,
@@ -39,7 +38,7 @@ pub(super) async fn work<K: Kind>(
     let Some(held) = acquire(user, &lock, name, what, terms, token).await else { return };
     user.hold(&held, terms).await;
     if reenters {
-        // Some locks are not to be entered twice.
+        // Some re-entries use a non-reentrant lock, which refuses them.
         let lock = if user.env.rng.u8(0..6) == 0 { lock.non_reentrant() } else { lock };
         if let Some(inner) = acquire(user, &lock, name, What::Reenter, terms, token).await {
             user.hold(&inner, terms).await;
@@ -50,7 +49,7 @@ pub(super) async fn work<K: Kind>(
     user.end(held, name).await;
 }
 
-/// A lock on these terms.
+/// Returns a lock with these terms.
 pub(super) fn on<K: Kind>(lock: Lock<K>, terms: Terms, keeping: Keeping) -> Lock<K> {
     match keeping {
         Keeping::Watched => lock.watchdog(terms.lease),

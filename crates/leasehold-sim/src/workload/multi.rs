@@ -1,7 +1,6 @@
-//! Users of several locks at once.
+//! The users of several locks at once.
 //!
-//! Invariant: as every workload's. Each names them in an order of its own.
-//! Called by: `live`, one user at a time.
+//! Invariant: that of the parent module. Each user lists the names in a random order.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,13 +15,13 @@ use crate::key::Side;
 use crate::primitive::{Primitive, name_of};
 use crate::recorder::{Claim, Terms};
 
-/// Whether this user wants several locks now; there have to be some.
+/// Returns true if this user acquires several locks now; the plan must have several.
 pub(super) fn is_chosen(user: &mut User) -> bool {
     let locks = user.env.plan.names.iter().filter(|name| Primitive::of(name).is_lock()).count();
     locks > 1 && user.env.rng.u8(0..3) == 0
 }
 
-/// Takes several locks, holds them, gives them back.
+/// Acquires several locks, holds them and releases them.
 pub(super) async fn work(user: &mut User) {
     let mut names: Vec<Arc<str>> =
         user.env.plan.names.iter().filter(|name| Primitive::of(name).is_lock()).cloned().collect();
@@ -34,7 +33,7 @@ pub(super) async fn work(user: &mut User) {
     let choice = [What::LockAll, What::LockAll, What::TryLockAll, What::TryLockAllFor];
     let what = *user.env.rng.choice(&choice).expect("some");
     let (wait, within) = user.wait(what, terms.lease);
-    // One after the other, each asks once at the end of the wait, or may.
+    // Each of the locks, one after the other, may make a last attempt at the end of the wait.
     let more = user.env.plan.timeout * u32::try_from(names.len()).unwrap_or(u32::MAX);
     let all: Vec<&str> = names.iter().map(|name| &**name).collect();
     let all = all.join(" ");
@@ -64,7 +63,7 @@ fn member(user: &User, name: &str, terms: Terms, keeping: Keeping) -> Member {
     }
 }
 
-/// One claim for each name; of guards there is one for each, or one for all.
+/// Returns one claim for each name, with the guard of the name or the single guard for all.
 fn claims(guard: MultiGuard, names: &[Arc<str>], terms: Terms) -> (Taken, Vec<Claim>) {
     let guards = guard.as_ref();
     let claim = |name: &Arc<str>| {
@@ -75,7 +74,7 @@ fn claims(guard: MultiGuard, names: &[Arc<str>], terms: Terms) -> (Taken, Vec<Cl
         let side = if written { Side::Writer } else { Side::Alone };
         Claim { name: Arc::clone(name), wire, side, owner: 0, units: 1, token: None, terms, place }
     };
-    // In the order of the guards, as whoever holds them knows them.
+    // The claims are in the order of the guards, because `Held` finds a guard by its position.
     let mut claims: Vec<Claim> = names.iter().map(claim).collect();
     claims.sort_by_key(|claim| claim.place);
     (Taken::Several(guard), claims)

@@ -1,7 +1,6 @@
-//! Users of the read-write lock: readers, writers, and those who go from one to the other.
+//! The users of the read-write lock: readers, writers, and users that change from one to the other.
 //!
-//! Invariant: as every workload's.
-//! Called by: `live`, one user at a time.
+//! Invariant: that of the parent module.
 
 use std::sync::Arc;
 
@@ -14,7 +13,7 @@ use crate::history::What;
 use crate::key::Side;
 use crate::recorder::{Claim, Terms};
 
-/// A user with what it goes by this time.
+/// One use of the lock by a user, with its terms and owner.
 struct Visit<'a> {
     user: &'a mut User,
     lock: RwLock,
@@ -53,7 +52,7 @@ fn on(lock: RwLock, owner: &Owner, terms: Terms, keeping: Keeping) -> RwLock {
 }
 
 impl Visit<'_> {
-    /// One side, now and then twice.
+    /// Takes one side, sometimes twice.
     async fn only(&mut self, side: Side) {
         let Some(held) = self.take(side, None).await else { return };
         self.user.hold(&held, self.terms).await;
@@ -66,7 +65,8 @@ impl Visit<'_> {
         self.user.end(held, self.name).await;
     }
 
-    /// One side and inside it the other, given back in any order: a writer may read, a reader is told not to wait.
+    /// Takes one side and the other inside it, and releases them in any order: a writer may read, a reader that wants to
+    /// write gets an error instead of a wait.
     async fn both(&mut self, first: Side, second: Side) {
         let Some(outer) = self.take(first, None).await else { return };
         self.user.hold(&outer, self.terms).await;
@@ -77,7 +77,7 @@ impl Visit<'_> {
         self.in_any_order(outer, inner).await;
     }
 
-    /// From reading to writing.
+    /// Upgrades from reading to writing.
     async fn upgrade(&mut self) {
         let Some(reader) = self.take(Side::Reader, None).await else { return };
         self.user.hold(&reader, self.terms).await;

@@ -1,7 +1,6 @@
-//! Users of the semaphores: plain, in a queue, expirable.
+//! The users of the semaphores: plain, in a queue, expirable.
 //!
-//! Invariant: as every workload's. Nobody waits for ever for permits that a fault may have taken away for good.
-//! Called by: `live`, one user at a time.
+//! Invariant: that of the parent module. A wait for permits that a fault may have removed for good has a bound.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,10 +16,10 @@ use crate::key::Side;
 use crate::primitive::Primitive;
 use crate::recorder::{Claim, Terms};
 
-/// The most that anybody wants at once.
+/// The largest number of permits that a user requests at once.
 pub(crate) const UNITS_MAX: u32 = 3;
 
-/// Takes permits of a plain semaphore, holds them, gives them back; or sets how many there are.
+/// Acquires permits of a plain semaphore, holds them and releases them; or changes the total.
 pub(super) async fn work(user: &mut User, semaphore: Semaphore, name: &Arc<str>) {
     let semaphore = if Primitive::of(name) == Primitive::Fifo { semaphore.fifo() } else { semaphore };
     match user.env.rng.u8(0..24) {
@@ -54,7 +53,7 @@ pub(super) async fn work(user: &mut User, semaphore: Semaphore, name: &Arc<str>)
     user.end(held, name).await;
 }
 
-/// The same with permits that expire.
+/// Does the same with permits that expire.
 pub(super) async fn work_expirable(user: &mut User, semaphore: ExpirableSemaphore, name: &Arc<str>) {
     let many = user.env.rng.u32(UNITS_MAX..=UNITS_MAX + 2);
     match user.env.rng.u8(0..24) {
@@ -68,7 +67,7 @@ pub(super) async fn work_expirable(user: &mut User, semaphore: ExpirableSemaphor
     let terms = Terms { least: None, ..terms };
     let semaphore =
         if terms.watched { semaphore.watchdog(terms.lease) } else { semaphore.lease(terms.lease) };
-    // For ever only for what is surely there.
+    // A wait without a bound is safe only if the permits surely exist.
     let for_ever = user.env.rng.u8(0..3) == 0 && stays(user) && {
         let op = user.ask(name, What::Adjust, Some(user.env.plan.timeout));
         let outcome = user.unless_dropped(op, semaphore.set_permits(many)).await;
@@ -101,7 +100,7 @@ pub(super) async fn work_expirable(user: &mut User, semaphore: ExpirableSemaphor
     user.end(held, name).await;
 }
 
-/// Gives the permits up and returns them by their ids, as somebody else would.
+/// Detaches the permits and releases them by their ids, as another process would.
 async fn hand_over(user: &mut User, semaphore: &ExpirableSemaphore, held: Held, units: u32, name: &Arc<str>) {
     let ids: Vec<PermitId> = PermitId::of(held.guard().wire_owner(), units).collect();
     held.detach();
@@ -110,7 +109,7 @@ async fn hand_over(user: &mut User, semaphore: &ExpirableSemaphore, held: Held, 
     operate(user, name, semaphore.release_ids(&ids)).await;
 }
 
-/// Whether nothing takes away for good what was set.
+/// Returns true if no fault of the plan removes the permits for good.
 fn stays(user: &User) -> bool {
     let takes = |kind| matches!(kind, Kind::RestartEmpty | Kind::Failover | Kind::Delete);
     !user.env.plan.faults.iter().any(|fault| takes(fault.kind))

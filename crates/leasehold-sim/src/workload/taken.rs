@@ -1,13 +1,12 @@
-//! What an acquire gives: one guard, or several as one.
+//! The result of an acquire: one guard, or several as one.
 //!
-//! Invariant: whatever it is, it is used as its users use it.
-//! Called by: workloads, which hold it; the recorder, which asks for how long it may be trusted.
+//! Invariant: each variant is used as an application uses it.
 
 use std::time::Duration;
 
 use leasehold::{EnsureError, Guard, LostReason, MultiGuard, ReleaseError, ReleaseOutcome};
 
-/// What was taken.
+/// The guard or guards of an acquire.
 #[derive(Debug)]
 pub(crate) enum Taken {
     One(Guard),
@@ -15,7 +14,7 @@ pub(crate) enum Taken {
 }
 
 impl Taken {
-    /// The guards in it.
+    /// Returns the guards.
     pub(crate) fn guards(&self) -> &[Guard] {
         match self {
             Self::One(guard) => std::slice::from_ref(guard),
@@ -23,7 +22,7 @@ impl Taken {
         }
     }
 
-    /// For how long all of it may be trusted.
+    /// Returns the remaining validity of all guards together.
     pub(crate) fn remaining(&self) -> Duration {
         match self {
             Self::One(guard) => guard.remaining(),

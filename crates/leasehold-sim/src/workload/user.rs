@@ -1,7 +1,6 @@
-//! A user: what all workloads have in common.
+//! The common part of all workloads: a user.
 //!
-//! Invariant: as every workload's.
-//! Called by: the workloads.
+//! Invariant: that of the parent module.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -21,7 +20,7 @@ use crate::ground::Env;
 use crate::history::{Event, Op, Outcome, What};
 use crate::recorder::{Claim, Terms};
 
-/// A user, with an owner of its own for what it takes twice.
+/// A user, with an owner of its own for re-entry.
 pub(super) struct User {
     pub(super) env: Env,
     pub(super) client: Client,
@@ -31,7 +30,7 @@ pub(super) struct User {
     closed: bool,
 }
 
-/// How long a hold is to last, and who sees to that.
+/// The mode in which a hold is kept alive and bounded.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Keeping {
     Watched,
@@ -56,7 +55,7 @@ impl User {
         self.env.nap(think).await;
     }
 
-    /// The end of its life; some close the client.
+    /// Ends the user; some users close the client.
     pub(super) async fn leave(mut self) {
         if self.env.rng.u8(0..4) == 0 {
             let op = self.ask("", What::Close, Some(self.env.plan.timeout));
@@ -65,7 +64,7 @@ impl User {
         }
     }
 
-    /// Random terms.
+    /// Returns random terms.
     pub(super) fn terms(&mut self) -> (Terms, Keeping) {
         let rng = &mut self.env.rng;
         let lease = *rng.choice(&self.env.plan.leases).expect("there are leases");
@@ -81,15 +80,15 @@ impl User {
         (Terms { lease, watched, least }, keeping)
     }
 
-    /// Its own owner, or a new one; with a number that nobody else's has.
+    /// Returns the user's own owner or a new one, with a unique number.
     pub(super) fn owner(&self, own: bool) -> (Owner, u64) {
         if own { (self.owner, self.number) } else { (self.client.owner(), self.env.recorder.next_op().0) }
     }
 
-    /// How to wait, for how long, and by when that has to end if it has to.
+    /// Returns the wait, and the time within which the operation must end, if it is bounded.
     pub(super) fn wait(&mut self, what: What, lease: Duration) -> (Duration, Option<Duration>) {
         let timeout = self.env.plan.timeout;
-        // Some give up while their first question is on its way.
+        // Some waits end while the first request is in flight.
         let longest = if self.env.rng.u8(0..4) == 0 { timeout } else { lease.mul_f64(1.5) };
         let wait = self.env.some_of(longest);
         let within = match what {
@@ -102,7 +101,7 @@ impl User {
         (wait, within)
     }
 
-    /// Waits for an acquire; what it gives is told in the same poll.
+    /// Awaits an acquire, and records its guard in the same poll.
     pub(super) async fn take<G>(
         &mut self,
         op: Op,
@@ -128,7 +127,7 @@ impl User {
         }
     }
 
-    /// Keeps it for a while, asking for more time now and then, or until it is lost.
+    /// Holds for a while, with an occasional `ensure`, or until the hold is lost.
     pub(super) async fn hold(&mut self, held: &Held, terms: Terms) {
         let longest = if self.env.rng.u8(0..3) == 0 { terms.lease.mul_f64(1.5) } else { terms.lease / 4 };
         let span = self.env.some_of(longest);
@@ -149,7 +148,7 @@ impl User {
         }
     }
 
-    /// Gives it back in one of the ways that there are.
+    /// Ends the hold in a random way.
     pub(super) async fn end(&mut self, held: Held, name: &str) {
         match self.env.rng.u8(0..10) {
             0..=5 => {
@@ -181,7 +180,7 @@ impl User {
         self.env.recorder.record(self.env.now(), Event::Answered { op, outcome });
     }
 
-    /// Polls a future to its end or, when futures are being dropped, only so often or so long.
+    /// Awaits a future or, while futures are being dropped, polls it for a limited number of times or a limited time.
     pub(super) async fn unless_dropped<F: Future>(&mut self, op: Op, future: F) -> Option<F::Output> {
         if !self.env.ground.drops_futures(self.env.process) || self.env.rng.bool() {
             return Some(future.await);
@@ -213,7 +212,7 @@ impl User {
     }
 }
 
-/// The time by which something has gone; longer than any run where nothing bounds it.
+/// Returns the bound, or a duration longer than any run if there is none.
 fn bound(free_within: FreeWithin) -> Duration {
     free_within.bound().unwrap_or(Duration::from_nanos(u64::MAX))
 }

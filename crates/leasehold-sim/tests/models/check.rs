@@ -1,7 +1,6 @@
-//! Explores every order of events of a scene, and says how far it went.
+//! The exploration of every order of events of a scene.
 //!
-//! Invariant: what is called sound was explored to the end.
-//! Called by: each model's tests.
+//! Invariant: a scene that passes as sound was explored to the end.
 
 use std::fmt::Debug;
 use std::hash::Hash;
@@ -10,14 +9,14 @@ use stateright::{Checker, HasDiscoveries, Model, Property};
 
 use crate::world::{Ledger, Move, Scene, Verdict, World};
 
-/// Where a model that has grown too large is cut off.
+/// The number of states after which the exploration is cut off.
 const STATES_MAX: usize = 60_000_000;
 
 const RULES: &str = "no rule is broken";
 const REST: &str = "after the faults everybody is served, and nothing is left";
 const TRIED: &str = "what is to be tried was tried";
 
-/// A state space: how it begins and goes on, and what must be true of it.
+/// A state space: its first state, its moves, and the properties to check.
 pub(crate) trait Space: Send + Sync + 'static {
     type State: Clone + Debug + PartialEq + Hash + Send + Sync + 'static;
     type Move: Copy + Debug + PartialEq + Send + Sync + 'static;
@@ -26,12 +25,12 @@ pub(crate) trait Space: Send + Sync + 'static {
     fn moves(&self, state: &Self::State) -> Vec<Self::Move>;
     fn make(&self, state: &mut Self::State, chosen: Self::Move);
     fn broken(&self, state: &Self::State) -> Option<&'static str>;
-    /// Whether a state in which nothing can happen any more is a good end.
+    /// Returns `Ok` if a state without further moves is a good end.
     fn comes_to_rest(&self, state: &Self::State) -> Verdict;
     fn wanted(&self, state: &Self::State) -> bool;
 }
 
-/// A scene and the ledger that judges it.
+/// A scene, with the ledger that checks it.
 pub(crate) struct Play<L> {
     scene: Scene,
     ledger: std::marker::PhantomData<fn() -> L>,
@@ -97,7 +96,7 @@ impl<S: Space> Model for Exploration<S> {
     }
 }
 
-/// What was found, and the shortest way there.
+/// The result of an exploration, with the shortest path to a broken rule.
 struct Found<M> {
     rule: &'static str,
     path: Vec<M>,
@@ -134,12 +133,12 @@ pub(crate) fn assert_found_in_space<S: Space>(name: &str, space: S, rules: &[&st
     assert!(expected, "{name}: expected one of {rules:?}, found {:?}", found.rule);
 }
 
-/// That no order of events of a scene breaks a rule.
+/// Asserts that no order of events of a scene breaks a rule.
 pub(crate) fn assert_sound<L: Ledger>(name: &str, scene: Scene) {
     assert_sound_space(name, Play::<L> { scene, ledger: std::marker::PhantomData });
 }
 
-/// That a scene with something broken on purpose is found to break one of these rules.
+/// Asserts that a scene with a deliberate defect breaks one of these rules.
 pub(crate) fn assert_found<L: Ledger>(name: &str, scene: Scene, rules: &[&str]) {
     assert_found_in_space(name, Play::<L> { scene, ledger: std::marker::PhantomData }, rules);
 }

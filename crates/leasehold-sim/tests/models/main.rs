@@ -5,7 +5,7 @@
 mod check;
 mod world;
 
-/// One file for each primitive. `cargo x test` knows the checks by this module's name.
+/// One file for each primitive. `cargo x test` finds the checks by the name of this module.
 mod model {
     mod expirable;
     mod fair;

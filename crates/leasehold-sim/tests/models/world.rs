@@ -1,8 +1,7 @@
 //! A small world around real engines: clients that each follow a plan, one server, and a network with faults.
 //!
-//! Invariant: everything that happens is one [`Move`], chosen from outside; time stands still between two steps of it,
-//! and passes over a call on its way only where the budget says so.
-//! Called by: the models, which say what the plans are and what must never be seen.
+//! Invariant: every event is one [`Move`], chosen from outside. Time passes only in ticks, and it passes during a call
+//! in flight only where the budget allows it.
 
 mod memory;
 mod net;
@@ -19,101 +18,101 @@ pub(crate) use memory::{Kept, Wish};
 pub(crate) use net::{Arrival, Net, Repeats, Seen};
 pub(crate) use server::{Server, Twin};
 
-/// What every clock says at first.
+/// The initial time of every clock.
 pub(crate) const START_MS: u64 = 1_000_000;
 
-/// What is wrong, if something is.
+/// The result of a check: `Err` names the broken rule.
 pub(crate) type Verdict = Result<(), &'static str>;
 
-/// What the world allows; each budget is used up by the moves that need it.
+/// The budget of time and faults; each move that needs one uses it up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Budget {
-    /// Steps of time.
+    /// The number of ticks.
     pub(crate) ticks: u8,
-    /// Steps of time while calls are on their way, and replies that come later than at once.
+    /// The number of ticks with calls in flight, and of delayed replies.
     pub(crate) delays: u8,
-    /// Requests or replies lost; the client hears of a timeout.
+    /// The number of lost requests or replies; the client sees a timeout.
     pub(crate) losses: u8,
-    /// Deliveries of what was lost, or done before.
+    /// The number of late or repeated deliveries: of a lost request, or of an executed one.
     pub(crate) repeats: u8,
-    /// Futures dropped while they wait.
+    /// The number of futures that are dropped while they wait.
     pub(crate) cancels: u8,
-    /// Processes killed.
+    /// The number of killed processes.
     pub(crate) crashes: u8,
 }
 
 pub(crate) const QUIET: Budget =
     Budget { ticks: 0, delays: 0, losses: 0, repeats: 0, cancels: 0, crashes: 0 };
 
-/// One step of a client's plan. The number says what is meant; the scene knows it.
+/// One step of a client's plan. The scene defines the meaning of the number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Takes it. Without it nothing else is taken, and what was taken is given back.
+    /// Acquires. If that fails, the client acquires nothing else and releases its holds.
     Take(u8),
-    /// Takes it if it can be had.
+    /// Acquires; a failure does not matter.
     Try(u8),
-    /// Gives it back.
+    /// Releases.
     Give(u8),
     /// Makes a call that takes no hold.
     Do(u8),
 }
 
-/// What is to be explored.
+/// A scene to explore.
 pub(crate) struct Scene {
-    /// Each client's plan.
+    /// The plan of each client.
     pub(crate) plans: &'static [&'static [Step]],
     pub(crate) budget: Budget,
     pub(crate) repeats: Repeats,
     pub(crate) tick_ms: u64,
-    /// What a client asks for.
+    /// The request for a number.
     pub(crate) request: fn(u8) -> Request,
-    /// What a client does without holding it.
+    /// The call of an operation without a hold, for a number.
     pub(crate) operation: fn(&Engine, Id, u8) -> Call,
-    /// A hold without which it is not waited for any more.
+    /// The outer hold of a number: its loss ends the wait.
     pub(crate) within: fn(u8) -> Option<u8>,
-    /// What stands on the server at first.
+    /// The commands that prepare the server.
     pub(crate) before: &'static [&'static [&'static str]],
-    /// After how many steps of time without a fault everybody must have been served, and everything be gone.
+    /// The number of ticks without a fault after which every client must be served and every key gone.
     pub(crate) rest: u8,
-    /// What must be seen on some path, or nothing was tried.
+    /// A condition that some path must reach; otherwise the scene tested nothing.
     pub(crate) wanted: fn(&[Client]) -> bool,
     pub(crate) twin: Option<Twin>,
 }
 
-/// What a model remembers of a run, and what must never be seen.
+/// The memory of a model about a run, with its rules.
 pub(crate) trait Ledger: Clone + Debug + Default + PartialEq + Hash + Send + Sync + 'static {
-    /// After every script.
+    /// Checks after every script.
     fn executed(_world: &mut World<Self>, _seen: &Seen) -> Verdict {
         Ok(())
     }
 
-    /// When a client hears how something ended.
+    /// Checks when a client gets an outcome.
     fn settled(_world: &mut World<Self>, _client: usize, _what: u8, _settlement: &Outcome) -> Verdict {
         Ok(())
     }
 
-    /// In every state.
+    /// Checks in every state.
     fn always(world: &World<Self>) -> Verdict;
 
-    /// When the faults have ended and everybody has had time.
+    /// Checks after the faults have ended and all clients have had time.
     fn at_rest(world: &World<Self>) -> Verdict;
 }
 
-/// What can happen next.
+/// An event of the world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Move {
     Tick,
-    /// Of a client: the next step of its plan; so for the next two.
+    /// A client takes the next step of its plan; the next three variants name a client too.
     Go(usize),
     Claim(usize),
     Cancel(usize),
     Crash(usize),
-    /// Of a call: it is executed and answered.
+    /// A call is executed and answered.
     Execute(usize),
-    /// It is executed, and its reply is slow.
+    /// A call is executed, and its reply is slow.
     Stall(usize),
     Answer(usize),
-    /// It is executed, and its reply is lost.
+    /// A call is executed, and its reply is lost.
     LoseReply(usize),
     Lose(usize),
     Repeat(usize),
@@ -124,15 +123,15 @@ struct Waiting {
     id: Id,
     what: u8,
     news: bool,
-    /// Whether nothing else is taken without it.
+    /// True if the client acquires nothing else after a failure.
     needed: bool,
 }
 
-/// How something that a client did has ended.
+/// The end of a client's operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum End {
     Granted,
-    /// Somebody else had it until the wait was over.
+    /// Another owner had it until the wait was over.
     Refused,
     Deadlock,
     Failed,
@@ -147,9 +146,9 @@ pub(crate) struct Client {
     at: usize,
     last_id: u64,
     waiting: Option<Waiting>,
-    /// Something that it needed could not be had.
+    /// True if a needed acquire has failed.
     stopped: bool,
-    /// What it holds, or believes to hold.
+    /// The holds that the client has, or believes to have.
     pub(crate) holds: Vec<(u8, Id)>,
     pub(crate) ends: Vec<(u8, End)>,
 }
@@ -161,7 +160,7 @@ pub(crate) struct World<L> {
     pub(crate) clients: Vec<Client>,
     pub(crate) ledger: L,
     budget: Budget,
-    /// The first rule that was seen broken.
+    /// The first rule that was broken.
     pub(crate) broken: Option<&'static str>,
 }
 
@@ -198,7 +197,7 @@ impl<L: Ledger> World<L> {
         &self.net.servers[0]
     }
 
-    /// Everything that can happen now.
+    /// Returns all events that are possible now.
     pub(crate) fn moves(&self, scene: &Scene) -> Vec<Move> {
         let has_news = |client: &Client| client.waiting.is_some_and(|waiting| waiting.news);
         if let Some(client) = self.clients.iter().position(has_news) {
@@ -236,7 +235,7 @@ impl<L: Ledger> World<L> {
         moves
     }
 
-    /// Makes one of [`World::moves`] happen.
+    /// Carries out one of [`World::moves`].
     pub(crate) fn make(&mut self, scene: &Scene, chosen: Move) {
         match chosen {
             Move::Tick => self.tick(scene),
@@ -300,7 +299,7 @@ impl<L: Ledger> World<L> {
         }
     }
 
-    /// The next step of a client's plan.
+    /// Takes the next step of a client's plan.
     fn go(&mut self, scene: &Scene, index: usize) {
         let client = &mut self.clients[index];
         let Some((at, step)) = client.next(scene.plans[index]) else { return };
@@ -351,7 +350,7 @@ impl<L: Ledger> World<L> {
         self.step(index, Event::Cancel(id));
     }
 
-    /// Whoever waits for something inside a hold stops when the hold is lost, as the public types do.
+    /// Cancels a wait inside a hold that is lost, as the public types do.
     fn give_up_what_is_pointless(&mut self, scene: &Scene) {
         for index in 0..self.clients.len() {
             let client = &self.clients[index];
@@ -414,7 +413,7 @@ impl<L: Ledger> World<L> {
         settled
     }
 
-    /// The wire owner of what a client holds and may trust.
+    /// Returns the wire owner of a client's hold, if the hold is valid.
     pub(crate) fn valid(&self, index: usize, what: u8) -> Option<String> {
         let client = &self.clients[index];
         let (_, hold) = client.holds.iter().find(|(held, _)| *held == what)?;
@@ -422,13 +421,13 @@ impl<L: Ledger> World<L> {
         valid.then(|| client.engine.wire_owner(*hold)).flatten().map(|owner| owner.to_string())
     }
 
-    /// Who holds this and may trust it, each with its wire owner.
+    /// Returns the clients with a valid hold, each with its wire owner.
     pub(crate) fn all_valid(&self, what: u8) -> Vec<(usize, String)> {
         let clients = 0..self.clients.len();
         clients.filter_map(|client| Some((client, self.valid(client, what)?))).collect()
     }
 
-    /// From here on nothing fails any more: whether everybody is served, and nothing is left.
+    /// Runs the world without further faults, and checks that all clients are served and nothing is left.
     pub(crate) fn comes_to_rest(&self, scene: &Scene) -> Verdict {
         let mut world = self.clone();
         world.budget = Budget { ticks: scene.rest, ..QUIET };
@@ -450,7 +449,7 @@ impl<L: Ledger> World<L> {
 }
 
 impl Client {
-    /// The next step of its plan that means something, and its place.
+    /// Returns the next applicable step of its plan, with its index.
     fn next(&self, plan: &[Step]) -> Option<(usize, Step)> {
         let means = |step: &Step| match step {
             Step::Give(what) => self.holds.iter().any(|(held, _)| held == what),
@@ -475,7 +474,7 @@ impl Client {
     }
 }
 
-/// How many of the things that clients did ended so.
+/// Returns the number of operations with this end.
 pub(crate) fn count(clients: &[Client], end: End) -> usize {
     clients.iter().flat_map(|client| &client.ends).filter(|(_, ended)| *ended == end).count()
 }

@@ -1,4 +1,4 @@
-//! The expirable semaphore: permits with an id each, which end by themselves.
+//! The expirable semaphore: permits with an id each, which expire by themselves.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::world::{Budget, End, Ledger, QUIET, Repeats, Scene, Seen, Step, Twin,
 
 const TICK_MS: u64 = 100;
 const PERMIT: u8 = 0;
-/// How many there are.
+/// The total of permits.
 const PERMITS: i64 = 1;
 
 const PLANS: &[&[Step]] = &[&[Take(PERMIT), Give(PERMIT)], &[Take(PERMIT), Give(PERMIT)]];
@@ -22,7 +22,7 @@ const PLANS: &[&[Step]] = &[&[Take(PERMIT), Give(PERMIT)], &[Take(PERMIT), Give(
 struct Rules;
 
 impl Ledger for Rules {
-    /// What has ended and was not taken back yet is in the set still.
+    /// An expired permit that was not reclaimed yet is still in the set.
     fn executed(world: &mut World<Self>, _seen: &Seen) -> Verdict {
         let left = world.server().number("x").unwrap_or_default();
         let taken = world.server().sorted_set("{x}:timeout").map_or(0, SortedSet::len);

@@ -1,7 +1,7 @@
 //! The fair lock: three waiters in one queue, which leave, die, are slow and lose messages.
 //!
-//! The oracle is a queue of its own, kept by what was executed: who asks stands at its end, who has not asked for five
-//! seconds is gone, who is granted or leaves is taken out.
+//! The oracle is a queue of its own, derived from the executed scripts: a polling waiter joins at the end, a waiter
+//! without a poll for five seconds is gone, and a waiter that is granted or leaves is removed.
 
 use std::time::Duration;
 
@@ -14,9 +14,9 @@ use crate::check::{assert_found, assert_sound};
 use crate::world::Step::{Give, Take, Try};
 use crate::world::{Budget, End, Ledger, QUIET, Repeats, Scene, Seen, Step, Twin, Verdict, World, count};
 
-/// One who waits is gone after two of these.
+/// A waiter is gone after two ticks without a poll.
 const TICK_MS: u64 = 2_600;
-/// What is asked for: to wait for the lock, or to have it at once.
+/// The requests: to wait for the lock, or to try it once.
 const LOCK: u8 = 0;
 const ONCE: u8 = 1;
 
@@ -24,7 +24,7 @@ const WAITERS: &[&[Step]] =
     &[&[Take(LOCK), Give(LOCK)], &[Take(LOCK), Give(LOCK)], &[Take(LOCK), Give(LOCK)]];
 const A_TRY: &[&[Step]] = &[&[Take(LOCK), Give(LOCK)], &[Take(LOCK), Give(LOCK)], &[Try(ONCE), Give(ONCE)]];
 
-/// Who waits, the next one first, and when each has last asked.
+/// The waiters in order, each with the time of its last poll.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Queue(Vec<(String, u64)>);
 
@@ -46,7 +46,7 @@ impl Queue {
     }
 }
 
-/// The queue as the server has it: F2, F3.
+/// Checks the queue of the server against the oracle: F1, F2, F3.
 fn queue_is(world: &World<Queue>) -> Verdict {
     let server = world.server();
     let list: Vec<&[u8]> =

@@ -1,4 +1,4 @@
-//! The count-down latch: counting down is no hold and has no owner, and waiting ends only at zero.
+//! The count-down latch: a count-down is no hold and has no owner, and a wait ends only at zero.
 
 use std::collections::BTreeMap;
 
@@ -18,17 +18,17 @@ const COUNT_DOWN: u8 = 0;
 const SET: u8 = 1;
 const OPEN: u8 = 2;
 
-/// Two count down, one of whom tries to set it while it is set; one waits.
+/// Two clients count down, and one of them tries to set the count while it is set; the third client waits.
 const PLANS: &[&[Step]] = &[&[Do(COUNT_DOWN)], &[Do(SET), Do(COUNT_DOWN)], &[Take(OPEN)]];
 
-/// What was seen so far.
+/// The observations so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Counts {
-    /// How often each operation has changed the count.
+    /// The number of times that each operation has changed the count.
     applied: BTreeMap<String, u8>,
-    /// The count was zero once.
+    /// True if the count was zero once.
     opened: bool,
-    /// It was set again after that, by a request that came late.
+    /// True if a late request set the count again after that.
     set_again: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Several locks at once: in one step, and one after the other in the order that all follow.
+//! Several locks at once: in one step, and one after the other in a common order.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::world::Step::{Give, Take};
 use crate::world::{Budget, End, Ledger, QUIET, Repeats, Scene, Seen, Step, Twin, Verdict, World, count};
 
 const TICK_MS: u64 = 100;
-/// What is asked for: one of two locks, or both in one step.
+/// The requests: one of two locks, or both in one step.
 const A: u8 = 0;
 const B: u8 = 1;
 const A_AND_B: u8 = 2;
@@ -24,7 +24,7 @@ const IN_ONE_STEP: &[&[Step]] =
 const IN_ORDER: &[&[Step]] = &[&[Take(A), Take(B), Give(B), Give(A)], &[Take(A), Take(B), Give(A), Give(B)]];
 const UNORDERED: &[&[Step]] = &[&[Take(A), Take(B), Give(B), Give(A)], &[Take(B), Take(A), Give(A), Give(B)]];
 
-/// The owners that have asked for both in one step.
+/// The owners that have requested both locks in one step.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Owners(BTreeSet<String>);
 
@@ -76,7 +76,7 @@ fn request(what: u8) -> Request {
     Request { watchdog: false, ..Request::new(subject, Owner::from_number(7), lease, Wait::Forever) }
 }
 
-/// A lease that outlasts everything: only what is given back is free.
+/// A request with a lease longer than the run: only a release frees the lock.
 fn long(what: u8) -> Request {
     Request { lease: Lease::new(Duration::from_millis(90 * TICK_MS)).unwrap(), ..request(what) }
 }

@@ -1,4 +1,4 @@
-//! The read-write lock: readers, writers, readers who want to write as well, and writers who go on reading.
+//! The read-write lock: readers, writers, readers that upgrade, and writers that downgrade.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::check::{assert_found, assert_sound};
 use crate::world::Step::{Give, Take};
 use crate::world::{Budget, Client, End, Ledger, QUIET, Repeats, Scene, Step, Twin, Verdict, World, count};
 
-/// The mark of one who waits to write as well stands for one of these and not for two.
+/// The mark of a waiting upgrade lives for one tick and not for two.
 const TICK_MS: u64 = 1_600;
 const READ: u8 = 0;
 const WRITE: u8 = 1;
@@ -19,12 +19,12 @@ const UPGRADE: u8 = 2;
 
 const TWO_READERS_AND_A_WRITER: &[&[Step]] =
     &[&[Take(READ), Give(READ)], &[Take(READ), Give(READ)], &[Take(WRITE), Give(WRITE)]];
-/// Who writes goes on reading; the other one writes, and then reads.
+/// One client downgrades from writing to reading; the other writes, and then reads.
 const DOWN: &[&[Step]] = &[
     &[Take(WRITE), Take(READ), Give(WRITE), Give(READ)],
     &[Take(WRITE), Give(WRITE), Take(READ), Give(READ)],
 ];
-/// Two who read want to write as well, and then give the one back before the other or after it.
+/// Two readers upgrade, and release the reader before the writer or after it.
 const UP: &[&[Step]] = &[
     &[Take(READ), Take(UPGRADE), Give(READ), Give(UPGRADE)],
     &[Take(READ), Take(UPGRADE), Give(UPGRADE), Give(READ)],
@@ -32,7 +32,7 @@ const UP: &[&[Step]] = &[
 const UP_BESIDE_OTHERS: &[&[Step]] =
     &[&[Take(READ), Take(UPGRADE), Give(READ), Give(UPGRADE)], &[Take(WRITE), Give(WRITE)]];
 
-/// What the lock's hash and its timeouts look like: W3, W4, W5.
+/// Checks the hash of the lock and its timeouts: G1, W3, W4, W5.
 fn hash_is_sane(world: &World<Rules>) -> Verdict {
     let server = world.server();
     let Some(lock) = server.entry("x") else { return Ok(()) };
@@ -55,7 +55,7 @@ fn hash_is_sane(world: &World<Rules>) -> Verdict {
     if lock.expires_at_ms.is_some() { Ok(()) } else { Err("G1: the lock does not expire") }
 }
 
-/// Whose read hold a key is the timeout of.
+/// Returns the owner of the read hold whose timeout a key is.
 fn reader_of(entry: &Entry) -> Option<&str> {
     let key = std::str::from_utf8(&entry.key).ok()?;
     key.strip_prefix("{x}:")?.strip_suffix(":rwlock_timeout:1")
@@ -93,7 +93,7 @@ impl Ledger for Rules {
     }
 }
 
-/// With a watchdog nothing ends by itself.
+/// A request with a watchdog: no hold ends by itself.
 fn watched(what: u8) -> Request {
     let recipe: &'static dyn Recipe = match what {
         READ => &read::READ_LOCK,
@@ -109,7 +109,7 @@ fn request(what: u8) -> Request {
     Request { watchdog: false, ..watched(what) }
 }
 
-/// Two that want to write as well; of them one is told that it would wait for ever, and the other writes.
+/// A scene with two upgrades: one gets the deadlock error, and the other writes.
 fn two_upgrades(budget: Budget) -> Scene {
     let wanted = |clients: &[Client]| count(clients, End::Granted) >= 3 && count(clients, End::Deadlock) == 1;
     Scene { request: watched, wanted, ..scene(UP, budget) }

@@ -1,8 +1,8 @@
 //! Redlock: two clients, three servers of which one loses its data, and the rounds of the public lock.
 //!
-//! The rounds are drawn after `leasehold`'s `lock/quorum.rs` and `lock/seats.rs`: ask all at once, hold with a majority,
-//! give everything back without one; a part that answers late joins, a part that is lost is given up. Each node's part is
-//! a real engine of its own, as there.
+//! The rounds are modeled on `leasehold`'s `lock/quorum.rs` and `lock/seats.rs`: a client sends its request to all nodes
+//! at once, holds with a quorum, and releases everything without one. A node hold that is granted late joins, and a lost
+//! one is released. Each node hold has a real engine of its own, as there.
 
 use std::time::Duration;
 
@@ -13,21 +13,21 @@ use leasehold_proto::{Engine, Lease, Moment, Name, Owner, Verb};
 use crate::check::{Space, assert_found_in_space, assert_sound_space};
 use crate::world::{Arrival, Kept, Net, START_MS, Server, Verdict, Wish, client_id};
 
-/// Servers count how long they have been up in seconds.
+/// A server reports its uptime in whole seconds.
 const TICK_MS: u64 = 1_000;
 const NODES: usize = 3;
-/// After how many steps of time without a fault everything must be gone.
+/// The number of ticks without a fault after which nothing may be left.
 const REST: u8 = 8;
 
-/// A rule that is broken on purpose.
+/// A deliberate defect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Twin {
     Sound,
-    /// The word of a server counts as soon as it is up.
+    /// A recently restarted server counts at once.
     YoungNodesCount,
-    /// One node makes a lock.
+    /// One node is a quorum.
     OneIsEnough,
-    /// A round that fails gives back what is known to be granted, and nothing else.
+    /// A failed round releases only the known grants.
     OnlyWhatIsKnownIsGivenBack,
 }
 
@@ -38,7 +38,7 @@ struct Rounds {
     twin: Twin,
 }
 
-/// As of the other worlds; a crash is that of the first server, which comes back without its data.
+/// The budget of time and faults, as in the other worlds. A restart is that of the first server, which loses its data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Budget {
     ticks: u8,
@@ -50,12 +50,12 @@ struct Budget {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Move {
     Tick,
-    /// Of a client.
+    /// A client starts a round; below, it releases.
     Ask(usize),
     GiveBack(usize),
-    /// Of a client and a node.
+    /// A client claims the outcome of a node.
     Claim(usize, usize),
-    /// Of a call.
+    /// A call is executed and answered; the next four variants name a call too.
     Execute(usize),
     Stall(usize),
     Answer(usize),
@@ -71,7 +71,7 @@ enum Seat {
         news: bool,
     },
     Granted,
-    /// Somebody else has it.
+    /// Another owner holds the lock on the node.
     Refused,
     Failed,
 }
@@ -88,10 +88,10 @@ enum Phase {
 struct Client {
     engines: Vec<Kept<Engine>>,
     seats: [Seat; NODES],
-    /// Whether each node has ever told of a grant.
+    /// True for each node that has reported a grant.
     told: [bool; NODES],
     phase: Phase,
-    /// It was without a majority for an instant.
+    /// True if the hold was without a quorum for an instant.
     lost: bool,
     held: bool,
 }
@@ -105,7 +105,7 @@ struct World {
     broken: Option<&'static str>,
 }
 
-/// One acquire for each node's part.
+/// The id of the acquire; each node hold has one.
 const ID: Id = Id(1);
 
 impl Client {
@@ -130,7 +130,7 @@ impl Client {
         self.seats.iter().filter(|other| **other == seat).count()
     }
 
-    /// How many parts may be trusted.
+    /// Returns the number of valid node holds.
     fn votes(&self, now: Moment) -> usize {
         let valid = |node: &usize| self.seats[*node] == Seat::Granted && self.engines[*node].is_held(ID, now);
         (0..NODES).filter(valid).count()
@@ -294,7 +294,7 @@ impl World {
         settled
     }
 
-    /// What a node said, and what that means for the round, or for the hold.
+    /// Claims the outcome of a node, and applies it to the round or to the hold.
     fn claim(&mut self, rules: &Rounds, index: usize, node: usize) {
         let now = self.now();
         let Some(outcome) = self.step(rules, index, node, Event::Claim(ID)) else {
@@ -321,7 +321,7 @@ impl World {
         }
     }
 
-    /// Gives everything back: what was granted, and what may be granted yet.
+    /// Releases all node holds, and cancels the requests that may still be granted.
     fn end(&mut self, rules: &Rounds, index: usize) {
         for node in 0..NODES {
             let event = match self.clients[index].seats[node] {
@@ -335,7 +335,7 @@ impl World {
         self.clients[index].phase = Phase::Over;
     }
 
-    /// A part that is lost is given up; a hold that is left without a majority is lost for good.
+    /// Releases lost node holds; a hold without a quorum is lost for good.
     fn note_losses(&mut self, rules: &Rounds) {
         let now = self.now();
         for index in 0..self.clients.len() {
@@ -392,9 +392,9 @@ impl Space for Rounds {
 }
 
 const QUIET: Budget = Budget { ticks: 0, delays: 0, losses: 0, restarts: 0 };
-/// A lease that ends just before the second step of time.
+/// A lease that ends just before the second tick.
 const SHORT: u64 = 2 * TICK_MS - 1;
-/// One that outlasts everything: only what is given back is free.
+/// A lease longer than the run: only a release frees the lock.
 const LONG: u64 = 90 * TICK_MS;
 
 #[test]

@@ -1,7 +1,7 @@
-//! The semaphore: a counter that has nothing to set absolutely, so that every call that arrives twice could count twice.
+//! The semaphore: a counter without absolute writes, so a call that arrives twice could count twice.
 //!
-//! A request that was lost may still arrive. One that was executed does not arrive again: its connection is a stream, and
-//! the markers go by that.
+//! A request that was lost may still arrive. An executed request does not arrive again: its connection is a stream, and
+//! the markers rely on that.
 
 use leasehold_proto::engine::{Request, Subject, Wait};
 use leasehold_proto::recipe::Recipe;
@@ -13,12 +13,12 @@ use crate::world::Step::{Give, Take};
 use crate::world::{Budget, End, Ledger, Repeats, Scene, Seen, Step, Twin, Verdict, World, count};
 
 const TICK_MS: u64 = 2_600;
-/// What is asked for.
+/// The requests.
 const ONE: u8 = 0;
 const BOTH: u8 = 1;
 const ONE_IN_ORDER: u8 = 2;
 const BOTH_IN_ORDER: u8 = 3;
-/// How many there are.
+/// The total of permits.
 const PERMITS: i64 = 2;
 
 const PLANS: &[&[Step]] = &[&[Take(BOTH), Give(BOTH)], &[Take(ONE), Give(ONE)]];
@@ -66,7 +66,7 @@ impl Ledger for Rules {
 fn request(what: u8) -> Request {
     let recipe: &'static dyn Recipe = if matches!(what, ONE | BOTH) { &Semaphore } else { &FifoSemaphore };
     let subject = Subject::new(&Name::new("x").unwrap(), recipe);
-    // What it is for has no end by itself.
+    // A permit of a semaphore has no expiry of its own.
     let lease = Lease::clamped(std::time::Duration::from_secs(30));
     let request = Request::new(subject, Owner::from_number(7), lease, Wait::Forever);
     Request { watchdog: false, units: units(what), ..request }
@@ -100,7 +100,7 @@ fn every_permit_is_taken_and_given_back_once_in_order_too() {
     assert_sound::<Rules>("semaphore, in order", scene(IN_ORDER, FAULTS));
 }
 
-/// A permit that is gone is seen by whoever waits for it.
+/// A missing permit shows up as a waiter that is never served (L), or as a wrong count (S).
 #[test]
 fn an_acquire_without_a_marker_is_found_out() {
     let find = "redis.call('set', marker, doubtful == 1 and -permits or permits, 'PX', MARKER_MS)";

@@ -1,11 +1,11 @@
-//! What was asked before: the same engine with the same event, and the same server with the same call, answer the same.
+//! A cache of steps: the same engine with the same event, and the same server with the same call, give the same result.
 //!
-//! Invariant: what is remembered was computed by the real thing; each question is a 64-bit hash, as the checker's states.
-//! Called by: the worlds, for every step of an engine and every script.
+//! Invariant: a cached result was computed by the real code; its key is a pair of 64-bit hashes, like those of the
+//! checker's states.
 //!
 //! # How it works
-//! Most orders of events differ in what other clients did meanwhile, so most steps were made before. Each thread of a
-//! checker remembers what it has seen, and states share what is equal in them.
+//! Most orders of events differ in the actions of other clients in between, so most steps were made before. Each thread
+//! of a checker remembers its steps, and states share their equal parts.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -18,11 +18,11 @@ use leasehold_proto::{Call, Engine, Moment, Reply, StoreError};
 
 use super::server::{Server, Twin};
 
-/// A value that most steps leave as it is: cheap to clone and to hash.
+/// A value that most steps leave unchanged: cheap to clone and to hash.
 #[derive(Debug)]
 pub(crate) struct Kept<T>(Arc<T>, u64);
 
-/// What an engine wants to be done.
+/// An effect that an engine requests.
 #[derive(Clone, Debug)]
 pub(crate) enum Wish {
     Run(CallId, Kept<Call>),
@@ -46,7 +46,7 @@ impl<T: Hash> Kept<T> {
 }
 
 impl Kept<Engine> {
-    /// Takes one event. Nobody is woken by the server, so nobody listens.
+    /// Steps the engine with one event. The server of these worlds sends no wake-ups, so subscriptions are ignored.
     pub(crate) fn step(&mut self, now: Moment, event: Event) -> Arc<[Wish]> {
         let key = (self.1, print_of(&(now, &event)));
         let known = STEPS.with_borrow(|steps| steps.get(&key).cloned());

@@ -1,7 +1,6 @@
 //! A network between engines and servers that is slow, loses, and delivers late.
 //!
-//! Invariant: a call that is not on its way any more is answered once, or its sender has been told that it is lost.
-//! Called by: the worlds.
+//! Invariant: a call that is not in flight any more was answered once, or its sender was told that it is lost.
 
 use leasehold_proto::engine::CallId;
 use leasehold_proto::{Applied, Call, Reply, StoreError, StoreErrorKind};
@@ -12,12 +11,12 @@ use super::server::{Server, Twin};
 /// A call between its sending and the arrival of its outcome.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Transit {
-    /// Whose engine has sent it.
+    /// The index of the engine that sent it.
     pub(crate) seat: usize,
     pub(crate) server: usize,
     id: CallId,
     pub(crate) call: Kept<Call>,
-    /// `None` while it is on its way to the server.
+    /// The reply; `None` while the request is on its way to the server.
     pub(crate) reply: Option<Result<Reply, StoreError>>,
 }
 
@@ -32,16 +31,16 @@ pub(crate) struct Arrival {
 pub(crate) struct Seen {
     pub(crate) call: Kept<Call>,
     pub(crate) reply: Result<Reply, StoreError>,
-    /// The server as it was.
+    /// The server before the call.
     pub(crate) before: Server,
 }
 
-/// Which calls a network may deliver although their senders have an answer, or were told that there is none.
+/// The calls that a network may still deliver after their senders have an answer or an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Repeats {
-    /// Those that were lost on their way to the server.
+    /// Requests that were lost on their way to the server.
     Late,
-    /// Those, and once more any that were executed before.
+    /// Lost requests, and executed ones once more.
     All,
 }
 
@@ -49,7 +48,7 @@ pub(crate) enum Repeats {
 pub(crate) struct Net {
     pub(crate) servers: Vec<Server>,
     pub(crate) transits: Vec<Transit>,
-    /// What may still be delivered.
+    /// The requests that may still be delivered.
     ghosts: Vec<Transit>,
 }
 
@@ -63,7 +62,7 @@ impl Net {
         insert(&mut self.transits, transit);
     }
 
-    /// Executes a call, and keeps its reply on its way.
+    /// Executes a call, and keeps its reply in flight.
     pub(crate) fn execute(&mut self, place: usize, now_ms: u64, twin: Option<Twin>) -> Seen {
         let Transit { server, call, .. } = self.transits[place].clone();
         let seen = self.run(server, call, now_ms, twin);
@@ -77,7 +76,7 @@ impl Net {
         Seen { call, reply, before }
     }
 
-    /// Takes an executed call's reply off the network; it may be executed once more if `repeats` says so.
+    /// Delivers the reply of an executed call. With `Repeats::All`, the call may be executed once more.
     pub(crate) fn arrive(&mut self, place: usize, repeats: Option<Repeats>) -> Arrival {
         let mut transit = self.transits.remove(place);
         let (seat, id) = (transit.seat, transit.id);
@@ -107,7 +106,7 @@ impl Net {
         self.ghosts.len()
     }
 
-    /// Delivers what was lost, or was executed before.
+    /// Delivers a lost request, or an executed one again.
     pub(crate) fn repeat(&mut self, ghost: usize, now_ms: u64, twin: Option<Twin>) -> Seen {
         let Transit { server, call, .. } = self.ghosts.remove(ghost);
         self.run(server, call, now_ms, twin)
@@ -117,7 +116,7 @@ impl Net {
         self.ghosts.clear();
     }
 
-    /// Nobody is there any more to hear the replies.
+    /// Drops the replies to a client that is gone.
     pub(crate) fn hang_up(&mut self, seat: usize) {
         self.transits.retain(|transit| transit.seat != seat || transit.reply.is_none());
     }

@@ -1,7 +1,6 @@
-//! A server as a part of a state: a real database with the real scripts, or with a script that is broken on purpose.
+//! A server as a part of a state: a real database with the real scripts, or with one broken script.
 //!
-//! Invariant: two servers are equal when they have the same keys, values and expiries now, and started at the same time.
-//! Called by: the worlds, for every call; the models, which look at what stands on it.
+//! Invariant: two servers are equal if they have the same keys, values and expiries now, and started at the same time.
 
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
@@ -12,7 +11,7 @@ use leasehold_store::embedded::{Database, Entry, Fields, SortedSet, Value, read_
 
 use super::memory::Kept;
 
-/// A rule that is broken on purpose, to show that the checks can fail: a text in a script, and what stands there instead.
+/// A broken variant of a script, to show that the checks can fail: a text of the script, and its replacement.
 #[derive(Clone, Copy, Debug, Hash)]
 pub(crate) struct Twin {
     pub(crate) find: &'static str,
@@ -20,7 +19,7 @@ pub(crate) struct Twin {
 }
 
 impl Twin {
-    /// Makes sure that there is something to break.
+    /// Returns true if a script contains the text.
     pub(crate) fn exists(&self) -> bool {
         recipe::scripts().any(|script| script.source().contains(self.find))
     }
@@ -29,12 +28,12 @@ impl Twin {
 #[derive(Clone, Debug)]
 pub(crate) struct Server {
     database: Arc<Database>,
-    /// What is there now, and when it started.
+    /// The entries now, and the start time.
     state: Kept<(Vec<Entry>, u64)>,
 }
 
 impl Server {
-    /// A server that has been up since its clock said zero, after these commands.
+    /// Creates a server that started at time zero, and executes these commands.
     pub(crate) fn after(commands: &[&[&str]], now_ms: u64) -> Self {
         let mut database = Database::new();
         for command in commands {
@@ -62,7 +61,7 @@ impl Server {
         read_reply(executed.reply, call.verb(), call.subject())
     }
 
-    /// Time has passed: what has expired is not there any more.
+    /// Removes the keys that have expired by a new time.
     pub(crate) fn pass_to(&mut self, now_ms: u64) {
         let lives = |entry: &Entry| entry.expires_at_ms.is_none_or(|at| now_ms <= at);
         if !self.entries().iter().all(lives) {
@@ -71,7 +70,7 @@ impl Server {
         }
     }
 
-    /// The process ends, loses its data and begins anew.
+    /// Restarts the server without its data.
     pub(crate) fn restart_empty(&mut self, now_ms: u64) {
         let database = Arc::make_mut(&mut self.database);
         let _ = database.execute(now_ms, &[b"FLUSHALL".to_vec()]);
@@ -112,7 +111,7 @@ impl Server {
         }
     }
 
-    /// The number in a string.
+    /// Returns the number in a string.
     pub(crate) fn number(&self, key: &str) -> Option<i64> {
         match &self.entry(key)?.value {
             Value::String(text) => std::str::from_utf8(text).ok()?.parse().ok(),
@@ -135,7 +134,7 @@ impl Hash for Server {
     }
 }
 
-/// A call with a broken script.
+/// Builds the `EVAL` command of a call with a broken script.
 fn eval(call: &Call, twin: Twin) -> Vec<Vec<u8>> {
     let source = call.script().source().replace(twin.find, twin.put);
     let head = [b"EVAL".to_vec(), source.into_bytes(), call.keys().len().to_string().into_bytes()];

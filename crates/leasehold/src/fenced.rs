@@ -1,7 +1,6 @@
-//! Writes to the same server that a newer holder's write makes impossible.
+//! Fenced writes: the server refuses a write after a newer holder has written.
 //!
 //! Invariant: the check and the write are one step on the server.
-//! Called by: users, with the token of a fenced guard.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,11 +14,12 @@ use crate::name::{IntoName, Named};
 use crate::operation::perform;
 use crate::shared::Handle;
 
-/// Writes on behalf of the holder of a fencing token: each is refused when a newer token has written to the same key.
+/// Writes on behalf of the holder of a fencing token. The server refuses a write if a newer token has written to the
+/// same key.
 ///
-/// Made by [`FencedGuard::fenced`], or by [`Client::fenced`](crate::Client::fenced) from a token that has travelled.
-/// Beside each key that is written so stands another one, `leasehold_fence:{key}`, with the highest token; it stays.
-/// Everybody who writes to the key has to do it this way, and with tokens of one lock.
+/// [`FencedGuard::fenced`] creates it, or [`Client::fenced`](crate::Client::fenced) from a token that another process
+/// passed on. Each key has a companion key, `leasehold_fence:{key}`, which holds the highest token and has no expiry.
+/// All writers of the key must write this way, with tokens of one lock.
 ///
 /// # Examples
 /// ```
@@ -46,9 +46,9 @@ pub struct FencedWrites {
     token: u64,
 }
 
-/// A script of your own that runs only for a token that is not older than the newest.
+/// A user's script that runs only if its token is not older than the newest token.
 ///
-/// Make it once, in a `static`: its text is kept for the life of the process.
+/// Create it once, in a `static`: its text is kept for the life of the process.
 ///
 /// # Examples
 /// ```
@@ -71,8 +71,8 @@ pub struct FencedWrites {
 pub struct FencedScript(&'static Script);
 
 impl FencedScript {
-    /// A script of this Lua text. Its keys and arguments are numbered as in any script; the first key is the one that the
-    /// token is checked for, and all have to be of one cluster slot.
+    /// Creates a script of this Lua text. Its keys and arguments are numbered as in any script. The token is checked
+    /// for the first key, and all keys must be in one cluster slot.
     #[must_use]
     pub fn new(lua: &str) -> Self {
         Self(fence::hooked(lua))
@@ -80,7 +80,7 @@ impl FencedScript {
 }
 
 impl FencedGuard {
-    /// Writes with this grant's token.
+    /// Returns a writer with this grant's token.
     #[must_use]
     pub fn fenced(&self) -> FencedWrites {
         FencedWrites::new(self.as_ref().handle(), self.token())
@@ -95,11 +95,12 @@ impl FencedWrites {
     /// Sets a key to a value.
     ///
     /// # Errors
-    /// [`FencedWriteError::Stale`] when a newer token has written to the key: nothing was written, and whoever has this
-    /// token has lost the lock. Else as every operation; when it is unknown whether it was done, asking again is safe.
+    /// [`FencedWriteError::Stale`] if a newer token has written to the key: this call wrote nothing, and the holder of
+    /// this token has lost the lock. Otherwise the errors are those of every operation. After an unknown outcome it is
+    /// safe to repeat the call.
     ///
     /// # Cancel safety
-    /// Dropping the future does not take back what was sent.
+    /// Dropping the future does not cancel a call that was sent.
     ///
     /// # Examples
     /// ```
@@ -121,7 +122,7 @@ impl FencedWrites {
     /// As [`set`](Self::set); the token is checked for the whole hash.
     ///
     /// # Cancel safety
-    /// Dropping the future does not take back what was sent.
+    /// Dropping the future does not cancel a call that was sent.
     ///
     /// # Examples
     /// ```
@@ -143,18 +144,18 @@ impl FencedWrites {
             .await
     }
 
-    /// Runs a script of your own, once, and returns its reply.
+    /// Runs the user's script once and returns its reply.
     ///
     /// # Errors
-    /// As [`set`](Self::set), by the script's first key. It is sent once: a script need not come to the same when it runs
-    /// twice, so [`OperationErrorKind::Unknown`] has to be looked into by whoever wrote it. A script that fails is one of
-    /// these: what it wrote before it failed is written.
+    /// As [`set`](Self::set), for the script's first key. The client sends the script once, since a second run may
+    /// have another effect, so the caller has to resolve [`OperationErrorKind::Unknown`]. A script error is one of
+    /// these: the writes before the error stay.
     ///
     /// # Panics
-    /// When there are no keys.
+    /// Panics if `keys` is empty.
     ///
     /// # Cancel safety
-    /// Dropping the future does not take back what was sent.
+    /// Dropping the future does not cancel a call that was sent.
     pub async fn run<N: IntoName, A: AsRef<[u8]>>(
         &self,
         script: &FencedScript,
@@ -163,7 +164,7 @@ impl FencedWrites {
     ) -> Result<Reply, FencedWriteError> {
         let keys: Vec<Named> = keys.into_iter().map(|key| self.handle.name(key)).collect();
         let first = keys.first().expect("a fenced script is about its first key").clone();
-        // A key that cannot be used is what the error is about; else the first.
+        // The error names a key that cannot be used, or else the first key.
         let about = keys.iter().find(|key| key.is_err()).unwrap_or(&first);
         let subject = self.subject(about);
         let keys = keys.into_iter().collect::<Result<Vec<_>, _>>();
@@ -185,7 +186,7 @@ impl FencedWrites {
         done(written.await.about(|| self.subject(key))?, self.subject(key)).map(drop)
     }
 
-    /// What an error is about.
+    /// Returns the object that errors name.
     fn subject(&self, key: &Named) -> Subject {
         self.handle.subject(SubjectKind::Key, key)
     }
@@ -198,7 +199,8 @@ fn done(written: Written, subject: Subject) -> Result<Reply, FencedWriteError> {
     }
 }
 
-/// What became of a script of the user's. Unlike ours it may have written before it came upon a key of another type.
+/// Returns the outcome of a user's script. Unlike this library's scripts, it may have written before it found a key of
+/// another type.
 fn once(error: InspectErrorKind) -> OperationErrorKind {
     match error {
         InspectErrorKind::Store(source) => match source.applied {

@@ -1,7 +1,9 @@
-//! A hold, as a value: while it lives, the lock is held or known to be lost.
+//! The guard: a value whose lifetime is a hold.
 //!
-//! Invariant: a guard keeps no state of its own. It names a hold, and asks the engine, which goes by the clock.
-//! Called by: the locks, which make guards; users.
+//! While it lives, the lock is held or known to be lost.
+//!
+//! Invariant: a guard keeps no copy of the hold's state. It names a hold and queries the engine, which decides by the
+//! clock.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -18,20 +20,20 @@ use crate::ticket::Ticket;
 
 /// A hold of a lock, released when dropped.
 ///
-/// `Send + 'static`: it can be moved into tasks and structs. Dropping it never blocks and never panics, outside a
-/// runtime and during a panic too: the release is queued and done by the client's own thread. There is no poisoning:
-/// a panic releases.
+/// A guard is `Send + 'static`, so tasks and structs can own it. Dropping a guard never blocks and never panics, even
+/// outside a runtime and during a panic: the client's own thread sends the release. Locks have no poisoning: a panic
+/// releases the guard.
 ///
 /// # Losing the lease
-/// A hold ends without its holder's doing when the watchdog cannot renew it, when a fixed lease runs out, or when
-/// somebody deletes it on the server. [`is_held`](Self::is_held) and [`remaining`](Self::remaining) go by a clock that
-/// does not stand still in suspend, counted from before the last confirmed call was sent, less what clocks may differ;
-/// [`lost`](Self::lost) tells you. Between a check and what follows it a process can be paused for any time: what must
-/// not happen twice needs a check at the resource as well.
+/// A hold can end without a release: the watchdog cannot renew it, a fixed lease runs out, or another client or an
+/// operator deletes it on the server. [`is_held`](Self::is_held) and [`remaining`](Self::remaining) use a clock that
+/// runs in suspend. They count from the send time of the last confirmed call and subtract the drift, the allowance for
+/// the difference of two clocks. [`lost`](Self::lost) reports the loss. A process can pause for any time between a
+/// check and the next statement, so an action that must not happen twice needs a check at the resource as well.
 ///
-/// # Slips that compile
-/// A guard holds the lock for exactly as long as it lives. Two ways to write the acquire drop it at once, and neither the
-/// compiler nor the lock can tell:
+/// # Mistakes that compile
+/// A guard holds the lock for exactly as long as it lives. Two ways to write the acquire drop the guard immediately,
+/// and neither the compiler nor the lock can notice:
 ///
 /// ```
 /// # use leasehold::Lock;
@@ -59,10 +61,11 @@ use crate::ticket::Ticket;
 /// # Ok(())
 /// # }
 /// ```
-/// [`Lock::run`](crate::Lock::run) leaves no room for either.
+/// [`Lock::run`](crate::Lock::run) avoids both.
 ///
-/// # A deadlock of one's own
-/// Without an owner, two acquires of one lock are two owners, also in one task: the second waits for the first, forever.
+/// # Self-deadlock
+/// Without an owner, two acquires of one lock have two owners, even in one task: the second waits for the first,
+/// forever.
 ///
 /// ```no_run
 /// # async fn example(client: leasehold::Client) -> Result<(), leasehold::Error> {
@@ -71,8 +74,8 @@ use crate::ticket::Ticket;
 /// # Ok(())
 /// # }
 /// ```
-/// Where code that holds a lock calls code that takes it, run both in one [`owner::scope`](crate::owner::scope) or under
-/// [`Lock::run`](crate::Lock::run), or hand the guard down. A wait that may be such a one is better bounded, by
+/// If code that holds a lock calls code that acquires it, run both in one [`owner::scope`](crate::owner::scope) or
+/// under [`Lock::run`](crate::Lock::run), or pass the guard down. If that is not certain, limit the wait with
 /// [`try_lock_for`](crate::Lock::try_lock_for).
 #[must_use = "dropping a guard releases the lock at once"]
 pub struct Guard {
@@ -84,18 +87,18 @@ pub struct Guard {
     spent: bool,
 }
 
-/// How a release went.
+/// The outcome of a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(clippy::exhaustive_enums, reason = "a release finds its hold or does not")]
 pub enum ReleaseOutcome {
-    /// The lock was held until now and this hold of it is given back.
+    /// The lock was held until now, and this hold of it is released.
     Released,
-    /// The lock was not this holder's any more: it had been lost before the release.
+    /// The hold was lost before the release.
     NotHeld,
 }
 
 impl Guard {
-    /// Of a hold that was just claimed.
+    /// Creates the guard of a hold that the caller has just claimed.
     pub(crate) fn new(
         handle: &Arc<Handle>,
         hold: Id,
@@ -105,28 +108,30 @@ impl Guard {
         Self { handle: Arc::clone(handle), hold, kind, name, grant, spent: false }
     }
 
-    /// What an error is about.
+    /// Returns the object that errors name.
     pub(crate) fn subject(&self) -> error::Subject {
         error::Subject::new(self.kind, self.name())
     }
 
-    /// Whether the hold may be trusted now, by the clock. Costs no round trip.
+    /// Returns true if the hold is valid now, by the clock. Makes no round trip.
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.handle.read(|engine, now| engine.is_held(self.hold, now)).unwrap_or(false)
     }
 
-    /// For how long the hold may be trusted unless it is renewed; zero when it is lost. Costs no round trip.
+    /// Returns the validity: the time for which the hold can be trusted without a renewal; zero if it is lost. Makes
+    /// no round trip.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         self.handle.read(|engine, now| engine.remaining(self.hold, now)).unwrap_or(Duration::ZERO)
     }
 
-    /// Completes when the hold is lost, and says why. By the local clock alone: no server has to answer for it.
+    /// Completes when the hold is lost, and returns the reason. The local clock is sufficient: this needs no answer of
+    /// the server.
     ///
     /// # Cancel safety
-    /// Cancel safe; it may be called any number of times, and at once when the hold is lost already. In a forked
-    /// process it completes at once, as [`LostReason::Closed`].
+    /// This method is cancel safe. It can be called any number of times, and completes immediately if the hold is
+    /// already lost. In a forked process it completes immediately with [`LostReason::Closed`].
     ///
     /// # Examples
     /// ```
@@ -146,7 +151,7 @@ impl Guard {
         self.watch().await
     }
 
-    /// Completes when the hold is lost or the guard has gone, without keeping the guard.
+    /// Completes when the hold is lost or the guard is gone, without borrowing the guard.
     pub(crate) fn watch(&self) -> impl Future<Output = LostReason> + Send + 'static {
         let (handle, hold) = (Arc::clone(&self.handle), self.hold);
         let watch = Watch { hold, listener: handle.next_id(), handle };
@@ -163,14 +168,14 @@ impl Guard {
         }
     }
 
-    /// Makes sure that the hold may be trusted for at least this long: renews it now if less is left.
+    /// Ensures that the hold stays valid for at least this long. Renews the hold now if less time remains.
     ///
     /// # Errors
-    /// [`EnsureError`] when the hold is lost, when no renewal can give so much, or when the renewal was not confirmed,
-    /// at the latest after the client's timeout.
+    /// [`EnsureError`] if the hold is lost, if no renewal can reach this time, or if the renewal is not confirmed
+    /// within the client's timeout.
     ///
     /// # Cancel safety
-    /// Dropping the future leaves the hold as it is; a renewal that was sent may still extend it.
+    /// Dropping the future leaves the hold as it is. A renewal that was sent may still extend it.
     ///
     /// # Examples
     /// ```
@@ -188,7 +193,7 @@ impl Guard {
         self.ensuring(least).await
     }
 
-    /// The same without keeping the guard.
+    /// Does the same as [`ensure`](Self::ensure), without borrowing the guard.
     pub(crate) fn ensuring(
         &self,
         least: Duration,
@@ -205,14 +210,14 @@ impl Guard {
         }
     }
 
-    /// Releases, and reports how it went.
+    /// Releases the hold and reports the outcome.
     ///
     /// # Errors
-    /// [`ReleaseErrorKind::Unconfirmed`](crate::ReleaseErrorKind::Unconfirmed) when the server has not answered within the client's timeout. The release goes on
-    /// being tried without anybody waiting, until the lease has ended.
+    /// [`ReleaseErrorKind::Unconfirmed`](crate::ReleaseErrorKind::Unconfirmed) if the server does not answer within
+    /// the client's timeout. The client keeps trying in the background until the lease has ended.
     ///
     /// # Cancel safety
-    /// Dropping the future does not cancel the release, it only gives up the report.
+    /// Dropping the future does not cancel the release; it only discards the report.
     ///
     /// # Examples
     /// ```
@@ -242,7 +247,7 @@ impl Guard {
         outcome.about(|| self.subject())
     }
 
-    /// Gives the guard up without a release: renewal stops, and the lock is free when the present lease has run out.
+    /// Consumes the guard without a release: renewal stops, and the lock becomes free when the current lease runs out.
     ///
     /// # Examples
     /// ```
@@ -261,25 +266,25 @@ impl Guard {
         self.spent = self.handle.step(Event::Detach(self.hold)).is_ok();
     }
 
-    /// From now on it is to last at least so long.
+    /// Sets the minimum hold time of a running hold.
     pub(crate) fn hold_at_least(&self, least: Duration) {
-        // In a forked process there is nothing held.
+        // A forked process holds nothing.
         let _ = self.handle.step(Event::AtLeast(self.hold, least));
     }
 
-    /// The name of the lock, without the client's key prefix.
+    /// Returns the name of the lock, without the client's key prefix.
     #[must_use]
     pub fn name(&self) -> &str {
         self.handle.defaults().as_written(&self.name)
     }
 
-    /// What stands on the server for this hold: the field of the lock's hash.
+    /// Returns the wire owner of this hold: the field of the lock's hash on the server.
     #[must_use]
     pub const fn wire_owner(&self) -> WireOwner {
         self.grant.wire
     }
 
-    /// What it holds and whose it is, if it is a hold of this client.
+    /// Returns the subject and the owner of the hold, if it belongs to this client.
     pub(crate) fn held(&self, client: &Arc<Handle>) -> Result<Option<(Subject, Owner)>, Forked> {
         let held = self.handle.read(|engine, _| engine.held(self.hold))?;
         Ok(held.filter(|_| Arc::ptr_eq(&self.handle, client)))
@@ -289,7 +294,7 @@ impl Guard {
         &self.handle
     }
 
-    /// The fencing token, of the kinds that have them.
+    /// Returns the fencing token, if the kind has tokens.
     pub(crate) const fn token(&self) -> Option<u64> {
         self.grant.token
     }
@@ -301,7 +306,8 @@ impl AsRef<Self> for Guard {
     }
 }
 
-/// One who waits for the loss; a guard that is held for long may have any number of them, one after the other.
+/// A waiter for the loss. It deregisters when dropped, because a long hold can have any number of waiters, one after
+/// the other.
 struct Watch {
     handle: Arc<Handle>,
     hold: Id,
@@ -310,14 +316,14 @@ struct Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        // In a forked process there is nobody to forget.
+        // A forked process has no listener to remove.
         let _ = self.handle.forget_listener(self.hold, self.listener);
     }
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        // In a forked process the hold is the parent's.
+        // A forked process releases nothing: the hold belongs to the parent.
         if !self.spent {
             let _ = self.handle.step(Event::Release { hold: self.hold, report: None });
         }

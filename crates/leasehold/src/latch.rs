@@ -1,7 +1,6 @@
-//! The count-down latch: Redisson's `RCountDownLatch`.
+//! The count-down latch, Redisson's `RCountDownLatch`.
 //!
-//! Invariant: a latch is a name, nothing more; waiting for it changes nothing.
-//! Called by: the client, which makes latches; users.
+//! Invariant: a latch consists of a name only; a wait changes nothing.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,13 +20,15 @@ use crate::shared::Handle;
 use crate::terms::wait_for;
 use crate::ticket::Ticket;
 
-/// A count-down latch: somebody sets a count, others count it down, and everybody who waits goes on when it is zero. Over
-/// all processes, and cheap to clone.
+/// A count-down latch: one client sets a count, any client counts it down, and all waiters continue when it is zero.
+/// It works across all processes, and is cheap to clone.
 ///
-/// Made by [`Client::count_down_latch`](crate::Client::count_down_latch). A latch whose count is not set is open, as in
-/// Redisson: set it before anybody waits. It is used up when it has reached zero; then it can be set again.
+/// [`Client::count_down_latch`](crate::Client::count_down_latch) creates it. A latch without a count is open, as in
+/// Redisson, so set the count before any client waits. A latch is used up when it has reached zero; then its count can
+/// be set again.
 ///
-/// Its name must not have braces: such latches cannot work in a cluster, where Redisson puts their messages elsewhere.
+/// The name must not contain braces: such a latch cannot work in a cluster, where Redisson publishes its messages on
+/// another channel.
 ///
 /// # Examples
 /// ```
@@ -53,12 +54,12 @@ impl CountDownLatch {
         Self { handle: Arc::clone(handle), name }
     }
 
-    /// What an error is about.
+    /// Returns the object that errors name.
     fn subject(&self) -> error::Subject {
         self.handle.subject(SubjectKind::CountDownLatch, &self.name)
     }
 
-    /// Changes it.
+    /// Performs an operation that changes the latch.
     async fn change<T>(
         &self,
         call: impl FnOnce(&Name, &Operation) -> Call,
@@ -67,13 +68,14 @@ impl CountDownLatch {
         change(&self.handle, SubjectKind::CountDownLatch, &self.name, call, read).await
     }
 
-    /// Sets the count of a latch that has none. `false` when it has one; that stays.
+    /// Sets the count if the latch has none. Returns `false` if it has a count, which stays as it is.
     ///
     /// # Errors
-    /// [`OperationError`]; [`OperationErrorKind::Unknown`](crate::OperationErrorKind::Unknown) when the server has not answered.
+    /// [`OperationError`]; [`OperationErrorKind::Unknown`](crate::OperationErrorKind::Unknown) if the server does not
+    /// answer.
     ///
     /// # Cancel safety
-    /// Dropping the future does not take back what was sent.
+    /// Dropping the future does not cancel a call that was sent.
     ///
     /// # Examples
     /// ```
@@ -90,15 +92,17 @@ impl CountDownLatch {
         self.change(|name, operation| latch::try_set(name, operation, count), read_flag).await
     }
 
-    /// Counts down by one, and says what is left. At zero the latch opens; below, and without a count, nothing happens.
+    /// Decrements the count and returns the remaining count. The latch opens at zero. At zero, or without a count, the
+    /// call changes nothing.
     ///
-    /// It is counted at most once, however often it has to be sent.
+    /// The count-down applies at most once, however often the client sends it.
     ///
     /// # Errors
-    /// [`OperationError`]; [`OperationErrorKind::Unknown`](crate::OperationErrorKind::Unknown) when the server has not answered, and it may or may not be counted.
+    /// [`OperationError`]; [`OperationErrorKind::Unknown`](crate::OperationErrorKind::Unknown) if the server does not
+    /// answer. The count-down may then have been applied or not.
     ///
     /// # Cancel safety
-    /// Dropping the future does not take back what was sent.
+    /// Dropping the future does not cancel a call that was sent.
     ///
     /// # Examples
     /// ```
@@ -117,13 +121,13 @@ impl CountDownLatch {
         self.change(latch::count_down, latch::read_count).await
     }
 
-    /// The count, by the server's word; 0 when it is not set.
+    /// Returns the count, as the server reports it; 0 if it is not set.
     ///
     /// # Errors
-    /// [`InspectError`] when the server did not answer.
+    /// [`InspectError`] if the server does not answer.
     ///
     /// # Cancel safety
-    /// Cancel safe.
+    /// This method is cancel safe.
     ///
     /// # Examples
     /// ```
@@ -144,15 +148,15 @@ impl CountDownLatch {
         count.await.about(|| self.subject())
     }
 
-    /// Waits until the count is zero, for ever if need be; at once when it is not set.
+    /// Waits until the count is zero, as long as it takes. Returns immediately if the count is not set.
     ///
     /// # Errors
-    /// [`WaitErrorKind::Deleted`] when the latch was [deleted](Self::delete) meanwhile. A deletion by a Java client or by hand
-    /// cannot be told from zero, since a latch at zero has no key either. [`WaitErrorKind::Store`] when the server has failed
-    /// for the whole of the client's timeout.
+    /// [`WaitErrorKind::Deleted`] if a client [deletes](Self::delete) the latch during the wait. A deletion by a Java
+    /// client or by hand looks like zero, since a latch at zero has no key either. [`WaitErrorKind::Store`] if the
+    /// server fails for the whole of the client's timeout.
     ///
     /// # Cancel safety
-    /// Cancel safe: nothing is taken.
+    /// This method is cancel safe: it acquires nothing.
     ///
     /// # Examples
     /// ```
@@ -175,14 +179,14 @@ impl CountDownLatch {
         }
     }
 
-    /// Waits until the count is zero, for at most this long, counted from the first poll. `false` when it was not zero
-    /// until then. A wait of nothing asks exactly once.
+    /// Waits until the count is zero, for at most `wait`, counted from the first poll. Returns `false` if the count
+    /// was not zero until then. A `wait` of zero makes exactly one attempt.
     ///
     /// # Errors
-    /// As [`wait`](Self::wait), and when the wait ended with the server not answering.
+    /// As [`wait`](Self::wait), or if the server does not answer by the end of the wait.
     ///
     /// # Cancel safety
-    /// Cancel safe: nothing is taken.
+    /// This method is cancel safe: it acquires nothing.
     ///
     /// # Examples
     /// ```
@@ -206,7 +210,7 @@ impl CountDownLatch {
 
     async fn opened(&self, wait: impl FnOnce(&Handle) -> Wait) -> Result<bool, WaitErrorKind> {
         let subject = Subject::new(self.name.as_ref().map_err(Clone::clone)?, &Latch);
-        // Nothing is held, so no lease matters.
+        // A wait holds nothing, so its lease has no effect.
         let request = Request::new(subject, Owner::unique(), Lease::clamped(LEASE_MAX), wait(&self.handle));
         match Ticket::new(&self.handle, |id| Event::Acquire(id, request)).await? {
             Outcome::Acquired(Ok(_)) => Ok(true),
@@ -216,14 +220,16 @@ impl CountDownLatch {
         }
     }
 
-    /// Deletes the latch. Whoever waits for it is told so ([`WaitErrorKind::Deleted`]); in Redisson they go on waiting.
-    /// `false` when it had no count.
+    /// Deletes the latch. Returns `false` if it had no count.
+    ///
+    /// Its waiters fail with [`WaitErrorKind::Deleted`]; in Redisson they continue to wait.
     ///
     /// # Errors
-    /// [`OperationError`]; [`OperationErrorKind::Unknown`](crate::OperationErrorKind::Unknown) when the server has not answered.
+    /// [`OperationError`]; [`OperationErrorKind::Unknown`](crate::OperationErrorKind::Unknown) if the server does not
+    /// answer.
     ///
     /// # Cancel safety
-    /// Dropping the future does not take back what was sent.
+    /// Dropping the future does not cancel a call that was sent.
     ///
     /// # Examples
     /// ```

@@ -1,8 +1,7 @@
-//! The locks: one handle for all kinds.
+//! The handle of all kinds of locks.
 //!
-//! Invariant: a [`Lock`] is a name and terms, nothing more; what is held is known by guards and decided by the engine.
-//! What the kinds differ in is each kind's own file; none uses another.
-//! Called by: the client, which makes locks; users.
+//! Invariant: a [`Lock`] consists of a name and terms only. Guards identify holds, and the engine decides. Each kind
+//! has a file of its own, and no kind uses another.
 
 mod fair;
 mod fenced;
@@ -42,11 +41,12 @@ pub use reentrant::Reentrant;
 pub use seats::QuorumGuard;
 pub use spin::Spin;
 
-/// A lock: at most one owner holds it, over all processes, and that owner may take it again. Cheap to clone. Only of a
-/// read lock ([`Read`]) there may be many holders.
+/// A lock that at most one owner holds at a time, across all processes. Cheap to clone.
 ///
-/// Made by [`Client::lock`](crate::Client::lock) and its siblings for the other kinds. Unless a fixed
-/// [`lease`](Self::lease) is given, a *watchdog* renews the hold for as long as its guard lives; a process that dies
+/// The holder may acquire the lock again (re-entry). Only a read lock ([`Read`]) can have several holders.
+///
+/// [`Client::lock`](crate::Client::lock) and its siblings for the other kinds create a lock. Unless a fixed
+/// [`lease`](Self::lease) is set, a *watchdog* renews the hold for as long as its guard lives. A process that dies
 /// loses the lock within one lease.
 ///
 /// # Examples
@@ -81,94 +81,58 @@ impl<K: Kind> Lock<K> {
         Self { handle, name, owner: None, terms, reenters: true, kind }
     }
 
-    /// The same lock with a fixed lease, from 3 ms to 365 days, and no watchdog: the hold ends by itself after it.
+    /// Sets a fixed lease, from 3 ms to 365 days, and turns the watchdog off. The hold ends by itself when the lease
+    /// runs out.
     ///
-    /// For work whose length is known, and that must not outlive it. A lease that cannot be used is reported by the
-    /// acquire.
-    ///
-    /// # Examples
-    /// ```
-    /// # use std::time::Duration;
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), leasehold::Error> {
-    /// # let client = leasehold::Client::connect("memory://").await?;
-    /// let report = client.lock("report").lease(Duration::from_secs(10));
-    /// let guard = report.lock().await?; // ends after 10 s, come what may
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// Use it for work of a known length that must not run for longer. The acquire reports a lease out of range. The
+    /// default is a watchdog with a lease of 30 s.
     #[must_use]
     pub fn lease(mut self, lease: Duration) -> Self {
         self.terms.fix(lease);
         self
     }
 
-    /// The same lock with another lease for the watchdog (default 30 s), from 3 ms to 365 days: how long others wait
-    /// when this process dies. It is renewed every third.
+    /// Sets the lease that the watchdog renews, from 3 ms to 365 days (default 30 s).
     ///
-    /// # Examples
-    /// ```
-    /// # use std::time::Duration;
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), leasehold::Error> {
-    /// # let client = leasehold::Client::connect("memory://").await?;
-    /// let lock = client.lock("order:42").watchdog(Duration::from_secs(5));
-    /// let guard = lock.lock().await?; // renewed for as long as it lives
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// Other owners wait for at most this lease after the death of this process. The watchdog renews the hold each
+    /// third of the lease.
     #[must_use]
     pub fn watchdog(mut self, lease: Duration) -> Self {
         self.terms.watch(lease);
         self
     }
 
-    /// The same lock with a bound on the hold, at least 3 ms: the watchdog stops so that the hold ends this long after
-    /// the grant. Bounds what a guard that is never dropped can block.
+    /// Limits the time of a hold, to at least 3 ms (default: no limit).
     ///
-    /// # Examples
-    /// ```
-    /// # use std::time::Duration;
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), leasehold::Error> {
-    /// # let client = leasehold::Client::connect("memory://").await?;
-    /// let lock = client.lock("order:42").max_hold(Duration::from_secs(3600));
-    /// let guard = lock.lock().await?; // lost after an hour
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// The watchdog stops in time, so that the hold ends this long after the grant. The limit bounds the damage of a
+    /// guard that is never dropped.
     #[must_use]
     pub fn max_hold(mut self, most: Duration) -> Self {
         self.terms.max_hold = Some(most);
         self
     }
 
-    /// The same lock with a bound on the number of renewals, after which the lease runs out.
+    /// Limits the number of renewals of a hold; after the last one the lease runs out (default: no limit).
     ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), leasehold::Error> {
-    /// # let client = leasehold::Client::connect("memory://").await?;
-    /// let lock = client.lock("order:42").max_renewals(10); // 10 s apart, then 30 s to the end
-    /// let guard = lock.lock().await?;
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// The watchdog renews each third of the lease. With the default lease, 10 renewals therefore end the hold after
+    /// about 130 s.
     #[must_use]
     pub fn max_renewals(mut self, most: u32) -> Self {
         self.terms.max_renewals = Some(most);
         self
     }
 
-    /// The same lock with a least time for the hold: when it is released before, the server keeps it for the rest, and
-    /// nobody gets it, its owner included. For jobs that are done too soon to be seen by others who start them at the
-    /// same time.
+    /// Sets the minimum hold time (default: none).
     ///
-    /// If this process ends before the time is over, or its client is closed or dropped, whatever lease is left ends the
-    /// hold: a release that was awaited, or confirmed by [`Client::close`](crate::Client::close), has seen to it that this
-    /// is not too early; it is later where the lease is longer than the least time. A hold that is lost has no rest, so a
-    /// fixed [`lease`](Self::lease) that is shorter is refused by the acquire.
+    /// If the release comes earlier, the server keeps the lock closed for the rest of this time, for its owner too.
+    /// Use it for jobs that end too soon for other processes that start the same job at the same time.
+    ///
+    /// If this process ends before that time, or its client is closed or dropped, the remaining lease ends the hold.
+    /// That is not too early after an awaited release, or after one that [`Client::close`](crate::Client::close) has
+    /// confirmed. It is later than the minimum hold if the lease is longer.
+    ///
+    /// A lost hold has no minimum. An acquire therefore refuses a fixed [`lease`](Self::lease) that is shorter than
+    /// the minimum hold.
     ///
     /// # Examples
     /// ```
@@ -188,12 +152,13 @@ impl<K: Kind> Lock<K> {
         self
     }
 
-    /// The same lock on behalf of an owner: acquires with equal owners re-enter each other. Without it the owner is that
-    /// of the [`run`](Self::run) of the same lock around the caller, else that of the enclosing
-    /// [`owner::scope`](crate::owner::scope); outside both every acquire has its own.
+    /// Sets the owner of the acquires; acquires with equal owners re-enter each other.
     ///
-    /// An owner re-enters through one client. Its holds through another client exclude it, as anybody's do, and are not
-    /// seen by this client.
+    /// Without this setting, the owner is that of the enclosing [`run`](Self::run) of the same lock, or else that of
+    /// the enclosing [`owner::scope`](crate::owner::scope). Outside both, each acquire has an owner of its own.
+    ///
+    /// An owner re-enters through one client only. Its holds through another client exclude it like the holds of any
+    /// other owner, and this client does not see them.
     ///
     /// # Examples
     /// ```
@@ -214,8 +179,10 @@ impl<K: Kind> Lock<K> {
         self
     }
 
-    /// The same lock, not to be taken twice: an acquire by an owner that holds it is
-    /// [`AcquireErrorKind::AlreadyHeld`](crate::AcquireErrorKind::AlreadyHeld), and its hold stays as it is. Redisson's non-reentrant lock.
+    /// Forbids re-entry, as Redisson's non-reentrant lock does.
+    ///
+    /// An acquire by an owner that already holds the lock fails with
+    /// [`AcquireErrorKind::AlreadyHeld`](crate::AcquireErrorKind::AlreadyHeld). The existing hold stays as it is.
     ///
     /// # Examples
     /// ```
@@ -235,17 +202,18 @@ impl<K: Kind> Lock<K> {
         self
     }
 
-    /// Waits for the lock, for ever if need be.
+    /// Acquires the lock, waiting as long as it takes.
     ///
-    /// Waiters of one client are served in the order in which they came; between clients only a [`Fair`] lock has an
-    /// order.
+    /// The waiters of one client are served in the order of their arrival. Only a [`Fair`] lock has an order between
+    /// clients.
     ///
     /// # Errors
-    /// [`AcquireError`] when the server has failed for the whole of the client's timeout, or cannot grant at all.
-    /// Somebody else's hold is waited for, not an error.
+    /// [`AcquireError`] if the server fails for the whole of the client's timeout, or if it cannot grant at all. A
+    /// hold of another owner is not an error: the call waits for its end.
     ///
     /// # Cancel safety
-    /// Dropping the future loses the place in line. A grant on its way is undone; nothing stays locked.
+    /// Dropping the future gives up the place in the wait queue. The client undoes a grant in flight, so nothing stays
+    /// locked.
     ///
     /// # Losing the lease
     /// See [`Guard`](crate::Guard).
@@ -263,20 +231,21 @@ impl<K: Kind> Lock<K> {
     /// ```
     pub async fn lock(&self) -> Result<K::Guard, AcquireError> {
         loop {
-            // A wait without a deadline ends with a guard or an error; the loop has one turn.
+            // A wait without a deadline ends with a guard or an error, so the loop runs once.
             if let Some(guard) = self.acquire(|_| Wait::Forever).await? {
                 return Ok(guard);
             }
         }
     }
 
-    /// Asks exactly once: one call to the server, no wait. `None` when somebody else holds the lock.
+    /// Tries to acquire the lock with exactly one call to the server, without waiting. Returns `None` if another owner
+    /// holds the lock.
     ///
     /// # Errors
-    /// [`AcquireError`] when the server did not answer, or cannot grant at all.
+    /// [`AcquireError`] if the server does not answer, or if it cannot grant at all.
     ///
     /// # Cancel safety
-    /// Dropping the future undoes a grant on its way; nothing stays locked.
+    /// If the future is dropped, the client undoes a grant in flight, so nothing stays locked.
     ///
     /// # Losing the lease
     /// See [`Guard`](crate::Guard).
@@ -298,14 +267,15 @@ impl<K: Kind> Lock<K> {
         self.acquire(|_| Wait::Once).await
     }
 
-    /// Waits for the lock for at most this long, counted from the first poll. `None` when it was somebody else's until
-    /// then. A wait of nothing asks exactly once.
+    /// Acquires the lock, waiting for at most `wait`, counted from the first poll. Returns `None` if another owner
+    /// held the lock until then. A `wait` of zero makes exactly one attempt.
     ///
     /// # Errors
-    /// [`AcquireError`] as for [`lock`](Self::lock), and when the wait ended with the server not answering.
+    /// [`AcquireError`] as for [`lock`](Self::lock), or if the server does not answer by the end of the wait.
     ///
     /// # Cancel safety
-    /// Dropping the future loses the place in line. A grant on its way is undone; nothing stays locked.
+    /// Dropping the future gives up the place in the wait queue. The client undoes a grant in flight, so nothing stays
+    /// locked.
     ///
     /// # Losing the lease
     /// See [`Guard`](crate::Guard).
@@ -331,13 +301,13 @@ impl<K: Kind> Lock<K> {
         &self.handle
     }
 
-    /// The same lock with its kind changed.
+    /// Changes the kind of the lock.
     fn map_kind(self, change: impl FnOnce(K) -> K) -> Self {
         let kind = change(self.kind.clone());
         Self { kind, ..self }
     }
 
-    /// What an error is about.
+    /// Returns the object that errors name.
     pub(crate) fn subject(&self) -> error::Subject {
         self.handle.subject(self.kind.subject_kind(), &self.name)
     }

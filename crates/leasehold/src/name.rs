@@ -1,7 +1,6 @@
-//! What can name a lock, semaphore or latch.
+//! The values that can name a lock, semaphore or latch.
 //!
-//! Invariant: a name that cannot be used is kept with its reason, and reported by the first operation.
-//! Called by: the client's constructors.
+//! Invariant: an unusable name is kept with its reason, and the first operation reports it.
 
 use std::sync::Arc;
 
@@ -9,24 +8,24 @@ use leasehold_proto::{Name, NameError};
 
 use crate::error::BadName;
 
-/// A name, or what is wrong with it.
+/// A name, or the reason why it cannot be used.
 pub(crate) type Named = Result<Name, BadName>;
 
-/// The name, or what is wrong with it and its text.
+/// Converts a name, or keeps the reason together with the text.
 pub(crate) fn named(name: impl IntoName) -> Named {
     let text: Arc<str> = name.as_text().into();
     name.into_name().map_err(|error| BadName::new(error, &text))
 }
 
-/// What can name a lock: text, or a [`Name`] that was made otherwise.
+/// A value that can name a lock: text, or an existing [`Name`].
 pub trait IntoName {
-    /// The name, or why it cannot be used.
+    /// Converts the value to a name.
     ///
     /// # Errors
-    /// [`NameError`] says which rule the text breaks.
+    /// [`NameError`] names the rule that the text breaks.
     fn into_name(self) -> Result<Name, NameError>;
 
-    /// The text, for the errors of a name that cannot be used.
+    /// Returns the text, for the errors of a name that cannot be used.
     fn as_text(&self) -> &str;
 }
 

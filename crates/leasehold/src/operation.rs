@@ -1,7 +1,7 @@
-//! Operations: what changes a semaphore or a latch without holding it.
+//! Operations: changes of a semaphore or a latch that hold nothing.
 //!
-//! Invariant: an operation is applied at most once, however often it is sent: its marker on the server has the answer.
-//! Called by: the semaphores and latches.
+//! Invariant: an operation is applied at most once, however often it is sent, because its marker on the server keeps
+//! the reply.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::name::Named;
 use crate::shared::Handle;
 use crate::ticket::Ticket;
 
-/// Has the call made that `call` builds for the operation, until it is answered or the client's timeout is over.
+/// Performs the call that `call` builds, until the server answers or the client's timeout is over.
 pub(crate) async fn perform<T>(
     handle: &Arc<Handle>,
     call: impl FnOnce(&Operation) -> Call,
@@ -39,7 +39,7 @@ pub(crate) async fn perform<T>(
     read(&reply).ok_or_else(|| OperationErrorKind::Unknown(malformed()))
 }
 
-/// The same for a named object: its error says which.
+/// Performs an operation on a named object, which its error names.
 pub(crate) async fn change<T>(
     handle: &Arc<Handle>,
     kind: SubjectKind,

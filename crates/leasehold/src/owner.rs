@@ -1,13 +1,11 @@
-//! Who holds: explicit owners, the ambient one of a scope, and those of the bodies that run around the caller.
+//! Owners: explicit owners, the ambient owner of a scope, and the owners of the bodies that enclose the caller.
 //!
-//! Invariant: an owner is a value that travels with the code, never a thread, since async code changes threads.
-//! Called by: users, around code that takes one lock more than once; `run`, around its body; the locks, which look who
-//! takes them.
+//! An owner is a value that travels with the code. It is never a thread, since async code changes threads.
 //!
 //! # How it works
-//! A body that runs under a lock has a *frame* around it: client, name and owner. An acquire takes the owner of the
-//! innermost frame of its name, else that of the scope, else its own. So what a body calls re-enters the body's lock,
-//! and branches that the body runs side by side exclude each other on every other name.
+//! A body that runs under a lock has a *re-entry context*: client, name and owner. An acquire uses the owner of the
+//! innermost context with its name, or else the owner of the scope, or else an owner of its own. So the callees of a
+//! body re-enter the body's lock, and the concurrent branches of a body exclude each other on every other name.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -21,16 +19,17 @@ tokio::task_local! {
     static AROUND: Around;
 }
 
-/// What is around the code that runs.
+/// The scope and the re-entry contexts that enclose the running code.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Around {
-    /// Whose it is: a task that polls others, such as one that awaits a `LocalSet`, has nothing around those.
+    /// The task that this value belongs to. A task that polls other tasks, such as one that awaits a `LocalSet`, does
+    /// not pass it on to them.
     task: Option<task::Id>,
     scope: Option<Owner>,
     frames: Option<Arc<Frame>>,
 }
 
-/// A body that runs under a lock.
+/// The re-entry context of one body that runs under a lock.
 #[derive(Debug)]
 struct Frame {
     client: ClientId,
@@ -41,14 +40,14 @@ struct Frame {
 
 /// Runs a future in which every acquire has the same owner, so that nested acquires of one name re-enter.
 ///
-/// Without a scope every acquire is its own owner, and taking a lock that the same code already holds waits for
-/// itself. [`Lock::run`](crate::Lock::run) needs none: what its body calls re-enters its lock. A scope inside a scope is
-/// the outer one. A scope is *not* inherited by spawned tasks: they are other code, with their own ideas of what they
-/// hold. Branches that run concurrently inside one scope (`join!`, `select!`) share its owner and therefore do not
-/// exclude each other; take an [`Owner`] apiece where they should, or wrap each in [`independent`].
+/// Without a scope, every acquire has an owner of its own, and code that acquires a lock twice waits for itself.
+/// [`Lock::run`](crate::Lock::run) needs no scope: the callees of its body re-enter its lock. An inner scope uses the
+/// owner of the outer scope. Spawned tasks do *not* inherit a scope, since they are independent code with holds of
+/// their own. Concurrent branches inside one scope (`join!`, `select!`) share its owner and do not exclude each other.
+/// If they should, use an [`Owner`] for each branch, or wrap each branch in [`independent`].
 ///
 /// # Cancel safety
-/// Dropping the future drops the inner one, and with it the guards that it holds.
+/// Dropping the future drops the inner future together with its guards.
 ///
 /// # Examples
 /// ```
@@ -69,15 +68,15 @@ pub async fn scope<F: Future>(future: F) -> F::Output {
     scope_of(Owner::unique(), future).await
 }
 
-/// Runs a future as code of its own: neither the scope nor a body around it lends it an owner.
+/// Runs a future as independent code: neither the scope nor an enclosing body gives it an owner.
 ///
-/// Every future that a body or a scope polls runs as its callee and re-enters its locks, whichever executor does the
-/// polling. Tokio's tasks are excepted, also those of a `LocalSet`, because tokio tells them apart. The tasks of another
-/// executor that the body drives itself, such as a `LocalPool` of `futures-executor`, look like branches of a `join!`.
-/// Wrap a task of that kind when it must be kept out of the locks that the body holds.
+/// Every future that a body or a scope polls runs as its callee and re-enters its locks, whichever executor polls it.
+/// Tokio's tasks are an exception, including those of a `LocalSet`, because tokio distinguishes them. The tasks of
+/// another executor that the body drives, such as a `LocalPool` of `futures-executor`, look like branches of a
+/// `join!`. Wrap such a task in `independent` to keep it out of the locks that the body holds.
 ///
 /// # Cancel safety
-/// Dropping the future drops the inner one, and with it the guards that it holds.
+/// Dropping the future drops the inner future together with its guards.
 ///
 /// # Examples
 /// ```
@@ -100,19 +99,19 @@ pub async fn independent<F: Future>(future: F) -> F::Output {
     AROUND.scope(Around { task: task::try_id(), ..Around::default() }, future).await
 }
 
-/// The owner of the scope that the calling code runs in, if it runs in one.
+/// Returns the owner of the enclosing scope, if the calling code runs in one.
 #[must_use]
 pub fn ambient() -> Option<Owner> {
     Around::now().scope
 }
 
-/// A scope of this owner, unless there is one already.
+/// Runs a future in a scope of this owner, unless a scope exists already.
 pub(crate) fn scope_of<F: Future>(owner: Owner, future: F) -> impl Future<Output = F::Output> {
     let now = Around::now();
     AROUND.scope(Around { scope: now.scope.or(Some(owner)), ..now }, future)
 }
 
-/// The owner of the innermost body around the caller that runs under this name.
+/// Returns the owner of the innermost enclosing body that runs under this name.
 pub(crate) fn of_body_around(client: ClientId, name: &Name) -> Option<Owner> {
     let mut frame = Around::now().frames;
     while let Some(around) = frame {
@@ -124,7 +123,7 @@ pub(crate) fn of_body_around(client: ClientId, name: &Name) -> Option<Owner> {
     None
 }
 
-/// Who takes this name here, unless somebody is named.
+/// Returns the owner of an acquire of this name that has no explicit owner.
 pub(crate) fn of_caller(client: ClientId, name: &Name) -> Owner {
     of_body_around(client, name).or_else(ambient).unwrap_or_else(Owner::unique)
 }
@@ -137,8 +136,8 @@ impl Around {
     }
 }
 
-/// What a body runs under: a name, or nothing that re-enters. What else is around it is known where it runs, which may be
-/// another task or thread than the one that waited.
+/// The re-entry context that a body will get: a name, or none. The rest of its context is read where the body begins,
+/// which can be another task or thread than the one that waited.
 #[derive(Clone, Debug)]
 pub(crate) struct Under(Option<(ClientId, Name, Owner)>);
 
@@ -151,7 +150,7 @@ impl Under {
         Self(None)
     }
 
-    /// What is around the body if it begins here.
+    /// Returns the context of the body if it begins here.
     fn here(self) -> Around {
         let now = Around::now();
         match self.0 {
@@ -163,12 +162,13 @@ impl Under {
         }
     }
 
-    /// A future with this around it; to be called where it is awaited.
+    /// Runs a future in this context. The caller creates the future where it awaits it, since the context is read
+    /// here.
     pub(crate) fn future<F: Future>(self, future: F) -> impl Future<Output = F::Output> {
         AROUND.scope(self.here(), future)
     }
 
-    /// A closure with this around it.
+    /// Runs a closure in this context.
     #[cfg(feature = "blocking")]
     pub(crate) fn closure<T>(self, closure: impl FnOnce() -> T) -> T {
         AROUND.sync_scope(self.here(), closure)

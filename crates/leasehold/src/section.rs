@@ -1,7 +1,6 @@
-//! A body under a lock: how to wait for it, what a loss means to the body, and what its end means to the hold.
+//! Sections: a body that runs under a lock, with options for the wait, the loss of the hold and the end of the body.
 //!
-//! Invariant: the body runs only while the hold may be trusted, unless it was said that it may finish.
-//! Called by: users, through [`Lock::run`] and [`Lock::section`]; the code that the attribute writes.
+//! Invariant: the body runs only while the hold is valid, unless [`OnLost::Finish`] lets it finish.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -18,32 +17,32 @@ use crate::lock::{Kind, Lock};
 use crate::owner::Under;
 use crate::semaphore::{ExpirableSemaphore, Permits};
 
-/// What becomes of the hold when the body has ended.
+/// The end of the hold after the body has ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum OnFinish {
-    /// It is released.
+    /// Releases the hold.
     #[default]
     Release,
-    /// It is [kept](Guard::detach): renewal stops, and others get it when the present lease has run out. With a fixed
-    /// lease that makes an interval: nobody else runs the body until it is over. A
-    /// [least time](Lock::min_hold) is that of a release, and does not count here.
+    /// [Detaches](Guard::detach) the hold: renewal stops, and other owners can acquire the lock when the current lease
+    /// has run out. With a fixed lease this makes an interval: no other process runs the body until the interval is
+    /// over. A [minimum hold](Lock::min_hold) applies to a release and has no effect here.
     Detach,
 }
 
-/// What becomes of the body when the hold is lost.
+/// The fate of the body after the hold is lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum OnLost {
-    /// It is dropped at its next await point, and the run fails.
+    /// Drops the body at its next await point; the run fails.
     #[default]
     Cancel,
-    /// It goes on to its end, and its value is returned as if nothing had happened. For bodies that do more harm when
-    /// they stop half-way than when two of them run.
+    /// Lets the body run to its end, and returns its value as if the hold were not lost. Use it for a body that does
+    /// more harm if it stops half-way than if two of them run.
     Finish,
 }
 
-/// One run of a body under a lock, before it begins. Made by [`Lock::section`] and [`ExpirableSemaphore::section`].
+/// The options of one run of a body under a lock. [`Lock::section`] and [`ExpirableSemaphore::section`] create it.
 ///
 /// # Examples
 /// ```
@@ -71,22 +70,23 @@ pub struct Section<A: Acquirable> {
     manners: Manners,
 }
 
-/// What a body can run under: a [`Lock`] of any kind, or a [`OnePermit`] at a semaphore. The crate's own types implement it.
+/// A lock or permit for a body to run under: a [`Lock`] of any kind, or a [`OnePermit`] of a semaphore. Only this
+/// crate's types implement it.
 pub trait Acquirable: Sealed<Held = Self::Guard> + Clone + fmt::Debug + Send + Sync + 'static {
-    /// What the body is given.
+    /// The guard that the body gets.
     type Guard: AsRef<Guard> + Into<Guard> + Send + Sync + 'static;
 }
 
-/// What only this crate does with it.
+/// The private part of an acquirable.
 pub trait Sealed {
-    /// Its guard.
+    /// The guard of the acquirable.
     type Held;
 
-    /// What errors are about.
+    /// Returns the object that errors name.
     #[doc(hidden)]
     fn subject(&self) -> Subject;
 
-    /// Takes it within this time, if one is given, and says what a body runs under then.
+    /// Acquires within this time, if one is given. Returns the guard with the re-entry context of the body.
     #[doc(hidden)]
     fn take(
         &self,
@@ -94,7 +94,7 @@ pub trait Sealed {
     ) -> impl Future<Output = Result<Option<Taken<Self::Held>>, RunError>> + Send;
 }
 
-/// A guard, and what its body runs under.
+/// A guard with the re-entry context of its body.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Taken<G> {
@@ -102,7 +102,7 @@ pub struct Taken<G> {
     under: Under,
 }
 
-/// How a body and its hold end.
+/// The options for the end of a body and of its hold.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Manners {
     on_finish: OnFinish,
@@ -114,7 +114,7 @@ impl<A: Acquirable> Section<A> {
         Self { acquirable, wait: None, manners: Manners::default() }
     }
 
-    /// The same, waiting for at most this long; without it, for ever. A wait of nothing asks exactly once.
+    /// Limits the wait for the lock (default: no limit). A wait of zero makes exactly one attempt.
     ///
     /// # Examples
     /// See [`Section`].
@@ -122,7 +122,7 @@ impl<A: Acquirable> Section<A> {
         Self { wait: Some(wait), ..self }
     }
 
-    /// The same with another end of the hold (default: it is released).
+    /// Sets the end of the hold after the body (default: [`OnFinish::Release`]).
     ///
     /// # Examples
     /// See [`Section`].
@@ -131,7 +131,7 @@ impl<A: Acquirable> Section<A> {
         self
     }
 
-    /// The same with another answer to a loss of the hold (default: the body is cancelled).
+    /// Sets the fate of the body after a loss of the hold (default: [`OnLost::Cancel`]).
     ///
     /// # Examples
     /// ```
@@ -148,19 +148,20 @@ impl<A: Acquirable> Section<A> {
         self
     }
 
-    /// Waits, runs the body, and ends the hold.
+    /// Acquires the lock, runs the body, and ends the hold.
     ///
-    /// What the body calls re-enters its lock: it has the body's owner. What the body spawns does not; for tasks
-    /// that the body polls on an executor of its own see [`owner::independent`](crate::owner::independent).
+    /// Code that the body calls re-enters its lock, because it has the body's owner. Tasks that the body spawns do
+    /// not. For tasks that the body polls on an executor of its own, see
+    /// [`owner::independent`](crate::owner::independent).
     ///
     /// # Errors
-    /// [`RunError`]: when the lock was not acquired, and so the body did not run; and when the hold was lost before the
-    /// body had ended. A body that ended in time has its value returned even if the release could not be confirmed,
+    /// [`RunError`] if the lock was not acquired, so that the body did not run, or if the hold was lost before the
+    /// body ended. If the body ended in time, its value is returned even if the server did not confirm the release,
     /// since the lease ends the hold.
     ///
     /// # Cancel safety
-    /// Dropping the future while it waits loses the place in line, and nothing stays locked; later it drops the body and
-    /// releases.
+    /// Dropping the future during the wait gives up the place in the wait queue, and nothing stays locked. Dropping it
+    /// later drops the body and releases the lock.
     ///
     /// # Examples
     /// See [`Section`].
@@ -173,16 +174,17 @@ impl<A: Acquirable> Section<A> {
         manners.end(guard.into(), value).await
     }
 
-    /// Waits, and leaves the body to the caller: [`Entered::run`].
+    /// Acquires the lock, and leaves the body to the caller, who passes it to [`Entered::run`].
     ///
     /// # Errors
-    /// As [`run`](Self::run), as long as there is no body.
+    /// As [`run`](Self::run), for the errors that can occur before a body runs.
     ///
     /// # Cancel safety
-    /// Dropping the future loses the place in line. A grant on its way is undone; nothing stays locked.
+    /// Dropping the future gives up the place in the wait queue. The client undoes a grant in flight, so nothing stays
+    /// locked.
     ///
     /// # Losing the lease
-    /// As of [`Entered`].
+    /// As for [`Entered`].
     ///
     /// # Examples
     /// ```
@@ -204,10 +206,10 @@ impl<A: Acquirable> Section<A> {
     }
 }
 
-/// A section whose lock is held and whose body has not begun. Dropping it releases.
+/// A section guard: the lock is acquired, and the body has not begun. Dropping it releases the lock.
 ///
 /// # Losing the lease
-/// As of its guard; after a loss no body begins, also none that may [finish](OnLost::Finish) after one.
+/// As for its guard. After a loss, no body begins, not even one that may [finish](OnLost::Finish) after a loss.
 #[must_use = "dropping it releases the lock at once"]
 pub struct Entered<A: Acquirable> {
     taken: Taken<A::Guard>,
@@ -215,7 +217,7 @@ pub struct Entered<A: Acquirable> {
 }
 
 impl<A: Acquirable> Entered<A> {
-    /// The guard of the hold.
+    /// Returns the guard of the hold.
     #[must_use]
     pub fn guard(&self) -> &A::Guard {
         &self.taken.guard
@@ -224,10 +226,10 @@ impl<A: Acquirable> Entered<A> {
     /// Runs the body, and ends the hold.
     ///
     /// # Errors
-    /// [`RunError::Lost`] when the hold was lost before the body had ended.
+    /// [`RunError::Lost`] if the hold was lost before the body ended.
     ///
     /// # Cancel safety
-    /// Dropping the future drops the body and releases.
+    /// Dropping the future drops the body and releases the lock.
     ///
     /// # Examples
     /// See [`Section::enter`].
@@ -237,7 +239,7 @@ impl<A: Acquirable> Entered<A> {
         manners.end(guard.into(), value).await
     }
 
-    /// What it consists of, for a body that is not async.
+    /// Splits the section guard into its parts, for a blocking body.
     #[cfg(feature = "blocking")]
     pub(crate) fn into_parts(self) -> (A::Guard, Under, Manners) {
         (self.taken.guard, self.taken.under, self.manners)
@@ -251,7 +253,7 @@ impl<A: Acquirable> fmt::Debug for Entered<A> {
 }
 
 impl Manners {
-    /// The body, for as long as it may run.
+    /// Runs the body for as long as it may run.
     async fn during<T>(self, guard: &Guard, body: impl Future<Output = T>) -> Result<T, RunError> {
         match self.on_lost {
             OnLost::Cancel => guard.while_held(body).await.map_err(|reason| guard.lost_in_run(reason)),
@@ -262,12 +264,13 @@ impl Manners {
         }
     }
 
-    /// A body does not begin without the lock, also one that may finish without it.
+    /// Refuses to begin a body after a loss, even if the body may finish after one.
     pub(crate) fn admit(guard: &Guard) -> Result<(), RunError> {
         guard.lost().now_or_never().map_or(Ok(()), |reason| Err(guard.lost_in_run(reason)))
     }
 
-    /// The end of the hold, and what it means for the body's value.
+    /// Ends the hold. Returns the body's value, or an error if the hold was lost and the body may not finish after a
+    /// loss.
     pub(crate) async fn end<T>(self, guard: Guard, value: T) -> Result<T, RunError> {
         let (lost, subject) = (guard.lost().now_or_never(), guard.subject());
         let held = match self.on_finish {
@@ -288,12 +291,12 @@ impl Manners {
 }
 
 impl Guard {
-    /// The error of a run whose hold is gone.
+    /// Returns the error of a run whose hold is lost.
     fn lost_in_run(&self, reason: LostReason) -> RunError {
         RunError::Lost { subject: self.subject(), reason }
     }
 
-    /// Runs a body for as long as the hold may be trusted. A body that ends at the very moment of the loss has lost.
+    /// Runs a body while the hold is valid. If the body ends at the moment of the loss, the loss wins.
     pub(crate) async fn while_held<T>(&self, body: impl Future<Output = T>) -> Result<T, LostReason> {
         let mut body = pin!(body);
         let mut lost = pin!(self.lost());
@@ -334,8 +337,8 @@ impl<K: Kind> Acquirable for Lock<K> {
     type Guard = K::Guard;
 }
 
-/// A permit of an [`ExpirableSemaphore`] for a body to run under. Permits do not re-enter: a body that takes another one
-/// of the same semaphore takes a second one.
+/// One permit of an [`ExpirableSemaphore`] for a body to run under. Permits do not re-enter: a body that acquires
+/// another permit of the same semaphore holds two.
 #[derive(Clone, Debug)]
 pub struct OnePermit {
     semaphore: ExpirableSemaphore,

@@ -1,7 +1,6 @@
-//! Semaphores: so many at a time, over all processes.
+//! Semaphores: a number of permits, shared by all processes.
 //!
-//! Invariant: a semaphore is a name and terms, nothing more; what is taken is known by guards and by the server.
-//! Called by: the client, which makes semaphores; users.
+//! Invariant: a semaphore consists of a name and terms only. Guards and the server know the acquired permits.
 
 mod counting;
 mod expirable;

@@ -1,7 +1,6 @@
-//! What a hold is to be like, and how it is asked for.
+//! The terms of a hold, and the acquire that requests them.
 //!
-//! Invariant: terms that cannot be met are refused before anything is sent.
-//! Called by: the locks and semaphores.
+//! Invariant: terms that no hold can meet are refused before anything is sent.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,10 +13,10 @@ use crate::guard::Guard;
 use crate::shared::Handle;
 use crate::ticket::Ticket;
 
-/// The lease that the watchdog renews, unless another is given; Redisson's default.
+/// The default lease of the watchdog, as in Redisson.
 pub(crate) const WATCHDOG_LEASE: Duration = Duration::from_secs(30);
 
-/// What a hold is to be like.
+/// The terms of a hold: its lease and its bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Terms {
     lease: Duration,
@@ -34,27 +33,27 @@ impl Default for Terms {
 }
 
 impl Terms {
-    /// A lease that nothing renews.
+    /// Sets a lease that is not renewed.
     pub(crate) const fn fix(&mut self, lease: Duration) {
         (self.lease, self.watchdog) = (lease, false);
     }
 
-    /// A lease that the watchdog renews.
+    /// Sets a lease that the watchdog renews.
     pub(crate) const fn watch(&mut self, lease: Duration) {
         (self.lease, self.watchdog) = (lease, true);
     }
 
-    /// Whether the watchdog renews it.
+    /// Returns true if the watchdog renews the lease.
     pub(crate) const fn is_watched(&self) -> bool {
         self.watchdog
     }
 
-    /// The same without bounds on the hold.
+    /// Returns the same terms without bounds on the hold.
     pub(crate) const fn unbounded(&self) -> Self {
         Self { max_renewals: None, max_hold: None, min_hold: None, ..*self }
     }
 
-    /// How long the server keeps it without renewal.
+    /// Returns the time for which the server keeps the hold without a renewal.
     pub(crate) const fn lease(&self) -> Duration {
         self.lease
     }
@@ -64,8 +63,8 @@ impl Terms {
         if let Some(given) = self.max_hold.filter(|most| *most < LEASE_MIN) {
             return Err(AcquireErrorKind::MaxHold { given });
         }
-        // What rests has one lease, so a longer bound on the hold does not help. A fixed lease ends the hold before a rest
-        // could begin.
+        // A released hold gets one lease for the rest of its minimum, so a longer maximum does not help. A fixed lease
+        // ends the hold before the rest of its minimum could begin.
         let lease = if self.watchdog { LEASE_MAX } else { self.lease };
         let most = self.max_hold.unwrap_or(lease).min(lease);
         match self.min_hold.filter(|least| *least > most) {
@@ -74,7 +73,7 @@ impl Terms {
         }
     }
 
-    /// A request on these terms.
+    /// Creates a request with these terms.
     pub(crate) fn request(
         &self,
         subject: Subject,
@@ -92,7 +91,7 @@ impl Terms {
     }
 }
 
-/// Asks, and waits for the outcome; `None` when it was somebody else's.
+/// Sends the request and waits for the outcome; `None` if another owner holds the lock.
 pub(crate) async fn acquire(
     handle: &Arc<Handle>,
     request: Request,
@@ -108,7 +107,7 @@ pub(crate) async fn acquire(
     }
 }
 
-/// Until when to wait, counted from now; a wait of nothing asks once.
+/// Returns the end of a wait that begins now. A wait of zero makes exactly one attempt.
 pub(crate) fn wait_for(handle: &Handle, wait: Duration) -> Wait {
     if wait.is_zero() { Wait::Once } else { Wait::Until(handle.now() + wait) }
 }

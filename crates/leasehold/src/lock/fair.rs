@@ -1,7 +1,4 @@
-//! The fair lock: Redisson's.
-//!
-//! Invariant: as every lock's.
-//! Called by: the client.
+//! The fair lock, compatible with Redisson's.
 
 use leasehold_proto::recipe::{LockRecipe, fair};
 
@@ -9,11 +6,11 @@ use super::kind::{Claimed, Kind, Sealed};
 use crate::error::SubjectKind;
 use crate::guard::Guard;
 
-/// The fair kind: waiters are served in the order in which their first question reached the server, over all processes,
-/// Java's among them. A waiter that dies is passed by within about five seconds.
+/// The fair kind: waiters are served in the order in which their first request reached the server, across all
+/// processes, Java's included. The queue passes a dead waiter within about five seconds.
 ///
-/// [`Lock::try_lock`](super::Lock::try_lock) gets a free lock only when nobody waits for it. While anybody waits, each
-/// waiter asks every one and a half seconds, to show that it is alive.
+/// [`Lock::try_lock`](super::Lock::try_lock) acquires a free lock only if the wait queue is empty. While the queue has
+/// waiters, each waiter polls every 1.5 s to show that it is alive.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Fair;

@@ -1,7 +1,6 @@
-//! The fenced lock: Redisson's.
+//! The fenced lock, Redisson's `RFencedLock`.
 //!
-//! Invariant: a fenced guard has its token from the grant itself, never from a second question.
-//! Called by: the client; users.
+//! Invariant: a fenced guard has its token from the reply of the grant, never from a second request.
 
 use std::fmt;
 use std::ops::Deref;
@@ -14,10 +13,11 @@ use super::kind::{Claimed, Kind, Sealed};
 use crate::error::{ReleaseError, SubjectKind};
 use crate::guard::{Guard, ReleaseOutcome};
 
-/// The fenced kind: each grant has a *fencing token*, a number higher than those of all grants before it, by whomever.
+/// The fenced kind: each grant has a *fencing token*, a number higher than the tokens of all earlier grants of the
+/// lock.
 ///
-/// A resource that remembers the highest token it has seen, and refuses a lower one, is safe from a holder that was
-/// paused past its lease: that is the one thing that a lock alone cannot do. Taking a hold once more keeps its token.
+/// A resource that remembers the highest token it has seen, and refuses lower ones, is safe from a holder that was
+/// paused past its lease. A lock alone cannot give that safety. Re-entry keeps the token of the hold.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Fenced(Tokens);
 
@@ -40,7 +40,7 @@ impl Kind for Fenced {
 }
 
 impl Lock<Fenced> {
-    /// The same lock with tokens that come from elsewhere than Redisson's counter.
+    /// Sets the source of the tokens (default: Redisson's counter).
     ///
     /// # Examples
     /// ```
@@ -60,7 +60,7 @@ impl Lock<Fenced> {
     }
 }
 
-/// A hold of a fenced lock: a [`Guard`] with a token. A fenced lock alone makes one, so there is always a token:
+/// A hold of a fenced lock: a [`Guard`] with a token. Only a fenced lock creates one, so the token always exists:
 ///
 /// ```compile_fail,E0277
 /// # async fn example(client: leasehold::Client) -> Result<(), leasehold::Error> {
@@ -71,7 +71,7 @@ impl Lock<Fenced> {
 /// ```
 ///
 /// # Losing the lease
-/// As every [`Guard`]; a resource that checks the token is safe even then.
+/// As for every [`Guard`]. A resource that checks the token stays safe even then.
 ///
 /// # Examples
 /// ```
@@ -90,30 +90,30 @@ impl Lock<Fenced> {
 pub struct FencedGuard(Guard);
 
 impl FencedGuard {
-    /// Of a guard that came from one.
+    /// Restores the fenced guard from the guard inside one.
     #[cfg(feature = "blocking")]
     pub(crate) const fn again(guard: Guard) -> Self {
         Self(guard)
     }
 
-    /// The token of this grant.
+    /// Returns the fencing token of this grant.
     #[must_use]
     pub fn token(&self) -> u64 {
         self.0.token().expect("a fenced grant has a token")
     }
 
-    /// Releases, and reports how it went.
+    /// Releases the lock and reports the outcome.
     ///
     /// # Errors
     /// As [`Guard::release`].
     ///
     /// # Cancel safety
-    /// Dropping the future does not cancel the release, it only gives up the report.
+    /// Dropping the future does not cancel the release; it only discards the report.
     pub async fn release(self) -> Result<ReleaseOutcome, ReleaseError> {
         self.0.release().await
     }
 
-    /// Gives the guard up without a release: [`Guard::detach`].
+    /// Consumes the guard without a release, as [`Guard::detach`] does.
     pub fn detach(self) {
         self.0.detach();
     }

@@ -1,7 +1,6 @@
-//! What the kinds of locks differ in.
+//! The differences between the kinds of locks.
 //!
-//! Invariant: the kinds are the crate's own; users name them, and cannot add to them.
-//! Called by: the lock, for every operation.
+//! Invariant: only this crate implements kinds; users can name them.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,42 +11,42 @@ use leasehold_proto::recipe::LockRecipe;
 use crate::error::SubjectKind;
 use crate::guard::Guard;
 
-/// A kind of lock. The crate's own types implement it.
+/// A kind of lock. Only this crate's types implement it.
 pub trait Kind: Sealed + Clone + fmt::Debug + Send + Sync + 'static {
-    /// What a hold of this kind is in the user's hands.
+    /// The guard of a hold of this kind.
     type Guard: HoldGuard;
 
-    /// The guard of a hold of this kind.
+    /// Wraps a claimed hold in the guard of this kind.
     #[doc(hidden)]
     fn guard(claimed: Claimed) -> Self::Guard;
 }
 
-/// A hold that was just claimed by its own kind. Only the crate makes one, so no guard becomes one of another kind.
+/// A hold that its own kind has just claimed. Only this crate creates one, so a guard cannot change its kind.
 #[derive(Debug)]
 pub struct Claimed(pub(super) Guard);
 
-/// A guard of any kind of lock: a [`Guard`], or more than that.
+/// The guard of any kind of lock: a [`Guard`], or a type that contains one.
 pub trait HoldGuard: AsRef<Guard> + Into<Guard> + Send + Sync + 'static {}
 
 impl<G: AsRef<Guard> + Into<Guard> + Send + Sync + 'static> HoldGuard for G {}
 
-/// What only this crate says of a kind.
+/// The private part of a kind.
 pub trait Sealed {
-    /// Its rules.
+    /// Returns the rules of the kind.
     #[doc(hidden)]
     fn recipe(&self) -> &'static dyn LockRecipe;
 
-    /// What errors call it.
+    /// Returns the kind as errors name it.
     #[doc(hidden)]
     fn subject_kind(&self) -> SubjectKind;
 
-    /// For how long a server must have been up for its word to count.
+    /// Returns the uptime that a server needs before its answer counts.
     #[doc(hidden)]
     fn uptime(&self) -> Duration {
         Duration::ZERO
     }
 
-    /// Its pauses, when nothing wakes its waiters.
+    /// Returns the pauses between polls, for a kind whose waiters get no wake-ups.
     #[doc(hidden)]
     fn backoff(&self) -> Option<Backoff> {
         None

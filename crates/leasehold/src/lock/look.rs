@@ -1,7 +1,6 @@
-//! Looking at a lock, and taking it away.
+//! Inspection and forced release of a lock.
 //!
-//! Invariant: nothing here changes what this client knows of its own holds.
-//! Called by: users.
+//! Invariant: these calls do not change this client's knowledge of its own holds.
 
 use std::time::Duration;
 
@@ -13,18 +12,21 @@ use super::{Kind, Lock};
 use crate::error::{About, InspectError, InspectErrorKind};
 
 impl<K: Kind> Lock<K> {
-    /// Takes the lock away from whoever holds it, and wakes the waiters. The holder finds out at its next renewal.
-    /// `false` when it was free.
+    /// Takes the lock away from its holder, whichever client that is, and wakes the waiters. Returns `false` if the
+    /// lock was free.
+    ///
+    /// The holder learns of it at its next renewal.
     ///
     /// # Errors
-    /// [`InspectError`]; when its `applied` is unknown the lock may have been freed.
+    /// [`InspectError`]; if its `applied` is unknown, the lock may be free now.
     ///
     /// # Cancel safety
-    /// Dropping the future does not take back what was sent.
+    /// Dropping the future does not cancel a call that was sent.
     ///
     /// # Losing the lease
-    /// The holder's guards are not told at once: they find out at their next renewal, and one with a fixed lease, or that
-    /// is cut off, trusts its hold to the end of its lease. Until then a new holder may be valid beside it.
+    /// The holder's guards are not notified immediately: they learn of the loss at their next renewal. A holder with a
+    /// fixed lease, or one without a connection, trusts its hold until the end of the lease. Until then, a new holder
+    /// can be valid at the same time.
     ///
     /// # Examples
     /// ```
@@ -50,13 +52,13 @@ impl<K: Kind> Lock<K> {
         self.handle.ask(recipe.force_release(name), |reply| recipe.read_force_release(reply)).await
     }
 
-    /// Whether anybody holds the lock.
+    /// Returns true if any owner holds the lock.
     ///
     /// # Errors
-    /// [`InspectError`] when the server did not answer.
+    /// [`InspectError`] if the server does not answer.
     ///
     /// # Cancel safety
-    /// Cancel safe.
+    /// This method is cancel safe.
     ///
     /// # Examples
     /// ```
@@ -74,13 +76,14 @@ impl<K: Kind> Lock<K> {
         Ok(self.inspect(None).await?.remaining.is_some())
     }
 
-    /// How long the present hold lasts by the server's clock unless it is renewed; `None` when the lock is free.
+    /// Returns the time for which the current hold lasts without a renewal, by the server's clock; `None` if the lock
+    /// is free.
     ///
     /// # Errors
-    /// [`InspectError`] when the server did not answer, or the key has no expiry.
+    /// [`InspectError`] if the server does not answer, or if the key has no expiry.
     ///
     /// # Cancel safety
-    /// Cancel safe.
+    /// This method is cancel safe.
     ///
     /// # Examples
     /// ```
@@ -102,15 +105,16 @@ impl<K: Kind> Lock<K> {
         }
     }
 
-    /// Whether this owner holds the lock, by the server's word.
+    /// Returns true if this owner holds the lock, as the server reports it.
     ///
-    /// Only holds through this client are seen: the same owner's through another one are somebody else's.
+    /// The result covers the holds through this client only. The same owner's holds through another client count as
+    /// those of another owner.
     ///
     /// # Errors
-    /// [`InspectError`] when the server did not answer.
+    /// [`InspectError`] if the server does not answer.
     ///
     /// # Cancel safety
-    /// Cancel safe.
+    /// This method is cancel safe.
     ///
     /// # Examples
     /// ```
@@ -128,15 +132,16 @@ impl<K: Kind> Lock<K> {
         Ok(self.hold_count(owner).await? > 0)
     }
 
-    /// How often this owner holds the lock, by the server's word.
+    /// Returns the number of holds that this owner has of the lock, as the server reports it.
     ///
-    /// Only holds through this client are seen: the same owner's through another one are somebody else's.
+    /// The result covers the holds through this client only. The same owner's holds through another client count as
+    /// those of another owner.
     ///
     /// # Errors
-    /// [`InspectError`] when the server did not answer.
+    /// [`InspectError`] if the server does not answer.
     ///
     /// # Cancel safety
-    /// Cancel safe.
+    /// This method is cancel safe.
     ///
     /// # Examples
     /// ```

@@ -1,13 +1,12 @@
-//! Several locks at once, all or none.
+//! Several locks, acquired all together or not at all.
 //!
-//! Invariant: whoever waits for one of them holds only such as stand before it in the order that all multi-locks
-//! follow, so no two can wait for each other.
-//! Called by: users.
+//! Invariant: a waiter for one member holds only members that precede it in the order that all multi-locks follow, so
+//! two multi-locks cannot wait for each other.
 //!
 //! # How it works
-//! Plain locks of one client and one cluster slot are taken by one script, which takes all or none and waits for
-//! whichever is not free. Anything else is taken one after the other, in the order of name, server and kind; what was
-//! taken is given back when the rest cannot be had, however the wait ends.
+//! One script acquires plain locks of one client and one cluster slot. It grants all or none, and the request waits
+//! for the members that are not free. Other members are acquired one after the other, in the order of name, server and
+//! kind. If one of them cannot be acquired, the client undoes the earlier ones, in whichever way the wait ends.
 
 use std::cmp::Reverse;
 use std::fmt;
@@ -30,11 +29,11 @@ use crate::owner::{ambient, of_body_around};
 use crate::shared::Handle;
 use crate::terms::{Terms, acquire, wait_for};
 
-/// Several locks that are taken together: all or none, of any kinds and any clients. Cheap to clone.
+/// Several locks that are acquired together: all or none, of any kinds and any clients. Cheap to clone.
 ///
-/// Each member is taken on its own terms. Members need not be ordered: every multi-lock takes what it cannot take in one
-/// step in the same order, so two of them never wait for each other. Do not take a multi-lock while you hold one of its
-/// members as another owner: that waits for yourself.
+/// Each member keeps its own terms. The order of the members does not matter: all multi-locks acquire in one common
+/// order the members that one script cannot grant together, so they never wait for each other. Do not acquire a
+/// multi-lock while you hold one of its members under another owner: the call would wait for your own hold.
 ///
 /// # Examples
 /// ```
@@ -55,15 +54,15 @@ pub struct MultiLock {
     members: Arc<[Member]>,
 }
 
-/// A lock as a member of a [`MultiLock`], of whatever kind and client.
+/// A lock as a member of a [`MultiLock`], of any kind and client.
 #[derive(Clone)]
 pub struct Member(Arc<dyn Part>);
 
-/// Where a member stands in the order that all multi-locks follow. A write lock stands before the read lock of its name,
-/// which its owner then gets too.
+/// The position of a member in the order that all multi-locks follow. A write lock precedes the read lock of its name,
+/// which its owner can then acquire too.
 type Place = (String, String, Reverse<&'static str>);
 
-/// How long to wait for a member.
+/// The wait for one member.
 #[derive(Clone, Copy)]
 enum Waits {
     Once,
@@ -71,18 +70,19 @@ enum Waits {
     Forever,
 }
 
-/// What is done with a member.
+/// The operations on a member, independent of its kind.
 trait Part: Send + Sync {
     fn place(&self) -> Place;
-    /// Takes it, for this owner unless it has one of its own. A least time does not begin before all are held.
+    /// Acquires the member, for `owner` unless the member has an owner of its own. Its minimum hold begins only after
+    /// all members are held.
     fn take(&self, owner: Owner, waits: Waits) -> BoxFuture<'_, Result<Option<Guard>, AcquireError>>;
     fn handle(&self) -> &Arc<Handle>;
     fn terms(&self) -> &Terms;
-    /// What an error of it is about.
+    /// Returns the object that errors name.
     fn subject(&self) -> error::Subject;
     /// Refuses a name or terms that no hold can have.
     fn check(&self) -> Result<(), AcquireError>;
-    /// What one script can take together with others.
+    /// Returns the name and terms if one script can acquire this member together with others.
     fn plain(&self) -> Option<(Name, Terms)>;
 }
 
@@ -133,7 +133,7 @@ impl<K: Kind> Part for Lock<K> {
 }
 
 impl<K: Kind> Lock<K> {
-    /// The owner of the body around the caller that runs under this lock's name.
+    /// Returns the owner of the innermost enclosing body that runs under this lock's name.
     fn owner_of_body(&self) -> Option<Owner> {
         of_body_around(self.handle.client(), self.name.as_ref().ok()?)
     }
@@ -152,10 +152,10 @@ impl<K: Kind> From<&Lock<K>> for Member {
 }
 
 impl MultiLock {
-    /// These locks together.
+    /// Combines these locks.
     ///
     /// # Panics
-    /// When there are none.
+    /// Panics if `members` is empty.
     ///
     /// # Examples
     /// ```
@@ -176,14 +176,15 @@ impl MultiLock {
         Self { members: members.into() }
     }
 
-    /// Waits for all of them, for ever if need be.
+    /// Acquires all members, waiting as long as it takes.
     ///
     /// # Errors
-    /// [`AcquireError`] of the member that could not be acquired; the others are given back. [`AcquireErrorKind::Deadlock`] at
-    /// once when two members are one name of one client as different kinds of lock, since one would wait for the other.
+    /// [`AcquireError`] of the member that could not be acquired; the client undoes the others. Fails immediately with
+    /// [`AcquireErrorKind::Deadlock`] if two members have the same name and client but different kinds, since one
+    /// would wait for the other.
     ///
     /// # Cancel safety
-    /// Dropping the future gives back what was taken; nothing stays locked.
+    /// If the future is dropped, the client undoes the members that it acquired, so nothing stays locked.
     ///
     /// # Losing the lease
     /// See [`MultiGuard`].
@@ -192,14 +193,15 @@ impl MultiLock {
     /// See [`MultiLock`].
     pub async fn lock(&self) -> Result<MultiGuard, AcquireError> {
         loop {
-            // A wait without a deadline ends with a guard or an error; the loop has one turn.
+            // A wait without a deadline ends with a guard or an error, so the loop runs once.
             if let Some(guard) = self.acquire(Waits::Forever).await? {
                 return Ok(guard);
             }
         }
     }
 
-    /// Asks once for each. `None` when one is somebody else's; what was taken of the others is given back.
+    /// Tries to acquire all members with at most one attempt for each. Returns `None` if another owner holds one of
+    /// them; the client then undoes the others.
     ///
     /// # Errors
     /// As [`lock`](Self::lock).
@@ -226,8 +228,8 @@ impl MultiLock {
         self.acquire(Waits::Once).await
     }
 
-    /// Waits for all of them for at most this long together, counted from the first poll. `None` when one was somebody
-    /// else's until then; the others are given back.
+    /// Acquires all members, waiting for at most `wait` in total, counted from the first poll. Returns `None` if
+    /// another owner held one of them until then; the client then undoes the others.
     ///
     /// # Errors
     /// As [`lock`](Self::lock).
@@ -274,13 +276,14 @@ impl MultiLock {
         self.one_by_one(waits).await
     }
 
-    /// What an error of all of them is about.
+    /// Returns the subject of errors that concern all members.
     fn subject(&self) -> error::Subject {
         let names: Vec<_> = self.members.iter().map(|member| member.0.subject().name).collect();
         error::Subject { kind: SubjectKind::MultiLock, name: names.join(", ").into() }
     }
 
-    /// The names, when one script can take them all: the same client, the same slot, the same terms, nobody's own owner.
+    /// Returns the names if one script can acquire them all: same client, same slot, same terms, and no explicit or
+    /// ambient owner.
     fn in_one_step(&self) -> Option<(Subject, Terms)> {
         let first = &self.members[0].0;
         let (name, terms) = first.plain().filter(|_| ambient().is_none())?;
@@ -298,8 +301,8 @@ impl MultiLock {
         Some((Subject { others: others.into(), ..Subject::new(&name, &Multi) }, terms))
     }
 
-    /// Whether two of them are one key under different rules, of which the second would wait for the first. The two sides
-    /// of a read-write lock are not.
+    /// Returns true if two members are one key with different rules, so that the second would wait for the first. The
+    /// two sides of a read-write lock are an exception.
     fn would_wait_for_itself(&self) -> bool {
         self.members.windows(2).any(|pair| {
             let (one, other) = (pair[0].0.place(), pair[1].0.place());
@@ -310,8 +313,8 @@ impl MultiLock {
     }
 
     async fn one_by_one(&self, waits: Waits) -> Result<Option<MultiGuard>, AcquireError> {
-        // Of the members none is asked for with its least time, which begins when all are held. Names that cannot be used
-        // are all alike, so they are refused before members of one name are looked for.
+        // Each member is acquired without its minimum hold, which begins when all are held. All unusable names look
+        // alike, so they are refused before the search for members with equal names.
         self.members.iter().try_for_each(|member| member.0.check())?;
         if self.would_wait_for_itself() {
             return Err(AcquireErrorKind::Deadlock.of(self.subject()));
@@ -319,7 +322,7 @@ impl MultiLock {
         let owner = ambient().unwrap_or_else(Owner::unique);
         let clock = self.members[0].0.handle();
         let since = clock.now();
-        // Dropped on the way out: whatever was taken is given back.
+        // An early return drops the guards, which releases the members acquired so far.
         let mut guards = Vec::with_capacity(self.members.len());
         for member in &*self.members {
             let waits = match waits {
@@ -332,7 +335,7 @@ impl MultiLock {
             }
         }
         let all = MultiGuard { guards };
-        // The first may have been lost while the last was waited for.
+        // The first hold may have been lost during the wait for the last one.
         if !all.is_held() {
             return Err(AcquireErrorKind::Lost(all.lost().await).of(self.subject()));
         }
@@ -358,7 +361,8 @@ impl fmt::Debug for Member {
 /// A hold of all members of a [`MultiLock`], released when dropped.
 ///
 /// # Losing the lease
-/// As of a [`Guard`]; it is lost as soon as one of its members is. The others are then held until it is dropped.
+/// As for a [`Guard`]. The hold is lost as soon as one member is lost. The other members stay held until the guard is
+/// dropped.
 #[must_use = "dropping a guard releases the locks at once"]
 #[derive(Debug)]
 pub struct MultiGuard {
@@ -366,22 +370,22 @@ pub struct MultiGuard {
 }
 
 impl MultiGuard {
-    /// Whether all may be trusted now, by the clock.
+    /// Returns true if all members are valid now, by the clock.
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.guards.iter().all(Guard::is_held)
     }
 
-    /// For how long all may be trusted unless they are renewed: the shortest of their times.
+    /// Returns the shortest validity of the members: the time for which all of them are valid without a renewal.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         self.guards.iter().map(Guard::remaining).min().unwrap_or_default()
     }
 
-    /// Completes when the first of them is lost, and says why.
+    /// Completes when the first member is lost, and returns the reason.
     ///
     /// # Cancel safety
-    /// Cancel safe, as [`Guard::lost`].
+    /// This method is cancel safe, as [`Guard::lost`] is.
     ///
     /// # Examples
     /// ```
@@ -404,10 +408,10 @@ impl MultiGuard {
         reason
     }
 
-    /// Makes sure that all may be trusted for at least this long.
+    /// Ensures that all members stay valid for at least this long.
     ///
     /// # Errors
-    /// [`EnsureError`] of the first that cannot.
+    /// [`EnsureError`] of the first member that cannot.
     ///
     /// # Cancel safety
     /// As [`Guard::ensure`].
@@ -430,13 +434,13 @@ impl MultiGuard {
         join_all(self.guards.iter().map(|guard| guard.ensure(least))).await.into_iter().collect()
     }
 
-    /// Releases all of them, and reports how it went: [`ReleaseOutcome::NotHeld`] when one was lost before.
+    /// Releases all members and reports the outcome: [`ReleaseOutcome::NotHeld`] if one was lost before.
     ///
     /// # Errors
-    /// [`ReleaseError`] of the first that could not be confirmed; all were sent.
+    /// [`ReleaseError`] of the first release that the server did not confirm. The releases of all members are sent.
     ///
     /// # Cancel safety
-    /// Dropping the future does not cancel the releases, it only gives up the report.
+    /// Dropping the future does not cancel the releases; it only discards the report.
     ///
     /// # Examples
     /// ```
@@ -457,7 +461,7 @@ impl MultiGuard {
         Ok(lost.unwrap_or(ReleaseOutcome::Released))
     }
 
-    /// Gives the guard up without a release: [`Guard::detach`] of each.
+    /// Consumes the guard without a release: each member is detached, as by [`Guard::detach`].
     ///
     /// # Examples
     /// ```
@@ -476,7 +480,7 @@ impl MultiGuard {
     }
 }
 
-/// The guards of its locks; of those that were taken in one step there is one for all.
+/// The guards of the members. Members that one script acquired share one guard.
 impl AsRef<[Guard]> for MultiGuard {
     fn as_ref(&self) -> &[Guard] {
         &self.guards

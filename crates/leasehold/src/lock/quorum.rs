@@ -1,14 +1,13 @@
-//! A lock that a majority of nodes makes.
+//! The quorum lock: a lock that a majority of the nodes grants.
 //!
-//! Invariant: whatever was not turned into a hold is given back on every way out, by the nodes' own clients: what a
-//! node granted, what it may have granted, and what it grants when it answers at last.
-//! Called by: users; Redlock, which makes them.
+//! Invariant: every grant that does not become part of a hold is undone on each way out, by the client of its node: a
+//! grant that arrived, a grant with an unknown outcome, and a grant that arrives late.
 //!
 //! # How it works
-//! All nodes are asked at the same time, each for as long as its client's timeout. With a majority the rest is seen to by
-//! the hold (`seats`). Without one, and with somebody else's hold in the way, the votes of nodes behind the first that
-//! refused are given back and that node is waited for; so those who contend queue up there, each holding only votes of
-//! nodes before it, and cannot keep each other from a majority.
+//! The lock sends one attempt to every node at the same time, each within its client's timeout. After a majority of
+//! grants, the hold (`seats`) completes the attempts still in flight. If another owner's hold prevents a majority, the
+//! lock gives up the votes of the nodes behind the first node that refused, and waits at that node. So contenders
+//! queue up there, each with votes of preceding nodes only, and cannot keep each other from a majority.
 
 use std::fmt;
 use std::pin::Pin;
@@ -25,24 +24,24 @@ use super::seats::QuorumGuard;
 use crate::error::{AcquireError, AcquireErrorKind, NodeAnswer, QuorumError};
 use crate::guard::Guard;
 
-/// For how long one node is waited for before the others are asked again.
+/// The longest wait at one node before the next round over all nodes.
 const AT_ONE_NODE: Duration = Duration::from_secs(1);
-/// For how long a fleet without a working majority is asked again before a waiter is told.
+/// The time for which a waiter retries at a fleet without a working majority before it returns an error.
 const UNAVAILABLE: Duration = Duration::from_secs(3);
 
 /// A lock over the nodes of a [`Redlock`](crate::Redlock). Cheap to clone.
 ///
-/// Unless a fixed [`lease`](Self::lease) is given, a watchdog renews the hold on every node, and takes it again on a node
-/// that lost it, once that node counts again.
+/// Unless a fixed [`lease`](Self::lease) is set, a watchdog renews the hold on every node. If a node loses its part of
+/// the hold, the watchdog acquires it again as soon as that node counts again.
 #[derive(Clone)]
 pub struct QuorumLock {
     nodes: Vec<Lock<Node>>,
     watched: bool,
 }
 
-/// What a node says when it is asked.
+/// The answer of one node to an acquire.
 pub(super) type Asked = Result<Option<Guard>, AcquireError>;
-/// A question on its way to a node.
+/// An acquire in flight at one node.
 pub(super) struct Asking {
     pub(super) node: usize,
     asked: BoxFuture<'static, Asked>,
@@ -63,7 +62,7 @@ struct Round {
     contended: Vec<bool>,
 }
 
-/// How long to wait.
+/// The end of a wait.
 #[derive(Clone, Copy)]
 enum Until {
     Once,
@@ -81,51 +80,26 @@ impl QuorumLock {
         Self { nodes: self.nodes.into_iter().map(change).collect(), watched }
     }
 
-    /// The same lock with a fixed lease and no watchdog: see [`Lock::lease`].
-    ///
-    /// # Examples
-    /// ```
-    /// # use std::time::Duration;
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), leasehold::Error> {
-    /// # let nodes = ["memory://one", "memory://two", "memory://three"];
-    /// # let redlock = leasehold::Redlock::builder().nodes_persist_every_write().connect(nodes).await?;
-    /// let lock = redlock.lock("order:42").lease(Duration::from_secs(10));
-    /// let guard = lock.lock().await?; // ends after 10 s, come what may
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// Sets a fixed lease and turns the watchdog off, as [`Lock::lease`] does.
     #[must_use]
     pub fn lease(self, lease: Duration) -> Self {
         self.each(false, |node| node.map_kind(|kind| kind.with_lease(lease)).lease(lease))
     }
 
-    /// The same lock with another lease for the watchdog: see [`Lock::watchdog`].
-    ///
-    /// # Examples
-    /// ```
-    /// # use std::time::Duration;
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), leasehold::Error> {
-    /// # let nodes = ["memory://one", "memory://two", "memory://three"];
-    /// # let redlock = leasehold::Redlock::builder().nodes_persist_every_write().connect(nodes).await?;
-    /// let lock = redlock.lock("order:42").watchdog(Duration::from_secs(5));
-    /// let guard = lock.lock().await?; // renewed for as long as it lives
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// Sets the lease that the watchdog renews (default 30 s), as [`Lock::watchdog`] does.
     #[must_use]
     pub fn watchdog(self, lease: Duration) -> Self {
         self.each(true, |node| node.map_kind(|kind| kind.with_lease(lease)).watchdog(lease))
     }
 
-    /// Waits for the lock, for ever if need be.
+    /// Acquires the lock, waiting as long as it takes.
     ///
     /// # Errors
-    /// [`QuorumError`] when no majority of the nodes has worked for some time; it lists each node with its answer.
+    /// [`QuorumError`] if no majority of the nodes works for 3 s, or at once if no node has a transient error. The
+    /// error lists each node with its answer.
     ///
     /// # Cancel safety
-    /// Dropping the future gives back what nodes have granted, also what they grant later.
+    /// If the future is dropped, the clients of the nodes undo their grants, including grants that arrive later.
     ///
     /// # Losing the lease
     /// See [`QuorumGuard`].
@@ -134,17 +108,18 @@ impl QuorumLock {
     /// See [`Redlock`](crate::Redlock).
     pub async fn lock(&self) -> Result<QuorumGuard, QuorumError> {
         loop {
-            // A wait without a deadline ends with a guard or an error; the loop has one turn.
+            // A wait without a deadline ends with a guard or an error, so the loop runs once.
             if let Some(guard) = self.acquire(Until::Forever).await? {
                 return Ok(guard);
             }
         }
     }
 
-    /// Asks each node exactly once, all at the same time. `None` when somebody else holds the lock.
+    /// Tries to acquire the lock with exactly one attempt at each node, at all nodes at the same time. Returns `None`
+    /// if another owner holds the lock.
     ///
     /// # Errors
-    /// As [`lock`](Self::lock), after one round.
+    /// As [`lock`](Self::lock), but after one round.
     ///
     /// # Cancel safety
     /// As [`lock`](Self::lock).
@@ -167,11 +142,11 @@ impl QuorumLock {
         self.acquire(Until::Once).await
     }
 
-    /// Waits for the lock for at most this long, counted from the first poll, and for at most one node's timeout more.
-    /// `None` when it was somebody else's until then.
+    /// Acquires the lock, waiting for at most `wait`, counted from the first poll. The call can take one node's
+    /// timeout longer. Returns `None` if another owner held the lock until then.
     ///
     /// # Errors
-    /// As [`lock`](Self::lock), and when the wait ended without a working majority.
+    /// As [`lock`](Self::lock), or if the wait ends without a working majority.
     ///
     /// # Cancel safety
     /// As [`lock`](Self::lock).
@@ -204,7 +179,7 @@ impl QuorumLock {
         self.nodes[0].handle().now()
     }
 
-    /// The smallest majority.
+    /// Returns the size of the smallest majority.
     pub(super) fn quorum(&self) -> usize {
         self.nodes.len() / 2 + 1
     }
@@ -239,7 +214,8 @@ impl QuorumLock {
         }
     }
 
-    /// Asks every node that has not voted, all at the same time. A majority ends it, and so does one that cannot be had.
+    /// Sends an attempt to every node that has not voted, at the same time. Returns as soon as a majority has granted,
+    /// or as soon as no majority is possible.
     async fn ask(&self, round: &mut Round) -> Option<QuorumGuard> {
         self.renew_votes(round).await;
         let missing = (0..self.nodes.len()).filter(|node| round.votes[*node].is_none());
@@ -255,7 +231,7 @@ impl QuorumLock {
         Some(QuorumGuard::new(self, votes, asking.into_iter().collect()))
     }
 
-    /// Votes of an earlier round have aged: they are renewed, or given up.
+    /// Renews the votes of earlier rounds, which have aged, and gives up those that cannot be renewed.
     async fn renew_votes(&self, round: &mut Round) {
         let renewing = round.votes.iter().zip(&self.nodes).map(|(vote, node)| async move {
             match vote {
@@ -274,20 +250,20 @@ impl QuorumLock {
         Asking { node, asked: async move { lock.try_lock().await }.boxed() }
     }
 
-    /// Waits for one node, holding only the votes of those before it.
+    /// Waits at one node, keeping only the votes of the nodes before it.
     async fn wait_at(&self, gate: usize, span: Duration, round: &mut Round) {
         round.votes[gate..].fill_with(|| None);
         round.forget();
-        // Whatever else it says is asked again with the others.
+        // Any other answer is dropped: the next round includes this node again.
         round.votes[gate] = self.nodes[gate].try_lock_for(span).await.ok().flatten();
     }
 
-    /// The node's part, to be taken again.
+    /// Returns the lock of one node, for the renewal task that acquires it again.
     pub(super) fn node(&self, node: usize) -> &Lock<Node> {
         &self.nodes[node]
     }
 
-    /// Whether nodes that lose their part get it again.
+    /// Returns true if a node that lost its part of the hold acquires it again.
     pub(super) const fn is_watched(&self) -> bool {
         self.watched
     }
@@ -319,13 +295,13 @@ impl Round {
         }
     }
 
-    /// The answers of the last round do not say what the next one comes to.
+    /// Clears the answers of the last round, which say nothing about the next one.
     fn forget(&mut self) {
         self.contended.fill(false);
         self.answers.fill(None);
     }
 
-    /// Votes that can be trusted.
+    /// Counts the votes that are still valid.
     fn granted(&self) -> usize {
         self.votes.iter().flatten().filter(|guard| guard.is_held()).count()
     }
@@ -334,7 +310,8 @@ impl Round {
         self.contended.iter().filter(|contended| **contended).count()
     }
 
-    /// The node to wait for: the first whose lock is somebody else's, else the first that may work a little later.
+    /// Returns the node to wait at: the first one that another owner holds, or else the first one whose error may
+    /// pass.
     fn gate(&self, contended: bool) -> Option<usize> {
         if contended {
             return self.contended.iter().position(|contended| *contended);

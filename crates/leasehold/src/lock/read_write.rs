@@ -1,7 +1,6 @@
-//! The read-write lock: Redisson's `RReadWriteLock`.
+//! The read-write lock, Redisson's `RReadWriteLock`.
 //!
-//! Invariant: as every lock's. The two sides are locks of one name; what they know of each other the engine knows.
-//! Called by: the client; users.
+//! Invariant: the two sides are locks of one name, and only the engine knows how they affect each other.
 
 mod upgrade;
 
@@ -15,13 +14,13 @@ use super::kind::{Claimed, Kind, Sealed};
 use crate::error::{AcquireError, SubjectKind};
 use crate::guard::Guard;
 
-/// The read side of a [`RwLock`]: any number of owners hold it together, unless somebody else writes.
+/// The read side of a [`RwLock`]: any number of owners hold it together, unless another owner writes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Read {
     yields: bool,
 }
 
-/// The write side of a [`RwLock`]: one owner holds it, and nobody else reads.
+/// The write side of a [`RwLock`]: one owner holds it, and other owners do not read meanwhile.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Write {
     preferred: bool,
@@ -63,21 +62,22 @@ impl Kind for Write {
     }
 }
 
-/// A lock with two sides: many read together, or one writes alone. Cheap to clone.
+/// A lock with two sides: many owners read together, or one owner writes alone. Cheap to clone.
 ///
-/// Made by [`Client::rw_lock`](crate::Client::rw_lock). Guards, leases and the watchdog are those of every
-/// [`Lock`]; each side has its own terms, looks and force through [`read_lock`](Self::read_lock) and
+/// [`Client::rw_lock`](crate::Client::rw_lock) creates it. Guards, leases and the watchdog are those of every
+/// [`Lock`]. Each side has its own terms, inspection and forced unlock, through [`read_lock`](Self::read_lock) and
 /// [`write_lock`](Self::write_lock).
 ///
 /// # One owner on both sides
-/// An [owner](crate::owner) that writes may read as well, and keeps reading when it has given the write hold back: a
-/// *downgrade*, without an instant in which somebody else could write. An owner that reads and asks to write would wait
-/// for itself, which is [`AcquireErrorKind::Deadlock`](crate::AcquireErrorKind::Deadlock) at once; that it can write without having stopped to read takes an
-/// [`upgrade`](Self::upgrade). Acquires without an owner of their own know nothing of each other.
+/// An [owner](crate::owner) that writes may read as well, and keeps its read hold after it releases the write hold.
+/// This is a *downgrade*: another owner cannot write in between. An owner that reads and requests to write would wait
+/// for itself, so the request fails immediately with
+/// [`AcquireErrorKind::Deadlock`](crate::AcquireErrorKind::Deadlock). To write without releasing the read hold, call
+/// [`upgrade`](Self::upgrade). Acquires without an explicit or ambient owner are unrelated to each other.
 ///
-/// # Who waits for whom
-/// Readers join readers even while somebody waits to write, as in Redisson: a steady stream of them keeps writers out.
-/// See [`prefer_writers`](Self::prefer_writers).
+/// # Order of readers and writers
+/// Readers join readers even while a writer waits, as in Redisson, so a steady stream of readers keeps writers out.
+/// [`prefer_writers`](Self::prefer_writers) changes this.
 ///
 /// # Examples
 /// ```
@@ -104,10 +104,10 @@ impl RwLock {
         Self { read, write }
     }
 
-    /// The read side as a lock of its own, for its terms, for [`Lock::run`], to look at and to force.
+    /// Returns the read side as a separate lock, for its terms, [`Lock::run`], inspection and forced unlock.
     ///
-    /// It is locked while somebody reads, a writer that reads as well included. Forcing it frees the lock while readers
-    /// have it, of all of them, and does nothing while somebody writes.
+    /// The read side is locked while any owner reads, including a writer that also reads. A forced unlock of this side
+    /// releases the holds of all readers, and does nothing while an owner writes.
     ///
     /// # Examples
     /// ```
@@ -125,10 +125,10 @@ impl RwLock {
         self.read.clone()
     }
 
-    /// The write side as a lock of its own, for its terms, for [`Lock::run`], to look at and to force.
+    /// Returns the write side as a separate lock, for its terms, [`Lock::run`], inspection and forced unlock.
     ///
-    /// Forcing it frees the lock while somebody writes, of that owner's read holds too, and does nothing while readers
-    /// have it.
+    /// A forced unlock of this side releases the writer's hold together with its read holds, and does nothing while
+    /// only readers hold the lock.
     ///
     /// # Examples
     /// ```
@@ -147,61 +147,25 @@ impl RwLock {
         self.write.clone()
     }
 
-    /// The same lock, both sides with a fixed lease and no watchdog: [`Lock::lease`].
-    ///
-    /// # Examples
-    /// ```
-    /// # use std::time::Duration;
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), leasehold::Error> {
-    /// # let client = leasehold::Client::connect("memory://").await?;
-    /// let prices = client.rw_lock("prices").lease(Duration::from_secs(10));
-    /// let reader = prices.read().await?; // ends after 10 s, come what may
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// Sets a fixed lease for both sides and turns the watchdog off, as [`Lock::lease`] does.
     #[must_use]
     pub fn lease(self, lease: Duration) -> Self {
         Self { read: self.read.lease(lease), write: self.write.lease(lease) }
     }
 
-    /// The same lock, both sides with another lease for the watchdog: [`Lock::watchdog`].
-    ///
-    /// # Examples
-    /// ```
-    /// # use std::time::Duration;
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), leasehold::Error> {
-    /// # let client = leasehold::Client::connect("memory://").await?;
-    /// let prices = client.rw_lock("prices").watchdog(Duration::from_secs(5));
-    /// let reader = prices.read().await?; // renewed for as long as it lives
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// Sets the lease that the watchdog renews (default 30 s) for both sides, as [`Lock::watchdog`] does.
     #[must_use]
     pub fn watchdog(self, lease: Duration) -> Self {
         Self { read: self.read.watchdog(lease), write: self.write.watchdog(lease) }
     }
 
-    /// The same lock, both sides with a bound on each hold: [`Lock::max_hold`].
-    ///
-    /// # Examples
-    /// ```
-    /// # use std::time::Duration;
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), leasehold::Error> {
-    /// # let client = leasehold::Client::connect("memory://").await?;
-    /// let prices = client.rw_lock("prices").max_hold(Duration::from_secs(60));
-    /// let writer = prices.write().await?; // lost after a minute
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// Limits the time of each hold (default: no limit) for both sides, as [`Lock::max_hold`] does.
     #[must_use]
     pub fn max_hold(self, most: Duration) -> Self {
         Self { read: self.read.max_hold(most), write: self.write.max_hold(most) }
     }
 
-    /// The same lock, both sides with a least time for each hold: [`Lock::min_hold`].
+    /// Sets the minimum hold time (default: none) for both sides, as [`Lock::min_hold`] does.
     ///
     /// # Examples
     /// ```
@@ -220,24 +184,13 @@ impl RwLock {
         Self { read: self.read.min_hold(least), write: self.write.min_hold(least) }
     }
 
-    /// The same lock, both sides with a bound on the number of renewals: [`Lock::max_renewals`].
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), leasehold::Error> {
-    /// # let client = leasehold::Client::connect("memory://").await?;
-    /// let prices = client.rw_lock("prices").max_renewals(10); // 10 s apart, then 30 s to the end
-    /// let writer = prices.write().await?;
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// Limits the number of renewals of each hold (default: no limit) for both sides, as [`Lock::max_renewals`] does.
     #[must_use]
     pub fn max_renewals(self, most: u32) -> Self {
         Self { read: self.read.max_renewals(most), write: self.write.max_renewals(most) }
     }
 
-    /// The same lock on behalf of an owner, on both sides: [`Lock::owned_by`].
+    /// Sets the owner of the acquires for both sides, as [`Lock::owned_by`] does.
     ///
     /// # Examples
     /// ```
@@ -257,23 +210,13 @@ impl RwLock {
         Self { read: self.read.owned_by(owner), write: self.write.owned_by(owner) }
     }
 
-    /// The same lock, whose waiting writers go before new readers: those of all clients that have said this too. Java
-    /// readers, and clients that have not, join readers as ever.
+    /// Gives waiting writers precedence over new readers (default: readers join readers).
     ///
-    /// A writer that goes away without a word keeps readers out for 3 s at most. An owner that reads already may read
-    /// again at any time; code that reads within code that reads needs one owner for both, or it waits for the writer,
-    /// which waits for it.
+    /// The setting works between clients that use it. Java readers, and clients without it, still join readers.
     ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), leasehold::Error> {
-    /// # let client = leasehold::Client::connect("memory://").await?;
-    /// let prices = client.rw_lock("prices").prefer_writers();
-    /// let reader = prices.read().await?;
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// A writer that disappears keeps readers out for at most 3 s. An owner that already reads may read again at any
+    /// time. Nested reads need one owner: without one, the inner read waits for the writer, and the writer waits for
+    /// the outer read.
     #[must_use]
     pub fn prefer_writers(mut self) -> Self {
         self.read.kind.yields = true;
@@ -281,13 +224,14 @@ impl RwLock {
         self
     }
 
-    /// Waits until nobody else writes, for ever if need be, and reads.
+    /// Acquires the read side, waiting as long as it takes until no other owner writes.
     ///
     /// # Errors
     /// As [`Lock::lock`].
     ///
     /// # Cancel safety
-    /// Dropping the future loses the place in line. A grant on its way is undone; nothing stays locked.
+    /// Dropping the future gives up the place in the wait queue. The client undoes a grant in flight, so nothing stays
+    /// locked.
     ///
     /// # Losing the lease
     /// See [`Guard`].
@@ -306,13 +250,13 @@ impl RwLock {
         self.read.lock().await
     }
 
-    /// Asks exactly once to read: `None` when somebody else writes.
+    /// Tries to acquire the read side with exactly one call to the server. Returns `None` if another owner writes.
     ///
     /// # Errors
     /// As [`Lock::try_lock`].
     ///
     /// # Cancel safety
-    /// Dropping the future undoes a grant on its way; nothing stays locked.
+    /// If the future is dropped, the client undoes a grant in flight, so nothing stays locked.
     ///
     /// # Losing the lease
     /// See [`Guard`].
@@ -332,13 +276,15 @@ impl RwLock {
         self.read.try_lock().await
     }
 
-    /// Waits for at most this long until nobody else writes, and reads. `None` when somebody wrote until then.
+    /// Acquires the read side, waiting for at most `wait`, counted from the first poll. Returns `None` if another
+    /// owner wrote until then.
     ///
     /// # Errors
     /// As [`Lock::try_lock_for`].
     ///
     /// # Cancel safety
-    /// Dropping the future loses the place in line. A grant on its way is undone; nothing stays locked.
+    /// Dropping the future gives up the place in the wait queue. The client undoes a grant in flight, so nothing stays
+    /// locked.
     ///
     /// # Losing the lease
     /// See [`Guard`].
@@ -359,14 +305,15 @@ impl RwLock {
         self.read.try_lock_for(wait).await
     }
 
-    /// Waits until nobody else reads or writes, for ever if need be, and writes.
+    /// Acquires the write side, waiting as long as it takes until no other owner reads or writes.
     ///
     /// # Errors
-    /// As [`Lock::lock`], and [`AcquireErrorKind::Deadlock`](crate::AcquireErrorKind::Deadlock) when the owner reads: it would wait for itself. See
-    /// [`upgrade`](Self::upgrade).
+    /// As [`Lock::lock`]. Also [`AcquireErrorKind::Deadlock`](crate::AcquireErrorKind::Deadlock) if the owner reads,
+    /// since it would wait for itself; see [`upgrade`](Self::upgrade).
     ///
     /// # Cancel safety
-    /// Dropping the future loses the place in line. A grant on its way is undone; nothing stays locked.
+    /// Dropping the future gives up the place in the wait queue. The client undoes a grant in flight, so nothing stays
+    /// locked.
     ///
     /// # Losing the lease
     /// See [`Guard`].
@@ -387,13 +334,15 @@ impl RwLock {
         self.write.lock().await
     }
 
-    /// Asks exactly once to write: `None` when somebody else reads or writes.
+    /// Tries to acquire the write side with exactly one call to the server. Returns `None` if another owner reads or
+    /// writes.
     ///
     /// # Errors
-    /// As [`Lock::try_lock`], and [`AcquireErrorKind::Deadlock`](crate::AcquireErrorKind::Deadlock) when the owner reads.
+    /// As [`Lock::try_lock`]. Also [`AcquireErrorKind::Deadlock`](crate::AcquireErrorKind::Deadlock) if the owner
+    /// reads.
     ///
     /// # Cancel safety
-    /// Dropping the future undoes a grant on its way; nothing stays locked.
+    /// If the future is dropped, the client undoes a grant in flight, so nothing stays locked.
     ///
     /// # Losing the lease
     /// See [`Guard`].
@@ -413,13 +362,16 @@ impl RwLock {
         self.write.try_lock().await
     }
 
-    /// Waits for at most this long until nobody else reads or writes, and writes. `None` when somebody did until then.
+    /// Acquires the write side, waiting for at most `wait`, counted from the first poll. Returns `None` if another
+    /// owner read or wrote until then.
     ///
     /// # Errors
-    /// As [`Lock::try_lock_for`], and [`AcquireErrorKind::Deadlock`](crate::AcquireErrorKind::Deadlock) when the owner reads.
+    /// As [`Lock::try_lock_for`]. Also [`AcquireErrorKind::Deadlock`](crate::AcquireErrorKind::Deadlock) if the owner
+    /// reads.
     ///
     /// # Cancel safety
-    /// Dropping the future loses the place in line. A grant on its way is undone; nothing stays locked.
+    /// Dropping the future gives up the place in the wait queue. The client undoes a grant in flight, so nothing stays
+    /// locked.
     ///
     /// # Losing the lease
     /// See [`Guard`].

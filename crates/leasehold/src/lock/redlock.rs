@@ -1,7 +1,6 @@
 //! Redlock: one lock over several independent servers (antirez, "Distributed Locks with Redis").
 //!
-//! Invariant: a majority of the nodes must have granted, and be trusted still, for a hold to be trusted.
-//! Called by: users.
+//! Invariant: a hold is valid only while the grants of a majority of the nodes are valid.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,18 +18,19 @@ use crate::error::{ConnectError, SubjectKind};
 use crate::guard::Guard;
 use crate::name::{IntoName, named};
 
-/// How long a node may take for one answer, unless another time is given.
+/// The default of the longest wait for one answer of a node.
 const NODE_TIMEOUT: Duration = Duration::from_millis(500);
-/// The longest lease in the fleet, unless another is given: the watchdog's.
+/// The default of the longest lease in the fleet: the watchdog's lease.
 const LONGEST_LEASE: Duration = Duration::from_secs(30);
 
-/// Several servers that know nothing of each other, a majority of which makes a lock. Cheap to clone.
+/// A set of independent servers, a majority of which grants a lock. Cheap to clone.
 ///
-/// It goes on while a minority of them is down, and a server that loses its data takes no lock with it: a node counts
-/// only when it has been up for longer than the longest lease, so that it cannot have forgotten a hold that is still
-/// valid. A fleet that has just been started therefore grants nothing for that long. What it does not do: exclude a
-/// holder that was paused past its lease, as no lock can; a resource that must be safe from that needs a fencing token,
-/// of one server.
+/// A lock works while a minority of the servers is down, and survives a server that loses its data. A node counts only
+/// after it has been up for longer than the longest lease, so it cannot have forgotten a valid hold. A fleet that was
+/// just started therefore grants nothing for that time.
+///
+/// A quorum does not exclude a holder that was paused past its lease; no lock can. A resource that must be safe from
+/// such a holder needs a fencing token, which a lock of one server gives.
 ///
 /// # Examples
 /// ```no_run
@@ -51,7 +51,7 @@ pub struct Redlock {
     uptime: Duration,
 }
 
-/// Settings of a [`Redlock`], before it connects.
+/// The settings of a [`Redlock`], before it connects.
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until it connects"]
 pub struct RedlockBuilder {
@@ -59,12 +59,12 @@ pub struct RedlockBuilder {
     uptime: Duration,
 }
 
-/// One node's part of a lock.
+/// The kind of one node's part of a quorum lock.
 #[derive(Clone, Copy, Debug)]
 pub struct Node {
-    /// The longest lease in the fleet; zero when nodes forget nothing.
+    /// The longest lease in the fleet; zero if the nodes keep all data across a restart.
     fleet: Duration,
-    /// That of this lock.
+    /// The lease of this lock.
     lease: Duration,
 }
 
@@ -91,17 +91,17 @@ impl Kind for Node {
 }
 
 impl Redlock {
-    /// Connects to these servers: `redis://`, `unix://` or `memory://` each. A server that is down is no error; it is
-    /// connected to as soon as it is there.
+    /// Connects to these servers, each a `redis://`, `unix://` or `memory://` URL. A server that is down is not an
+    /// error: its client connects as soon as the server is up.
     ///
     /// # Errors
-    /// [`ConnectError`] for a URL that cannot be used.
+    /// [`ConnectError`] if a URL cannot be used.
     ///
     /// # Panics
-    /// When there are no URLs.
+    /// Panics if `urls` is empty.
     ///
     /// # Cancel safety
-    /// Dropping the future ends the attempt; nothing is left behind.
+    /// Dropping the future ends the attempt and leaves nothing behind.
     ///
     /// # Examples
     /// ```
@@ -118,13 +118,13 @@ impl Redlock {
         Self::builder().connect(urls).await
     }
 
-    /// Settings other than the defaults.
+    /// Returns a builder with the default settings.
     pub fn builder() -> RedlockBuilder {
         let client = Client::builder().timeout(NODE_TIMEOUT).lazy();
         RedlockBuilder { client, uptime: LONGEST_LEASE }
     }
 
-    /// The lock of this name.
+    /// Returns the lock of this name.
     ///
     /// # Examples
     /// See [`Redlock`].
@@ -133,7 +133,7 @@ impl Redlock {
         let name = named(name);
         let node = |client: &Client| {
             let handle = client.handle();
-            // A bound would end one node's part, which the others' would then take again.
+            // A bound would end the part of one node, which the watchdog of the others would then acquire again.
             let terms = handle.defaults().terms(Primitive::Lock).unbounded();
             let name = name.clone().and_then(|name| handle.on_server(name));
             Lock::new(handle, name, terms, Node { fleet: self.uptime, lease: terms.lease() })
@@ -141,10 +141,10 @@ impl Redlock {
         QuorumLock::new(self.nodes.iter().map(node).collect())
     }
 
-    /// Closes all clients: [`Client::close`] of each, at the same time.
+    /// Closes the clients of all nodes at the same time, as [`Client::close`] does.
     ///
     /// # Cancel safety
-    /// The clients are closed from the first poll on.
+    /// The clients close from the first poll on, even if the future is dropped later.
     ///
     /// # Examples
     /// ```
@@ -164,41 +164,41 @@ impl Redlock {
 }
 
 impl Node {
-    /// The same for locks with this lease.
+    /// Returns the kind for locks with this lease.
     pub(super) const fn with_lease(self, lease: Duration) -> Self {
         Self { lease, ..self }
     }
 }
 
 impl RedlockBuilder {
-    /// How long a node may take for one answer, connecting included (default 500 ms): what a node that is down or stuck
-    /// can cost an acquire.
+    /// Sets the longest wait for one answer of a node, including the connect (default 500 ms). A node that is down or
+    /// stuck delays an acquire by at most this time.
     pub fn node_timeout(mut self, timeout: Duration) -> Self {
         self.client = self.client.timeout(timeout);
         self
     }
 
-    /// How long a waiter sleeps at most before it asks again (default 1 s).
+    /// Sets the longest sleep of a waiter before it polls again (default 1 s).
     pub fn poll_interval(mut self, interval: Duration) -> Self {
         self.client = self.client.poll_interval(interval);
         self
     }
 
-    /// The longest lease that anybody in the fleet uses (default 30 s): a server that has been up for less does not
-    /// count. Everybody must be given the same.
+    /// Sets the longest lease that any client of the fleet uses (default 30 s). All clients must use the same value. A
+    /// server that has been up for less time does not count.
     pub const fn longest_lease(mut self, lease: Duration) -> Self {
         self.uptime = lease;
         self
     }
 
-    /// The servers lose nothing when they restart, since each writes every change to disk before it answers
-    /// (`appendfsync always`): they count at once.
+    /// Declares that the servers lose nothing in a restart, since each writes every change to disk before it answers
+    /// (`appendfsync always`). A server then counts immediately after its start.
     pub const fn nodes_persist_every_write(mut self) -> Self {
         self.uptime = Duration::ZERO;
         self
     }
 
-    /// Connects with these settings.
+    /// Connects to these servers with these settings.
     ///
     /// # Errors
     /// As [`Redlock::connect`].
@@ -207,16 +207,18 @@ impl RedlockBuilder {
     /// As [`Redlock::connect`].
     ///
     /// # Cancel safety
-    /// Dropping the future ends the attempt; nothing is left behind.
+    /// Dropping the future ends the attempt and leaves nothing behind.
     pub async fn connect<'a>(self, urls: impl IntoIterator<Item = &'a str>) -> Result<Redlock, ConnectError> {
         let clients = try_join_all(urls.into_iter().map(|url| self.client.clone().connect(url))).await?;
         Ok(self.over(clients))
     }
 
-    /// Over clients that were made otherwise; their own settings hold, a short timeout among them.
+    /// Creates a [`Redlock`] from existing clients.
+    ///
+    /// The clients keep their own settings; those of this builder do not apply to them. Give them a short timeout.
     ///
     /// # Panics
-    /// When there are none.
+    /// Panics if `clients` is empty.
     ///
     /// # Examples
     /// ```

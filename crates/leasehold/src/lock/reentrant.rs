@@ -1,7 +1,4 @@
-//! The reentrant lock: Redisson's `RLock`.
-//!
-//! Invariant: as every lock's.
-//! Called by: the client.
+//! The reentrant lock, Redisson's `RLock`.
 
 use leasehold_proto::recipe::LockRecipe;
 use leasehold_proto::recipe::reentrant;
@@ -10,8 +7,8 @@ use super::kind::{Claimed, Kind, Sealed};
 use crate::error::SubjectKind;
 use crate::guard::Guard;
 
-/// The plain kind: waiters of one client are served in the order in which they came, and between clients there is no
-/// order.
+/// The plain kind: the waiters of one client are served in the order of their arrival. Waiters of different clients
+/// have no order.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Reentrant;

@@ -1,7 +1,4 @@
-//! A body under a lock.
-//!
-//! Invariant: as of a section, of which these are the ways in.
-//! Called by: users.
+//! Bodies that run under a lock.
 
 use super::{Kind, Lock};
 use crate::error::{About, AcquireError, AcquireErrorKind, RunError};
@@ -9,23 +6,24 @@ use crate::owner::{Under, of_caller};
 use crate::section::Section;
 
 impl<K: Kind> Lock<K> {
-    /// Runs a body under the lock: waits for it, renews it, and releases it. When the hold is lost the body is
-    /// cancelled at its next await point. With other wishes than these: [`section`](Self::section).
+    /// Runs a body under the lock: acquires the lock, renews it, and releases it. If the hold is lost, the body is
+    /// cancelled at its next await point. [`section`](Self::section) has options for the wait, the loss and the end.
     ///
-    /// What the body calls re-enters the lock: it has the body's owner. What the body spawns does not; for tasks
-    /// that the body polls on an executor of its own see [`owner::independent`](crate::owner::independent).
+    /// Code that the body calls re-enters the lock, because it has the body's owner. Tasks that the body spawns do
+    /// not. For tasks that the body polls on an executor of its own, see
+    /// [`owner::independent`](crate::owner::independent).
     ///
-    /// The body is an *async closure*, `async |guard| { .. }`, which borrows the guard. The older `|guard| async { .. }` is a
-    /// closure that returns a future, which cannot borrow from its argument: the compiler answers that with a list of
-    /// lifetimes. With `async move |guard| { .. }` the body owns what it captures.
+    /// The body is an *async closure*, `async |guard| { .. }`, which borrows the guard. The older form `|guard| async
+    /// { .. }` is a closure that returns a future; that future cannot borrow from the argument, and the compiler
+    /// reports lifetime errors. With `async move |guard| { .. }`, the body owns its captures.
     ///
     /// # Errors
-    /// [`RunError::Acquire`] when there was no lock and so the body did not run; [`RunError::Lost`] when the hold was
-    /// lost before the body had ended. A body that ended in time has its value returned even if the release could not
-    /// be confirmed, since the lease ends the hold.
+    /// [`RunError::Acquire`] if the lock was not acquired; the body did not run. [`RunError::Lost`] if the hold was
+    /// lost before the body ended. If the body ended in time, its value is returned even if the server did not confirm
+    /// the release, since the lease ends the hold.
     ///
     /// # Cancel safety
-    /// Dropping the future drops the body and releases.
+    /// Dropping the future drops the body and releases the lock.
     ///
     /// # Examples
     /// ```
@@ -44,8 +42,8 @@ impl<K: Kind> Lock<K> {
         self.section().run(body).await
     }
 
-    /// A run of a body under the lock, to be told how long to wait, and what a loss of the lock and the end of the body
-    /// mean.
+    /// Creates a section: a run of a body under the lock, with options for the wait, the loss of the lock and the end
+    /// of the body.
     ///
     /// # Examples
     /// ```
@@ -62,7 +60,7 @@ impl<K: Kind> Lock<K> {
         Section::of(self.clone())
     }
 
-    /// The lock on behalf of whoever takes it here, and what a body runs under then.
+    /// Returns the lock with the owner of this caller, and the re-entry context for the body.
     pub(crate) fn for_a_body(&self) -> Result<(Self, Under), AcquireError> {
         let name = self.name.clone().map_err(AcquireErrorKind::from).about(|| self.subject())?;
         let client = self.handle.client();

@@ -1,13 +1,12 @@
-//! A hold of a majority of nodes, as a value.
+//! The guard of a quorum lock: a hold of a majority of the nodes.
 //!
-//! Invariant: a hold that was without a majority for an instant is lost for good, also when a node joins it later.
-//! Called by: the quorum lock, which makes guards; users.
+//! Invariant: a hold without a majority for an instant is lost for good, even if a node joins later.
 //!
 //! # How it works
-//! Each node has a *seat*: its part of the hold, which that node's own client renews. A *keeper* for each seat runs on
-//! that client's thread. It waits until the part is lost, and takes it again where the hold is watched: a node that was
-//! restarted joins again as soon as it counts. When the hold is lost the keepers end, and the parts that are left are
-//! given back.
+//! Each node has a *seat*: its part of the hold (the node hold), which that node's own client renews. Each seat has a
+//! *keeper*, a renewal task on that client's thread. The task waits until the node hold is lost, and acquires it again
+//! if the lock has a watchdog. A node that restarted joins again as soon as it counts. When the whole hold is lost,
+//! the tasks end and release the remaining node holds.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -31,8 +30,8 @@ use crate::shared::{Forked, Handle};
 /// A hold of a majority of the nodes, released when dropped.
 ///
 /// # Losing the lease
-/// It may be trusted for as long as a majority of the nodes may: a minority may fail, restart or lose its data. As with
-/// every lock, a holder that is paused past that cannot be kept from writing.
+/// The hold is valid as long as the node holds of a majority are. A minority of the nodes may fail, restart or lose
+/// its data. As with every lock, a holder that is paused past its validity can still write.
 #[must_use = "dropping a guard releases the lock at once"]
 pub struct QuorumGuard {
     seats: Arc<Seats>,
@@ -43,35 +42,35 @@ pub struct QuorumGuard {
 struct Seats {
     quorum: usize,
     state: Mutex<State>,
-    /// Of the first node; it knows which process the hold belongs to.
+    /// The handle of the first node, which knows the process that the hold belongs to.
     handle: Arc<Handle>,
 }
 
 #[derive(Default)]
 struct State {
     guards: Vec<Option<Guard>>,
-    /// The guard has gone; whoever comes with a part of it drops that.
+    /// True if the guard is gone; a node hold that arrives later is dropped.
     ended: bool,
     lost: Option<LostReason>,
-    /// Who waits for the loss, each under a number of its own.
+    /// The waiters for the loss, by number.
     wakers: BTreeMap<u64, Waker>,
     last_wait: u64,
 }
 
-/// A node's seat, in the hands of its keeper.
+/// The node hold of one node, owned by its renewal task.
 struct Seat {
     seats: Arc<Seats>,
     node: usize,
 }
 
-/// A wait for the loss, forgotten when it is dropped.
+/// A wait for the loss; dropping it removes its waker.
 struct Loss<'a> {
     seats: &'a Seats,
     number: u64,
 }
 
 impl State {
-    /// For how long a majority can be trusted: for as long as the `quorum`-th best of the parts.
+    /// Returns the validity of a majority: the `quorum`-th longest validity of the node holds.
     fn remaining(&self, quorum: usize) -> Duration {
         if self.lost.is_some() {
             return Duration::ZERO;
@@ -87,7 +86,8 @@ impl Seats {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The lock, for what users call. In a forked child it may be taken for ever, by a thread that only the parent has.
+    /// Locks the state for a call of the application. In a forked child, a thread that exists only in the parent can
+    /// hold the mutex forever, so the process is checked first.
     fn enter(&self) -> Result<MutexGuard<'_, State>, Forked> {
         self.handle.check_process()?;
         Ok(self.lock())
@@ -97,13 +97,14 @@ impl Seats {
         self.enter().map_or(Duration::ZERO, |state| state.remaining(self.quorum))
     }
 
-    /// A node has its part again, or late.
+    /// Adds a node hold that was granted late or again.
     fn take(&self, node: usize, guard: Guard) {
         let mut state = self.lock();
         if state.ended || state.lost.is_some() {
             return;
         }
-        // It joins a majority, it does not make one: without it somebody else may have had the lock meanwhile.
+        // A node hold joins a majority and never creates one: without a majority, another owner may have held the lock
+        // meanwhile.
         let is_lost = state.remaining(self.quorum).is_zero();
         let reason = state.guards.iter().flatten().find_map(|part| part.watch().now_or_never());
         state.guards[node] = Some(guard);
@@ -112,7 +113,7 @@ impl Seats {
         }
     }
 
-    /// A node's part is gone.
+    /// Removes a node hold that is lost.
     fn give_up(&self, node: usize, reason: LostReason) {
         let mut state = self.lock();
         if state.ended || state.lost.is_some() {
@@ -127,7 +128,7 @@ impl Seats {
         drop(gone);
     }
 
-    /// There is no majority: what is left would only keep others from having one.
+    /// Ends the hold, which has no majority. The remaining node holds would only prevent a majority of another owner.
     fn lose(&self, mut state: MutexGuard<'_, State>, reason: LostReason) {
         state.lost = Some(reason);
         let left: Vec<Guard> = state.guards.iter_mut().filter_map(Option::take).collect();
@@ -163,7 +164,7 @@ impl Future for Loss<'_> {
 
 impl Drop for Loss<'_> {
     fn drop(&mut self) {
-        // In a forked process there is nobody to forget.
+        // A forked process has no waker to remove.
         let known = self.seats.enter().map(|mut state| state.wakers.remove(&self.number));
         drop(known);
     }
@@ -171,12 +172,12 @@ impl Drop for Loss<'_> {
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        // A client that ends takes its keepers along, whether they have seen the loss of their part or not.
+        // A client that ends drops its renewal tasks, even if they have not seen the loss of their node hold.
         self.seats.give_up(self.node, LostReason::Closed);
     }
 }
 
-/// Sees to one node's part, until the guard goes or nothing more can be done.
+/// Keeps one node hold, until the guard is dropped or the node cannot grant again.
 async fn keep(seat: Seat, lock: Lock<Node>, watched: bool, asking: Option<Asking>) {
     let (seats, node) = (&*seat.seats, seat.node);
     let mut asked: Option<Asked> = None;
@@ -204,7 +205,7 @@ async fn keep(seat: Seat, lock: Lock<Node>, watched: bool, asking: Option<Asking
     }
 }
 
-/// Whether a node that answers so may be asked again.
+/// Returns true if another attempt at the node may succeed after this error.
 fn may_pass(error: &AcquireErrorKind) -> bool {
     match error {
         AcquireErrorKind::Store(source) | AcquireErrorKind::Unknown { source, .. } => {
@@ -216,7 +217,8 @@ fn may_pass(error: &AcquireErrorKind) -> bool {
 }
 
 impl QuorumGuard {
-    /// Of these votes; the questions still on their way are seen to.
+    /// Creates the guard from these votes, and starts a renewal task for each node. The tasks also complete the
+    /// requests in flight.
     pub(super) fn new(lock: &QuorumLock, votes: Vec<Option<Guard>>, asking: Vec<Asking>) -> Self {
         let nodes = votes.len();
         let state = Mutex::new(State { guards: votes, ..State::default() });
@@ -231,26 +233,26 @@ impl QuorumGuard {
             let seat = Seat { seats: Arc::clone(&seats), node };
             let keeper = keep(seat, node_lock, lock.is_watched(), late.remove(&node));
             let (keeper, abort) = abortable(keeper);
-            // In a forked process the hold is the parent's.
+            // A forked process starts no task: the hold belongs to the parent.
             let _ = handle.keep(keeper.map(|_| ()).boxed());
             keepers.push(abort);
         }
         Self { seats, keepers, subject: lock.node(0).subject() }
     }
 
-    /// Whether a majority may be trusted now, by the clock.
+    /// Returns true if a majority is valid now, by the clock.
     #[must_use]
     pub fn is_held(&self) -> bool {
         !self.remaining().is_zero()
     }
 
-    /// For how long a majority may be trusted unless it is renewed; zero when it is lost.
+    /// Returns the time for which a majority is valid without a renewal; zero if the hold is lost.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         self.seats.remaining()
     }
 
-    /// On how many nodes it is held now.
+    /// Returns the number of nodes on which the hold is valid now.
     ///
     /// # Examples
     /// ```
@@ -271,10 +273,11 @@ impl QuorumGuard {
         self.seats.enter().map_or(0, held)
     }
 
-    /// Completes when there is no majority any more, and says why the last node that it had was lost.
+    /// Completes when the majority is lost, and returns the reason for the loss of the node that decided it.
     ///
     /// # Cancel safety
-    /// Cancel safe, as [`Guard::lost`]. In a forked process it completes at once, as [`LostReason::Closed`].
+    /// This method is cancel safe, as [`Guard::lost`] is. In a forked process it completes immediately with
+    /// [`LostReason::Closed`].
     ///
     /// # Examples
     /// ```
@@ -295,10 +298,10 @@ impl QuorumGuard {
         self.seats.loss().await
     }
 
-    /// Makes sure that a majority may be trusted for at least this long.
+    /// Ensures that a majority stays valid for at least this long.
     ///
     /// # Errors
-    /// [`EnsureError`] of a node, when so many cannot that no majority is left.
+    /// [`EnsureError`] of one node, if too many nodes fail to leave a majority.
     ///
     /// # Cancel safety
     /// As [`Guard::ensure`].
@@ -332,13 +335,13 @@ impl QuorumGuard {
         }
     }
 
-    /// Releases on every node, and reports how it went.
+    /// Releases the lock on every node and reports the outcome.
     ///
     /// # Errors
-    /// [`ReleaseError`] when a majority has not confirmed it; it goes on being tried on every node.
+    /// [`ReleaseError`] if a majority has not confirmed the release. The clients keep trying on every node.
     ///
     /// # Cancel safety
-    /// Dropping the future does not cancel the releases, it only gives up the report.
+    /// Dropping the future does not cancel the releases; it only discards the report.
     ///
     /// # Examples
     /// ```
@@ -367,18 +370,19 @@ impl QuorumGuard {
         }
     }
 
-    /// Gives the guard up without a release: [`Guard::detach`] on every node.
+    /// Consumes the guard without a release: each node hold is detached, as by [`Guard::detach`].
     pub fn detach(self) {
         self.end().into_iter().for_each(Guard::detach);
     }
 
-    /// Takes what is held, and ends the keepers. In a forked process both are the parent's.
+    /// Takes the node holds and ends the renewal tasks. In a forked process it does nothing: both belong to the
+    /// parent.
     fn end(&self) -> Vec<Guard> {
         let Ok(mut state) = self.seats.enter() else { return Vec::new() };
         state.ended = true;
         let guards = std::mem::take(&mut state.guards);
         drop(state);
-        // Only now: a keeper that ends gives up its seat, and with it what is there.
+        // The tasks end last: a task that ends drops its `Seat`, which gives up a node hold that is still there.
         self.keepers.iter().for_each(AbortHandle::abort);
         guards.into_iter().flatten().collect()
     }
@@ -410,7 +414,7 @@ mod tests {
 
     const SOON: Duration = Duration::from_secs(20);
 
-    /// Three nodes whose clients another process made, and a hold of them as a forked child has it.
+    /// Creates three nodes whose clients belong to another process, and a hold of them as a forked child has it.
     fn forked() -> QuorumGuard {
         let client = |node: u8| {
             let engine = Engine::new(ClientId::from_random([node; 16]), Settings::default());
@@ -428,7 +432,7 @@ mod tests {
         std::thread::spawn(move || {
             let guards = [forked(), forked(), forked()];
             let seats = guards.each_ref().map(|guard| Arc::clone(&guard.seats));
-            // As when a thread of the parent was inside when it forked.
+            // Simulates a fork while a thread of the parent held the mutexes.
             let taken = seats.each_ref().map(|seats| seats.lock());
             let [guard, released, kept] = guards;
             let at_once = "a forked process is told at the first poll";

@@ -1,7 +1,4 @@
-//! The spin lock: Redisson's.
-//!
-//! Invariant: as every lock's.
-//! Called by: the client; users, who set its pauses.
+//! The spin lock, compatible with Redisson's.
 
 use std::time::Duration;
 
@@ -13,10 +10,10 @@ use super::kind::{Claimed, Kind, Sealed};
 use crate::error::SubjectKind;
 use crate::guard::Guard;
 
-/// The spinning kind: no messages are sent, and waiters ask again after pauses that grow.
+/// The spinning kind: a release sends no message, and waiters poll after growing pauses.
 ///
-/// For very many locks that are held for a very short time, where a message per release would cost the server more than
-/// a few questions do. Each client has one asker for each lock; the others stand behind it.
+/// Use it for very many locks with very short holds, where a message for each release would cost the server more than
+/// a few polls. In each client, only the head of the wait queue of a lock polls.
 #[derive(Clone, Copy, Debug)]
 pub struct Spin(Backoff);
 
@@ -49,20 +46,8 @@ impl Kind for Spin {
 }
 
 impl Lock<Spin> {
-    /// The same lock with other pauses between questions: they double from `first` (default 1 ms, at least 1 ms) to
-    /// `longest` (default 128 ms), and each is cut by up to a half at random.
-    ///
-    /// # Examples
-    /// ```
-    /// # use std::time::Duration;
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), leasehold::Error> {
-    /// # let client = leasehold::Client::connect("memory://").await?;
-    /// let lock = client.spin_lock("tick").backoff(Duration::from_millis(5), Duration::from_millis(50));
-    /// let guard = lock.lock().await?;
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// Sets the pauses between polls. They double from `first` (default 1 ms, at least 1 ms) to `longest` (default 128
+    /// ms, at least `first`). Each pause is shortened by a random part of up to one half.
     #[must_use]
     pub fn backoff(mut self, first: Duration, longest: Duration) -> Self {
         let first = first.max(Duration::from_millis(1));

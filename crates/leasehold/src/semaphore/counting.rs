@@ -1,7 +1,4 @@
-//! The semaphore: Redisson's `RSemaphore`.
-//!
-//! Invariant: as every semaphore's.
-//! Called by: the client, which makes semaphores; users.
+//! The semaphore, Redisson's `RSemaphore`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,16 +19,16 @@ use crate::operation::change;
 use crate::shared::Handle;
 use crate::terms::{acquire, wait_for};
 
-/// What paces the claim of a grant, since there is no lease.
+/// The nominal lease that limits the time for the claim of a grant, since permits have no lease.
 const NOMINAL_LEASE: Duration = Duration::from_secs(30);
 
-/// A semaphore: so many permits, over all processes. Cheap to clone.
+/// A semaphore: a number of permits, shared by all processes. Cheap to clone.
 ///
-/// Made by [`Client::semaphore`](crate::Client::semaphore). Its permits have no lease: what a process has taken when it
-/// dies, or when it is cut off for ever, stays taken until somebody [releases](Self::release) it by number. Where that
-/// matters use [`Client::expirable_semaphore`](crate::Client::expirable_semaphore).
+/// [`Client::semaphore`](crate::Client::semaphore) creates it. Its permits have no lease: if a process dies or stays
+/// disconnected, its permits stay acquired until another process [releases](Self::release) that number. If that
+/// matters, use [`Client::expirable_semaphore`](crate::Client::expirable_semaphore).
 ///
-/// A semaphore has no permits until somebody sets their number; those who wait for one wait for that as well.
+/// A semaphore has no permits until a client sets their number. Waiters wait for that as well.
 ///
 /// # Examples
 /// ```
@@ -58,12 +55,12 @@ impl Semaphore {
         Self { handle: Arc::clone(handle), name, fifo: false }
     }
 
-    /// What an error is about.
+    /// Returns the object that errors name.
     fn subject(&self) -> error::Subject {
         self.handle.subject(SubjectKind::Semaphore, &self.name)
     }
 
-    /// Changes it.
+    /// Performs an operation that changes the semaphore.
     async fn change<T>(
         &self,
         call: impl FnOnce(&Name, &Operation) -> Call,
@@ -72,37 +69,26 @@ impl Semaphore {
         change(&self.handle, SubjectKind::Semaphore, &self.name, call, read).await
     }
 
-    /// The same semaphore, for waiters that are served in the order in which they came, over all processes.
+    /// Serves waiters in the order of their arrival, across all processes (default: no order between clients).
     ///
-    /// They stand in a queue on the server. One that has not shown itself for five seconds, since its process has died, is
-    /// passed by. Those who wait without a queue, as Java clients do, and those who ask once, do not stand there: a Java
-    /// client takes what is free before those in the queue do. A waiter for many permits keeps those behind it waiting
-    /// until it has them, so it does not starve.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), leasehold::Error> {
-    /// # let client = leasehold::Client::connect("memory://").await?;
-    /// let seats = client.semaphore("seats").fifo();
-    /// seats.try_set_permits(2).await?;
-    /// let permit = seats.acquire().await?;
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// The waiters form a queue on the server. The queue passes a waiter that has not polled for 5 s, because its
+    /// process is dead. Java clients, waiters without this setting and `try_acquire` calls are not in the queue; a
+    /// Java client can acquire a free permit before the queue does. A waiter for many permits keeps the waiters behind
+    /// it waiting until it has them, so it does not starve.
     #[must_use]
     pub fn fifo(mut self) -> Self {
         self.fifo = true;
         self
     }
 
-    /// Sets how many permits there are, unless that was done before. `false` when it was.
+    /// Sets the number of permits if it was never set. Returns `false` if it was set before.
     ///
     /// # Errors
-    /// [`OperationError`]; [`OperationErrorKind::Unknown`](crate::OperationErrorKind::Unknown) when the server has not answered.
+    /// [`OperationError`]; [`OperationErrorKind::Unknown`](crate::OperationErrorKind::Unknown) if the server does not
+    /// answer.
     ///
     /// # Cancel safety
-    /// Dropping the future does not take back what was sent.
+    /// Dropping the future does not cancel a call that was sent.
     ///
     /// # Examples
     /// ```
@@ -119,14 +105,16 @@ impl Semaphore {
         self.try_set(permits, None).await
     }
 
-    /// The same for a semaphore that is gone after this time, at least a millisecond, with whatever was taken of it.
-    /// [`add_permits`](Self::add_permits) and [`drain`](Self::drain) make it stay for ever, as in Redisson.
+    /// Sets the number of permits as [`try_set_permits`](Self::try_set_permits) does, and a lifetime of at least 1 ms.
+    /// The server deletes the semaphore after the lifetime, including its acquired permits.
+    ///
+    /// [`add_permits`](Self::add_permits) and [`drain`](Self::drain) remove the lifetime, as in Redisson.
     ///
     /// # Errors
     /// As [`try_set_permits`](Self::try_set_permits).
     ///
     /// # Cancel safety
-    /// Dropping the future does not take back what was sent.
+    /// Dropping the future does not cancel a call that was sent.
     ///
     /// # Examples
     /// ```
@@ -152,17 +140,19 @@ impl Semaphore {
         self.change(call, read_flag).await
     }
 
-    /// Waits for a permit, for ever if need be.
+    /// Acquires a permit, waiting as long as it takes.
     ///
     /// # Errors
-    /// [`AcquireError`] when the server has failed for the whole of the client's timeout, or cannot grant at all. After
-    /// [`AcquireErrorKind::Unknown`] the permit is given back when the server answers again; no lease bounds that.
+    /// [`AcquireError`] if the server fails for the whole of the client's timeout, or if it cannot grant at all. After
+    /// [`AcquireErrorKind::Unknown`], the client returns the permit when the server answers again; no lease bounds
+    /// that time.
     ///
     /// # Cancel safety
-    /// Dropping the future loses the place in line. A permit on its way is given back.
+    /// Dropping the future gives up the place in the wait queue. The client undoes a grant in flight, which returns
+    /// the permit.
     ///
     /// # Losing the lease
-    /// A permit has none: it is lost only when the client is closed.
+    /// A permit has no lease. It is lost only when the client is closed.
     ///
     /// # Examples
     /// ```
@@ -178,18 +168,20 @@ impl Semaphore {
         self.acquire_many(1).await
     }
 
-    /// Waits for so many permits at once, for ever if need be. No permits at all are granted at once.
+    /// Acquires this many permits together, waiting as long as it takes. A request for zero permits is granted
+    /// immediately.
     ///
-    /// Those of this client that wait behind it wait until it has them.
+    /// Waiters of this client behind this one wait until it has its permits.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire).
     ///
     /// # Cancel safety
-    /// Dropping the future loses the place in line. Permits on their way are given back.
+    /// Dropping the future gives up the place in the wait queue. The client undoes a grant in flight, which returns
+    /// the permits.
     ///
     /// # Losing the lease
-    /// Permits have none: they are lost only when the client is closed.
+    /// Permits have no lease. They are lost only when the client is closed.
     ///
     /// # Examples
     /// ```
@@ -203,23 +195,24 @@ impl Semaphore {
     /// ```
     pub async fn acquire_many(&self, permits: u32) -> Result<Guard, AcquireError> {
         loop {
-            // A wait without a deadline ends with a guard or an error; the loop has one turn.
+            // A wait without a deadline ends with a guard or an error, so the loop runs once.
             if let Some(guard) = self.ask(permits, |_| Wait::Forever).await? {
                 return Ok(guard);
             }
         }
     }
 
-    /// Asks for a permit exactly once: one call to the server, no wait. `None` when there is none.
+    /// Tries to acquire a permit with exactly one call to the server, without waiting. Returns `None` if none is
+    /// available.
     ///
     /// # Errors
-    /// [`AcquireError`] when the server did not answer, or cannot grant at all.
+    /// [`AcquireError`] if the server does not answer, or if it cannot grant at all.
     ///
     /// # Cancel safety
-    /// Dropping the future gives back a permit on its way.
+    /// If the future is dropped, the client undoes a grant in flight, which returns the permit.
     ///
     /// # Losing the lease
-    /// A permit has none: it is lost only when the client is closed.
+    /// A permit has no lease. It is lost only when the client is closed.
     ///
     /// # Examples
     /// ```
@@ -235,16 +228,17 @@ impl Semaphore {
         self.try_acquire_many(1).await
     }
 
-    /// Asks for so many permits exactly once. `None` when there are fewer; none is taken then.
+    /// Tries to acquire this many permits with exactly one call to the server. Returns `None`, and acquires none, if
+    /// fewer are available.
     ///
     /// # Errors
     /// As [`try_acquire`](Self::try_acquire).
     ///
     /// # Cancel safety
-    /// Dropping the future gives back permits on their way.
+    /// If the future is dropped, the client undoes a grant in flight, which returns the permits.
     ///
     /// # Losing the lease
-    /// Permits have none: they are lost only when the client is closed.
+    /// Permits have no lease. They are lost only when the client is closed.
     ///
     /// # Examples
     /// ```
@@ -262,17 +256,18 @@ impl Semaphore {
         self.ask(permits, |_| Wait::Once).await
     }
 
-    /// Waits for a permit for at most this long, counted from the first poll. `None` when there was none until then. A
-    /// wait of nothing asks exactly once.
+    /// Acquires a permit, waiting for at most `wait`, counted from the first poll. Returns `None` if none was
+    /// available until then. A `wait` of zero makes exactly one attempt.
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire), and when the wait ended with the server not answering.
+    /// As [`acquire`](Self::acquire), or if the server does not answer by the end of the wait.
     ///
     /// # Cancel safety
-    /// Dropping the future loses the place in line. A permit on its way is given back.
+    /// Dropping the future gives up the place in the wait queue. The client undoes a grant in flight, which returns
+    /// the permit.
     ///
     /// # Losing the lease
-    /// A permit has none: it is lost only when the client is closed.
+    /// A permit has no lease. It is lost only when the client is closed.
     ///
     /// # Examples
     /// ```
@@ -289,17 +284,18 @@ impl Semaphore {
         self.try_acquire_many_for(1, wait).await
     }
 
-    /// Waits for so many permits at once for at most this long, counted from the first poll. `None` when there were fewer
-    /// until then; none is taken then.
+    /// Acquires this many permits together, waiting for at most `wait`, counted from the first poll. Returns `None`,
+    /// and acquires none, if fewer were available until then.
     ///
     /// # Errors
     /// As [`try_acquire_for`](Self::try_acquire_for).
     ///
     /// # Cancel safety
-    /// Dropping the future loses the place in line. Permits on their way are given back.
+    /// Dropping the future gives up the place in the wait queue. The client undoes a grant in flight, which returns
+    /// the permits.
     ///
     /// # Losing the lease
-    /// Permits have none: they are lost only when the client is closed.
+    /// Permits have no lease. They are lost only when the client is closed.
     ///
     /// # Examples
     /// ```
@@ -336,21 +332,22 @@ impl Semaphore {
     ) -> Result<Option<Guard>, AcquireErrorKind> {
         let recipe: &'static dyn Recipe = if self.fifo { &FifoSemaphore } else { &semaphore::Semaphore };
         let subject = Subject::new(self.name.as_ref().map_err(Clone::clone)?, recipe);
-        // Nobody need wait for nothing, and the server grants it.
+        // The server grants a request for zero permits immediately, so it never waits.
         let wait = if permits == 0 { Wait::Once } else { wait(&self.handle) };
         let request = Request::new(subject, Owner::unique(), Lease::clamped(NOMINAL_LEASE), wait);
         let request = Request { units: permits, watchdog: false, ..request };
         acquire(&self.handle, request, SubjectKind::Semaphore).await
     }
 
-    /// Changes how many permits there are, up or down, and says how many are left. That may be less than nothing: then so
-    /// many have to be returned before the next one can be taken.
+    /// Adds permits, or removes them if `permits` is negative, and returns the number of available permits.
+    ///
+    /// The result can be negative: then that many permits have to be returned before the next one can be acquired.
     ///
     /// # Errors
     /// As [`try_set_permits`](Self::try_set_permits).
     ///
     /// # Cancel safety
-    /// Dropping the future does not take back what was sent.
+    /// Dropping the future does not cancel a call that was sent.
     ///
     /// # Examples
     /// ```
@@ -368,14 +365,14 @@ impl Semaphore {
         self.change(|name, operation| semaphore::add(name, operation, permits), read_count).await
     }
 
-    /// Takes all permits that are left, for good, and says how many they were. When they were less than nothing they
-    /// are nothing afterwards, as in Redisson.
+    /// Removes all available permits and returns their number. A negative number of available permits becomes 0, as in
+    /// Redisson.
     ///
     /// # Errors
     /// As [`try_set_permits`](Self::try_set_permits).
     ///
     /// # Cancel safety
-    /// Dropping the future does not take back what was sent.
+    /// Dropping the future does not cancel a call that was sent.
     ///
     /// # Examples
     /// ```
@@ -393,17 +390,17 @@ impl Semaphore {
         self.change(semaphore::drain, read_count).await
     }
 
-    /// Returns permits by number, whoever took them, and says how many are left. As in Redisson nobody checks that they
-    /// were taken.
+    /// Returns this many permits to the semaphore, whichever client acquired them, and returns the number of available
+    /// permits. As in Redisson, the server does not check that they were acquired.
     ///
-    /// For permits that were handed over: the taker [keeps](Guard::detach) its guard, and whoever is done with what it was
-    /// for, in whatever process, releases.
+    /// Use it to hand permits over: the acquirer [detaches](Guard::detach) its guard, and the process that finishes
+    /// the work releases the permit.
     ///
     /// # Errors
     /// As [`try_set_permits`](Self::try_set_permits).
     ///
     /// # Cancel safety
-    /// Dropping the future does not take back what was sent.
+    /// Dropping the future does not cancel a call that was sent.
     ///
     /// # Examples
     /// ```
@@ -421,14 +418,14 @@ impl Semaphore {
         self.change(|name, operation| semaphore::put_back(name, operation, permits), read_count).await
     }
 
-    /// How many permits are left, by the server's word; less than nothing when their number was reduced below what is
-    /// taken, and 0 when it was never set.
+    /// Returns the number of available permits, as the server reports it. The number is negative if the total was
+    /// reduced below the acquired permits, and 0 if it was never set.
     ///
     /// # Errors
-    /// [`InspectError`] when the server did not answer.
+    /// [`InspectError`] if the server does not answer.
     ///
     /// # Cancel safety
-    /// Cancel safe.
+    /// This method is cancel safe.
     ///
     /// # Examples
     /// ```

@@ -1,7 +1,4 @@
-//! The expirable semaphore: Redisson's `RPermitExpirableSemaphore`.
-//!
-//! Invariant: as every semaphore's.
-//! Called by: the client, which makes semaphores; users.
+//! The expirable semaphore, Redisson's `RPermitExpirableSemaphore`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -24,17 +21,18 @@ use crate::section::{OnePermit, Section};
 use crate::shared::Handle;
 use crate::terms::{Terms, acquire, wait_for};
 
-/// For how long the number of permits is taken to be set once it was: what a server that lost its data, or a semaphore that
-/// was deleted, can cost those that count on a section to set it.
+/// The time for which a client assumes that the number of permits stays set. If the server loses its data, or a client
+/// deletes the semaphore, sections can wait for this long until the number is set again.
 const SET_AGAIN: Duration = Duration::from_secs(60);
 
-/// A semaphore whose permits have a lease: so many, over all processes, and none is lost when its process dies. Cheap to
-/// clone.
+/// A semaphore whose permits have a lease: a number of permits, shared by all processes. The lease returns the permits
+/// of a process that dies. Cheap to clone.
 ///
-/// Made by [`Client::expirable_semaphore`](crate::Client::expirable_semaphore). Unless a fixed [`lease`](Self::lease) is
-/// given, a *watchdog* renews the permits for as long as their [`Permits`] live. Leases go by the server's clock.
+/// [`Client::expirable_semaphore`](crate::Client::expirable_semaphore) creates it. Unless a fixed
+/// [`lease`](Self::lease) is set, a *watchdog* renews the permits for as long as their [`Permits`] live. The server's
+/// clock decides when a lease ends.
 ///
-/// A semaphore has no permits until somebody sets their number; those who wait for one wait for that as well.
+/// A semaphore has no permits until a client sets their number. Waiters wait for that as well.
 ///
 /// # Examples
 /// ```
@@ -61,12 +59,12 @@ impl ExpirableSemaphore {
         Self { handle: Arc::clone(handle), name, terms }
     }
 
-    /// What an error is about.
+    /// Returns the object that errors name.
     pub(crate) fn subject(&self) -> error::Subject {
         self.handle.subject(SubjectKind::ExpirableSemaphore, &self.name)
     }
 
-    /// Changes it.
+    /// Performs an operation that changes the semaphore.
     async fn change<T>(
         &self,
         call: impl FnOnce(&Name, &Operation) -> Call,
@@ -75,7 +73,7 @@ impl ExpirableSemaphore {
         change(&self.handle, SubjectKind::ExpirableSemaphore, &self.name, call, read).await
     }
 
-    /// Looks at it.
+    /// Performs a read of the semaphore.
     async fn look<T>(
         &self,
         call: impl FnOnce(&Name) -> Call,
@@ -88,75 +86,54 @@ impl ExpirableSemaphore {
         seen.await.about(|| self.subject())
     }
 
-    /// The same semaphore with a fixed lease, from 3 ms to 365 days, and no watchdog: permits end by themselves after it.
-    ///
-    /// # Examples
-    /// ```
-    /// # use std::time::Duration;
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), leasehold::Error> {
-    /// # let client = leasehold::Client::connect("memory://").await?;
-    /// let seats = client.expirable_semaphore("seats").lease(Duration::from_secs(10));
-    /// # seats.try_set_permits(1).await?;
-    /// let permit = seats.acquire().await?; // ends after 10 s, come what may
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// Sets a fixed lease, from 3 ms to 365 days, and turns the watchdog off. Permits return by themselves when the
+    /// lease runs out.
     #[must_use]
     pub fn lease(mut self, lease: Duration) -> Self {
         self.terms.fix(lease);
         self
     }
 
-    /// The same semaphore with another lease for the watchdog (default 30 s), from 3 ms to 365 days: how long permits stay
-    /// taken when this process dies. It is renewed every third.
+    /// Sets the lease that the watchdog renews, from 3 ms to 365 days (default 30 s).
     ///
-    /// # Examples
-    /// ```
-    /// # use std::time::Duration;
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), leasehold::Error> {
-    /// # let client = leasehold::Client::connect("memory://").await?;
-    /// let seats = client.expirable_semaphore("seats").watchdog(Duration::from_secs(5));
-    /// # seats.try_set_permits(1).await?;
-    /// let permit = seats.acquire().await?; // renewed for as long as it lives
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// The permits of a dead process stay acquired for at most this lease. The watchdog renews each third of the
+    /// lease.
     #[must_use]
     pub fn watchdog(mut self, lease: Duration) -> Self {
         self.terms.watch(lease);
         self
     }
 
-    /// The same semaphore with a bound on how long permits are held: [`Lock::max_hold`](crate::Lock::max_hold).
+    /// Limits the time for which permits are held (default: no limit), as [`Lock::max_hold`](crate::Lock::max_hold)
+    /// does.
     #[must_use]
     pub fn max_hold(mut self, most: Duration) -> Self {
         self.terms.max_hold = Some(most);
         self
     }
 
-    /// The same semaphore with a bound on the number of renewals: [`Lock::max_renewals`](crate::Lock::max_renewals).
+    /// Limits the number of renewals (default: no limit), as [`Lock::max_renewals`](crate::Lock::max_renewals) does.
     #[must_use]
     pub fn max_renewals(mut self, most: u32) -> Self {
         self.terms.max_renewals = Some(most);
         self
     }
 
-    /// The same semaphore with a least time for which permits are taken: [`Lock::min_hold`](crate::Lock::min_hold).
+    /// Sets the minimum time for which permits stay acquired (default: none), as
+    /// [`Lock::min_hold`](crate::Lock::min_hold) does.
     #[must_use]
     pub fn min_hold(mut self, least: Duration) -> Self {
         self.terms.min_hold = Some(least);
         self
     }
 
-    /// Sets how many permits there are, unless that was done before. `false` when it was.
+    /// Sets the number of permits if it was never set. Returns `false` if it was set before.
     ///
     /// # Errors
-    /// [`OperationError`]; [`OperationErrorKind::Unknown`] when the server has not answered.
+    /// [`OperationError`]; [`OperationErrorKind::Unknown`] if the server does not answer.
     ///
     /// # Cancel safety
-    /// Dropping the future does not take back what was sent.
+    /// Dropping the future does not cancel a call that was sent.
     ///
     /// # Examples
     /// ```
@@ -174,14 +151,15 @@ impl ExpirableSemaphore {
         self.change(call, read_flag).await
     }
 
-    /// Sets how many permits there are, those that are taken included, and says how many are left. That may be less than
-    /// nothing: then so many have to be returned before the next one can be taken.
+    /// Sets the total number of permits, acquired ones included, and returns the number of available permits.
+    ///
+    /// The result can be negative: then that many permits have to be returned before the next one can be acquired.
     ///
     /// # Errors
     /// As [`try_set_permits`](Self::try_set_permits).
     ///
     /// # Cancel safety
-    /// Dropping the future does not take back what was sent.
+    /// Dropping the future does not cancel a call that was sent.
     ///
     /// # Examples
     /// ```
@@ -200,13 +178,13 @@ impl ExpirableSemaphore {
         self.change(call, semaphore::read_count).await
     }
 
-    /// Changes how many permits there are, up or down, and says how many are left.
+    /// Adds permits, or removes them if `permits` is negative, and returns the number of available permits.
     ///
     /// # Errors
     /// As [`try_set_permits`](Self::try_set_permits).
     ///
     /// # Cancel safety
-    /// Dropping the future does not take back what was sent.
+    /// Dropping the future does not cancel a call that was sent.
     ///
     /// # Examples
     /// ```
@@ -224,16 +202,17 @@ impl ExpirableSemaphore {
         self.change(call, semaphore::read_count).await
     }
 
-    /// Waits for a permit, for ever if need be.
+    /// Acquires a permit, waiting as long as it takes.
     ///
     /// # Errors
-    /// [`AcquireError`] when the server has failed for the whole of the client's timeout, or cannot grant at all.
+    /// [`AcquireError`] if the server fails for the whole of the client's timeout, or if it cannot grant at all.
     ///
     /// # Cancel safety
-    /// Dropping the future loses the place in line. A permit on its way is given back.
+    /// Dropping the future gives up the place in the wait queue. The client undoes a grant in flight, which returns
+    /// the permit.
     ///
     /// # Losing the lease
-    /// As for a lock: see [`Guard`](crate::Guard), which [`Permits`] are.
+    /// As for a lock: [`Permits`] dereference to a [`Guard`](crate::Guard); see there.
     ///
     /// # Examples
     /// ```
@@ -250,17 +229,19 @@ impl ExpirableSemaphore {
         self.acquire_many(1).await
     }
 
-    /// Waits for so many permits at once, for ever if need be: at most [`PERMITS_MAX`](crate::PERMITS_MAX), 4096. No
-    /// permits at all are granted at once.
+    /// Acquires this many permits together, at most [`PERMITS_MAX`](crate::PERMITS_MAX) (4096), waiting as long as it
+    /// takes. A request for zero permits is granted immediately.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire), and [`AcquireErrorKind::TooManyPermits`].
     ///
     /// # Cancel safety
-    /// Dropping the future loses the place in line. Permits on their way are given back.
+    /// Dropping the future gives up the place in the wait queue. The client undoes a grant in flight, which returns
+    /// the permits.
     ///
     /// # Losing the lease
-    /// They are lost together: see [`Guard`](crate::Guard), which [`Permits`] are.
+    /// All permits of one acquire are lost together: [`Permits`] dereference to one [`Guard`](crate::Guard); see
+    /// there.
     ///
     /// # Examples
     /// ```
@@ -282,16 +263,17 @@ impl ExpirableSemaphore {
         }
     }
 
-    /// Asks for a permit exactly once: one call to the server, no wait. `None` when there is none.
+    /// Tries to acquire a permit with exactly one call to the server, without waiting. Returns `None` if none is
+    /// available.
     ///
     /// # Errors
-    /// [`AcquireError`] when the server did not answer, or cannot grant at all.
+    /// [`AcquireError`] if the server does not answer, or if it cannot grant at all.
     ///
     /// # Cancel safety
-    /// Dropping the future gives back a permit on its way.
+    /// If the future is dropped, the client undoes a grant in flight, which returns the permit.
     ///
     /// # Losing the lease
-    /// As for a lock: see [`Guard`](crate::Guard), which [`Permits`] are.
+    /// As for a lock: [`Permits`] dereference to a [`Guard`](crate::Guard); see there.
     ///
     /// # Examples
     /// ```
@@ -307,16 +289,18 @@ impl ExpirableSemaphore {
         self.try_acquire_many(1).await
     }
 
-    /// Asks for so many permits exactly once. `None` when there are fewer; none is taken then.
+    /// Tries to acquire this many permits with exactly one call to the server. Returns `None`, and acquires none, if
+    /// fewer are available.
     ///
     /// # Errors
     /// As [`try_acquire`](Self::try_acquire), and [`AcquireErrorKind::TooManyPermits`].
     ///
     /// # Cancel safety
-    /// Dropping the future gives back permits on their way.
+    /// If the future is dropped, the client undoes a grant in flight, which returns the permits.
     ///
     /// # Losing the lease
-    /// They are lost together: see [`Guard`](crate::Guard), which [`Permits`] are.
+    /// All permits of one acquire are lost together: [`Permits`] dereference to one [`Guard`](crate::Guard); see
+    /// there.
     ///
     /// # Examples
     /// ```
@@ -333,17 +317,18 @@ impl ExpirableSemaphore {
         self.ask(permits, |_| Wait::Once).await
     }
 
-    /// Waits for a permit for at most this long, counted from the first poll. `None` when there was none until then. A
-    /// wait of nothing asks exactly once.
+    /// Acquires a permit, waiting for at most `wait`, counted from the first poll. Returns `None` if none was
+    /// available until then. A `wait` of zero makes exactly one attempt.
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire), and when the wait ended with the server not answering.
+    /// As [`acquire`](Self::acquire), or if the server does not answer by the end of the wait.
     ///
     /// # Cancel safety
-    /// Dropping the future loses the place in line. A permit on its way is given back.
+    /// Dropping the future gives up the place in the wait queue. The client undoes a grant in flight, which returns
+    /// the permit.
     ///
     /// # Losing the lease
-    /// As for a lock: see [`Guard`](crate::Guard), which [`Permits`] are.
+    /// As for a lock: [`Permits`] dereference to a [`Guard`](crate::Guard); see there.
     ///
     /// # Examples
     /// ```
@@ -360,17 +345,19 @@ impl ExpirableSemaphore {
         self.try_acquire_many_for(1, wait).await
     }
 
-    /// Waits for so many permits at once for at most this long, counted from the first poll. `None` when there were fewer
-    /// until then; none is taken then.
+    /// Acquires this many permits together, waiting for at most `wait`, counted from the first poll. Returns `None`,
+    /// and acquires none, if fewer were available until then.
     ///
     /// # Errors
     /// As [`try_acquire_for`](Self::try_acquire_for), and [`AcquireErrorKind::TooManyPermits`].
     ///
     /// # Cancel safety
-    /// Dropping the future loses the place in line. Permits on their way are given back.
+    /// Dropping the future gives up the place in the wait queue. The client undoes a grant in flight, which returns
+    /// the permits.
     ///
     /// # Losing the lease
-    /// They are lost together: see [`Guard`](crate::Guard), which [`Permits`] are.
+    /// All permits of one acquire are lost together: [`Permits`] dereference to one [`Guard`](crate::Guard); see
+    /// there.
     ///
     /// # Examples
     /// ```
@@ -392,8 +379,10 @@ impl ExpirableSemaphore {
         self.ask(permits, |handle| wait_for(handle, wait)).await
     }
 
-    /// A run of a body with a permit, at most so many at a time over all processes: sets their number unless that was
-    /// done before, and takes one. To set it is a call to the server, which each client makes once a minute at most.
+    /// Creates a section: a run of a body with one permit, at most `most` bodies at a time across all processes.
+    ///
+    /// The run sets the number of permits to `most` if it was never set, then acquires one permit. Each client makes
+    /// the call that sets the number at most once a minute.
     ///
     /// # Examples
     /// ```
@@ -409,7 +398,8 @@ impl ExpirableSemaphore {
         Section::of(OnePermit::new(self.clone(), most))
     }
 
-    /// As [`try_set_permits`](Self::try_set_permits), but not again for [`SET_AGAIN`]: a round trip that comes to nothing.
+    /// Sets the number of permits as [`try_set_permits`](Self::try_set_permits) does, but not again for [`SET_AGAIN`],
+    /// to save a round trip without effect.
     pub(crate) async fn set_permits_once(&self, permits: u32) -> Result<(), OperationError> {
         let Ok(name) = &self.name else { return self.try_set_permits(permits).await.map(drop) };
         let now = self.handle.now();
@@ -438,26 +428,26 @@ impl ExpirableSemaphore {
             return Err(AcquireErrorKind::TooManyPermits { given: permits });
         }
         let subject = Subject::new(name, &expirable::ExpirableSemaphore);
-        // Nobody need wait for nothing, and the server grants it.
+        // The server grants a request for zero permits immediately, so it never waits.
         let wait = if permits == 0 { Wait::Once } else { wait(&self.handle) };
         let request = Request { units: permits, ..self.terms.request(subject, Owner::unique(), wait)? };
         let guard = acquire(&self.handle, request, SubjectKind::ExpirableSemaphore).await?;
         Ok(guard.map(|guard| Permits::new(guard, permits)))
     }
 
-    /// Returns permits by their ids, all or none: `false` when the lease of one of them has ended, or it was returned
-    /// before. At most [`PERMITS_MAX`](crate::PERMITS_MAX), 4096, at once.
+    /// Releases permits by their ids, all or none, at most [`PERMITS_MAX`](crate::PERMITS_MAX) (4096) at once. Returns
+    /// `false`, and releases none, if the lease of one of them has ended or one was released before.
     ///
-    /// For permits that were handed over by [`Permits::keep`], or by a Java client.
+    /// Use it for permits that [`Permits::detach`] or a Java client handed over.
     ///
     /// # Errors
     /// As [`try_set_permits`](Self::try_set_permits), and [`OperationErrorKind::TooManyPermits`].
     ///
     /// # Cancel safety
-    /// Dropping the future does not take back what was sent.
+    /// Dropping the future does not cancel a call that was sent.
     ///
     /// # Losing the lease
-    /// Permits that their holder still holds are lost to it at its next renewal.
+    /// A client that still holds these permits learns of the loss at its next renewal.
     ///
     /// # Examples
     /// ```
@@ -486,18 +476,18 @@ impl ExpirableSemaphore {
         Ok(self.change(call, semaphore::read_count).await? > 0)
     }
 
-    /// Sets the lease of a permit, from 3 ms to 365 days counted from now, whether that makes it longer or shorter.
-    /// `false` when it is not taken any more.
+    /// Sets the lease of a permit, from 3 ms to 365 days counted from now; this can extend or shorten it. Returns
+    /// `false` if the permit is not acquired any more.
     ///
     /// # Errors
     /// As [`try_set_permits`](Self::try_set_permits), and [`OperationErrorKind::Lease`].
     ///
     /// # Cancel safety
-    /// Dropping the future does not take back what was sent.
+    /// Dropping the future does not cancel a call that was sent.
     ///
     /// # Losing the lease
-    /// A holder whose permit is made shorter finds out at its next renewal, which makes it longer again, or not before
-    /// its release when nothing renews it.
+    /// A holder learns of a shortened lease at its next renewal, which extends the lease again. Without renewals, it
+    /// learns of it at its release.
     ///
     /// # Examples
     /// ```
@@ -518,13 +508,13 @@ impl ExpirableSemaphore {
         self.change(call, read_flag).await
     }
 
-    /// How long a permit is still taken, by the server's clock; `None` when it is not taken any more.
+    /// Returns the remaining lease of a permit, by the server's clock; `None` if the permit is not acquired any more.
     ///
     /// # Errors
-    /// [`InspectError`] when the server did not answer.
+    /// [`InspectError`] if the server does not answer.
     ///
     /// # Cancel safety
-    /// Cancel safe.
+    /// This method is cancel safe.
     ///
     /// # Examples
     /// ```
@@ -545,14 +535,14 @@ impl ExpirableSemaphore {
         self.look(|name| expirable::lease_of(name, id), expirable::read_lease_of).await
     }
 
-    /// How many permits are left, by the server's word, those whose lease has ended included; less than nothing when their
-    /// number was reduced below what is taken, and 0 when it was never set.
+    /// Returns the number of available permits, as the server reports it, including permits whose lease has ended. The
+    /// number is negative if the total was reduced below the acquired permits, and 0 if it was never set.
     ///
     /// # Errors
-    /// [`InspectError`] when the server did not answer.
+    /// [`InspectError`] if the server does not answer.
     ///
     /// # Cancel safety
-    /// Cancel safe.
+    /// This method is cancel safe.
     ///
     /// # Examples
     /// ```
@@ -570,13 +560,13 @@ impl ExpirableSemaphore {
         Ok(self.census().await?.available)
     }
 
-    /// How many permits are taken, by the server's word.
+    /// Returns the number of acquired permits, as the server reports it.
     ///
     /// # Errors
-    /// [`InspectError`] when the server did not answer.
+    /// [`InspectError`] if the server does not answer.
     ///
     /// # Cancel safety
-    /// Cancel safe.
+    /// This method is cancel safe.
     ///
     /// # Examples
     /// ```
@@ -594,13 +584,14 @@ impl ExpirableSemaphore {
         Ok(self.census().await?.acquired)
     }
 
-    /// How many permits there are, left or taken, by the server's word; 0 when their number was never set.
+    /// Returns the total number of permits, available plus acquired, as the server reports it; 0 if the number was
+    /// never set.
     ///
     /// # Errors
-    /// [`InspectError`] when the server did not answer.
+    /// [`InspectError`] if the server does not answer.
     ///
     /// # Cancel safety
-    /// Cancel safe.
+    /// This method is cancel safe.
     ///
     /// # Examples
     /// ```

@@ -1,7 +1,6 @@
-//! Permits that expire, as a value: while it lives, they are taken or known to be lost.
+//! The guard of expirable permits: while it lives, the permits are held or known to be lost.
 //!
-//! Invariant: as a guard's, which it is with the ids of its permits.
-//! Called by: the expirable semaphore, which makes them; users.
+//! Invariant: that of a guard; this type adds the ids of the permits.
 
 use std::fmt;
 use std::ops::Deref;
@@ -13,7 +12,7 @@ use crate::guard::{Guard, ReleaseOutcome};
 
 /// Permits of an [`ExpirableSemaphore`](crate::ExpirableSemaphore), returned when dropped.
 ///
-/// All that a [`Guard`] can do: they are held, renewed, lost and released together.
+/// `Permits` dereference to a [`Guard`]: all permits are held, renewed, lost and released together.
 #[must_use = "dropping permits returns them at once"]
 pub struct Permits {
     guard: Guard,
@@ -25,13 +24,14 @@ impl Permits {
         Self { guard, count }
     }
 
-    /// How many they are.
+    /// Returns the number of permits.
     #[must_use]
     pub const fn count(&self) -> u32 {
         self.count
     }
 
-    /// Their ids, in Redisson's format: by these, other processes may release them or change their lease.
+    /// Returns the ids of the permits, in Redisson's format. Other processes can release the permits, or change their
+    /// lease, by these ids.
     ///
     /// # Examples
     /// ```
@@ -50,15 +50,15 @@ impl Permits {
         PermitId::of(self.guard.wire_owner(), self.count).collect()
     }
 
-    /// Returns them, and reports how it went. When the lease of one of them had ended it is [`ReleaseOutcome::NotHeld`]; the
-    /// others are returned.
+    /// Releases the permits and reports the outcome. The outcome is [`ReleaseOutcome::NotHeld`] if the lease of one of
+    /// them had ended; the others are returned.
     ///
     /// # Errors
-    /// [`ReleaseErrorKind::Unconfirmed`](crate::ReleaseErrorKind::Unconfirmed) when the server has not answered within the client's timeout. The release goes on
-    /// being tried without anybody waiting, until the lease has ended.
+    /// [`ReleaseErrorKind::Unconfirmed`](crate::ReleaseErrorKind::Unconfirmed) if the server does not answer within
+    /// the client's timeout. The client keeps trying in the background until the lease has ended.
     ///
     /// # Cancel safety
-    /// Dropping the future does not cancel the release, it only gives up the report.
+    /// Dropping the future does not cancel the release; it only discards the report.
     ///
     /// # Examples
     /// ```
@@ -75,8 +75,10 @@ impl Permits {
         self.guard.release().await
     }
 
-    /// Gives them up without a release: renewal stops, and they are taken until their present lease ends, or until
-    /// somebody releases them by their ids, which it returns.
+    /// Consumes the guard without a release, and returns the ids of the permits.
+    ///
+    /// Renewal stops. The permits stay acquired until their current lease ends, or until a client releases them by
+    /// their ids.
     ///
     /// # Examples
     /// ```

@@ -1,7 +1,6 @@
-//! From reading to writing without a gap.
+//! The upgrade from a read hold to a write hold, without a gap.
 //!
-//! Invariant: an upgrade is the read hold's owner's, and ends with the read hold.
-//! Called by: users.
+//! Invariant: an upgrade belongs to the owner of the read hold, and ends with the read hold.
 
 use std::future::Future;
 use std::time::Duration;
@@ -15,7 +14,7 @@ use crate::guard::Guard;
 use crate::lock::kind::Claimed;
 use crate::lock::{Kind, Lock};
 
-/// How a reader asks to write; what it gets is held as any write hold.
+/// The kind of a reader's request to write. The granted hold is an ordinary write hold.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Upgrade;
 
@@ -38,22 +37,24 @@ impl Kind for Upgrade {
 }
 
 impl RwLock {
-    /// Waits until nobody but this reader reads, for ever if need be, and gives it a write hold beside its read hold.
+    /// Adds a write hold to a read hold, waiting as long as it takes until no other owner reads.
     ///
-    /// New readers of this library are kept out meanwhile; those of Java are not. Of several readers that want to write
-    /// only the first can wait: the others have to give their read holds back first, and are told so at once.
+    /// New readers of this library are kept out meanwhile; Java readers are not. If several readers want to upgrade,
+    /// only the first one can wait. The others fail immediately: they have to release their read holds first.
     ///
-    /// Both guards have to be given back. Giving back the write guard first is a downgrade: the reader reads on. The
-    /// terms are those of the write side.
+    /// Release both guards. If the write guard is released first, the reader keeps reading (a downgrade). The terms of
+    /// the write hold are those of the write side.
     ///
     /// # Errors
     /// As [`Lock::lock`](crate::Lock::lock), and:
-    /// - [`AcquireErrorKind::Deadlock`] when another reader waits to write already: release the read guard, and write anew;
-    /// - [`AcquireErrorKind::Lost`] when the read hold is lost, or is while this waits;
-    /// - [`AcquireErrorKind::WrongGuard`] when the guard is not a read guard of this lock and client.
+    /// - [`AcquireErrorKind::Deadlock`] if another reader already waits to upgrade: release the read guard, and
+    ///   acquire the write side;
+    /// - [`AcquireErrorKind::Lost`] if the read hold is lost before or during the wait;
+    /// - [`AcquireErrorKind::WrongGuard`] if the guard is not a read guard of this lock and client.
     ///
     /// # Cancel safety
-    /// Dropping the future gives up the place; a grant on its way is undone. The read hold stays as it is.
+    /// Dropping the future gives up the place in the wait queue. The client undoes a grant in flight. The read hold
+    /// stays as it is.
     ///
     /// # Losing the lease
     /// See [`Guard`]. The two holds are renewed, and lost, each by itself.
@@ -78,13 +79,13 @@ impl RwLock {
         beside(reader, &lock, lock.lock()).await
     }
 
-    /// Asks exactly once for what [`upgrade`](Self::upgrade) waits for: `None` when somebody else reads.
+    /// Tries to [`upgrade`](Self::upgrade) with exactly one call to the server. Returns `None` if another owner reads.
     ///
     /// # Errors
     /// As [`upgrade`](Self::upgrade).
     ///
     /// # Cancel safety
-    /// Dropping the future undoes a grant on its way. The read hold stays as it is.
+    /// If the future is dropped, the client undoes a grant in flight. The read hold stays as it is.
     ///
     /// # Losing the lease
     /// See [`Guard`].
@@ -106,14 +107,15 @@ impl RwLock {
         beside(reader, &lock, lock.try_lock()).await
     }
 
-    /// Waits for at most this long for what [`upgrade`](Self::upgrade) waits for. `None` when somebody else read until
-    /// then.
+    /// Adds a write hold as [`upgrade`](Self::upgrade) does, waiting for at most `wait`, counted from the first poll.
+    /// Returns `None` if another owner read until then.
     ///
     /// # Errors
-    /// As [`upgrade`](Self::upgrade), and when the wait ended with the server not answering.
+    /// As [`upgrade`](Self::upgrade), or if the server does not answer by the end of the wait.
     ///
     /// # Cancel safety
-    /// Dropping the future gives up the place; a grant on its way is undone. The read hold stays as it is.
+    /// Dropping the future gives up the place in the wait queue. The client undoes a grant in flight. The read hold
+    /// stays as it is.
     ///
     /// # Losing the lease
     /// See [`Guard`].
@@ -141,7 +143,7 @@ impl RwLock {
         beside(reader, &lock, lock.try_lock_for(wait)).await
     }
 
-    /// The way up of whoever has this read guard.
+    /// Returns the lock by which the owner of this read guard upgrades.
     fn upgrade_of(&self, reader: &Guard) -> Result<Lock<Upgrade>, AcquireError> {
         self.upgrade_by(reader).about(|| self.write.subject())
     }
@@ -158,7 +160,7 @@ impl RwLock {
     }
 }
 
-/// Waits for a write hold for as long as the read hold lasts.
+/// Waits for a write hold as long as the read hold lasts.
 async fn beside<T>(
     reader: &Guard,
     lock: &Lock<Upgrade>,
@@ -166,7 +168,7 @@ async fn beside<T>(
 ) -> Result<T, AcquireError> {
     let reason = match reader.while_held(upgrade).await {
         Err(reason) => reason,
-        // The server knows of the loss before the clock does.
+        // The server notices this loss before the client's clock does.
         Ok(Err(error)) if error.kind == AcquireErrorKind::Deleted => LostReason::Deleted,
         Ok(outcome) => return outcome,
     };

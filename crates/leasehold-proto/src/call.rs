@@ -1,6 +1,7 @@
-//! One execution of a script: which one, with which keys and arguments, and what came back.
+//! One execution of a script: the script, its keys and arguments, and the reply.
 //!
-//! Invariant: a [`Call`] has a value for every input that its script declares.
+//! Recipes build calls and read replies; stores run calls and produce replies. A [`Call`] has a value for every input
+//! that its script declares.
 
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 
@@ -21,7 +22,7 @@ pub struct Call {
 }
 
 impl Call {
-    /// Begins a call; give every key and argument that the script's header declares, in any order.
+    /// Begins a call. The caller then gives every key and argument that the script's header declares, in any order.
     #[must_use]
     pub fn of(script: &'static Script) -> Self {
         let header = script.header();
@@ -33,22 +34,22 @@ impl Call {
         }
     }
 
-    /// A call with its inputs in the script's order, for scripts whose header declares none.
+    /// Creates a call with its inputs in the script's order, for scripts whose header declares none.
     #[must_use]
     pub const fn with(script: &'static Script, keys: Vec<Arc<str>>, args: Vec<Vec<u8>>) -> Self {
         Self { script, keys, args, channels: Vec::new() }
     }
 
-    /// Notes where a wake-up comes from when the call is refused. The script does not see it.
+    /// Sets the channels that bring a wake-up after the call is refused. The script does not see them.
     #[must_use]
     pub fn woken_by(self, channels: Vec<Channel>) -> Self {
         Self { channels, ..self }
     }
 
-    /// Gives the key of this name.
+    /// Sets the key of this name.
     ///
     /// # Panics
-    /// When the script declares no such key: a mistake in a recipe, found by the first test that runs it.
+    /// Panics if the script declares no such key: a mistake in a recipe, found by the first test that runs it.
     #[must_use]
     #[track_caller]
     pub fn key(mut self, name: &str, value: impl Into<Arc<str>>) -> Self {
@@ -57,27 +58,27 @@ impl Call {
         self
     }
 
-    /// Gives further keys, behind those that the script declares.
+    /// Adds further keys behind those that the script declares.
     #[must_use]
     pub fn more_keys<'a>(mut self, names: impl IntoIterator<Item = &'a Name>) -> Self {
         self.keys.extend(names.into_iter().map(Arc::from));
         self
     }
 
-    /// Gives the argument of this name.
+    /// Sets the argument of this name.
     ///
     /// # Panics
-    /// When the script declares no such argument: a mistake in a recipe, found by the first test that runs it.
+    /// Panics if the script declares no such argument: a mistake in a recipe, found by the first test that runs it.
     #[must_use]
     #[track_caller]
     pub fn arg(self, name: &str, value: impl fmt::Display) -> Self {
         self.bytes(name, value.to_string())
     }
 
-    /// Gives the argument of this name as bytes, which need not be text.
+    /// Sets the argument of this name to bytes, which need not be text.
     ///
     /// # Panics
-    /// When the script declares no such argument: a mistake in a recipe, found by the first test that runs it.
+    /// Panics if the script declares no such argument: a mistake in a recipe, found by the first test that runs it.
     #[must_use]
     #[track_caller]
     pub fn bytes(mut self, name: &str, value: impl Into<Vec<u8>>) -> Self {
@@ -86,45 +87,45 @@ impl Call {
         self
     }
 
-    /// What the call is for.
+    /// Returns the purpose of the call.
     #[must_use]
     pub const fn verb(&self) -> Verb {
         self.script.verb
     }
 
-    /// The script.
+    /// Returns the script.
     #[must_use]
     pub const fn script(&self) -> &'static Script {
         self.script
     }
 
-    /// KEYS.
+    /// Returns KEYS.
     #[must_use]
     pub fn keys(&self) -> &[Arc<str>] {
         &self.keys
     }
 
-    /// ARGV.
+    /// Returns ARGV.
     #[must_use]
     pub fn args(&self) -> &[Vec<u8>] {
         &self.args
     }
 
-    /// Where a wake-up comes from when the call is refused.
+    /// Returns the channels that bring a wake-up after the call is refused.
     #[must_use]
     pub fn channels(&self) -> &[Channel] {
         &self.channels
     }
 
-    /// The argument of this name, if the script has one and it is text: for stores that answer without Lua.
+    /// Returns the argument of this name, if the script has one and it is text: for stores that answer without Lua.
     #[must_use]
     pub fn argument(&self, name: &str) -> Option<&str> {
         let place = self.script.header().args.iter().position(|declared| *declared == name)?;
         std::str::from_utf8(&self.args[place]).ok()
     }
 
-    /// Gives the argument of this name another value, and says whether the script has such an argument: for stores that
-    /// know something about the server which recipes do not, such as its word for publishing.
+    /// Replaces the argument of this name, and returns true if the script has such an argument: for stores that know a
+    /// fact about the server which recipes do not, such as its command for publishing.
     pub fn set_arg(&mut self, name: &str, value: impl Into<Vec<u8>>) -> bool {
         let place = self.script.header().args.iter().position(|declared| *declared == name);
         if let Some(place) = place {
@@ -133,7 +134,7 @@ impl Call {
         place.is_some()
     }
 
-    /// The key that the call is about: the first one.
+    /// Returns the key that the call is about: the first one.
     #[must_use]
     pub fn subject(&self) -> Arc<str> {
         self.keys.first().cloned().unwrap_or_else(|| Arc::from(""))
@@ -161,7 +162,7 @@ impl std::hash::Hash for Call {
     }
 }
 
-/// What a script returned.
+/// The reply of a script.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Reply {

@@ -226,7 +226,7 @@ pub enum LostReason {
     TakenOver,
     /// The key was gone from the server: force-released, deleted, flushed, or lost with the server's memory.
     Deleted,
-    /// No renewal was confirmed until the lease ended.
+    /// The lease ended without a confirmed renewal.
     Unreachable,
     /// The client was closed.
     Closed,

@@ -1,7 +1,8 @@
-//! How long the server keeps a hold without renewal, and how long the client may trust it.
+//! The lease: the time for which the server keeps a hold without a renewal, and the validity that the client derives
+//! from it.
 //!
-//! Invariant: a lease is a whole number of milliseconds between [`LEASE_MIN`] and [`LEASE_MAX`], so no script can be
-//! given one that fails after its first write (docs/guarantees.md, rule 4).
+//! A lease is a whole number of milliseconds between [`LEASE_MIN`] and [`LEASE_MAX`], so no script can get one that
+//! fails after its first write (docs/guarantees.md, rule 4).
 
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 
@@ -9,20 +10,20 @@ use std::time::Duration;
 
 use crate::moment::Moment;
 
-/// The shortest lease: below it the drift allowance leaves nothing to trust.
+/// The shortest lease: below it the drift leaves no validity.
 pub const LEASE_MIN: Duration = Duration::from_millis(3);
 /// The longest lease: 365 days.
 pub const LEASE_MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// The shortest time that a renewal waits for its answer: when it is over the connection that all locks share is closed,
-/// which a server that merely stutters should not cause.
+/// The shortest time that a renewal waits for its answer. After it the client closes the connection that all locks
+/// share, which a short pause of the server should not cause.
 pub const RENEWAL_WAITS_MIN: Duration = Duration::from_secs(1);
 
 /// A validated lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Lease(u64);
 
-/// Why a lease was refused. Nothing was sent to the server.
+/// The reason why a lease was refused. Nothing was sent to the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LeaseError {
@@ -30,20 +31,20 @@ pub enum LeaseError {
     #[error("a lease of {given:?} is too short, at least {LEASE_MIN:?} is needed")]
     #[non_exhaustive]
     TooShort {
-        /// The lease that was asked for.
+        /// The lease as given.
         given: Duration,
     },
     /// Longer than [`LEASE_MAX`].
     #[error("a lease of {given:?} is too long, at most 365 days are allowed")]
     #[non_exhaustive]
     TooLong {
-        /// The lease that was asked for.
+        /// The lease as given.
         given: Duration,
     },
 }
 
 impl Lease {
-    /// A lease of this length; fractions of a millisecond are dropped.
+    /// Creates a lease of this length; fractions of a millisecond are dropped.
     ///
     /// # Errors
     /// [`LeaseError`] when it is outside [`LEASE_MIN`] to [`LEASE_MAX`].
@@ -57,50 +58,51 @@ impl Lease {
         Ok(Self(u64::try_from(given.as_millis()).expect("365 days fit into 64 bits of milliseconds")))
     }
 
-    /// The lease nearest to this length that is allowed.
+    /// Creates the allowed lease nearest to this length.
     #[must_use]
     pub fn clamped(given: Duration) -> Self {
         Self::new(given.clamp(LEASE_MIN, LEASE_MAX)).expect("a clamped lease is within its bounds")
     }
 
-    /// Milliseconds, as on the wire.
+    /// Returns the milliseconds, as on the wire.
     #[must_use]
     pub const fn as_millis(self) -> u64 {
         self.0
     }
 
-    /// The lease as a duration.
+    /// Returns the lease as a duration.
     #[must_use]
     pub const fn duration(self) -> Duration {
         Duration::from_millis(self.0)
     }
 
-    /// The most by which two clocks disagree within this lease: 1 % of it and 2 ms (M and A1 of docs/guarantees.md).
+    /// Returns the drift: the most by which two clocks disagree within this lease, 1 % of it and 2 ms (M and A1 of
+    /// docs/guarantees.md).
     #[must_use]
     pub const fn drift(self) -> Duration {
         Duration::from_micros(self.0 * 10 + 2_000)
     }
 
-    /// How long a client may trust a hold, counted from before the call was sent.
+    /// Returns the time for which a client may trust a hold, counted from before the call was sent.
     #[must_use]
     pub const fn validity(self) -> Duration {
         self.duration().saturating_sub(self.drift())
     }
 
-    /// How long one of its renewals waits for its answer, at most a call's `timeout`: a third of the lease, so that a lost
-    /// reply leaves time for another attempt, but at least [`RENEWAL_WAITS_MIN`].
+    /// Returns the time that one of its renewals waits for its answer, at most a call's `timeout`: a third of the
+    /// lease, so that a lost reply leaves time for another attempt, but at least [`RENEWAL_WAITS_MIN`].
     #[must_use]
     pub fn renewal_waits(self, timeout: Duration) -> Duration {
         timeout.min((self.duration() / 3).max(RENEWAL_WAITS_MIN))
     }
 
-    /// Until when a hold that was confirmed by a call sent at `sent_at` may be trusted.
+    /// Returns the end of the validity of a hold that a call sent at `sent_at` confirmed.
     #[must_use]
     pub fn valid_until(self, sent_at: Moment) -> Moment {
         sent_at + self.validity()
     }
 
-    /// When the key has certainly gone if nothing arrived at the server after `now`.
+    /// Returns the time by which the key is certainly gone if nothing arrives at the server after `now`.
     #[must_use]
     pub fn gone_by(self, now: Moment) -> Moment {
         now + self.duration() + self.drift()

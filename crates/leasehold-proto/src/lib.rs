@@ -1,8 +1,7 @@
-//! The pure heart of leasehold: names, owners, leases, scripts, recipes and the engine that decides.
+//! The pure part of leasehold: names, owners, leases, scripts, recipes, and the engine that decides.
 //!
-//! Users depend on the crate `leasehold`; this one is for stores, simulators and model checkers.
-//!
-//! Invariant: nothing here does I/O, reads a clock or draws a random number: time and random bytes are passed in.
+//! Users depend on the crate `leasehold`; this one is for stores, simulators and model checkers. Nothing here does I/O,
+//! reads a clock or draws a random number: the caller passes in time and random bytes.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

@@ -1,6 +1,7 @@
 //! The names of locks that Redisson keeps for each key of a map (`RMap.getLock(key)` and its kin).
 //!
-//! Invariant: the names are Redisson's for the same bytes of a key (docs/protocol.md#16-locks-inside-other-objects).
+//! Users need them whose Java services lock entries of maps, sets and multimaps. The names are Redisson's for the same
+//! bytes of a key (docs/protocol.md#16-locks-inside-other-objects).
 
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 
@@ -10,23 +11,15 @@ use crate::name::{Name, NameError};
 const KEY: [u64; 4] =
     [0x9e37_79b9_7f4a_7c15, 0xf39c_c060_5ced_c834, 0x1082_276b_f3a2_7251, 0xf86c_6a11_d0c1_8e95];
 
-/// An entry of a map of Redisson's, of which each kind of primitive has a name.
-///
-/// ```
-/// use leasehold_proto::Name;
-///
-/// let entry = Name::redisson_map_entry("prices", b"apple");
-/// assert_eq!(entry.lock()?.as_str(), "{prices}:Obc/DlI/H3SPnZeNiiq/AA:lock");
-/// # Ok::<(), leasehold_proto::NameError>(())
-/// ```
+/// An entry of a Redisson map. Each kind of primitive has a name for it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct MapEntry(String);
 
 impl Name {
-    /// The names that Redisson gives to the locks of one key of a map, set or multimap.
+    /// Returns the names that Redisson gives to the locks of one key of a map, set or multimap.
     ///
     /// `key` is the key as the codec of the Java object writes it: the text itself with `StringCodec`, other bytes with
-    /// the default codec. A map behind a `NameMapper` goes by its mapped name.
+    /// the default codec. For a map behind a `NameMapper`, `map` is the mapped name.
     #[must_use]
     pub fn redisson_map_entry(map: &str, key: &[u8]) -> MapEntry {
         let tagged = if map.contains('{') { map.to_owned() } else { format!("{{{map}}}") };
@@ -39,7 +32,7 @@ impl MapEntry {
         Name::raw_redisson(&format!("{}:{kind}", self.0))
     }
 
-    /// The name of `getLock(key)`.
+    /// Returns the name of `getLock(key)`.
     ///
     /// # Errors
     /// [`NameError`] says which rule the map's name breaks, here and in the other functions.
@@ -47,42 +40,42 @@ impl MapEntry {
         self.kind("lock")
     }
 
-    /// The name of `getFairLock(key)`.
+    /// Returns the name of `getFairLock(key)`.
     ///
     /// # Errors
-    /// As [`lock`](Self::lock).
+    /// The errors of [`lock`](Self::lock).
     pub fn fair_lock(&self) -> Result<Name, NameError> {
         self.kind("fairlock")
     }
 
-    /// The name of `getReadWriteLock(key)`.
+    /// Returns the name of `getReadWriteLock(key)`.
     ///
     /// # Errors
-    /// As [`lock`](Self::lock).
+    /// The errors of [`lock`](Self::lock).
     pub fn rw_lock(&self) -> Result<Name, NameError> {
         self.kind("rw_lock")
     }
 
-    /// The name of `getSemaphore(key)`.
+    /// Returns the name of `getSemaphore(key)`.
     ///
     /// # Errors
-    /// As [`lock`](Self::lock).
+    /// The errors of [`lock`](Self::lock).
     pub fn semaphore(&self) -> Result<Name, NameError> {
         self.kind("semaphore")
     }
 
-    /// The name of `getPermitExpirableSemaphore(key)`.
+    /// Returns the name of `getPermitExpirableSemaphore(key)`.
     ///
     /// # Errors
-    /// As [`lock`](Self::lock).
+    /// The errors of [`lock`](Self::lock).
     pub fn expirable_semaphore(&self) -> Result<Name, NameError> {
         self.kind("permitexpirablesemaphore")
     }
 
-    /// The name of `getCountDownLatch(key)`. A cluster with sharded channels refuses it, to Redisson as well.
+    /// Returns the name of `getCountDownLatch(key)`. A cluster with sharded channels refuses it, to Redisson as well.
     ///
     /// # Errors
-    /// As [`lock`](Self::lock).
+    /// The errors of [`lock`](Self::lock).
     pub fn count_down_latch(&self) -> Result<Name, NameError> {
         self.kind("countdownlatch")
     }
@@ -102,7 +95,7 @@ fn base64(bytes: &[u8]) -> String {
     text
 }
 
-/// HighwayHash of 128 bits, as its authors' portable version computes it; the result is big-endian.
+/// Computes HighwayHash of 128 bits like the authors' portable version; the result is big-endian.
 fn highway_hash(bytes: &[u8]) -> [u8; 16] {
     let mut state = State::new();
     let mut packets = bytes.chunks_exact(32);
@@ -121,7 +114,7 @@ fn highway_hash(bytes: &[u8]) -> [u8; 16] {
     (u128::from(sum(0)) << 64 | u128::from(sum(1))).to_be_bytes()
 }
 
-/// The lanes of a packet of 32 bytes, little-endian; missing bytes are zero.
+/// Returns the lanes of a packet of 32 bytes, little-endian; missing bytes are zero.
 fn lanes(packet: &[u8]) -> [u64; 4] {
     let mut lanes = [0; 4];
     for (at, byte) in packet.iter().enumerate() {
@@ -214,7 +207,7 @@ mod tests {
     #[test]
     fn the_hash_is_that_of_redisson_for_every_length_of_a_rest() {
         let text = b"The-quick-brown-fox-jumps-over-the-lazy-dog-and-then-over-another-one.";
-        // What `Hash.hash128toBase64` of Redisson 4.7.0 returns.
+        // Results of `Hash.hash128toBase64` of Redisson 4.7.0.
         for (length, hash) in [
             (0, "t6rZwibGo2uy1OSmNVe8pg"),
             (1, "5dZpJMVyU9prPii2xicIGA"),

@@ -1,6 +1,7 @@
-//! Markers: keys that remember what a call has done, where the state alone cannot tell a repeated call from a new one.
+//! Markers: keys that record what a call has done, where the state alone cannot tell a repeated call from a new one.
 //!
-//! Invariant: a marker is named by what is never used for anything else: a wire owner, or a ticket of one client.
+//! The recipes of counters use them, because a counter cannot be set to an absolute value (docs/guarantees.md, rule
+//! 13). A marker's name contains an id that is never reused: a wire owner, or a ticket of one client.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use crate::engine::{Id, Settings};
 use crate::name::Name;
 use crate::owner::{ClientId, WireOwner};
 
-/// For how long an operation's answer outlives the last attempt that its client can make.
+/// The time for which an operation's answer outlives the last attempt that its client can make.
 const LATE: Duration = Duration::from_secs(60);
 
 /// One operation without a hold, which is tried until it is answered and applied once.
@@ -22,24 +23,24 @@ pub struct Operation {
 }
 
 impl Operation {
-    /// The operation of this ticket.
+    /// Creates the operation of this ticket.
     #[must_use]
     pub const fn new(client: ClientId, id: Id, settings: &Settings) -> Self {
         Self { client, id, kept: settings.timeout.saturating_add(LATE) }
     }
 
-    /// The key with its answer.
+    /// Returns the key of its answer.
     pub(crate) fn marker(&self, name: &Name) -> String {
         format!("{}:{self}", name.prefixed("leasehold_op"))
     }
 
-    /// How long the answer is kept.
+    /// Returns the time for which the answer is kept.
     pub(crate) fn kept_ms(&self) -> u64 {
         u64::try_from(self.kept.as_millis()).unwrap_or(u64::MAX).min(MS_MAX)
     }
 }
 
-/// The longest expiry that a server takes together with its clock; 30,000 years.
+/// The longest expiry that a server accepts on top of its clock; 30,000 years.
 const MS_MAX: u64 = 1_000_000_000_000_000;
 
 impl fmt::Display for Operation {
@@ -48,12 +49,12 @@ impl fmt::Display for Operation {
     }
 }
 
-/// The call with the marker that makes it count once.
+/// Adds the marker that makes a call count once.
 pub(crate) fn once(call: Call, name: &Name, operation: &Operation) -> Call {
     call.key("done", operation.marker(name)).arg("done_ms", operation.kept_ms())
 }
 
-/// What a yes or no in a reply is.
+/// Reads a yes or no from a reply.
 #[must_use]
 pub fn read_flag(reply: &Reply) -> Option<bool> {
     match reply {
@@ -62,7 +63,7 @@ pub fn read_flag(reply: &Reply) -> Option<bool> {
     }
 }
 
-/// The key that says what an acquisition has taken of a counter.
+/// Returns the key that records what an acquisition has taken from a counter.
 pub(crate) fn acquisition(name: &Name, owner: WireOwner) -> String {
     format!("{}:{owner}", name.prefixed("leasehold_permit"))
 }

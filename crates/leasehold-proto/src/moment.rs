@@ -1,13 +1,13 @@
-//! A point on a clock that somebody else reads.
+//! A point in time on a clock that the caller reads.
 //!
-//! Invariant: arithmetic saturates, so no input however extreme can panic or wrap.
+//! Arithmetic saturates, so no input can panic or wrap.
 
 use std::fmt;
 use std::ops::{Add, Sub};
 use std::time::Duration;
 
-/// A point in time, in nanoseconds on a monotonic clock that goes on while the machine is suspended
-/// (`CLOCK_BOOTTIME` on Linux). Moments of two machines, or of two boots, cannot be compared.
+/// A point in time, in nanoseconds on a monotonic clock that also runs while the machine is suspended (`CLOCK_BOOTTIME`
+/// on Linux). Moments of two machines, or of two boots, cannot be compared.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Moment(u64);
 
@@ -15,25 +15,25 @@ impl Moment {
     /// The end of time: a deadline that never comes.
     pub const NEVER: Self = Self(u64::MAX);
 
-    /// The moment this many nanoseconds after the clock's zero.
+    /// Creates the moment this many nanoseconds after the clock's zero.
     #[must_use]
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
-    /// The moment this many milliseconds after the clock's zero.
+    /// Creates the moment this many milliseconds after the clock's zero.
     #[must_use]
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis.saturating_mul(1_000_000))
     }
 
-    /// Nanoseconds since the clock's zero.
+    /// Returns the nanoseconds since the clock's zero.
     #[must_use]
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
-    /// How long after `earlier` this is; zero when it is not after it.
+    /// Returns the time from `earlier` to this moment; zero when this moment is not later.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))

@@ -1,7 +1,7 @@
 //! The names of locks, and the keys and channels that follow from them.
 //!
-//! Invariant: a [`Name`] is valid. Its derived keys and channels hash to the slot of the lock's own key, so no
-//! script of ours can be refused in a cluster because of its name.
+//! A [`Name`] is valid. Its derived keys and channels hash to the slot of the lock's own key, so a cluster refuses no
+//! script of this crate because of its name.
 
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 
@@ -11,10 +11,10 @@ use std::sync::Arc;
 
 /// The longest name, in bytes.
 pub const NAME_BYTES_MAX: usize = 512;
-/// The longest name that [`Name::raw_redisson`] takes, in bytes.
+/// The longest name that [`Name::raw_redisson`] accepts, in bytes.
 pub const RAW_NAME_BYTES_MAX: usize = 65_536;
 
-/// Key prefixes that helper keys and channels of the family use on the wire; a lock called so would collide with them.
+/// The prefixes of helper keys and channels of the family; a lock whose name begins with one could collide with them.
 const RESERVED: [&str; 9] = [
     "redisson_lock__channel",
     "redisson_lock_queue",
@@ -43,11 +43,11 @@ const RESERVED: [&str; 9] = [
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name(Arc<str>);
 
-/// Where wake-ups travel: the name of a publish/subscribe channel.
+/// The name of a publish/subscribe channel, which carries wake-ups.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Channel(Arc<str>);
 
-/// Why a name was refused. Nothing was sent to the server.
+/// The reason why a name was refused. Nothing was sent to the server.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NameError {
@@ -95,7 +95,7 @@ pub enum NameError {
 }
 
 impl Name {
-    /// A plain name.
+    /// Creates a plain name.
     ///
     /// # Errors
     /// [`NameError`] says which rule the name breaks.
@@ -107,7 +107,7 @@ impl Name {
         Ok(Self(name.into()))
     }
 
-    /// The name `{tag}rest`: all names with one tag live in one cluster slot.
+    /// Creates the name `{tag}rest`: all names with one tag are in one cluster slot.
     ///
     /// # Errors
     /// [`NameError`] says which rule the parts break; an empty tag or rest is [`NameError::Empty`].
@@ -125,12 +125,12 @@ impl Name {
         Ok(Self(name.into()))
     }
 
-    /// A name exactly as Redisson takes it, braces included and up to [`RAW_NAME_BYTES_MAX`] bytes long, for names that
-    /// Java services already use.
+    /// Creates a name exactly as Redisson accepts it, braces included and up to [`RAW_NAME_BYTES_MAX`] bytes long, for
+    /// names that Java services already use.
     ///
     /// # Errors
-    /// Besides the rules of length and control characters, refuses what breaks in Redisson too: braces that scatter
-    /// the helper keys over slots ([`NameError::CrossSlot`]), a name that is one hash tag and nothing else
+    /// Besides the rules of length and control characters, refuses names that break in Redisson too: braces that
+    /// scatter the helper keys over slots ([`NameError::CrossSlot`]), a name that is one hash tag and nothing else
     /// ([`NameError::SharedHelpers`]) and the reserved prefixes.
     pub fn raw_redisson(name: &str) -> Result<Self, NameError> {
         Self::raw(name, RAW_NAME_BYTES_MAX)
@@ -147,11 +147,12 @@ impl Name {
         Ok(Self(name.into()))
     }
 
-    /// The same name with a prefix in front, as Redisson's `NameMapper` writes it: every key and channel follows from the
-    /// whole. A prefix with a hash tag, such as `{app}:`, puts all names behind it into one cluster slot.
+    /// Returns the same name behind a prefix, as Redisson's `NameMapper` writes it: every key and channel follows from
+    /// the whole. A prefix with a hash tag, such as `{app}:`, puts all names behind it into one cluster slot.
     ///
     /// # Errors
-    /// [`NameError::CrossSlot`] for braces in the prefix that are no hash tag; else says which rule the whole breaks.
+    /// [`NameError::CrossSlot`] for braces in the prefix that are no hash tag; otherwise the rule that the whole name
+    /// breaks.
     pub fn behind(&self, prefix: &str) -> Result<Self, NameError> {
         if prefix.contains(['{', '}']) && hash_tag(prefix).is_none() {
             return Err(NameError::CrossSlot);
@@ -160,13 +161,14 @@ impl Name {
         Self::raw(&format!("{prefix}{self}"), bytes_max)
     }
 
-    /// The name as the user wrote it, which is also the key.
+    /// Returns the name as the user wrote it, which is also the key.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The cluster slot of the key: CRC-16/XMODEM of its hash tag, or of all of it (Redis cluster specification).
+    /// Returns the cluster slot of the key: CRC-16/XMODEM of its hash tag, or of all of it (Redis cluster
+    /// specification).
     #[must_use]
     pub fn slot(&self) -> u16 {
         let hashed = hash_tag(&self.0).filter(|tag| !tag.is_empty()).unwrap_or(&self.0);
@@ -178,21 +180,21 @@ impl Name {
         crc % 16_384
     }
 
-    /// The channel or helper key `prefix:{name}`, or `prefix:name` when the name has braces of its own
-    /// (the prefix builder of docs/protocol.md#12-key-and-channel-builders).
+    /// Returns the channel or helper key `prefix:{name}`, or `prefix:name` when the name has braces of its own (the
+    /// prefix builder of docs/protocol.md#12-key-and-channel-builders).
     #[must_use]
     pub fn prefixed(&self, prefix: &str) -> Channel {
         Channel(format!("{prefix}:{}", self.tagged()).into())
     }
 
-    /// Where those listen who wait for the count-down latch of this name: the one channel that has braces of its own
-    /// whatever the name has (docs/protocol.md#12-key-and-channel-builders).
+    /// Returns the channel of the waiters of the count-down latch of this name: the one channel that has braces of its
+    /// own whether or not the name has some (docs/protocol.md#12-key-and-channel-builders).
     #[must_use]
     pub(crate) fn latch_channel(&self) -> Channel {
         Channel(format!("redisson_countdownlatch__channel__{{{}}}", self.0).into())
     }
 
-    /// The name with braces that choose its slot: `{name}`, or the name when it has some of its own. Helper keys in
+    /// Returns the name with braces that choose its slot: `{name}`, or the name itself when it has some. Helper keys in
     /// which the name comes first begin with it (the suffix builder of docs/protocol.md#12-key-and-channel-builders).
     #[must_use]
     pub fn tagged(&self) -> Arc<str> {
@@ -219,13 +221,13 @@ impl fmt::Debug for Name {
 }
 
 impl Channel {
-    /// A channel of exactly this name.
+    /// Creates a channel of exactly this name.
     #[must_use]
     pub fn new(channel: &str) -> Self {
         Self(channel.into())
     }
 
-    /// The channel's name on the wire.
+    /// Returns the channel's name on the wire.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -250,7 +252,7 @@ impl fmt::Debug for Channel {
     }
 }
 
-/// The rules that hold for every kind of name.
+/// Checks the rules for every kind of name.
 fn check_bytes(name: &str, bytes_max: usize) -> Result<(), NameError> {
     if name.is_empty() {
         return Err(NameError::Empty);
@@ -267,7 +269,8 @@ fn check_bytes(name: &str, bytes_max: usize) -> Result<(), NameError> {
     }
 }
 
-/// What a cluster hashes instead of the whole key: the text between the first `{` and the next `}`, unless empty.
+/// Returns the hash tag, which a cluster hashes instead of the whole key: the text between the first `{` and the next
+/// `}`, unless empty.
 fn hash_tag(key: &str) -> Option<&str> {
     let (_, rest) = key.split_once('{')?;
     let (tag, _) = rest.split_once('}')?;
@@ -280,7 +283,7 @@ mod tests {
 
     #[test]
     fn a_slot_is_what_a_cluster_says() {
-        // What `CLUSTER KEYSLOT` of redis-server 7.0.15 answers.
+        // Replies of `CLUSTER KEYSLOT` of redis-server 7.0.15.
         for (name, slot) in [("foo", 12182), ("123456789", 12739), ("{user1000}.following", 3443)] {
             assert_eq!(Name::raw_redisson(name).unwrap().slot(), slot, "{name}");
         }
@@ -346,7 +349,7 @@ mod tests {
         assert_eq!(tagged.prefixed("redisson_lock__channel").as_str(), "redisson_lock__channel:a{b}c");
     }
 
-    /// The text that a cluster hashes.
+    /// Returns the text that a cluster hashes.
     fn hashed(key: &str) -> &str {
         hash_tag(key).unwrap_or(key)
     }

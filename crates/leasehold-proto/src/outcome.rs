@@ -1,6 +1,7 @@
-//! What can come back from a store.
+//! The errors of a store.
 //!
-//! Invariant: every failure says whether the script may have run ([`Applied`]), the one question that a lock asks.
+//! Every failure says whether the script may have run ([`Applied`]), which decides whether a lock may have to be
+//! undone.
 
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 
@@ -13,34 +14,34 @@ use std::time::Duration;
 use crate::moment::Moment;
 use crate::span::Rounded;
 
-/// Whether a call that failed may have changed something on the server.
+/// The effect that a failed call may have had on the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(clippy::exhaustive_enums, reason = "no third answer: what is not certain is unknown")]
 pub enum Applied {
-    /// It certainly did not run.
+    /// The call certainly did not run.
     No,
-    /// It may have run, or may still run: bytes were written and no answer came.
+    /// The call may have run, or may still run: bytes were written and no answer came.
     Unknown,
 }
 
-/// By when something is free on the server, counted from the error that says so.
+/// The time within which a key or permit is free on the server, counted from the error that carries it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(clippy::exhaustive_enums, reason = "a time or none")]
 pub enum FreeWithin {
-    /// At the latest after this time, even if nothing else reaches the server.
+    /// Free after at most this time, even if nothing else reaches the server.
     Time(Duration),
-    /// Not before the server has answered: nothing that has no lease ends by itself.
+    /// Free only once the server has answered: a hold without a lease does not end by itself.
     Unbounded,
 }
 
 impl FreeWithin {
-    /// From `now` until `until`; a moment that never comes is no bound.
+    /// Creates the time from `now` until `until`; a moment that never comes is no bound.
     #[must_use]
     pub fn until(until: Moment, now: Moment) -> Self {
         if until == Moment::NEVER { Self::Unbounded } else { Self::Time(until.since(now)) }
     }
 
-    /// The time, if there is one.
+    /// Returns the time, if there is one.
     #[must_use]
     pub const fn bound(self) -> Option<Duration> {
         match self {
@@ -50,7 +51,7 @@ impl FreeWithin {
     }
 }
 
-/// `within 27.3s`, or `when the server has answered`.
+/// Writes `within 27.3s`, or `when the server has answered`.
 impl fmt::Display for FreeWithin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -60,25 +61,25 @@ impl fmt::Display for FreeWithin {
     }
 }
 
-/// What a call was for; the verbs on the wire.
+/// The purpose of a call; the verbs on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Verb {
-    /// Take, or take once more.
+    /// Acquires, or re-enters.
     Acquire,
-    /// Extend the lease.
+    /// Extends the lease.
     Renew,
-    /// Give back one hold, or all.
+    /// Releases one hold, or all.
     Release,
-    /// Take away whoever holds it.
+    /// Removes any holder.
     ForceRelease,
-    /// Change what there is to take, or to wait for, without holding it.
+    /// Changes the number of permits or the count of a latch, without a hold.
     Adjust,
-    /// Look.
+    /// Reads without a change.
     Inspect,
-    /// Listen for wake-ups.
+    /// Subscribes to wake-ups.
     Subscribe,
-    /// Open a connection.
+    /// Opens a connection.
     Connect,
 }
 
@@ -97,17 +98,17 @@ impl fmt::Display for Verb {
     }
 }
 
-/// What went wrong at the store.
+/// The kind of a store's failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StoreErrorKind {
-    /// No connection could be made: refused, unresolved, or no answer to the connect.
+    /// The connection could not be made: refused, unresolved, or no answer to the connect.
     Unreachable,
     /// The connection broke with the answer outstanding.
     ConnectionLost,
-    /// No answer within the call's timeout.
+    /// The answer did not come within the call's timeout.
     Timeout,
-    /// `BUSY`: the server runs somebody's endless script.
+    /// `BUSY`: the server runs another client's endless script.
     Busy,
     /// `LOADING`: the server reads its data from disk.
     Loading,
@@ -135,7 +136,7 @@ pub enum StoreErrorKind {
     TooManyClients,
     /// `WRONGTYPE`: a key of another type has the lock's name. It was not touched.
     WrongType,
-    /// The answer is not one that the script can give, or no Redis protocol at all.
+    /// The answer is not one that the script can give, or not of the Redis protocol.
     Malformed,
     /// An error text that is not in the table.
     Server,
@@ -144,7 +145,7 @@ pub enum StoreErrorKind {
 }
 
 impl StoreErrorKind {
-    /// Whether the same call may succeed a little later without anybody changing anything.
+    /// Returns true if the same call may succeed a little later without any change by an operator.
     #[must_use]
     pub const fn is_transient(self) -> bool {
         matches!(
@@ -195,37 +196,37 @@ impl fmt::Display for StoreErrorKind {
     }
 }
 
-/// A call that failed.
+/// A failed call.
 ///
-/// Equality and hashing leave `source` out: it is there to be read by people.
+/// Equality and hashing ignore `source`, which is there for people to read.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct StoreError {
-    /// What went wrong.
+    /// The kind of the failure.
     pub kind: StoreErrorKind,
-    /// What the call was for.
+    /// The purpose of the call.
     pub during: Verb,
-    /// The key it was about; empty when it was about none.
+    /// The key that the call was about; empty when it was about none.
     pub key: Arc<str>,
-    /// Whether the script may have run.
+    /// The effect that the call may have had on the server.
     pub applied: Applied,
     source: Option<Arc<dyn Error + Send + Sync>>,
 }
 
 impl StoreError {
-    /// A failure without a deeper cause.
+    /// Creates a failure without a deeper cause.
     #[must_use]
     pub const fn new(kind: StoreErrorKind, during: Verb, key: Arc<str>, applied: Applied) -> Self {
         Self { kind, during, key, applied, source: None }
     }
 
-    /// The failure and its cause in one line, without the call that failed: for a message that names that itself, such as
-    /// `lock "order:42" not acquired: the server cannot be reached (connection refused)`.
+    /// Returns the failure and its cause in one line without the purpose of the call, for a message that names the call
+    /// itself, such as `lock "order:42" not acquired: the server cannot be reached (connection refused)`.
     pub fn reason(&self) -> impl fmt::Display + '_ {
         Reason(self)
     }
 
-    /// What went wrong; of a connect an answer that is none of Redis says more than that it is not one of a script.
+    /// Returns the text of the failure. After a connect, an answer outside the Redis protocol has a text of its own.
     const fn text(&self) -> &'static str {
         match (self.kind, self.during) {
             (StoreErrorKind::Malformed, Verb::Connect) => "this is no Redis or Valkey server",
@@ -234,19 +235,19 @@ impl StoreError {
         }
     }
 
-    /// The same failure for somebody whose own call was not sent.
+    /// Returns the same failure for a caller whose own call was not sent.
     #[must_use]
     pub fn not_applied(self) -> Self {
         self.with_applied(Applied::No)
     }
 
-    /// The same failure for somebody who knows more of whether anything was applied.
+    /// Returns the same failure for a caller that knows better whether the call was applied.
     #[must_use]
     pub fn with_applied(self, applied: Applied) -> Self {
         Self { applied, ..self }
     }
 
-    /// The same failure with the error that it came from.
+    /// Returns the same failure with the error that caused it.
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         self.source = Some(Arc::from(source.into()));
@@ -264,7 +265,7 @@ impl fmt::Display for StoreError {
     }
 }
 
-/// See [`StoreError::reason`].
+/// The text of [`StoreError::reason`].
 struct Reason<'a>(&'a StoreError);
 
 impl fmt::Display for Reason<'_> {

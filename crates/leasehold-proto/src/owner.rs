@@ -1,6 +1,6 @@
-//! Who holds: the user's idea of an owner, and what is written on the wire.
+//! Owners: the owner value of the user, and the wire owner on the server.
 //!
-//! Invariant: a [`WireOwner`] is never used for two acquisitions (docs/guarantees.md, rule 1), so a late duplicate of an old
+//! A [`WireOwner`] is never used for two acquisitions (docs/guarantees.md, rule 1), so a late duplicate of an old
 //! release cannot touch a newer hold.
 
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
@@ -8,34 +8,34 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Who may hold and re-enter a lock: a value, never a thread.
+/// The value that may hold and re-enter a lock; it is never a thread.
 ///
-/// Two acquires of one name with the same owner are one hold with a count of two. An owner is good for every lock of
-/// every client in this process, and means nothing in another one.
+/// Two acquires of one name with the same owner are one hold with a count of two. An owner is valid for every lock of
+/// every client in this process, and has no meaning in another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Owner(u64);
 
 impl Owner {
-    /// An owner that nobody else in this process has.
+    /// Creates an owner that is unique in this process.
     #[must_use]
     pub fn unique() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         Self(NEXT.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// The owner of this number, for simulations that number their owners themselves.
+    /// Creates the owner with this number, for simulations that number their owners themselves.
     #[must_use]
     pub const fn from_number(number: u64) -> Self {
         Self(number)
     }
 }
 
-/// One entry point of a process: on the wire a version 4 UUID, as Redisson's.
+/// The identity of one client: on the wire a version 4 UUID, as Redisson's.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientId(uuid::Uuid);
 
 impl ClientId {
-    /// The client id that these random bytes make.
+    /// Creates the client id from these random bytes.
     #[must_use]
     pub fn from_random(bytes: [u8; 16]) -> Self {
         Self(uuid::Builder::from_random_bytes(bytes).into_uuid())
@@ -47,7 +47,7 @@ impl ClientId {
         self.0.as_u128()
     }
 
-    /// A number that differs between clients, to keep their pauses apart.
+    /// Returns a number that differs between clients, so that their pauses differ.
     pub(crate) fn seed(self) -> u64 {
         self.0.as_u64_pair().0
     }
@@ -65,7 +65,7 @@ impl fmt::Debug for ClientId {
     }
 }
 
-/// The hash field `uuid:number` that says on the server who holds; Redisson writes `uuid:threadId` there.
+/// The hash field `uuid:number` that identifies the holder on the server; Redisson writes `uuid:threadId` there.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WireOwner {
     client: ClientId,
@@ -73,7 +73,7 @@ pub struct WireOwner {
 }
 
 impl WireOwner {
-    /// The wire owner of a client's acquisition with this number.
+    /// Creates the wire owner of a client's acquisition with this number.
     #[must_use]
     pub const fn new(client: ClientId, number: u64) -> Self {
         Self { client, number }
@@ -81,12 +81,12 @@ impl WireOwner {
 }
 
 impl WireOwner {
-    /// A number that differs between all acquisitions of all clients.
+    /// Returns a number that differs between all acquisitions of all clients.
     pub(crate) const fn as_u128(self) -> u128 {
         self.client.as_u128().wrapping_add(self.number as u128)
     }
 
-    /// A number that differs between acquisitions, to keep their pauses apart.
+    /// Returns a number that differs between acquisitions, so that their pauses differ.
     pub(crate) fn seed(self) -> u64 {
         self.client.seed() ^ self.number
     }

@@ -1,6 +1,6 @@
 //! The ids of permits that expire.
 //!
-//! Invariant: an id is used once. It is its client's uuid plus a number that the client never uses again.
+//! An id is used once. It is its client's uuid plus a number that the client never uses again.
 
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 
@@ -22,26 +22,26 @@ use crate::owner::WireOwner;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PermitId([u8; 16]);
 
-/// The text is no permit id, which has 32 hexadecimal digits.
+/// The error of a text that is not a permit id: an id has 32 hexadecimal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a permit id has 32 hexadecimal digits")]
 #[non_exhaustive]
 pub struct PermitIdError;
 
 impl PermitId {
-    /// The ids of an acquisition of so many permits.
+    /// Returns the ids of an acquisition of `permits` permits.
     pub fn of(owner: WireOwner, permits: u32) -> impl Iterator<Item = Self> {
         let first = owner.as_u128();
         (0..permits).map(move |place| Self(first.wrapping_add(u128::from(place)).to_be_bytes()))
     }
 
-    /// The id of these bytes.
+    /// Creates the id of these bytes.
     #[must_use]
     pub const fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(bytes)
     }
 
-    /// Its bytes, as they are on the server.
+    /// Returns the bytes as they are on the server.
     #[must_use]
     pub const fn as_bytes(&self) -> &[u8; 16] {
         &self.0
@@ -52,7 +52,7 @@ impl FromStr for PermitId {
     type Err = PermitIdError;
 
     fn from_str(text: &str) -> Result<Self, PermitIdError> {
-        // A sign, which numbers may have, is no digit.
+        // A number may begin with a sign, which is not a digit.
         if text.len() != 32 || !text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
             return Err(PermitIdError);
         }

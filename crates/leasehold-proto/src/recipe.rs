@@ -1,6 +1,7 @@
-//! A primitive as pure values: which script to run, how to read its reply, where to listen, how to undo.
+//! The rules of each primitive as pure values: scripts, replies, channels and undos.
 //!
-//! Invariant: a recipe keeps no state; the same question gives the same call.
+//! A recipe keeps no state: the same arguments give the same call. The engine knows primitives only through the trait
+//! [`Recipe`].
 
 pub mod expirable;
 pub mod fair;
@@ -28,7 +29,7 @@ use crate::name::{Channel, Name};
 use crate::owner::WireOwner;
 use crate::script::Script;
 
-/// All scripts of all recipes.
+/// Returns all scripts of all recipes.
 pub fn scripts() -> impl Iterator<Item = &'static Script> {
     let all = [
         &expirable::SCRIPTS[..],
@@ -49,44 +50,44 @@ pub fn scripts() -> impl Iterator<Item = &'static Script> {
     all.into_iter().flatten().copied()
 }
 
-/// What a recipe needs to know to write a call.
+/// The arguments from which a recipe builds a call.
 #[derive(Clone, Copy, Debug)]
 pub struct CallArgs<'a> {
-    /// What is asked for.
+    /// The name that the call is about.
     pub name: &'a Name,
-    /// What is asked for together with it, all or nothing.
+    /// The names that the call is about as well, all or nothing.
     pub others: &'a [Name],
-    /// The wire owner on whose behalf.
+    /// The wire owner of the call.
     pub owner: WireOwner,
     /// The lease to set.
     pub lease: Lease,
-    /// The hold count that is to stand on the server afterwards; see the calls for what 0 means.
+    /// The hold count to set on the server; the calls say what 0 means.
     pub count: u32,
-    /// How many units: permits of a semaphore, 1 of everything else.
+    /// The number of units: permits of a semaphore, 1 for every other primitive.
     pub units: u32,
-    /// How the one who asks stands.
+    /// The context of the caller.
     pub context: CallContext,
-    /// For how long the server must have been up for its word to count.
+    /// The uptime below which a server counts as recently restarted and its answer does not count.
     pub uptime: Duration,
-    /// Under what the same owner holds the recipe's [`companion`](Recipe::companion), if it does.
+    /// The wire owner of the same owner's [`companion`](Recipe::companion) hold, if it has one.
     pub companion: Option<WireOwner>,
 }
 
-/// How somebody stands to what an ask is about.
+/// The context of a call: what the client knows about the owner's earlier calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct CallContext {
-    /// It will not wait, so there is no use in queueing it.
+    /// True if the caller does not wait, so the server must not queue it.
     pub once: bool,
-    /// It was refused before.
+    /// True if an earlier attempt was refused.
     pub refused: bool,
-    /// It was granted, for certain.
+    /// True if the grant is certain.
     pub granted: bool,
-    /// An earlier call of the same owner has no answer, and may yet arrive.
+    /// True if an earlier call of the same owner has no answer and may still arrive.
     pub uncertain: bool,
 }
 
 impl<'a> CallArgs<'a> {
-    /// An ask for one unit, of somebody who waits and knows of no grant.
+    /// Creates arguments for one unit, for a caller that waits and knows of no grant.
     #[must_use]
     pub fn new(subject: &'a Subject, owner: WireOwner, lease: Lease) -> Self {
         let Subject { name, others, .. } = subject;
@@ -103,58 +104,58 @@ impl<'a> CallArgs<'a> {
         }
     }
 
-    /// The same with another count.
+    /// Returns the same arguments with another count.
     #[must_use]
     pub const fn count(self, count: u32) -> Self {
         Self { count, ..self }
     }
 
-    /// The same for so many units.
+    /// Returns the same arguments with another number of units.
     #[must_use]
     pub const fn units(self, units: u32) -> Self {
         Self { units, ..self }
     }
 }
 
-/// Which of a client's waiters for one subject ask the store.
+/// The part of a client's waiters for one subject that make attempts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Polling {
-    /// Only the first: a release then wakes one asker per process.
+    /// The head only: a release then wakes one waiter per process.
     Head,
-    /// Each for itself: the server keeps the order.
+    /// Each waiter for itself: the server keeps the order.
     Each,
 }
 
-/// What a grant gives.
+/// The effect of a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holding {
     /// A hold that ends with its lease unless it is renewed.
     Leased,
     /// A hold that only its release ends.
     Unending,
-    /// Nothing: what was waited for has happened.
+    /// Grants no hold: the awaited event has happened.
     Nothing,
 }
 
-/// How a primitive behaves towards its users, apart from what its scripts say.
+/// The behavior of a primitive towards its users, apart from its scripts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// Who asks.
+    /// The waiters that make attempts.
     pub polling: Polling,
-    /// What a grant gives.
+    /// The effect of a grant.
     pub holding: Holding,
-    /// Whether a hold of this client means that everybody else here has to wait.
+    /// True if a hold of this client makes every other waiter of the client wait.
     pub exclusive: bool,
-    /// Whether acquires of one owner are one hold with a count. If not, each stands for itself.
+    /// True if acquires of one owner are one hold with a count; if false, each is a hold of its own.
     pub counted: bool,
-    /// Whether one who was refused stands on the server, and has to be taken off it when it leaves.
+    /// True if a refused waiter is queued on the server, and has to be removed when it leaves.
     pub queued: bool,
-    /// How often one who waits has to show that it is alive; `None` when nobody asks.
+    /// The interval at which a waiter has to show that it is alive; `None` when the server does not check.
     pub seen_every: Option<Duration>,
 }
 
 impl Policy {
-    /// The manner of an exclusive, reentrant lock.
+    /// The policy of an exclusive, reentrant lock.
     pub const LOCK: Self = Self {
         polling: Polling::Head,
         holding: Holding::Leased,
@@ -167,63 +168,66 @@ impl Policy {
 
 /// The rules of one primitive.
 pub trait Recipe: fmt::Debug + Send + Sync {
-    /// What the primitive is called in messages; also its identity.
+    /// Returns the name of the primitive in messages, which is also its identity.
     fn kind(&self) -> &'static str;
 
-    /// How it behaves.
+    /// Returns the policy of the primitive.
     fn policy(&self) -> Policy {
         Policy::LOCK
     }
 
-    /// Where a waiter listens; nowhere when the primitive has no wake-ups and its waiters only poll.
+    /// Returns the channels on which a waiter listens; none when the primitive has no wake-ups and its waiters only
+    /// poll.
     fn channels(&self, subject: &Subject, owner: WireOwner) -> Vec<Channel>;
 
-    /// The recipe of the same name under which an owner's present hold matters to this one: a writer may read.
+    /// Returns the companion: the recipe of the same name under which the owner's present hold matters to this one. A
+    /// writer, for example, may read.
     fn companion(&self) -> Option<&'static dyn Recipe> {
         None
     }
 
-    /// The recipe of the same name whose holder must not wait for this one, since it would wait for itself.
+    /// Returns the recipe of the same name whose holder must not wait for this one, since it would wait for itself.
     fn blocked_by(&self) -> Option<&'static dyn Recipe> {
         None
     }
 
-    /// The recipe by whose rules a grant is held, when they are not these.
+    /// Returns the recipe by whose rules a grant is held, if it is another one.
     fn held_as(&self) -> Option<&'static dyn Recipe> {
         None
     }
 
-    /// How many wire owners an acquire of so many units uses up.
+    /// Returns the number of wire owners that an acquire of `_units` units uses up.
     fn owners(&self, _units: u32) -> u64 {
         1
     }
 
-    /// Takes what is free, with a hold count of one.
+    /// Acquires free units, with a hold count of one.
     fn acquire(&self, args: &CallArgs<'_>) -> Call;
 
-    /// What an acquire's reply means; `None` when the script cannot have given it.
+    /// Reads an acquire's reply; `None` when the script cannot have given it.
     fn read_acquire(&self, reply: &Reply) -> Option<Answer>;
 
-    /// Renews the lease of a hold that exists, and sets its count unless `args.count` is 0: a re-entry.
+    /// Renews the lease of an existing hold, and sets its count unless `args.count` is 0; with a count it is a
+    /// re-entry.
     fn renew(&self, args: &CallArgs<'_>) -> Call;
 
-    /// What a renewal's reply means.
+    /// Reads a renewal's reply.
     fn read_renew(&self, reply: &Reply) -> Option<Renewal>;
 
-    /// Leaves `args.count` holds; 0 takes the owner off the server, out of its queue too. It is also the undo of an
-    /// acquire that nobody saw.
+    /// Leaves `args.count` holds; 0 removes the owner from the server, and from the queue. It is also the undo of an
+    /// acquire that no caller received.
     fn release(&self, args: &CallArgs<'_>) -> Call;
 
-    /// What a release's reply means: whether the owner held it.
+    /// Reads a release's reply: true if the owner held it.
     fn read_release(&self, reply: &Reply) -> Option<bool>;
 }
 
-/// The rules of a lock, which can be looked at and taken away.
+/// The rules of a lock that can be inspected and force-released.
 pub trait LockRecipe: Recipe {
-    /// Frees the lock whoever holds it.
+    /// Frees the lock of any holder.
     fn force_release(&self, name: &Name) -> Call;
 
-    /// Whether a force release found a holder.
+    /// Reads a force release's reply: true if it found a holder.
     fn read_force_release(&self, reply: &Reply) -> Option<bool> {
         match reply {
             Reply::Int(found @ (0 | 1)) => Some(*found == 1),
@@ -231,10 +235,10 @@ pub trait LockRecipe: Recipe {
         }
     }
 
-    /// Looks at the lock and, when given, at one owner's hold.
+    /// Inspects the lock and, when given, one owner's hold.
     fn inspect(&self, name: &Name, owner: Option<WireOwner>) -> Call;
 
-    /// What an inspection's reply means.
+    /// Reads an inspection's reply.
     fn read_inspect(&self, reply: &Reply) -> Option<Inspection> {
         let Reply::Array(items) = reply else { return None };
         let [Reply::Int(pttl), Reply::Int(count)] = items.as_slice() else {
@@ -249,46 +253,46 @@ pub trait LockRecipe: Recipe {
     }
 }
 
-/// What an inspection found.
+/// The result of an inspection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inspection {
-    /// How long the present hold lasts; `None` when the lock is free.
+    /// The time that the present hold has left; `None` when the lock is free.
     pub remaining: Option<Remaining>,
-    /// How often the owner that was asked about holds it.
+    /// The hold count of the inspected owner.
     pub hold_count: u32,
 }
 
-/// How long a hold lasts unless it is renewed.
+/// The time that a hold has left unless it is renewed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Remaining {
-    /// This long.
+    /// The hold ends after this time.
     For(Duration),
-    /// For ever: the key has no expiry, which no lock of the family leaves behind.
+    /// The key has no expiry and blocks forever; no lock of the family leaves one behind.
     NoExpiry,
 }
 
-/// What an acquire answered.
+/// The answer to an acquire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// It is ours, with a fencing token if the primitive has them.
+    /// The owner has it, with a fencing token if the primitive has tokens.
     Granted {
         /// The token of this grant.
         token: Option<u64>,
     },
-    /// Somebody else holds it, for so long unless renewed.
+    /// Another owner has it, for this long unless it is renewed.
     Refused {
-        /// PTTL, or for how long there is no use in asking.
+        /// The PTTL, or the time in which another attempt is pointless.
         remaining: Duration,
     },
-    /// The key has no expiry, which no protocol of the family leaves behind: it would block for ever.
+    /// The key has no expiry, which no protocol of the family leaves behind: it would block forever.
     NoExpiry,
-    /// Whoever waits would wait for ever: each would have to wait for the other.
+    /// The wait would never end: two waiters would have to wait for each other.
     Deadlock,
-    /// What is waited for was deleted.
+    /// The awaited primitive was deleted.
     Deleted,
-    /// The server has not been up for long enough to be believed; for so much longer.
+    /// The server restarted too recently to be trusted.
     RecentlyRestarted {
-        /// For how much longer.
+        /// The time until the server can be trusted.
         remaining: Duration,
     },
 }
@@ -298,16 +302,16 @@ impl Answer {
     pub const GRANTED: Self = Self::Granted { token: None };
 }
 
-/// What a renewal answered.
+/// The answer to a renewal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Renewal {
     /// The lease runs from now.
     Renewed,
-    /// Nobody holds the lock: it was deleted or had expired.
+    /// The lock is free: it was deleted or had expired.
     Gone,
-    /// Somebody else holds it.
+    /// Another owner holds the lock.
     TakenOver,
 }
 
-/// The command that carries a wake-up. A store whose server shards its channels writes SPUBLISH in its place.
+/// The command that carries a wake-up. A store whose server has sharded channels replaces it by SPUBLISH.
 const PUBLISH: &str = "PUBLISH";

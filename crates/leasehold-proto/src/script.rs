@@ -1,11 +1,11 @@
 //! The Lua scripts and their headers.
 //!
-//! Invariant: a script's text is `&'static str`; names and owners reach it only as KEYS and ARGV.
+//! A script's text is `&'static str`; names and owners reach it only as KEYS and ARGV.
 //!
 //! # How it works
-//! Each file opens with comment lines that declare its inputs, for example `-- KEYS[1] lock hash the lock itself`.
-//! They are read once, and a call is built by those names: no index is counted by hand.
-//! `tests/script_headers.rs` holds every header against the body below it.
+//! Each file begins with comment lines that declare its inputs, for example `-- KEYS[1] lock hash the lock itself`.
+//! They are read once, and recipes build calls by those names: no index is counted by hand. `tests/script_headers.rs`
+//! compares every header with the body below it.
 
 use std::sync::OnceLock;
 
@@ -14,7 +14,7 @@ use crate::outcome::Verb;
 /// A script, embedded at compile time.
 #[derive(Debug)]
 pub struct Script {
-    /// What it is for.
+    /// The purpose of the script.
     pub verb: Verb,
     source: &'static str,
     header: OnceLock<Header>,
@@ -31,31 +31,31 @@ pub struct Header {
 }
 
 impl Script {
-    /// A script from its text.
+    /// Creates a script from its text.
     #[must_use]
     pub const fn new(verb: Verb, source: &'static str) -> Self {
         Self { verb, source, header: OnceLock::new(), sha1: OnceLock::new() }
     }
 
-    /// The text that is sent.
+    /// Returns the text that is sent.
     #[must_use]
     pub const fn source(&self) -> &'static str {
         self.source
     }
 
-    /// The declared inputs.
+    /// Returns the declared inputs.
     pub fn header(&self) -> &Header {
         self.header.get_or_init(|| Header::read(self.source))
     }
 
-    /// The script's SHA-1 in lower-case hex, as EVALSHA takes it.
+    /// Returns the script's SHA-1 in lower-case hex, for EVALSHA.
     pub fn sha1(&self) -> &str {
         self.sha1.get_or_init(|| sha1_smol::Sha1::from(self.source).hexdigest())
     }
 }
 
 impl Header {
-    /// Reads the declarations of a script. Functions that several scripts share may stand before them.
+    /// Reads the declarations of a script. Functions that several scripts share may come before them.
     #[must_use]
     pub fn read(source: &'static str) -> Self {
         let mut header = Self::default();

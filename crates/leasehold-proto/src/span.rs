@@ -1,7 +1,7 @@
 //! Durations as people write them: `30s`, `5m`, `1h30m`.
 //!
-//! Invariant: what is read has the same length on every day; months and years do not and are refused, above all the
-//! capital `M` that was meant to be minutes.
+//! Every accepted unit has the same length on every day. Months and years do not and are refused, above all a capital
+//! `M` that is meant to be minutes.
 
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 
@@ -15,13 +15,13 @@ use std::time::Duration;
 pub struct Rounded(Duration);
 
 impl Rounded {
-    /// Rounded down: for what is left, or was given.
+    /// Rounds down: for the rest of a time, or a given time.
     #[must_use]
     pub const fn down(span: Duration) -> Self {
         Self(span)
     }
 
-    /// Rounded up: for the time by which something is over.
+    /// Rounds up: for the time by which an event has happened.
     #[must_use]
     pub fn up(span: Duration) -> Self {
         let step = step(span).as_nanos();
@@ -30,7 +30,7 @@ impl Rounded {
     }
 }
 
-/// What durations of this length are rounded to.
+/// Returns the unit to which durations of this length are rounded.
 const fn step(span: Duration) -> Duration {
     match (span.as_secs(), span.subsec_nanos()) {
         (0, ..1_000) => Duration::from_nanos(1),
@@ -62,7 +62,7 @@ impl fmt::Display for Rounded {
     }
 }
 
-/// A number of tenths, without a tenth that is none.
+/// Writes a number of tenths, without the decimal when it is zero.
 fn tenths(f: &mut fmt::Formatter<'_>, tenths: u64, unit: &str) -> fmt::Result {
     match tenths % 10 {
         0 => write!(f, "{}{unit}", tenths / 10),
@@ -70,20 +70,20 @@ fn tenths(f: &mut fmt::Formatter<'_>, tenths: u64, unit: &str) -> fmt::Result {
     }
 }
 
-/// Two units, without the second where there is none of it.
+/// Writes two units, without the second when it is zero.
 fn two(f: &mut fmt::Formatter<'_>, first: (u64, &str), second: (u64, &str)) -> fmt::Result {
     write!(f, "{}{}", first.0, first.1)?;
     if second.0 > 0 { write!(f, " {}{}", second.0, second.1) } else { Ok(()) }
 }
 
-/// Why a text is no duration.
+/// The reason why a text is not a duration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SpanError {
-    /// Something else than numbers with units, or more than can be counted.
+    /// The text is not numbers with units, or the duration is too long to represent.
     #[error("not a duration")]
     Unreadable,
-    /// A capital `M`, which is a month elsewhere.
+    /// A capital `M`, which means months in other formats.
     #[error("`M` would be months; minutes are `m`: write `{minutes}`")]
     #[non_exhaustive]
     CapitalM {
@@ -99,7 +99,7 @@ pub enum SpanError {
     },
 }
 
-/// Reads numbers with units, from `ns` to `w`; a number without a unit is no duration.
+/// Reads numbers with units, from `ns` to `w`; a number without a unit is not a duration.
 ///
 /// # Errors
 /// [`SpanError`], whose text says what to write instead where that is known.
@@ -147,7 +147,7 @@ mod tests {
             let shown = (Rounded::down(span).to_string(), Rounded::up(span).to_string());
             assert_eq!(shown, (down.to_owned(), up.to_owned()), "{span:?}");
         }
-        // More than can be counted is shown as something, and does not panic.
+        // The longest duration is shown as well, without a panic.
         assert!(Rounded::up(Duration::MAX).to_string().ends_with(['d', 'h']));
     }
 
@@ -188,7 +188,7 @@ mod tests {
         }
     }
 
-    /// Whatever units the parser behind it has or gets, none is longer than a week.
+    /// The parser may get new units; none may be longer than a week.
     #[test]
     fn no_unit_is_longer_than_a_week() {
         let letters = || ('a'..='z').chain('A'..='Z').map(String::from);

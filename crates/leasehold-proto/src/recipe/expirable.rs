@@ -1,7 +1,8 @@
-//! The expirable semaphore: Redisson's `RPermitExpirableSemaphore` on the wire (docs/protocol.md#13-expirable-semaphore).
+//! The expirable semaphore: Redisson's `RPermitExpirableSemaphore` on the wire
+//! (docs/protocol.md#13-expirable-semaphore).
 //!
-//! Invariant: a permit that is taken has an id that nobody else has, so a call that runs twice finds what it did. All ids
-//! of an acquisition are taken, renewed and given back together.
+//! Each acquired permit has a unique id, so a call that runs twice finds the ids of its first run. All ids of an
+//! acquisition are acquired, renewed and released together.
 
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use crate::owner::WireOwner;
 use crate::permit::PermitId;
 use crate::script::Script;
 
-/// A script of the folder, behind what all of them use.
+/// A script of the folder, behind the helpers that all of them use.
 macro_rules! script {
     ($verb:ident, $file:literal) => {
         Script::new(
@@ -45,22 +46,22 @@ static LEASE_OF: Script = script!(Inspect, "lease_of.lua");
 pub static SCRIPTS: [&Script; 9] =
     [&ACQUIRE, &RENEW, &RELEASE, &SET, &ADD, &RELEASE_IDS, &UPDATE_LEASE, &INSPECT, &LEASE_OF];
 
-/// The most permits that one acquire takes, or one release gives back: a script goes through them one by one, and the
-/// server serves nobody else meanwhile.
+/// The most permits that one acquire takes, or one release returns: a script handles them one by one, and the server
+/// serves no other client meanwhile.
 pub const PERMITS_MAX: u32 = 4096;
 
 /// The expirable semaphore's rules.
 #[derive(Clone, Copy, Debug)]
 pub struct ExpirableSemaphore;
 
-/// How many permits there are, by the server's word.
+/// The numbers of permits, as the server reports them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Census {
-    /// How many are left; below zero when there are fewer than are taken.
+    /// The available permits; below zero when the total is less than the acquired permits.
     pub available: i64,
-    /// How many are taken and have not ended.
+    /// The acquired permits that have not ended.
     pub acquired: u64,
-    /// Whether their number was ever set.
+    /// True if the number of permits was ever set.
     pub is_set: bool,
 }
 
@@ -122,19 +123,19 @@ impl Recipe for ExpirableSemaphore {
     }
 }
 
-/// Sets how many permits there are, those that are taken included.
+/// Sets the total number of permits, acquired ones included.
 #[must_use]
 pub fn set(name: &Name, operation: &Operation, permits: u32) -> Call {
     published(once(counter(&SET, name), name, operation).arg("permits", permits), name)
 }
 
-/// Changes how many permits there are.
+/// Changes the total number of permits.
 #[must_use]
 pub fn add(name: &Name, operation: &Operation, permits: i32) -> Call {
     published(once(counter(&ADD, name), name, operation).arg("permits", permits), name)
 }
 
-/// Gives back the permits of these ids, all or none.
+/// Releases the permits of these ids, all or none.
 #[must_use]
 pub fn release_ids(name: &Name, operation: &Operation, given: &[PermitId]) -> Call {
     let call = once(counter(&RELEASE_IDS, name), name, operation);
@@ -154,7 +155,7 @@ pub fn inspect(name: &Name) -> Call {
     counter(&INSPECT, name)
 }
 
-/// What the count of the permits says.
+/// Reads the reply of [`inspect`].
 #[must_use]
 pub fn read_inspect(reply: &Reply) -> Option<Census> {
     let Reply::Array(items) = reply else { return None };
@@ -164,13 +165,13 @@ pub fn read_inspect(reply: &Reply) -> Option<Census> {
     Some(Census { available: *available, acquired: (*acquired).try_into().ok()?, is_set: *is_set == 1 })
 }
 
-/// Looks at a permit's lease.
+/// Reads a permit's lease.
 #[must_use]
 pub fn lease_of(name: &Name, id: PermitId) -> Call {
     counter(&LEASE_OF, name).bytes("given", *id.as_bytes())
 }
 
-/// What a look at a permit's lease says: nothing when the permit is not taken.
+/// Reads the reply of [`lease_of`]: `Some(None)` when the permit is not acquired.
 #[must_use]
 pub fn read_lease_of(reply: &Reply) -> Option<Option<Remaining>> {
     match *reply {
@@ -185,7 +186,7 @@ fn counter(script: &'static Script, name: &Name) -> Call {
     Call::of(script).key("counter", name).key("ids", ids(name))
 }
 
-/// A call about all ids of an acquisition.
+/// Creates a call about all ids of an acquisition.
 fn of_all(script: &'static Script, args: &CallArgs<'_>) -> Call {
     let given = joined(PermitId::of(args.owner, args.units));
     published(counter(script, args.name).bytes("given", given), args.name)

@@ -1,13 +1,15 @@
-//! The fair lock: Redisson's fair `RLock` on the wire (docs/protocol.md#6-fair-lock), with waiters that prove they live.
+//! The fair lock: Redisson's fair `RLock` on the wire (docs/protocol.md#6-fair-lock), with waiters that prove they are
+//! alive.
 //!
-//! Invariant: whoever stands in the queue's list stands in its set of deadlines too; a waiter of ours has shown itself
-//! within [`GONE_AFTER`], or is taken out.
+//! Each waiter in the queue's list is also in its set of deadlines. A waiter of this client that has not called for
+//! [`GONE_AFTER`] is removed.
 //!
 //! # How it works
-//! Redisson gives each waiter a deadline of minutes, and every script takes those off the head whose deadline has passed.
-//! Our waiters ask every [`SEEN_EVERY`] and note the server's time in a set of their own; one that has not for
-//! [`GONE_AFTER`] is taken out wherever it stands. Its deadline in Redisson's set is as short, and longer only by what
-//! Redisson's waiters before it may take off it when they are granted. A Java waiter that does not take a free lock has its deadline cut to the same [`GONE_AFTER`].
+//! Redisson gives each waiter a deadline of minutes, and every script removes heads whose deadline has passed. Waiters
+//! of this client call every [`SEEN_EVERY`] and note the server's time in a set of their own; one that has not called
+//! for [`GONE_AFTER`] is removed from any place in the queue. Its deadline in Redisson's set is as short. It is longer
+//! only by the time that Redisson's waiters before it may subtract when they are granted. A Java waiter that does not
+//! take a free lock has its deadline cut to the same [`GONE_AFTER`].
 
 use std::time::Duration;
 
@@ -43,19 +45,19 @@ static ACQUIRE: Script = Script::new(
 static RELEASE: Script = script!(Release, "release.lua");
 static FORCE_RELEASE: Script = script!(ForceRelease, "force_release.lua");
 
-/// The scripts of this recipe that are its own.
+/// The scripts that only this recipe has.
 pub static SCRIPTS: [&Script; 3] = [&ACQUIRE, &RELEASE, &FORCE_RELEASE];
 
-/// How often a waiter shows that it is alive, at least.
+/// The longest interval between two calls with which a waiter shows that it is alive.
 pub const SEEN_EVERY: Duration = Duration::from_millis(1_500);
-/// After how long without a sign a waiter counts as gone; the scripts have it as a number of their own.
+/// The time without a call after which a waiter counts as gone. The scripts have a copy of the number.
 pub const GONE_AFTER: Duration = Duration::from_secs(5);
 
 /// The fair lock's rules.
 #[derive(Clone, Copy, Debug)]
 pub struct Fair;
 
-/// A call with what all of this recipe's scripts need.
+/// Begins a call with the inputs that all scripts of this recipe have.
 fn call(script: &'static Script, name: &Name) -> Call {
     Call::of(script)
         .key("lock", name)

@@ -1,6 +1,6 @@
 //! Writes that carry a fencing token: one script checks it and writes (docs/protocol.md#73-fenced-writes).
 //!
-//! Invariant: nothing is written by a token that is lower than one that has written to the same key before.
+//! A token that is lower than an earlier one for the same key writes nothing.
 
 use std::sync::Arc;
 
@@ -24,15 +24,15 @@ static HSET: Script = Script::new(
 /// The scripts of this recipe.
 pub static SCRIPTS: [&Script; 2] = [&SET, &HSET];
 
-/// What the check says when it refuses.
+/// The first item of the check's reply when it refuses.
 const REFUSED: &[u8] = b"leasehold_fence";
 
-/// How a fenced write went.
+/// The outcome of a fenced write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Written {
-    /// It was done, and this is its reply.
+    /// The write was done, and this is its reply.
     Done(Reply),
-    /// A newer token has written before.
+    /// A newer token has written to the key.
     Stale {
         /// That token.
         newest: u64,
@@ -51,14 +51,14 @@ pub fn hset(token: u64, key: &Name, field: &[u8], value: &[u8]) -> Call {
     checked(&HSET, token, key, &[], vec![field.to_vec(), value.to_vec()])
 }
 
-/// A user's script with the check before it. Its text stays for the life of the process.
+/// Creates a script of the application behind the check. Its text stays in memory for the life of the process.
 #[must_use]
 pub fn hooked(source: &str) -> &'static Script {
     let source = Box::leak(format!("{CHECK}{MARK}{source}").into_boxed_str());
     Box::leak(Box::new(Script::new(Verb::Adjust, source)))
 }
 
-/// Runs a script with the check before it, which is about its first key.
+/// Creates a call of a script behind the check, which is about the script's first key.
 #[must_use]
 pub fn checked(script: &'static Script, token: u64, key: &Name, others: &[Name], args: Vec<Vec<u8>>) -> Call {
     let fence = Arc::from(key.prefixed("leasehold_fence").as_str());
@@ -67,7 +67,7 @@ pub fn checked(script: &'static Script, token: u64, key: &Name, others: &[Name],
     Call::with(script, keys, args)
 }
 
-/// What a reply means.
+/// Reads the reply of a fenced write.
 #[must_use]
 pub fn read(reply: &Reply) -> Option<Written> {
     match reply {

@@ -1,6 +1,7 @@
-//! The fenced lock: Redisson's on the wire (docs/protocol.md#7-fenced-lock). Each grant has a number above all before.
+//! The fenced lock: Redisson's on the wire (docs/protocol.md#7-fenced-lock). The fencing token of each grant is higher
+//! than all before.
 //!
-//! Invariant: a token is given with the hold, in one step; taking the hold once more, or asking twice, gives the same.
+//! One script grants the hold and its token. A re-entry or a repeated call gives the same token.
 
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 
@@ -17,25 +18,25 @@ use crate::script::Script;
 
 static ACQUIRE: Script = Script::new(Verb::Acquire, include_str!("../../scripts/fenced/acquire.lua"));
 
-/// The scripts of this recipe that are its own.
+/// The scripts that only this recipe has.
 pub static SCRIPTS: [&Script; 1] = [&ACQUIRE];
 
-/// For how long after a grant the counter of [`Tokens::HybridCollected`] is kept, if not for the lease.
+/// The time after a grant for which the counter of [`Tokens::HybridCollected`] is kept, if the lease is not longer.
 const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Where fencing tokens come from.
+/// The source of fencing tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Tokens {
     /// Redisson's counter: 1, 2, 3 and so on. It starts again at 1 when the server loses its data.
     #[default]
     Counter,
-    /// At least one more than the last, and at least the server's time in unix microseconds: it grows over the loss of
-    /// the counter too, as long as the server's clock does not go back by more than the time since the last grant. Java
-    /// clients go on counting from it.
+    /// At least one more than the last, and at least the server's time in unix microseconds. The token also grows
+    /// across a loss of the counter, as long as the server's clock does not go back by more than the time since the
+    /// last grant. Java clients continue to count from it.
     Hybrid,
-    /// As [`Hybrid`](Self::Hybrid), and a counter that nobody used for a day is collected. Only where every participant
-    /// has hybrid tokens: one that merely counts would begin at 1 after that.
+    /// Like [`Hybrid`](Self::Hybrid), and a counter that no client used for a day is collected. Only for locks whose
+    /// participants all have hybrid tokens: a client that only counts would begin at 1 after that.
     HybridCollected,
 }
 
@@ -44,7 +45,7 @@ pub enum Tokens {
 pub struct Fenced(Tokens);
 
 impl Fenced {
-    /// The rules with these tokens.
+    /// Returns the rules with these tokens.
     #[must_use]
     pub const fn with(tokens: Tokens) -> &'static Self {
         match tokens {

@@ -1,6 +1,6 @@
 //! The count-down latch: Redisson's `RCountDownLatch` on the wire (docs/protocol.md#14-count-down-latch).
 //!
-//! Invariant: waiting changes nothing; a count-down is applied once, since its marker has the answer.
+//! Waiting changes nothing. A count-down is applied once, since its marker has the answer.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ static INSPECT: Script = Script::new(Verb::Inspect, include_str!("../../scripts/
 /// All scripts of this recipe.
 pub static SCRIPTS: [&Script; 5] = [&WAIT, &COUNT_DOWN, &TRY_SET, &DELETE, &INSPECT];
 
-/// For how long a deletion is told to those who were waiting. They ask at least every polling interval.
+/// The time for which waiters can learn of a deletion. They poll at least every polling interval.
 const DELETED_TOLD: Duration = Duration::from_secs(60);
 /// The messages of an open and of a closed latch (docs/protocol.md#15-messages).
 const OPEN: &str = "0";
@@ -39,7 +39,7 @@ impl Recipe for Latch {
 
     fn policy(&self) -> Policy {
         Policy {
-            // What a deletion means depends on what each of them has seen.
+            // The meaning of a deletion depends on what each waiter has seen.
             polling: Polling::Each,
             holding: Holding::Nothing,
             exclusive: false,
@@ -69,7 +69,7 @@ impl Recipe for Latch {
         }
     }
 
-    /// Nothing is held, so there is nothing to renew; it only looks.
+    /// Returns a call that only reads: a latch has no hold to renew.
     fn renew(&self, args: &CallArgs<'_>) -> Call {
         inspect(args.name)
     }
@@ -78,7 +78,7 @@ impl Recipe for Latch {
         read_count(reply).map(|_| Renewal::Renewed)
     }
 
-    /// Nothing is held, so there is nothing to give back; it only looks.
+    /// Returns a call that only reads: a latch has no hold to release.
     fn release(&self, args: &CallArgs<'_>) -> Call {
         inspect(args.name)
     }
@@ -108,13 +108,13 @@ pub fn delete(name: &Name, operation: &Operation) -> Call {
     published(once(call.arg("deleted_ms", DELETED_TOLD.as_millis()), name, operation), name, CLOSED)
 }
 
-/// Looks at the count.
+/// Reads the count.
 #[must_use]
 pub fn inspect(name: &Name) -> Call {
     Call::of(&INSPECT).key("latch", name)
 }
 
-/// What a count in a reply is; one that was taken below zero by hand is zero.
+/// Reads a count from a reply; a count that was set below zero by hand is zero.
 #[must_use]
 pub fn read_count(reply: &Reply) -> Option<u64> {
     match reply {

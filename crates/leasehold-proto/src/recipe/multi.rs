@@ -1,6 +1,7 @@
-//! Several plain locks of one cluster slot in one script: all or none (docs/protocol.md#102-several-names-in-one-script).
+//! Several plain locks of one cluster slot in one script: all or none
+//! (docs/protocol.md#102-several-names-in-one-script).
 //!
-//! Invariant: after every script the owner holds all of them, or none.
+//! After every script the owner holds all of them, or none.
 
 use super::reentrant::{CHANNEL, MESSAGE, Reentrant, channel};
 use super::{Answer, CallArgs, PUBLISH, Recipe, Renewal};
@@ -26,7 +27,7 @@ fn call(script: &'static Script, args: &CallArgs<'_>) -> Call {
     Call::of(script).key("lock", args.name).more_keys(args.others).arg("owner", args.owner)
 }
 
-/// What a script needs to know to wake waiters.
+/// Adds the arguments with which a script wakes waiters.
 fn waking(call: Call) -> Call {
     call.arg("publish", PUBLISH).arg("prefix", CHANNEL).arg("message", MESSAGE)
 }

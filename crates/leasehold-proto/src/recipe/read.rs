@@ -1,11 +1,11 @@
 //! The read side of the read-write lock: Redisson's read lock on the wire (docs/protocol.md#92-read-acquire).
 //!
-//! Invariant: each read hold has a key of its own that lives as long as its lease, and the lock lives as long as the
-//! longest of them.
+//! Each read hold has a key of its own that lives as long as its lease, and the lock lives as long as the longest of
+//! them.
 //!
 //! # How it works
-//! A reader that writes as well has two wire owners, one for each side. Redisson admits it by its thread id, which is the
-//! same for both; here the acquire says under which wire owner the same owner writes.
+//! A reader that also writes has two wire owners, one for each side. Redisson admits it by its thread id, which is the
+//! same for both. Here the acquire names the wire owner under which the same owner writes.
 
 use super::read_write::{self, READ, Side, channel, text, upgrade_mark, writer_mark};
 use super::reentrant::Reentrant;
@@ -21,21 +21,21 @@ static ACQUIRE: Script = Script::new(Verb::Acquire, include_str!("../../scripts/
 static RENEW: Script = Script::new(Verb::Renew, include_str!("../../scripts/read/renew.lua"));
 static RELEASE: Script = Script::new(Verb::Release, include_str!("../../scripts/read/release.lua"));
 
-/// The scripts of this recipe that are its own.
+/// The scripts that only this recipe has.
 pub static SCRIPTS: [&Script; 3] = [&ACQUIRE, &RENEW, &RELEASE];
 
 const SIDE: Side = READ;
 
-/// The read lock's rules. Both values are one recipe: a hold under the one is a hold under the other.
+/// The read lock's rules. Both values are one recipe: a hold under one is a hold under the other.
 #[derive(Clone, Copy, Debug)]
 pub struct Read {
-    /// Whether a waiting writer of [`write::PREFERRED`] goes first.
+    /// True if a waiting writer of [`write::PREFERRED`] goes first.
     yields: bool,
 }
 
-/// Readers who join other readers at any time, as Redisson's.
+/// The rules of readers that join other readers at any time, like Redisson's.
 pub static READ_LOCK: Read = Read { yields: false };
-/// Readers who let a waiting writer go first.
+/// The rules of readers that let a waiting writer go first.
 pub static YIELDING: Read = Read { yields: true };
 
 impl Recipe for Read {

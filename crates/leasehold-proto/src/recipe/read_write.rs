@@ -1,6 +1,7 @@
 //! The keys, channel and replies that both sides of the read-write lock share (docs/protocol.md#9-read-write-lock).
 //!
-//! Invariant: both sides keep one hash, whose `mode` says which of them has it; a hash without a mode is another kind's.
+//! Both sides use one hash, whose `mode` says which of them holds it; a hash without a mode belongs to another kind of
+//! lock.
 
 use std::time::Duration;
 
@@ -15,30 +16,30 @@ static FORCE_RELEASE: Script =
     Script::new(Verb::ForceRelease, include_str!("../../scripts/read_write/force_release.lua"));
 static INSPECT: Script = Script::new(Verb::Inspect, include_str!("../../scripts/read_write/inspect.lua"));
 
-/// The scripts that both sides send.
+/// The scripts that both sides use.
 pub static SCRIPTS: [&Script; 2] = [&FORCE_RELEASE, &INSPECT];
 
-/// How often one who waits renews its mark.
+/// The interval at which a waiter renews its mark.
 pub const SEEN_EVERY: Duration = Duration::from_secs(1);
-/// How long a mark stands of one who waits no more and could not take it away.
+/// The time after which the mark of a waiter that left without removing it expires.
 pub const MARK_LASTS: Duration = Duration::from_secs(3);
 
 /// One side of the lock.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Side {
-    /// Its name, which is also the lock's mode while it has it.
+    /// The name of the side, which is also the lock's mode while the side holds it.
     pub(super) mode: &'static str,
     /// The message of its releases (docs/protocol.md#15-messages).
     pub(super) message: &'static str,
 }
 
-/// The side of many.
+/// The side of the readers.
 pub(super) const READ: Side = Side { mode: "read", message: "0" };
-/// The side of one.
+/// The side of the writer.
 pub(super) const WRITE: Side = Side { mode: "write", message: "1" };
 
 impl Side {
-    /// A call with where and how this side tells that it is done.
+    /// Adds the channel and the message of this side's releases to a call.
     pub(super) fn telling(self, call: Call, name: &Name) -> Call {
         call.arg("publish", PUBLISH).arg("channel", channel(name)).arg("message", self.message)
     }
@@ -48,38 +49,38 @@ impl Side {
         self.telling(call.arg("side", self.mode), name)
     }
 
-    /// A look at this side and, when given, at one owner's field.
+    /// Inspects this side and, when given, one owner's field.
     pub(super) fn inspect(self, name: &Name, field: Option<String>) -> Call {
         Call::of(&INSPECT).key("lock", name).arg("side", self.mode).arg("field", field.unwrap_or_default())
     }
 }
 
-/// Where both sides' waiters listen.
+/// Returns the channel of the waiters of both sides.
 pub(super) fn channel(name: &Name) -> Channel {
     name.prefixed("redisson_rwlock")
 }
 
-/// The mark of a writer that goes before readers who yield.
+/// Returns the key of the mark of a waiting writer that goes before yielding readers.
 pub(super) fn writer_mark(name: &Name) -> Channel {
     name.prefixed("leasehold_rw_writer")
 }
 
-/// The mark of a reader that waits to write as well.
+/// Returns the key of the mark of a reader that waits to upgrade.
 pub(super) fn upgrade_mark(name: &Name) -> Channel {
     name.prefixed("leasehold_rw_upgrade")
 }
 
-/// The field of a writer.
+/// Returns the hash field of a writer.
 pub(super) fn writer(owner: WireOwner) -> String {
     format!("{owner}:write")
 }
 
-/// An owner's wire text, empty for none.
+/// Returns the wire text of an owner, empty for none.
 pub(super) fn text(owner: Option<WireOwner>) -> String {
     owner.map(|owner| owner.to_string()).unwrap_or_default()
 }
 
-/// What a reply to an acquire means, of whichever side.
+/// Reads the reply to an acquire of either side.
 pub(super) fn read_acquire(reply: &Reply) -> Option<Answer> {
     match *reply {
         Reply::Nil => Some(Answer::GRANTED),

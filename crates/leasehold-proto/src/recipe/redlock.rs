@@ -1,7 +1,7 @@
-//! One node's part of Redlock: a plain lock whose server counts only when it has been up for long enough
+//! One node's part of Redlock: a plain lock on a server that grants only after enough uptime
 //! (docs/protocol.md#104-recently-restarted-nodes).
 //!
-//! Invariant: a server that may have forgotten a hold grants nothing until that hold has ended.
+//! A server that may have forgotten a hold grants nothing until that hold has ended.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::script::Script;
 
 static ACQUIRE: Script = Script::new(Verb::Acquire, include_str!("../../scripts/redlock/acquire.lua"));
 
-/// The scripts of this recipe that are its own.
+/// The scripts that only this recipe has.
 pub static SCRIPTS: [&Script; 1] = [&ACQUIRE];
 
 /// The rules of one node.

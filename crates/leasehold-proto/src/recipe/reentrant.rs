@@ -1,6 +1,6 @@
 //! The reentrant lock: Redisson's `RLock` on the wire (docs/protocol.md#5-reentrant-lock).
 //!
-//! Invariant: a count is set, never incremented, so each script run twice equals it run once.
+//! A count is set, never incremented, so a script that runs twice has the effect of one run.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ static INSPECT: Script = Script::new(Verb::Inspect, include_str!("../../scripts/
 /// All scripts of this recipe.
 pub static SCRIPTS: [&Script; 5] = [&ACQUIRE, &RENEW, &RELEASE, &FORCE_RELEASE, &INSPECT];
 
-/// What its channels' names begin with.
+/// The prefix of its channels' names.
 pub(super) const CHANNEL: &str = "redisson_lock__channel";
 /// The message of a release (docs/protocol.md#15-messages).
 pub(super) const MESSAGE: &str = "0";
@@ -103,7 +103,7 @@ impl LockRecipe for Reentrant {
     }
 }
 
-/// The renewal of whatever stands in a field of the lock's hash.
+/// Creates the renewal of the hold in one field of the lock's hash.
 pub(super) fn renew(args: &CallArgs<'_>, field: &str) -> Call {
     Call::of(&RENEW)
         .key("lock", args.name)

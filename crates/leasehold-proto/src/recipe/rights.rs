@@ -1,6 +1,7 @@
 //! The right to a call's channels, checked by the server before the call's script begins.
 //!
-//! Invariant: a call that gives something back is never refused for want of a channel.
+//! Stores use it for servers whose user may lack the right; they check the first call of a script on a connection. A
+//! call that releases or renews a hold is never refused because of a channel.
 
 use crate::call::Call;
 use crate::name::Channel;
@@ -11,7 +12,8 @@ const CHECK: &str = include_str!("../../scripts/check/channels.lua");
 
 static SUBSCRIBE: Script = Script::new(Verb::Connect, include_str!("../../scripts/check/subscribe.lua"));
 
-/// Asks a server whether its user may subscribe to this channel by both commands: 1, 0, or nil when it cannot say.
+/// Creates a call that asks a server whether its user may subscribe to this channel by both commands: 1, 0, or nil when
+/// the server has no such check.
 #[must_use]
 pub fn may_subscribe(channel: &str) -> Call {
     Call::of(&SUBSCRIBE).arg("plain", "SUBSCRIBE").arg("sharded", "SSUBSCRIBE").arg("channel", channel)
@@ -20,13 +22,14 @@ pub fn may_subscribe(channel: &str) -> Call {
 /// A call with the check before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checked {
-    /// The text to send.
+    /// The source to send.
     pub source: String,
     /// ARGV.
     pub args: Vec<Vec<u8>>,
 }
 
-/// The call with a check of its channels by these commands; `None` when it has none, or gives something back.
+/// Adds a check of a call's channels by these commands; `None` when it has no channels, or when it releases or renews a
+/// hold.
 ///
 /// ```
 /// use leasehold_proto::recipe::rights::checked;

@@ -1,14 +1,14 @@
 //! The semaphore: Redisson's `RSemaphore` on the wire (docs/protocol.md#12-semaphore), and one with a queue of waiters.
 //!
-//! Invariant: an acquisition takes and gives back once, however late its calls arrive: a marker of its own says what it
-//! has taken. What no network of ours does, to repeat a first release that was carried out, would give back twice. An
-//! operation is applied once: its marker has the answer.
+//! An acquisition takes and returns its permits once, however late its calls arrive: its marker records what it has
+//! taken. One fault would return them twice: a repeat of the first release after it was carried out, which no network
+//! of this client makes. An operation is applied once: its marker has the answer.
 //!
 //! # How it works
-//! A counter cannot be set absolutely, so running a call twice would count twice. The marker of an acquisition lives while
-//! its permits are taken, an hour at most, and is deleted by the release; what is missing has been given back, except at
-//! the first attempt of a release, when it can only have expired. Where an earlier call may yet arrive, the marker stays
-//! as a zero for an hour: that call then finds it, and does nothing.
+//! A counter cannot be set absolutely, so a call that runs twice would count twice. The marker of an acquisition lives
+//! while its permits are taken, an hour at most, and the release deletes it. A missing marker means that the permits
+//! are returned, except at the first attempt of a release, when the marker can only have expired. Where an earlier call
+//! may still arrive, the marker stays as a zero for an hour: that call then finds it, and does nothing.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use crate::outcome::Verb;
 use crate::owner::WireOwner;
 use crate::script::Script;
 
-/// A script of the folder, behind what all of them use.
+/// A script of the folder, behind the helpers that all of them use.
 macro_rules! script {
     ($verb:ident, $file:literal) => {
         Script::new(
@@ -55,7 +55,8 @@ static INSPECT: Script = script!(Inspect, "inspect.lua");
 pub static SCRIPTS: [&Script; 9] =
     [&ACQUIRE, &RELEASE, &ACQUIRE_FIFO, &RELEASE_FIFO, &TRY_SET, &ADD, &PUT_BACK, &DRAIN, &INSPECT];
 
-/// How often a waiter in the queue shows that it is alive; it is passed by when it has not for more than three times that.
+/// The interval at which a waiter in the queue shows that it is alive; a waiter that has not done so for more than
+/// three intervals is passed by.
 const SEEN_EVERY: Duration = Duration::from_millis(1500);
 
 const MANNER: Policy = Policy {
@@ -71,7 +72,8 @@ const MANNER: Policy = Policy {
 #[derive(Clone, Copy, Debug)]
 pub struct Semaphore;
 
-/// The same with waiters that stand in a queue on the server. Whoever does not stand there passes them by.
+/// The rules of a semaphore with a queue of waiters on the server. Callers that do not enter the queue pass the waiters
+/// by.
 #[derive(Clone, Copy, Debug)]
 pub struct FifoSemaphore;
 
@@ -153,7 +155,7 @@ impl Recipe for FifoSemaphore {
     }
 }
 
-/// Sets how many permits there are unless that was done before, for ever or for so long.
+/// Sets the number of permits unless it was set before, with a lifetime or without an expiry.
 pub fn try_set(name: &Name, operation: &Operation, permits: u32, lifetime: Option<Duration>) -> Call {
     let lifetime_ms = lifetime.map_or(0, |lifetime| lifetime.as_millis());
     let call =
@@ -161,7 +163,7 @@ pub fn try_set(name: &Name, operation: &Operation, permits: u32, lifetime: Optio
     published(once(call, name, operation), name)
 }
 
-/// Changes how many permits there are.
+/// Changes the number of permits.
 #[must_use]
 pub fn add(name: &Name, operation: &Operation, permits: i32) -> Call {
     let call = once(counter(&ADD, name), name, operation).arg("permits", permits);
@@ -175,19 +177,19 @@ pub fn put_back(name: &Name, operation: &Operation, permits: u32) -> Call {
     published(call, name)
 }
 
-/// Takes all permits that are left, for good.
+/// Takes all available permits for good.
 #[must_use]
 pub fn drain(name: &Name, operation: &Operation) -> Call {
     once(counter(&DRAIN, name), name, operation)
 }
 
-/// Looks at how many permits are left.
+/// Reads the number of available permits.
 #[must_use]
 pub fn inspect(name: &Name) -> Call {
     counter(&INSPECT, name)
 }
 
-/// What a number of permits in a reply is.
+/// Reads a number of permits from a reply.
 #[must_use]
 pub fn read_count(reply: &Reply) -> Option<i64> {
     match reply {
@@ -197,7 +199,7 @@ pub fn read_count(reply: &Reply) -> Option<i64> {
 }
 
 fn read_acquire(reply: &Reply) -> Option<Answer> {
-    // Nobody knows when the next permit is returned.
+    // The time of the next returned permit is unknown.
     let refused = Answer::Refused { remaining: Duration::MAX };
     read_flag(reply).map(|taken| if taken { Answer::GRANTED } else { refused })
 }
@@ -223,7 +225,7 @@ pub(super) fn published(call: Call, name: &Name) -> Call {
     call.arg("publish", PUBLISH).arg("channel", channel(name))
 }
 
-/// The key with the permit ids of an expirable semaphore of this name.
+/// Returns the key with the permit ids of an expirable semaphore of this name.
 pub(super) fn ids(name: &Name) -> String {
     format!("{}:timeout", name.tagged())
 }

@@ -1,6 +1,7 @@
-//! The spin lock: Redisson's on the wire (docs/protocol.md#8-spin-lock). No channel: waiters ask again after growing pauses.
+//! The spin lock: Redisson's on the wire (docs/protocol.md#8-spin-lock). It has no channel: waiters try again after
+//! growing pauses.
 //!
-//! Invariant: as the reentrant lock's, whose hash it shares.
+//! It shares the hash of the reentrant lock, and its rules.
 
 use super::reentrant::Reentrant;
 use super::{Answer, CallArgs, LockRecipe, Recipe, Renewal};
@@ -15,7 +16,7 @@ static RELEASE: Script = Script::new(Verb::Release, include_str!("../../scripts/
 static FORCE_RELEASE: Script =
     Script::new(Verb::ForceRelease, include_str!("../../scripts/spin/force_release.lua"));
 
-/// The scripts of this recipe that are its own.
+/// The scripts that only this recipe has.
 pub static SCRIPTS: [&Script; 2] = [&RELEASE, &FORCE_RELEASE];
 
 /// The spin lock's rules.

@@ -1,13 +1,13 @@
-//! The way from reading to writing: a write hold together with the read hold of the same owner, which Redisson lacks
-//! (docs/protocol.md#98-marks-and-upgrade).
+//! The upgrade from reading to writing: a write hold together with the read hold of the same owner, which Redisson
+//! lacks (docs/protocol.md#98-marks-and-upgrade).
 //!
-//! Invariant: what it leaves on the wire is what a writer leaves that reads as well; of those who read, at most one waits
-//! to write.
+//! On the wire it is the same as a writer that also reads. At most one of the readers waits to write.
 //!
 //! # How it works
-//! Two readers that both wait until nobody else reads would wait for ever. So the first one leaves a mark, which keeps
-//! new readers out, and the second one is told at once that it would wait for ever. The mark says for whom it stands, and
-//! as whom it asked: an owner that asks twice is not in its own way, and whoever leaves takes only its own mark along.
+//! Two readers that each wait for the other to stop reading would wait forever. So the first one leaves a mark, which
+//! keeps new readers out, and the second one learns at once that it would wait forever. The mark contains the owner's
+//! reader and the wire owner of the waiting attempt: a second attempt of the same owner is not blocked by the mark, and
+//! a waiter that leaves removes only its own mark.
 
 use super::read_write::{self, SEEN_EVERY, channel, text, upgrade_mark};
 use super::write::{self, WRITE_LOCK, mark_ms};
@@ -21,10 +21,10 @@ use crate::script::Script;
 
 static ACQUIRE: Script = Script::new(Verb::Acquire, include_str!("../../scripts/upgrade/acquire.lua"));
 
-/// The script of this recipe that is its own.
+/// The script that only this recipe has.
 pub static SCRIPTS: [&Script; 1] = [&ACQUIRE];
 
-/// The upgrade's rules; what it takes is held by those of the write lock.
+/// The upgrade's rules; its grant is held by those of the write lock.
 #[derive(Clone, Copy, Debug)]
 pub struct Upgrade;
 

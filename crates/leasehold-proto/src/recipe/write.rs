@@ -1,6 +1,6 @@
 //! The write side of the read-write lock: Redisson's write lock on the wire (docs/protocol.md#93-write-acquire).
 //!
-//! Invariant: while the lock's mode is `write` it has one writer's field, and beside it at most the same owner's reader.
+//! While the lock's mode is `write`, its hash has one writer's field, and at most the same owner's reader besides.
 
 use super::read_write::{self, MARK_LASTS, SEEN_EVERY, Side, WRITE, channel, text, writer, writer_mark};
 use super::reentrant::{self, Reentrant};
@@ -15,24 +15,24 @@ use crate::script::Script;
 static ACQUIRE: Script = Script::new(Verb::Acquire, include_str!("../../scripts/write/acquire.lua"));
 static RELEASE: Script = Script::new(Verb::Release, include_str!("../../scripts/write/release.lua"));
 
-/// The scripts of this recipe that are its own.
+/// The scripts that only this recipe has.
 pub static SCRIPTS: [&Script; 2] = [&ACQUIRE, &RELEASE];
 
 const SIDE: Side = WRITE;
 
-/// The write lock's rules. Both values are one recipe: a hold under the one is a hold under the other.
+/// The write lock's rules. Both values are one recipe: a hold under one is a hold under the other.
 #[derive(Clone, Copy, Debug)]
 pub struct Write {
-    /// Whether it goes before readers of [`read::YIELDING`] while it waits.
+    /// True if it goes before readers of [`read::YIELDING`] while it waits.
     preferred: bool,
 }
 
-/// Writers who wait until nobody reads, as Redisson's.
+/// The rules of writers that wait until there are no readers, like Redisson's.
 pub static WRITE_LOCK: Write = Write { preferred: false };
-/// Writers who go before readers who let them.
+/// The rules of writers that go before yielding readers.
 pub static PREFERRED: Write = Write { preferred: true };
 
-/// What one writes to give back what it holds, and to take away the mark that it left while it waited.
+/// Creates the call that releases a write hold and removes the mark that its owner left while it waited.
 pub(super) fn release(args: &CallArgs<'_>, mark: &Channel) -> Call {
     let call = Call::of(&RELEASE)
         .key("lock", args.name)
@@ -43,7 +43,7 @@ pub(super) fn release(args: &CallArgs<'_>, mark: &Channel) -> Call {
     SIDE.telling(call, args.name)
 }
 
-/// How long the mark of one stands who asks now, in milliseconds: one who does not wait leaves none.
+/// Returns the lifetime of the mark of this attempt's waiter, in milliseconds; a caller that does not wait leaves none.
 pub(super) fn mark_ms(marks: bool, args: &CallArgs<'_>) -> u128 {
     if marks && !args.context.once { MARK_LASTS.as_millis() } else { 0 }
 }
@@ -62,7 +62,7 @@ impl Recipe for Write {
         vec![channel(&subject.name)]
     }
 
-    /// So that a waiter whose owner begins to read learns that it would wait for itself.
+    /// Returns the read lock, so that a waiter whose owner begins to read learns that it would wait for itself.
     fn companion(&self) -> Option<&'static dyn Recipe> {
         Some(&read::READ_LOCK)
     }

@@ -1,15 +1,16 @@
-//! What the compiler says: nothing to what is right, and what to write instead to what is wrong.
+//! The compiler's messages: none for correct code, and a suggestion for every mistake.
 //!
-//! What is said in `fail` are our words. In `fail_by_rustc` the compiler finds the mistake, and only where it points is
-//! ours; since its words change with its versions, they are compared on one of them.
-//! `TRYBUILD=overwrite cargo test -p leasehold-macros --all-features --test ui` writes down what is said now.
+//! The messages in `fail` are the macros' own. In `fail_by_rustc` the compiler finds the mistake, and the macros
+//! choose only the place. Those messages change with the compiler, so the test compares them for one version.
+//! `TRYBUILD=overwrite cargo test -p leasehold-macros --all-features --test ui` writes the current messages to the
+//! files.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
 
 use std::io::Write;
 use std::process::Command;
 
-/// Whose words `fail_by_rustc` has.
+/// The version of the compiler whose messages `fail_by_rustc` has.
 const RUSTC: &str = "rustc 1.95.";
 
 #[test]
@@ -34,7 +35,7 @@ fn what_is_right_compiles_and_what_is_wrong_is_told_what_to_write() {
     }
 }
 
-/// Says so even when the test passes: what the macros print then is not shown.
+/// Prints to the real stderr, because the test harness hides the output of the print macros when the test passes.
 fn left_out(what: &str) {
     std::io::stderr().write_all(format!("left out: {what}\n").as_bytes()).unwrap();
 }

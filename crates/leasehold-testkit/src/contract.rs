@@ -1,19 +1,18 @@
-//! What every store must do, one function per behaviour: each back end and each decorator runs all of them.
+//! The contract of a store, one function per behavior: every backend and every decorator runs all of them.
 //!
-//! Invariant: a behaviour uses keys that bear its name, so all of them can run on one server at once; a behaviour that
+//! Invariant: a behavior uses keys that bear its name, so all behaviors can run on one server at once. A behavior that
 //! is not listed does not compile.
-//! Called by: `tests/contract.rs` of the crates that have a store.
 
-/// Lists the behaviours of a module: their names, and how to run one by its name.
+/// Lists the behaviors of a module: their names, and a function that runs one by its name.
 macro_rules! behaviours {
     ($($behaviour:ident,)*) => {
-        /// The names of all behaviours.
+        /// The names of all behaviors.
         pub const NAMES: &[&str] = &[$(stringify!($behaviour)),*];
 
-        /// Runs one behaviour.
+        /// Runs one behavior.
         ///
         /// # Panics
-        /// When the store does not behave so, or there is no such behaviour.
+        /// When the store behaves differently, or no behavior has this name.
         pub async fn run<S: leasehold_store::Store, A: $crate::contract::Admin>(name: &str, store: &S, admin: &A) {
             let bench = $crate::contract::Bench::new(name, store, admin);
             match name {
@@ -43,12 +42,12 @@ use leasehold_proto::{Call, Channel, Reply, Script, StoreError, Verb};
 use leasehold_store::{Heard, Store, Subscription};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-/// Longer than anything takes that is not broken.
+/// A limit that only a broken store exceeds.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// Who may ask the server for anything, beside the store.
+/// Direct access to the server, beside the store.
 pub trait Admin {
-    /// Executes a command and returns its reply as text: a number or a string as it is, nothing as nothing, the
+    /// Executes a command and returns its reply as text: a number or a string as it is, nil as an empty text, the
     /// elements of an array in lines, an error as its text.
     fn tell(&self, words: &[&str]) -> String;
 }
@@ -59,7 +58,7 @@ impl Admin for crate::servers::RedisServer {
     }
 }
 
-/// A store with an admin, and the names that one behaviour uses.
+/// A store with an admin, and the names that one behavior uses.
 struct Bench<'a, S, A> {
     store: &'a S,
     admin: &'a A,
@@ -116,7 +115,7 @@ impl<'a, S: Store, A: Admin> Bench<'a, S, A> {
         self.call(Verb::Inspect).arg("owner", owner)
     }
 
-    /// Listens to the lock's channel, and waits until the server has confirmed it.
+    /// Subscribes to the lock's channel, and waits for the server's confirmation.
     async fn listen(&self) -> (Subscription, UnboundedReceiver<Heard>) {
         let (sender, mut heard) = unbounded_channel();
         let subscription = self.store.subscribe(self.channel(), sender);
@@ -124,15 +123,15 @@ impl<'a, S: Store, A: Admin> Bench<'a, S, A> {
         (subscription, heard)
     }
 
-    /// How many the server counts on the lock's channel.
+    /// The number of subscribers that the server counts on the lock's channel.
     fn listeners(&self) -> String {
         let answer = self.tell(&["PUBSUB", "NUMSUB", &self.channel().to_string()]);
         answer.lines().last().unwrap_or_default().to_owned()
     }
 }
 
-/// Runs a call behind these lines of Lua, which find the server's time in `now_ms`. Returns that time, or nothing when
-/// the clock went on before the call had ended.
+/// Runs a call behind these lines of Lua, which find the server's time in `now_ms`. Returns that time, or `None` if
+/// the clock moved on before the call had ended.
 async fn timed<S: Store, A: Admin>(bench: &Bench<'_, S, A>, call: &Call, first: &str) -> Option<i64> {
     let source = format!(
         "local function clock_ms()
@@ -148,7 +147,7 @@ body()
 return {{ now_ms, clock_ms() }}",
         call.script().source()
     );
-    // A call's script lives as long as the program.
+    // A call's script must be static.
     let script = Box::leak(Box::new(Script::new(call.verb(), Box::leak(source.into_boxed_str()))));
     let timed = Call::with(script, call.keys().to_vec(), call.args().to_vec());
     match bench.ask(timed).await {
@@ -160,7 +159,7 @@ return {{ now_ms, clock_ms() }}",
     }
 }
 
-/// The next thing that is heard.
+/// The next event on the channel.
 async fn next(heard: &mut UnboundedReceiver<Heard>) -> Heard {
     tokio::time::timeout(LIMIT, heard.recv())
         .await
@@ -168,7 +167,7 @@ async fn next(heard: &mut UnboundedReceiver<Heard>) -> Heard {
         .expect("the store listens")
 }
 
-/// Asks again until the answer is the one that is wanted.
+/// Repeats a request until it gives an answer.
 async fn until<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
     let started = Instant::now();
     loop {

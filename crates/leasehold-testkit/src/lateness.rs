@@ -1,12 +1,12 @@
-//! The lateness of the machine, measured beside a test that asserts a time.
+//! The lateness of the machine, measured during a test that asserts a time.
 //!
-//! Invariant: a bound is never looser than the promise by more than the machine was late while the test ran. On a quiet
-//! machine that is a fraction of a millisecond.
+//! Invariant: a bound exceeds the promise at most by the machine's lateness while the test ran. On a quiet machine
+//! that is a fraction of a millisecond.
 //!
 //! # How it works
-//! Probe threads, one for each core, sleep for a millisecond again and again and note by how much each sleep was
-//! too long: that is what a thread waits for a processor. A measured path crosses several threads (a timer, the driver,
-//! the caller's runtime, the server), so it may be late by several times as much.
+//! Probe threads, one for each core, sleep for a millisecond repeatedly and record the excess of each sleep. The
+//! excess is the time that a thread waits for a processor. A measured path crosses several threads (a timer, the
+//! driver, the caller's runtime, the server), so it may be late by several times as much.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// The threads that a measured path crosses.
+/// The number of threads that a measured path crosses.
 const HOPS: u32 = 4;
 /// The sleep of a probe.
 const NAP: Duration = Duration::from_millis(1);
@@ -29,9 +29,10 @@ pub struct Lateness {
 #[derive(Debug)]
 struct Shared {
     started: Instant,
-    /// The longest lateness of a nap that has ended.
+    /// The longest lateness of a finished nap.
     worst_ns: AtomicU64,
-    /// The beginnings of the naps under way, counted from the start: the thread that asks may wake before a probe does.
+    /// The starts of the current naps, counted from the start of the measurement. The calling thread may wake before a
+    /// probe does.
     naps_ns: Vec<AtomicU64>,
     ended: AtomicBool,
 }
@@ -55,7 +56,7 @@ impl Lateness {
         Self { shared, probes }
     }
 
-    /// The time by which the machine may have made a path of several threads late until now.
+    /// The time by which the machine may have delayed a path of several threads so far.
     #[must_use]
     pub fn allowance(&self) -> Duration {
         let now_ns = self.shared.elapsed_ns();
@@ -64,7 +65,7 @@ impl Lateness {
         Duration::from_nanos(worst_ns) * HOPS
     }
 
-    /// Asserts that something took no longer than promised, but for the lateness of the machine.
+    /// Asserts that a duration does not exceed the promise by more than the lateness of the machine.
     ///
     /// # Panics
     /// When it took longer.
@@ -104,7 +105,7 @@ impl Drop for Lateness {
     fn drop(&mut self) {
         self.shared.ended.store(true, Ordering::Relaxed);
         for probe in self.probes.drain(..) {
-            // A probe has nothing that panics.
+            // A probe never panics.
             let _ = probe.join();
         }
     }

@@ -1,10 +1,9 @@
-//! What the tests of leasehold stand on: real servers, a network that misbehaves on request, and waiting without sleeps.
+//! Test support for leasehold: real servers, a proxy that injects network faults, and waiting without sleeps.
 //!
-//! Everything is synchronous and has its own threads, so it can be used from any test, on any runtime or on none.
-//! Unix only: servers are frozen and thawed with signals.
+//! All of it is synchronous and has its own threads, so a test can use it on any runtime or on none. Unix only: it
+//! freezes and thaws servers with signals.
 //!
-//! Invariant: nothing started here outlives the test process, not even when that is killed.
-//! Called by: tests and benches, never by library code.
+//! Invariant: no process started here outlives the test process, even if the test process is killed.
 #![allow(
     clippy::disallowed_methods,
     reason = "test code: real servers are waited for in real time, and the proxy has threads of its own"

@@ -1,13 +1,13 @@
-//! A TCP proxy in front of a server, to lose, delay and cut what travels between it and its clients.
+//! A TCP proxy in front of a server, to lose, delay and cut the traffic between it and its clients.
 //!
 //! # How it works
-//! One thread accepts, two threads per connection carry the bytes, one for each direction. Before a chunk (what one read
-//! returned) goes on, the rules judge it. TCP never loses bytes from the middle of a stream, so neither does the proxy:
-//! a direction that swallowed something delivers nothing afterwards; its connection is reset when the loss ends. Without
-//! that, a client would take the reply to one command for the reply to another, which no real network can do to it.
+//! One thread accepts. Two threads per connection carry the bytes, one for each direction. The rules judge each chunk
+//! (the result of one read) before it goes on. TCP never loses bytes from the middle of a stream, so neither does the
+//! proxy: a direction that swallowed a chunk delivers nothing afterwards, and its connection is reset when the loss
+//! ends. Otherwise a client would take the reply to one command for the reply to another, which no real network can
+//! cause.
 //!
-//! Invariant: a rule that was set when its setter returned holds for every chunk that is read afterwards.
-//! Called by: tests of unknown outcomes, reconnections and partitions.
+//! Invariant: a rule holds for every chunk that is read after its setter returned.
 
 mod link;
 mod rules;
@@ -20,7 +20,7 @@ use std::time::Duration;
 use link::{Direction, carry, prepare, reset_on_close};
 use rules::{Fate, Shared};
 
-/// How long the proxy tries to reach the server for a new connection.
+/// The time limit for the proxy's connect to the server, per new connection.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 
 /// A TCP proxy on the loopback interface that misbehaves on request. Stops, and resets its connections, when dropped.
@@ -63,41 +63,42 @@ impl Proxy {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
-    /// While on, requests reach the server and its replies (and messages) are swallowed.
+    /// Swallows the server's replies and messages while on; requests still reach the server.
     ///
-    /// Turning it off resets the connections that lost something.
+    /// Turning it off resets the connections that lost a chunk.
     pub fn drop_replies(&self, on: bool) {
         self.shared.set_loss(&[Direction::Reply], on);
     }
 
-    /// While on, requests are swallowed: the server never sees them. Messages to subscribers still arrive.
+    /// Swallows requests while on: the server never sees them. Messages to subscribers still arrive.
     ///
-    /// Turning it off resets the connections that lost something.
+    /// Turning it off resets the connections that lost a chunk.
     pub fn drop_requests(&self, on: bool) {
         self.shared.set_loss(&[Direction::Request], on);
     }
 
-    /// While on, a connection to which a message for a subscriber is sent delivers neither that nor anything after it;
-    /// commands on other connections are answered.
+    /// Swallows messages to subscribers while on. A connection delivers nothing after its first lost message; other
+    /// connections still deliver replies.
     ///
-    /// Turning it off resets, with their next reply, the connections that lost something.
+    /// Turning it off resets, with their next reply, the connections that lost a chunk.
     pub fn drop_messages(&self, on: bool) {
         self.shared.set(|rules| rules.loses_messages = on);
     }
 
-    /// While on, everything is swallowed in both directions, the end of a connection too; new ones are still accepted.
+    /// Swallows everything in both directions while on, including the end of a connection; new connections are still
+    /// accepted.
     ///
-    /// Turning it off resets the connections that lost something.
+    /// Turning it off resets the connections that lost a chunk.
     pub fn black_hole(&self, on: bool) {
         self.shared.set_loss(&[Direction::Request, Direction::Reply], on);
     }
 
-    /// While on, replies (and messages) wait; turning it off delivers them, in order.
+    /// Holds replies and messages back while on; turning it off delivers them, in order.
     pub fn hold_replies(&self, on: bool) {
         self.shared.set(|rules| rules.hold_replies = on);
     }
 
-    /// While on, new connections are reset as soon as they are accepted.
+    /// Resets new connections while on, as soon as the proxy accepts them.
     pub fn refuse(&self, on: bool) {
         self.shared.set(|rules| rules.refuse = on);
     }
@@ -107,22 +108,23 @@ impl Proxy {
         self.shared.cut(|_| true);
     }
 
-    /// Swallows the `n`th reply from now, counted from 1 over all connections; later replies on that connection reset it.
+    /// Swallows the `n`th reply from now, counted from 1 over all connections; later replies on that connection reset
+    /// it.
     ///
-    /// What is counted are chunks, so replies to pipelined commands count as one when they arrive as one, messages count
-    /// as replies, and so do the replies to what a client sends when it connects. Only one such order stands at a time,
-    /// this one's or [`cut_on_nth_reply`](Self::cut_on_nth_reply)'s; 0 takes it back.
+    /// The proxy counts chunks. Replies to pipelined commands count as one when they arrive as one; messages count as
+    /// replies, and so do the replies to the commands that a client sends when it connects. Only one such order is in
+    /// force at a time, this method's or that of [`cut_on_nth_reply`](Self::cut_on_nth_reply); 0 cancels it.
     pub fn drop_nth_reply(&self, n: u64) {
         self.shared.set(|rules| rules.order(n, Fate::Swallow));
     }
 
-    /// Resets the connection of the `n`th reply from now in place of delivering it, counted as in
+    /// Resets the connection of the `n`th reply from now instead of delivering it, counted as in
     /// [`drop_nth_reply`](Self::drop_nth_reply).
     pub fn cut_on_nth_reply(&self, n: u64) {
         self.shared.set(|rules| rules.order(n, Fate::Cut));
     }
 
-    /// How many connections of clients are being carried.
+    /// The number of client connections that the proxy carries.
     #[must_use]
     pub fn connections(&self) -> usize {
         self.shared.connections()
@@ -132,7 +134,7 @@ impl Proxy {
 impl Drop for Proxy {
     fn drop(&mut self) {
         self.shared.set(|rules| rules.stopped = true);
-        // Wakes the acceptor, which then sees that it is to stop.
+        // The connect wakes the acceptor, which then sees that it must stop.
         let woken = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port));
         if let (Ok(_), Some(acceptor)) = (woken, self.acceptor.take()) {
             let _ = acceptor.join();
@@ -156,7 +158,7 @@ fn accept(listener: &TcpListener, target_port: u16, shared: &Arc<Shared>) {
     }
 }
 
-/// Connects to the server and starts to carry.
+/// Connects to the server and starts the threads of the connection.
 fn open(client: TcpStream, target_port: u16, shared: &Arc<Shared>) {
     let target = SocketAddr::from((Ipv4Addr::LOCALHOST, target_port));
     let Ok(server) = TcpStream::connect_timeout(&target, CONNECT_WITHIN).and_then(|server| {

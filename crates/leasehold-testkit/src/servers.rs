@@ -1,7 +1,8 @@
-//! Private Redis or Valkey servers, one per test if wanted: a start takes a few milliseconds.
+//! Private Redis or Valkey servers, even one per test: a start takes a few milliseconds.
 //!
-//! Invariant: a [`RedisServer`] that was returned answers on its port and is the process it says it is.
-//! Called by: tests that need a real server; see [`Proxy`](crate::proxy::Proxy) for faults of the network.
+//! Invariant: a returned [`RedisServer`] answers on its port, and the answers come from its own process.
+//!
+//! See [`Proxy`](crate::proxy::Proxy) for network faults.
 
 mod binary;
 mod cluster;
@@ -21,9 +22,9 @@ use binary::Binary;
 use process::{Process, Settings, StartError};
 use wire::Wire;
 
-/// How long a running server may take for one answer.
+/// The time limit for one answer of a running server.
 const ANSWER_WITHIN: Duration = Duration::from_secs(20);
-/// How many ports to try before giving up.
+/// The number of ports to try before giving up.
 const PORTS_TRIED: u32 = 20;
 
 /// A private server process on the loopback interface, killed when dropped.
@@ -50,7 +51,7 @@ impl RedisServer {
 
     /// Starts a server with further arguments, as in `with(&["--maxmemory", "2mb"])`.
     ///
-    /// `--requirepass` is understood: the kit then logs in by itself. Do not pass `--port`, `--bind` or `--dir`.
+    /// The kit understands `--requirepass` and then logs in by itself. Do not pass `--port`, `--bind` or `--dir`.
     ///
     /// # Panics
     /// As [`start`](Self::start).
@@ -77,7 +78,7 @@ impl RedisServer {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
-    /// The address with the password of `--requirepass`, if there is one. It is inserted as it is, so keep it plain.
+    /// The address with the password of `--requirepass`, if any. The password is inserted unescaped, so keep it plain.
     #[must_use]
     pub fn url_with_password(&self) -> String {
         match self.password() {
@@ -92,7 +93,7 @@ impl RedisServer {
         self.port
     }
 
-    /// What was passed as `--requirepass`.
+    /// The value of `--requirepass`.
     #[must_use]
     pub fn password(&self) -> Option<&str> {
         self.settings.password()
@@ -108,7 +109,7 @@ impl RedisServer {
         self.running().pid()
     }
 
-    /// Stops the process where it stands (SIGSTOP): connections stay open and get no answer. Returns when it stands.
+    /// Freezes the process (SIGSTOP): connections stay open and get no answer. Returns when the process is stopped.
     ///
     /// # Panics
     /// When the server was killed.
@@ -117,7 +118,7 @@ impl RedisServer {
         self.running().freeze();
     }
 
-    /// Lets a frozen process go on (SIGCONT).
+    /// Thaws a frozen process (SIGCONT).
     ///
     /// # Panics
     /// When the server was killed.
@@ -126,14 +127,14 @@ impl RedisServer {
         self.running().thaw();
     }
 
-    /// Kills the process (SIGKILL, also when frozen) and waits for its end. Does nothing when it was killed before.
+    /// Kills the process (SIGKILL, also when frozen) and waits for its end. Has no effect on a killed server.
     pub fn kill(&mut self) {
         self.process = None;
     }
 
     /// Kills the server if it runs, and starts it again on the same port with the same arguments.
     ///
-    /// Its data are lost, unless the arguments say that it keeps them (`--appendonly yes`): the folder stays the same.
+    /// It loses its data unless its arguments keep them (`--appendonly yes`): the folder stays the same.
     ///
     /// # Panics
     /// When it does not start again, with its log.
@@ -152,7 +153,7 @@ impl RedisServer {
         }
     }
 
-    /// Runs the command line client, as in `cli(&["GET", "key"])`, and returns what it prints, trimmed.
+    /// Runs the command line client, as in `cli(&["GET", "key"])`, and returns its output, trimmed.
     ///
     /// An error reply is returned as text like any other. A frozen server makes it hang.
     ///
@@ -177,10 +178,10 @@ impl RedisServer {
         printed
     }
 
-    /// How often each command was called since the start or [`reset_stats`](Self::reset_stats).
+    /// The calls of each command since the start or [`reset_stats`](Self::reset_stats).
     ///
-    /// The names are those of `INFO commandstats`: `evalsha`, `client|setinfo`. Calls made by scripts count too, as does
-    /// what the kit itself asks (`info`, `config|resetstat`, `auth`).
+    /// The names are those of `INFO commandstats`: `evalsha`, `client|setinfo`. Calls by scripts count too, and so do
+    /// the kit's own commands (`info`, `config|resetstat`, `auth`).
     ///
     /// # Panics
     /// When the server does not answer.
@@ -212,7 +213,7 @@ impl RedisServer {
     }
 }
 
-/// Reads lines like `cmdstat_evalsha:calls=2,usec=10,...`.
+/// Parses lines like `cmdstat_evalsha:calls=2,usec=10,...`.
 fn parse_commandstats(info: &str) -> BTreeMap<String, u64> {
     info.lines()
         .filter_map(|line| {

@@ -1,17 +1,16 @@
-//! Waiting for a condition, instead of sleeping and hoping.
+//! Waiting for a condition, instead of a fixed sleep.
 //!
-//! Invariant: returns as soon as the condition holds, and never later than a poll after the limit.
-//! Called by: every test that waits for something that another thread, process or server does.
+//! Invariant: a wait returns as soon as the condition holds, and at most one poll after the limit.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long to rest between two looks at a condition.
+/// The pause between two checks of a condition.
 pub(crate) const POLL_EVERY: Duration = Duration::from_millis(3);
 
-/// Looks at `condition` every few milliseconds until it is true.
+/// Checks `condition` every few milliseconds until it is true.
 ///
-/// The condition is looked at once more after the limit, so a machine that stood still for a while fails no test.
+/// It checks once more after the limit, so a machine that stalls for a while fails no test.
 ///
 /// # Panics
 /// When it is still false after `limit`; the message contains `what`.
@@ -30,7 +29,7 @@ pub fn eventually(limit: Duration, what: &str, condition: impl FnMut() -> bool) 
     assert!(holds_within(limit, condition), "waited {limit:?} in vain for {what}");
 }
 
-/// Whether `condition` becomes true within `limit`.
+/// Returns true if `condition` becomes true within `limit`.
 pub(crate) fn holds_within(limit: Duration, mut condition: impl FnMut() -> bool) -> bool {
     let started = Instant::now();
     loop {

@@ -11,7 +11,7 @@ use leasehold_testkit::servers::RedisServer;
 use leasehold_testkit::wait::eventually;
 
 const SOON: Duration = Duration::from_secs(20);
-/// How long to make sure that nothing arrives.
+/// The time in which a lost chunk would have arrived.
 const A_WHILE: Duration = Duration::from_millis(60);
 
 /// A client that sends inline commands and reads one-line replies.

@@ -1,4 +1,4 @@
-//! The servers of the kit, with the server that is installed.
+//! The servers of the kit, with the installed server program.
 
 use std::net::TcpStream;
 use std::time::Duration;
@@ -130,7 +130,7 @@ fn twenty_servers_start_at_once() {
     });
 }
 
-/// Not a test of its own: what the next one runs in a process of its own, which it then kills.
+/// Not a test by itself: the next test runs it in a process of its own, and kills that process.
 #[test]
 fn a_process_that_waits_to_be_killed() {
     let Some(told) = std::env::var_os("LEASEHOLD_TESTKIT_TELL") else {

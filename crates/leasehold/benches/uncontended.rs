@@ -1,7 +1,7 @@
-//! What a lock that nobody else wants costs, beside the bare round trips that it cannot do without.
+//! The cost of an uncontended lock, beside the bare round trips that it needs at least.
 //!
-//! First criterion measures each subject by itself; then all subjects take turns in short rounds, and a table shows
-//! how they compare. See the README of this folder.
+//! First criterion measures each subject by itself. Then the subjects alternate in short rounds, and a table compares
+//! them. See the README of this folder.
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock, and chooses its threads itself")]
 #![allow(clippy::print_stdout, reason = "the table is what a benchmark is for")]
 #![allow(clippy::unwrap_used, reason = "a benchmark in which anything fails is no benchmark")]
@@ -16,7 +16,7 @@ use criterion::{BenchmarkId, Criterion, Throughput};
 use support::duel;
 use support::subject::{SUBJECTS, World};
 
-/// How many tasks lock at the same time, each its own name.
+/// The numbers of tasks that lock at the same time, each its own name.
 const TASKS: [u32; 4] = [1, 8, 64, 512];
 
 fn main() {
@@ -29,7 +29,7 @@ fn main() {
     let measured = measure(&mut criterion, &world);
     criterion.final_summary();
 
-    // Criterion passes over what its filter leaves out; so does the table.
+    // Criterion skips the cases outside its filter, and so does the table.
     let given = |word: &str| std::env::args().any(|argument| argument == word);
     if given("--bench") && !given("--test") && !given("--profile-time") {
         let rounds = if given("--quick") { 5 } else { 21 };
@@ -37,7 +37,7 @@ fn main() {
     }
 }
 
-/// Lets criterion measure what its arguments ask for, and returns which numbers of tasks that were.
+/// Runs criterion with its arguments, and returns the measured numbers of tasks.
 fn measure(criterion: &mut Criterion, world: &World) -> BTreeSet<u32> {
     let measured = RefCell::new(BTreeSet::new());
     let mut group = criterion.benchmark_group("uncontended");

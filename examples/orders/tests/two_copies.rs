@@ -113,7 +113,7 @@ fn a_hammered_order_is_paid_once(database: &Database) {
     copies[0].take_in(42);
     assert_eq!(hammer(&copies, 42..=42, 20), 1);
     assert_paid_once_each(database, 42..=42);
-    // No copy died, so the lock alone sufficed: the provider was asked once.
+    // Both copies live, so the lock alone sufficed: the provider got one request.
     assert_eq!(database.count("charge_requests", "1 = 1"), 1);
 }
 

@@ -1,7 +1,6 @@
-//! How to ask a store by a recipe.
+//! The calls of a lock's recipe, for the behaviors of the locks.
 //!
-//! Invariant: owners are numbers; nothing is asked of the server in another way than clients ask it.
-//! Called by: the behaviours of the locks.
+//! Invariant: owners are numbers; the server gets only calls that clients send.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +12,7 @@ use leasehold_store::Store;
 
 use super::{Admin, Bench};
 
-/// The lease of those whose lease does not matter, in milliseconds.
+/// The lease of a hold whose lease does not matter, in milliseconds.
 pub(super) const LONG: u64 = 30_000;
 
 /// A lock's bench, and its recipe.
@@ -22,7 +21,7 @@ pub(super) struct Asks<'a, S, A> {
     pub(super) subject: Subject,
 }
 
-/// The wire owner of this number.
+/// The wire owner with this number.
 pub(super) fn owner(number: u64) -> WireOwner {
     WireOwner::new(ClientId::from_random([7; 16]), number)
 }
@@ -32,7 +31,7 @@ impl<'a, S: Store, A: Admin> Asks<'a, S, A> {
         Self { bench, subject: Subject::new(&name(bench, ":1"), recipe) }
     }
 
-    /// Several names at once.
+    /// A lock of several names.
     pub(super) fn many(bench: &'a Bench<'a, S, A>, recipe: &'static dyn Recipe) -> Self {
         let others = Arc::from([name(bench, ":2"), name(bench, ":3")]);
         Self { bench, subject: Subject { others, ..Subject::new(&name(bench, ":1"), recipe) } }
@@ -59,13 +58,13 @@ impl<'a, S: Store, A: Admin> Asks<'a, S, A> {
         self.subject.recipe.acquire(&self.ask(number, LONG))
     }
 
-    /// Of somebody who does not wait.
+    /// Sends the acquire of a caller that does not wait.
     pub(super) async fn once(&self, number: u64) -> Reply {
         let context = CallContext { once: true, ..CallContext::default() };
         self.bench.ask(self.subject.recipe.acquire(&CallArgs { context, ..self.ask(number, LONG) })).await
     }
 
-    /// Of somebody who wants a server that has been up for so long.
+    /// Sends the acquire of a caller that requires this uptime of the server.
     pub(super) async fn acquire_of_old(&self, number: u64, uptime: Duration) -> Reply {
         self.bench.ask(self.subject.recipe.acquire(&CallArgs { uptime, ..self.ask(number, LONG) })).await
     }
@@ -86,12 +85,12 @@ impl<'a, S: Store, A: Admin> Asks<'a, S, A> {
         self.bench.tell(&["PTTL", key]).parse().expect("it is a number")
     }
 
-    /// Who holds it, and how often.
+    /// The holders and their hold counts.
     pub(super) fn fields(&self, key: &str) -> String {
         self.numbers(&self.bench.tell(&["HGETALL", key]))
     }
 
-    /// What the server says, with owners as their numbers, in one line.
+    /// The server's answer in one line, with owners as their numbers.
     pub(super) fn numbers(&self, said: &str) -> String {
         let client = format!("{}:", ClientId::from_random([7; 16]));
         said.replace(&client, "").lines().collect::<Vec<_>>().join(" ")

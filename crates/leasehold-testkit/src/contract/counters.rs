@@ -1,7 +1,6 @@
-//! The bench of a semaphore or a latch: how to ask by its recipes, and what stands on the server then.
+//! The bench of a semaphore or a latch: the calls of its recipes, and the state on the server.
 //!
-//! Invariant: owners and operations are numbers; nothing is asked of the server in another way than clients ask it.
-//! Called by: the behaviours of semaphores and latches.
+//! Invariant: owners and operations are numbers; the server gets only calls that clients send.
 
 use std::time::Duration;
 
@@ -17,14 +16,14 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::{Admin, Bench, next};
 
-/// Somebody who asks for the first time, and waits.
+/// The first attempt of a caller that waits.
 pub(super) const FRESH: CallContext =
     CallContext { once: false, refused: false, granted: false, uncertain: false };
-/// Somebody who asks once.
+/// The only attempt of a caller that does not wait.
 pub(super) const ONCE: CallContext = CallContext { once: true, ..FRESH };
-/// Somebody who was granted.
+/// A call for a granted acquire.
 pub(super) const GRANTED: CallContext = CallContext { granted: true, ..FRESH };
-/// Somebody of whom an earlier call may yet arrive.
+/// A call after an earlier one that may still arrive.
 pub(super) const UNCERTAIN: CallContext = CallContext { uncertain: true, ..FRESH };
 
 /// A bench, and the name of its counter.
@@ -37,7 +36,7 @@ fn client() -> ClientId {
     ClientId::from_random([7; 16])
 }
 
-/// The operation of this number.
+/// The operation with this number.
 pub(super) fn operation(number: u64) -> Operation {
     Operation::new(client(), Id(number), &Settings::default())
 }
@@ -48,7 +47,7 @@ pub(super) fn id(number: u64) -> PermitId {
 }
 
 impl<'a, S: Store, A: Admin> Counter<'a, S, A> {
-    /// With a name that has a hash tag, except of those that cannot have one.
+    /// Creates a counter whose name has a hash tag, except for the latch, which cannot have one.
     pub(super) fn new(bench: &'a Bench<'a, S, A>, kind: &str) -> Self {
         let tag = bench.lock.trim_matches(['{', '}']);
         let name = match kind {
@@ -74,7 +73,7 @@ impl<'a, S: Store, A: Admin> Counter<'a, S, A> {
         })
     }
 
-    /// Asks as the owner of this number for so many units.
+    /// Acquires this number of units as the owner with this number.
     pub(super) async fn acquire(
         &self,
         recipe: &'static dyn Recipe,
@@ -111,13 +110,13 @@ impl<'a, S: Store, A: Admin> Counter<'a, S, A> {
         self.bench.ask(self.call(recipe, who, 30_000, context, |ask| recipe.release(ask))).await
     }
 
-    /// The calls of somebody who asks, and of somebody who gives back.
+    /// The calls of an acquire, and of the release after its grant.
     pub(super) fn acquire_and_release(&self, recipe: &'static dyn Recipe, who: (u64, u32)) -> (Call, Call) {
         let acquire = self.call(recipe, who, 30_000, FRESH, |ask| recipe.acquire(ask));
         (acquire, self.call(recipe, who, 30_000, GRANTED, |ask| recipe.release(ask)))
     }
 
-    /// The number under the counter's own key; nothing when there is no key.
+    /// The number under the counter's own key; empty without the key.
     pub(super) fn value(&self) -> String {
         self.bench.tell(&["GET", self.name.as_str()])
     }
@@ -130,12 +129,12 @@ impl<'a, S: Store, A: Admin> Counter<'a, S, A> {
         self.bench.tell(&["PTTL", key]).parse().expect("it is a number")
     }
 
-    /// The key that says what the acquisition of this number has taken.
+    /// The marker of the acquisition with this number.
     pub(super) fn marker(&self, number: u64) -> String {
         format!("{}:{}", self.name.prefixed("leasehold_permit"), WireOwner::new(client(), number))
     }
 
-    /// The ids of an expirable semaphore.
+    /// The key of an expirable semaphore's permit ids.
     pub(super) fn ids(&self) -> String {
         format!("{}:timeout", self.name.tagged())
     }
@@ -156,7 +155,7 @@ impl<'a, S: Store, A: Admin> Counter<'a, S, A> {
         self.name.prefixed("redisson_sc")
     }
 
-    /// Nothing changes under a key of another type, or one that holds no number.
+    /// Checks that calls change no key of another type, and no key without a number.
     pub(super) async fn leaves_others_alone(&self, calls: impl Fn(&Self) -> Vec<Call>) {
         let key = self.name.as_str();
         for prepare in [["HSET", key, "field", "1"].as_slice(), &["SET", key, "mine"]] {
@@ -171,7 +170,7 @@ impl<'a, S: Store, A: Admin> Counter<'a, S, A> {
         }
     }
 
-    /// What is no number is refused before anything is written.
+    /// Checks that a call rejects an argument that is no number before its first write.
     pub(super) async fn refuses(&self, call: &Call, argument: &str, values: &[&str]) {
         let mut count = vec!["EXISTS"];
         count.extend(call.keys().iter().map(|key| &**key));
@@ -186,7 +185,7 @@ impl<'a, S: Store, A: Admin> Counter<'a, S, A> {
     }
 }
 
-/// Who hears what is published.
+/// A subscriber of the counter's channel.
 pub(super) struct Ear<'a, S, A> {
     bench: &'a Bench<'a, S, A>,
     channel: Channel,
@@ -195,12 +194,12 @@ pub(super) struct Ear<'a, S, A> {
 }
 
 impl<S: Store, A: Admin> Ear<'_, S, A> {
-    /// The next message is this one.
+    /// Checks that the next message is this one.
     pub(super) async fn hears(&mut self, message: &str) {
         assert_eq!(next(&mut self.heard).await, Heard::Message(self.channel.clone(), message.into()));
     }
 
-    /// Nothing was said since the last message: what is heard first is what is said now.
+    /// Checks that the channel had no message since the last one: it publishes a message, which must arrive first.
     pub(super) async fn hears_nothing(&mut self) {
         self.bench.tell(&["PUBLISH", self.channel.as_str(), "now"]);
         self.hears("now").await;

@@ -1,7 +1,6 @@
 //! The expirable semaphore's scripts, as its recipe sends them.
 //!
-//! Invariant: what is asserted is what redis-server does.
-//! Called by: the contract's users, by name.
+//! Invariant: the assertions state the behavior of redis-server.
 #![deny(dead_code)]
 
 use std::time::Duration;

@@ -1,7 +1,6 @@
 //! The fair lock's scripts.
 //!
-//! Invariant: what is asserted is what redis-server does.
-//! Called by: the contract's users, by name.
+//! Invariant: the assertions state the behavior of redis-server.
 #![deny(dead_code)]
 
 use leasehold_proto::recipe::fair::Fair;
@@ -62,26 +61,26 @@ impl<'a, S: Store, A: Admin> Queue<'a, S, A> {
         self.tell(&["TIME"]).lines().next().and_then(|line| line.parse::<i64>().ok()).expect("a time") * 1_000
     }
 
-    /// For how much longer the deadline in Redisson's set counts.
+    /// The time that is left until the deadline in Redisson's set.
     pub(super) fn due_in(&self, member: &str) -> i64 {
         let score = self.tell(&["ZSCORE", &self.key("redisson_lock_timeout"), member]);
         score.parse::<f64>().expect("it has a deadline") as i64 - self.now_ms()
     }
 
-    /// As Redisson enters the queue.
+    /// Adds a waiter to the queue as Redisson does.
     pub(super) fn stranger(&self, member: &str, due_in_ms: i64) {
         self.tell(&["RPUSH", &self.key("redisson_lock_queue"), member]);
         let due = (self.now_ms() + due_in_ms).to_string();
         self.tell(&["ZADD", &self.key("redisson_lock_timeout"), &due, member]);
     }
 
-    /// Was last seen so long ago.
+    /// Sets the last poll of a waiter to this many milliseconds ago.
     pub(super) fn unseen_for(&self, number: u64, ms: i64) {
         let seen = (self.now_ms() - ms).to_string();
         self.tell(&["ZADD", &self.key("leasehold_lock_seen"), &seen, &owner(number).to_string()]);
     }
 
-    /// How long ago it showed itself last, by the whole second.
+    /// The time since the last poll of a waiter, to the second.
     fn seen_ago(&self, number: u64) -> i64 {
         let seen = self.tell(&["ZSCORE", &self.key("leasehold_lock_seen"), &owner(number).to_string()]);
         self.now_ms() - seen.parse::<f64>().expect("it has shown itself") as i64

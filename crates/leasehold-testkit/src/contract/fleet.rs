@@ -1,7 +1,6 @@
-//! Locks and permits that Redisson shares, with its commands as its scripts send them.
+//! Locks and permits that Redisson shares, with the commands of Redisson's scripts.
 //!
-//! Invariant: what is asserted is what redis-server does.
-//! Called by: the contract's users, by name.
+//! Invariant: the assertions state the behavior of redis-server.
 #![deny(dead_code)]
 
 use leasehold_proto::recipe::expirable::ExpirableSemaphore;
@@ -37,16 +36,17 @@ behaviours! {
     a_release_leaves_a_group_of_values_alone,
 }
 
-/// The keys of a fair queue that Redisson has too.
+/// The keys of a fair queue that Redisson uses too.
 const SHARED: [&str; 2] = ["redisson_lock_queue", "redisson_lock_timeout"];
 
 impl<S: Store, A: Admin> Queue<'_, S, A> {
-    /// Whether both keys that Redisson shares are there and do not expire.
+    /// Returns true if both keys that Redisson shares exist and do not expire.
     fn stays(&self) -> bool {
         SHARED.iter().all(|key| self.asks.pttl(&self.key(key)) == -1)
     }
 
-    /// As Redisson's acquire does when it is granted: it leaves the queue and takes its wait off all deadlines.
+    /// Grants the lock to a waiter as Redisson does: removes the waiter from the queue and takes its wait off all
+    /// deadlines.
     fn stranger_is_granted(&self, member: &str, wait_ms: i64) {
         assert_eq!(self.tell(&["LPOP", &self.key(SHARED[0])]), member);
         self.tell(&["ZREM", &self.key(SHARED[1]), member]);
@@ -123,7 +123,7 @@ async fn our_deadline_outlasts_a_wait_of_which_little_is_left<S: Store, A: Admin
     queue.asks.acquire(1, LONG).await;
     queue.stranger("ten-minutes", 630_000);
     queue.asks.acquire(2, LONG).await;
-    // Nine and a half minutes later.
+    // Sets the state of nine and a half minutes later.
     let late = (queue.now_ms() + 60_000).to_string();
     queue.tell(&["ZADD", &queue.key(SHARED[1]), &late, "ten-minutes"]);
     queue.asks.acquire(2, LONG).await;
@@ -222,7 +222,7 @@ async fn a_permit_that_was_shortened_is_gone_at_the_next_renewal_after_its_end<S
     let pe = Counter::new(bench, "pe");
     pe.set("1");
     pe.acquire(&ExpirableSemaphore, (1, 1), FRESH).await;
-    // As Redisson's updateLeaseTime, which says it to nobody.
+    // Redisson's updateLeaseTime, which publishes nothing.
     let shortened = format!("redis.call('zadd', KEYS[2], now_ms + 1, '{}')", lua_text(id(1).as_bytes()));
     timed(bench, &pe.renew_call(&ExpirableSemaphore, (9, 0), 30_000), &shortened).await;
     until("its end to be seen", async || {
@@ -235,12 +235,12 @@ async fn a_permit_that_was_shortened_is_gone_at_the_next_renewal_after_its_end<S
     assert_eq!(pe.release(&ExpirableSemaphore, (2, 1), GRANTED).await, Reply::Int(1));
 }
 
-/// A text of Lua with any bytes.
+/// A Lua string literal with any bytes.
 fn lua_text(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("\\{byte:03}")).collect()
 }
 
-/// What Redisson's lock of a group of values leaves in the hash of the group.
+/// The fields that Redisson's lock of a group of values leaves in the hash of the group.
 const GROUP: [(&str, &str); 3] = [
     ("yj0ZmZ5sJzvFwYmZ7i1uIQ", "java:1"),
     ("yj0ZmZ5sJzvFwYmZ7i1uIQ:java:1:expire_time", "9999999999999"),

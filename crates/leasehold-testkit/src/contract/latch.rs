@@ -1,7 +1,6 @@
 //! The count-down latch's scripts, as its recipe sends them.
 //!
-//! Invariant: what is asserted is what redis-server does.
-//! Called by: the contract's users, by name.
+//! Invariant: the assertions state the behavior of redis-server.
 #![deny(dead_code)]
 
 use leasehold_proto::engine::Subject;
@@ -24,7 +23,7 @@ behaviours! {
     other_kinds_of_keys_are_refused_and_stay_untouched,
 }
 
-/// Somebody who has seen a positive count.
+/// An attempt of a waiter that has seen a positive count.
 const REFUSED: CallContext = CallContext { refused: true, ..FRESH };
 
 fn channel<S: Store, A: Admin>(latch: &Counter<'_, S, A>) -> Channel {
@@ -62,7 +61,7 @@ async fn a_count_down_counts_once_and_tells_of_zero_alone<S: Store, A: Admin>(be
         assert_eq!(bench.tell(&["EXISTS", counter.name.as_str()]), "0");
     }
     ear.hears("0").await;
-    // A late duplicate, when the latch is used anew.
+    // A late duplicate arrives after the latch is set again.
     counter.set("5");
     assert_eq!(bench.ask(latch::count_down(&counter.name, &operation(2))).await, Reply::Int(0));
     assert_eq!(counter.value(), "5");
@@ -118,7 +117,7 @@ async fn a_new_count_ends_a_deletion<S: Store, A: Admin>(bench: &Bench<'_, S, A>
     bench.tell(&["SET", &deleted, "1", "PX", "60000"]);
     bench.ask(latch::try_set(&counter.name, &operation(1), 3)).await;
     assert_eq!(bench.tell(&["EXISTS", &deleted]), "0");
-    // One that a Java client has set is found by whoever waits.
+    // A Java client sets a new count without removing the mark of the deletion; the next waiter removes it.
     bench.tell(&["SET", &deleted, "1", "PX", "60000"]);
     assert_eq!(counter.acquire(&Latch, (1, 1), FRESH).await, Reply::Int(3));
     assert_eq!(bench.tell(&["EXISTS", &deleted]), "0");

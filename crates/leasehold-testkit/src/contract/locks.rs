@@ -1,8 +1,7 @@
-//! The scripts of the fenced lock, the spin lock, several locks at once, and a node of Redlock, as far as they differ from
-//! the reentrant lock's.
+//! The scripts of the fenced lock, the spin lock, several locks at once, and a node of Redlock, as far as they differ
+//! from the reentrant lock's.
 //!
-//! Invariant: what is asserted is what redis-server does.
-//! Called by: the contract's users, by name.
+//! Invariant: the assertions state the behavior of redis-server.
 #![deny(dead_code)]
 
 use std::time::Duration;

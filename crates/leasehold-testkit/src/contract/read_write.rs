@@ -1,7 +1,7 @@
 //! The read-write lock's scripts, as its recipes send them.
 //!
-//! Invariant: what is asserted is what redis-server does. Owners are numbers; an owner with two sides has two.
-//! Called by: the contract's users, by name.
+//! Invariant: the assertions state the behavior of redis-server. Owners are numbers; an owner of both sides has two
+//! numbers.
 #![deny(dead_code)]
 
 mod bench;
@@ -99,7 +99,7 @@ async fn an_acquire_that_runs_twice_finds_its_own_hold<S: Store, A: Admin>(bench
         assert_eq!(rw.acquire_beside(&READ_LOCK, 4, 3).await, Reply::Nil);
         assert!(rw.is(&[("mode", "write"), ("3:write", "1"), ("4", "1")]));
     }
-    // A late copy of an acquire that was entered again, or renewed for longer, leaves count and leases.
+    // A late duplicate of an acquire, after a re-entry or a longer renewal, changes neither count nor leases.
     rw.renew(&READ_LOCK, 4, 90_000, 2).await;
     rw.acquire_beside(&READ_LOCK, 4, 3).await;
     rw.acquire(&WRITE_LOCK, 3, LONG).await;
@@ -217,7 +217,7 @@ async fn the_lock_lives_as_long_as_its_longest_reader<S: Store, A: Admin>(bench:
     assert!((10_001..=20_000).contains(&rw.remaining()));
     rw.renew(&READ_LOCK, 2, 20_000, 3).await;
     rw.acquire(&READ_LOCK, 4, LONG).await;
-    // The longest lease of a reader that has several counts, whichever it is.
+    // The longest lease counts of a reader with several holds, whichever hold has it.
     bench.tell(&["PEXPIRE", &rw.timeout(2, 1), "1000"]);
     bench.tell(&["PEXPIRE", &rw.timeout(2, 2), "9000"]);
     bench.tell(&["DEL", &rw.timeout(2, 3)]);
@@ -238,7 +238,7 @@ async fn a_dead_reader_is_taken_off_while_others_read_on<S: Store, A: Admin>(ben
     assert_eq!(rw.release(&READ_LOCK, 4, 0).await, Reply::Int(0));
     assert!(rw.is(&[("mode", "read"), ("3", "1")]), "{:?}", rw.fields());
     assert!((1..=30_000).contains(&rw.remaining()));
-    // A writer that read and reads on no more takes dead ones off as well.
+    // A writer that releases its read hold first also removes dead readers.
     rw.acquire(&READ_LOCK, 5, LONG).await;
     rw.acquire_beside(&Upgrade, 6, 3).await;
     assert_eq!(rw.release(&READ_LOCK, 5, 0).await, Reply::Int(0));
@@ -258,7 +258,7 @@ async fn a_dead_reader_goes_with_the_last_living_one<S: Store, A: Admin>(bench: 
     assert_eq!(rw.release(&READ_LOCK, 2, 0).await, Reply::Int(1));
     assert!(!rw.has(rw.name.as_str()));
     assert_eq!(rw.said(&mut heard).await, "0");
-    // A lease without an end counts as none, as in Redisson.
+    // A lease without an expiry counts as none, as in Redisson.
     rw.acquire(&READ_LOCK, 3, LONG).await;
     rw.acquire(&READ_LOCK, 4, LONG).await;
     bench.tell(&["PERSIST", &rw.timeout(3, 1)]);

@@ -1,7 +1,6 @@
 //! The reentrant lock's scripts.
 //!
-//! Invariant: what is asserted is what redis-server does.
-//! Called by: the contract's users, by name.
+//! Invariant: the assertions state the behavior of redis-server.
 #![deny(dead_code)]
 
 use leasehold_proto::{Applied, Reply, StoreErrorKind};
@@ -108,7 +107,7 @@ async fn a_partial_release_keeps_the_lease_and_wakes_nobody<S: Store, A: Admin>(
     assert_eq!(bench.tell(&["HGET", &bench.lock, "u:1"]), "1");
     let remaining: u64 = bench.tell(&["PTTL", &bench.lock]).parse().expect("it is a number");
     assert!(remaining > 0);
-    // What is heard first is what is said now.
+    // The first message is the test's own, so the release published none.
     bench.tell(&["PUBLISH", &bench.channel().to_string(), "now"]);
     assert_eq!(next(&mut heard).await, Heard::Message(bench.channel(), b"now".to_vec()));
 }

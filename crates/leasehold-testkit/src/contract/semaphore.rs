@@ -1,7 +1,6 @@
 //! The semaphore's scripts, as its recipes send them, with and without a queue.
 //!
-//! Invariant: what is asserted is what redis-server does.
-//! Called by: the contract's users, by name.
+//! Invariant: the assertions state the behavior of redis-server.
 #![deny(dead_code)]
 
 use std::time::Duration;
@@ -33,7 +32,7 @@ behaviours! {
     an_expirable_semaphore_is_refused,
 }
 
-/// Both kinds, each with a bench of its own.
+/// Both kinds of semaphore, each with a counter of its own.
 fn both<'a, S: Store, A: Admin>(bench: &'a Bench<'a, S, A>) -> [(Counter<'a, S, A>, &'static dyn Recipe); 2] {
     [(Counter::new(bench, "sc"), &Semaphore), (Counter::new(bench, "fifo"), &FifoSemaphore)]
 }
@@ -102,18 +101,18 @@ async fn a_release_without_a_marker_believes_only_its_first_attempt<S: Store, A:
 async fn what_may_yet_arrive_finds_that_it_is_over<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
     for (sc, recipe) in both(bench) {
         sc.set("9");
-        // Undone before it arrived.
+        // The undo arrives before the acquire.
         assert_eq!(sc.release(recipe, (1, 2), UNCERTAIN).await, REFUSED);
         assert_eq!(sc.acquire(recipe, (1, 2), FRESH).await, REFUSED);
-        // Undone after it had arrived, and arriving again.
+        // The undo arrives after the acquire, and then a duplicate of the acquire.
         sc.acquire(recipe, (2, 2), FRESH).await;
         assert_eq!(sc.release(recipe, (2, 2), UNCERTAIN).await, TAKEN);
         assert_eq!(sc.acquire(recipe, (2, 2), FRESH).await, REFUSED);
-        // Released while an earlier call of the acquire may yet arrive.
+        // The release arrives while an earlier attempt of the acquire may still arrive.
         sc.acquire(recipe, (3, 2), UNCERTAIN).await;
         assert_eq!(sc.release(recipe, (3, 2), GRANTED).await, TAKEN);
         assert_eq!(sc.acquire(recipe, (3, 2), FRESH).await, REFUSED);
-        // Released by the second attempt, and the first one arrives.
+        // The second attempt of the release takes effect, and then the first one arrives.
         sc.acquire(recipe, (4, 2), FRESH).await;
         assert_eq!(sc.release(recipe, (4, 2), UNCERTAIN).await, TAKEN);
         assert_eq!(sc.release(recipe, (4, 2), GRANTED).await, REFUSED);

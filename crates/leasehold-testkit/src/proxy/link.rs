@@ -1,7 +1,6 @@
 //! The threads that carry the bytes of one connection.
 //!
-//! Invariant: a thread lets go of its sockets before it reports its end, so the last report closes them.
-//! Called by: [`Proxy`](super::Proxy) for each connection it accepts.
+//! Invariant: a thread drops its sockets before it reports its end, so the last report closes them.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -10,27 +9,27 @@ use std::time::Duration;
 
 use super::rules::{Fate, Shared};
 
-/// How long a thread may be stuck in a write before it looks whether its connection was cut.
+/// The longest write before a thread checks whether its connection was cut.
 const WRITE_SLICE: Duration = Duration::from_millis(20);
 
-/// Which way a chunk travels.
+/// The direction of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direction {
-    /// From a client to the server.
+    /// Client to server.
     Request = 0,
-    /// From the server to a client.
+    /// Server to client.
     Reply = 1,
 }
 
-/// Sets a socket up for carrying: small messages at once, writes that can be interrupted.
+/// Configures a socket: it sends small messages at once, and its writes can be interrupted.
 pub(super) fn prepare(socket: &TcpStream) -> io::Result<()> {
     socket.set_nodelay(true)?;
     socket.set_write_timeout(Some(WRITE_SLICE))
 }
 
-/// Makes the close of a socket a reset: whatever is still under way is lost, as when a machine dies.
+/// Makes the close of a socket a reset, which loses all bytes still in flight, as when a machine dies.
 pub(super) fn reset_on_close(socket: &TcpStream) {
-    // Fails only when the peer has closed, and then there is nothing to reset.
+    // This fails only if the peer has closed, and then there is nothing to reset.
     let _ = rustix::net::sockopt::set_socket_linger(socket, Some(Duration::ZERO));
 }
 
@@ -52,7 +51,8 @@ pub(super) fn carry(
         match shared.judge(id, direction, &chunk[..length]) {
             Fate::Cut => break,
             Fate::Swallow => {}
-            // A half-closed connection goes on in the other direction. Failing means that it is closed already.
+            // A half-closed connection goes on in the other direction. An error means that the socket is already
+            // closed.
             Fate::Deliver if ended => drop(to.shutdown(Shutdown::Write)),
             Fate::Deliver => {
                 if deliver(shared, id, &to, &chunk[..length]).is_err() {

@@ -1,7 +1,6 @@
-//! What the proxy does with what it carries, and the connections it carries.
+//! The rules of the proxy, and its connections.
 //!
-//! Invariant: a connection that was cut is closed with a reset once all of its threads have let go of it.
-//! Called by: [`Proxy`](super::Proxy), which sets the rules, and the threads of [`link`](super::link), which obey them.
+//! Invariant: a cut connection is closed with a reset once all of its threads have dropped its sockets.
 
 use std::collections::BTreeMap;
 use std::net::{Shutdown, TcpStream};
@@ -9,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::link::{Direction, reset_on_close};
 
-/// What becomes of a chunk.
+/// The fate of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     Deliver,
@@ -23,7 +22,7 @@ pub(super) struct Rules {
     pub(super) hold_replies: bool,
     pub(super) refuse: bool,
     pub(super) stopped: bool,
-    /// Whether to swallow messages to subscribers.
+    /// True if the proxy swallows messages to subscribers.
     pub(super) loses_messages: bool,
     loses: [bool; 2],
     nth_reply: Option<(u64, Fate)>,
@@ -31,7 +30,7 @@ pub(super) struct Rules {
     links_made: u64,
 }
 
-/// A connection of a client and the one that was made to the server for it.
+/// A client's connection and its counterpart to the server.
 #[derive(Debug)]
 pub(super) struct Link {
     client: Arc<TcpStream>,
@@ -39,12 +38,12 @@ pub(super) struct Link {
     /// The threads that have its sockets: two that carry, and at first the one that accepted it.
     threads: u8,
     has_lost: [bool; 2],
-    /// A message to it was swallowed by `loses_messages`.
+    /// True if `loses_messages` swallowed a message to it.
     was_deafened: bool,
     is_cut: bool,
 }
 
-/// How a message to a subscriber begins.
+/// The first bytes of a message to a subscriber.
 const MESSAGE: &[u8] = b"*3\r\n$7\r\nmessage\r\n";
 
 impl Rules {
@@ -81,7 +80,7 @@ impl Rules {
     }
 }
 
-/// Counts one reply; its fate is the ordered one when it is the last to count.
+/// Counts one reply; the reply that ends the count gets the ordered fate.
 fn count_down(nth_reply: &mut Option<(u64, Fate)>) -> Fate {
     match nth_reply {
         None => Fate::Deliver,
@@ -98,12 +97,13 @@ fn count_down(nth_reply: &mut Option<(u64, Fate)>) -> Fate {
 }
 
 impl Link {
-    /// Ends the blocked reads of its threads. Only reading is shut down: shutting down writing would be a regular end.
+    /// Ends the blocked reads of its threads. It shuts down only reading, because a shutdown of writing would be a
+    /// regular end.
     fn cut(&mut self) {
         self.is_cut = true;
         for socket in [&self.client, &self.server] {
             reset_on_close(socket);
-            // Fails only when the connection is down already.
+            // This fails only if the connection is already down.
             let _ = socket.shutdown(Shutdown::Read);
         }
     }
@@ -117,7 +117,7 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// Changes or reads the rules, and wakes whoever waits for a change.
+    /// Changes or reads the rules, and wakes every thread that waits for a change.
     pub(super) fn set<T>(&self, change: impl FnOnce(&mut Rules) -> T) -> T {
         let outcome = change(&mut self.lock());
         self.changed.notify_all();
@@ -148,7 +148,7 @@ impl Shared {
         }
     }
 
-    /// Takes up a connection that two threads are about to carry. The caller lets go of it too, with
+    /// Registers a connection that two threads are about to carry. The caller has to report its own end too, with
     /// [`let_go`](Self::let_go).
     pub(super) fn add(&self, client: Arc<TcpStream>, server: Arc<TcpStream>) -> u64 {
         self.set(|rules| {
@@ -165,7 +165,7 @@ impl Shared {
         self.set(|rules| rules.links.get_mut(&id).map(Link::cut));
     }
 
-    /// What becomes of a chunk that was just read; waits while replies are held. An empty one is the end of the stream.
+    /// Judges a chunk that was just read; waits while replies are held. An empty chunk is the end of the stream.
     pub(super) fn judge(&self, id: u64, direction: Direction, chunk: &[u8]) -> Fate {
         let mut rules = self.lock();
         while direction == Direction::Reply
@@ -179,7 +179,7 @@ impl Shared {
         fate
     }
 
-    /// Notes that a thread let go of the sockets of a connection; the last such note closes it.
+    /// Records that a thread has dropped the sockets of a connection; the last such report closes it.
     pub(super) fn let_go(&self, id: u64) {
         self.set(|rules| {
             let Some(link) = rules.links.get_mut(&id) else {
@@ -192,12 +192,12 @@ impl Shared {
         });
     }
 
-    /// Whether a connection was cut.
+    /// Returns true if a connection was cut.
     pub(super) fn is_cut(&self, id: u64) -> bool {
         self.lock().links.get(&id).is_none_or(|link| link.is_cut)
     }
 
-    /// How many connections there are.
+    /// The number of connections.
     pub(super) fn connections(&self) -> usize {
         self.lock().links.len()
     }

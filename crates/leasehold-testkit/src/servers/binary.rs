@@ -1,7 +1,6 @@
-//! Which server and which command line client to run.
+//! The server and the command line client to run.
 //!
 //! Invariant: the choice is made once per process, so all servers of a test run are the same.
-//! Called by: [`RedisServer`](super::RedisServer).
 
 use std::env;
 use std::ffi::OsString;
@@ -9,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-/// The variable that names the server to test against.
+/// The variable that names the server under test.
 const SERVER_VARIABLE: &str = "LEASEHOLD_REDIS_SERVER";
 
-/// A server program that was found and asked for its version.
+/// A server program, and its version.
 #[derive(Debug)]
 pub(crate) struct Binary {
     path: PathBuf,
@@ -55,7 +54,7 @@ impl Binary {
         &self.path
     }
 
-    /// Whether DEBUG is off unless the configuration allows it; older servers reject the setting.
+    /// Returns true if DEBUG is off unless the configuration allows it; older servers reject the setting.
     pub(crate) fn guards_debug(&self) -> bool {
         self.is_valkey || self.major >= 7
     }
@@ -68,7 +67,7 @@ impl Binary {
     }
 }
 
-/// Reads `Redis server v=7.0.15 sha=...`: whether it is Valkey, and the major version.
+/// Parses `Redis server v=7.0.15 sha=...`: true for Valkey, and the major version.
 fn parse_version(line: &str) -> Option<(bool, u32)> {
     let version = line.split_whitespace().find_map(|word| word.strip_prefix("v="))?;
     let major = version.split('.').next()?.parse().ok()?;

@@ -1,21 +1,21 @@
-//! A cluster of one server, which is a cluster to clients all the same: slots, redirections, sharded pub/sub.
+//! A cluster of one server, with all features of a cluster for clients: slots, redirections, sharded pub/sub.
 //!
-//! Invariant: a cluster that was returned serves every slot.
-//! Called by: tests of what clients do in a cluster.
+//! Invariant: a returned cluster serves every slot.
 
 use std::time::Duration;
 
 use super::RedisServer;
 use crate::wait::eventually;
 
-/// A new cluster waits two seconds, so that it may hear of others, before it serves.
+/// The limit for a new cluster, which waits two seconds for other nodes before it serves.
 const SERVES_WITHIN: Duration = Duration::from_secs(30);
 
-/// Its nodes tell clients this address; they know no other before they have met.
+/// The node tells clients this address; it knows no other before nodes meet.
 const ARGUMENTS: [&str; 4] = ["--cluster-enabled", "yes", "--cluster-announce-ip", "127.0.0.1"];
 
 impl RedisServer {
-    /// Starts a cluster of one server that has all slots. That takes two seconds, so share it between tests.
+    /// Starts a cluster of one server that has all slots. The start takes two seconds, so share the cluster between
+    /// tests.
     ///
     /// # Panics
     /// As [`start`](Self::start), and when it does not become a cluster.

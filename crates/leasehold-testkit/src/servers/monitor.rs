@@ -1,11 +1,10 @@
-//! What a server is really asked, line by line.
+//! The commands that a server receives, line by line.
 //!
 //! # How it works
-//! A thread reads the lines of MONITOR. Those travel behind the replies, so whoever wants to look first sends a marker
-//! through a second connection and waits until it came by: everything the server did earlier has then been seen.
+//! A thread reads the lines of MONITOR. These lines travel behind the replies, so a reader first sends a marker
+//! through a second connection and waits for its line: then all earlier lines have arrived.
 //!
-//! Invariant: what a client was answered before the look is in the look, and nothing of the kit's own is.
-//! Called by: tests that count round trips.
+//! Invariant: a reading contains every command that was answered before it, and none of the kit's own commands.
 
 use std::io;
 use std::net::{Shutdown, TcpStream};
@@ -16,7 +15,7 @@ use super::wire::Wire;
 use super::{ANSWER_WITHIN, RedisServer};
 use crate::wait::eventually;
 
-/// The beginning of the text that the kit echoes to find its place.
+/// The beginning of the text that the kit echoes as a marker.
 const MARKER: &str = "leasehold-testkit-marker-";
 
 /// Collects all commands that a server executes, from its start until it is dropped.
@@ -31,7 +30,7 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// Begins to collect.
+    /// Starts to collect.
     ///
     /// # Panics
     /// When the server does not answer.
@@ -56,7 +55,7 @@ impl Monitor {
         let (mut monitor, marks) = (open()?, open()?);
         monitor.ask(&["MONITOR"])?;
         let socket = monitor.socket()?;
-        // From here it waits for whatever the tests do, for as long as they take.
+        // The thread now waits for the tests' commands, without a limit.
         socket.set_read_timeout(None)?;
         Ok((monitor, socket, marks))
     }
@@ -82,7 +81,7 @@ impl Monitor {
         seen().iter().filter(|line| !line.contains(MARKER)).cloned().collect()
     }
 
-    /// The commands that clients sent so far, word by word, without those that scripts called: `["evalsha", ...]`.
+    /// The commands of clients so far, word by word, without those that scripts called: `["evalsha", ...]`.
     ///
     /// Words are as the client wrote them, so compare names without regard to case.
     ///
@@ -97,7 +96,7 @@ impl Monitor {
 
 impl Drop for Monitor {
     fn drop(&mut self) {
-        // Ends the blocked read; failing means that the server is gone, which ended it too.
+        // The shutdown ends the blocked read. An error means that the server is gone, which ended the read too.
         let _ = self.socket.shutdown(Shutdown::Both);
         if let Some(reader) = self.reader.take() {
             let _ = reader.join();
@@ -105,7 +104,7 @@ impl Drop for Monitor {
     }
 }
 
-/// The words of a line, or nothing when a script made the call.
+/// The words of a line, or `None` if a script made the call.
 fn parse_command(line: &str) -> Option<Vec<String>> {
     let (_, rest) = line.split_once(" [")?;
     let (origin, mut rest) = rest.split_once("] ")?;
@@ -121,7 +120,7 @@ fn parse_command(line: &str) -> Option<Vec<String>> {
     Some(words)
 }
 
-/// Reads up to the closing quote and undoes the escapes; returns the word and what follows it.
+/// Reads up to the closing quote and undoes the escapes; returns the word and the rest of the line.
 fn unquote(quoted: &str) -> (String, &str) {
     let mut word = Vec::new();
     let mut letters = quoted.bytes().enumerate();

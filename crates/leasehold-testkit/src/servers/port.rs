@@ -2,12 +2,12 @@
 //!
 //! # How it works
 //! Binding port 0 would give a port of the range from which the kernel also takes the source ports of outgoing
-//! connections. While such a server is down its port can then be taken by anybody's connection, even by a client that
-//! tries to reach it and ends up connected to itself. So ports are tried below the usual ranges (32768 on Linux, 49152
+//! connections. While such a server is down, any connection can take its port, even a client that tries to reach it
+//! and ends up connected to itself. So this module tries ports below the usual ranges (32768 on Linux, 49152
 //! elsewhere), and low enough that the bus port of a cluster (10000 above) exists too.
 //!
-//! Invariant: a process never gives out one port twice before it has tried all of them.
-//! Called by: [`RedisServer`](super::RedisServer), which tries another port when it loses a race for this one.
+//! Invariant: a process never gives out one port twice before it has tried all of them. The caller tries another port
+//! if a different process takes this one first.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::process;
@@ -16,10 +16,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 const FIRST: u32 = 12_000;
 const COUNT: u32 = 20_000;
 
-/// A port of the loopback interface on which nothing listens now.
+/// A port of the loopback interface without a listener.
 pub(crate) fn free_port() -> u16 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
-    // A stride far from the starts of neighbouring process ids, so test processes that run together rarely meet.
+    // A stride far larger than the distance of neighboring process ids, so concurrent test processes rarely collide.
     let start = process::id().wrapping_mul(7_919) % COUNT;
     (0..COUNT)
         .map(|_| FIRST + (start + NEXT.fetch_add(1, Ordering::Relaxed)) % COUNT)

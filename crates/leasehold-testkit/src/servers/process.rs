@@ -1,7 +1,7 @@
 //! One run of a server process, from start to kill.
 //!
-//! Invariant: a [`Process`] answered as itself once, and is killed and waited for when dropped, also when frozen.
-//! Called by: [`RedisServer`](super::RedisServer), which starts one after the other in the same folder.
+//! Invariant: a [`Process`] has answered under its own process id. Its drop kills it and waits for its end, even if it
+//! is frozen.
 
 use std::fs;
 use std::path::PathBuf;
@@ -17,25 +17,25 @@ use super::watcher::Watcher;
 use super::wire::Wire;
 use crate::wait::holds_within;
 
-/// How long a server may take until it answers; far more than it needs, for machines under load.
+/// The time limit for a server's first answer; far more than it needs, for machines under load.
 const START_WITHIN: Duration = Duration::from_secs(30);
-/// How long one question may take while the server starts.
+/// The time limit for one probe while the server starts.
 const PROBE_WITHIN: Duration = Duration::from_secs(2);
 const LOG: &str = "server.log";
 
-/// What all runs of a server share. Removes the folder when dropped.
+/// The settings that all runs of a server share. Removes the folder when dropped.
 #[derive(Debug)]
 pub(crate) struct Settings {
     arguments: Vec<String>,
     folder: PathBuf,
 }
 
-/// Why a server did not start.
+/// The reason why a server did not start.
 #[derive(Debug)]
 pub(crate) enum StartError {
-    /// Somebody else was faster; another port may do.
+    /// Another process took the port first; another port may work.
     PortTaken,
-    /// Anything else, told with the server's log.
+    /// Any other failure, with the server's log.
     Failed(String),
 }
 
@@ -48,7 +48,7 @@ impl Settings {
             let folder = env::temp_dir().join(format!("leasehold-{}-{number}", std::process::id()));
             match fs::create_dir(&folder) {
                 Ok(()) => return Self { arguments, folder },
-                // Left behind by an earlier process with the same id.
+                // An earlier process with the same id left the folder behind.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => panic!("cannot create {}: {error}", folder.display()),
             }
@@ -79,12 +79,12 @@ impl Settings {
 
 impl Drop for Settings {
     fn drop(&mut self) {
-        // A folder that cannot be removed is untidy, and no reason to fail a test.
+        // A leftover folder is untidy, but no reason to fail a test.
         let _ = fs::remove_dir_all(&self.folder);
     }
 }
 
-/// A server process that answered.
+/// A server process that has answered.
 #[derive(Debug)]
 pub(crate) struct Process {
     child: Child,
@@ -112,7 +112,7 @@ impl Process {
         self.child.id()
     }
 
-    /// Returns when the process stands: the signal alone says only that it will.
+    /// Returns when the process is stopped; the signal itself is asynchronous.
     pub(crate) fn freeze(&self) {
         self.signal(Signal::STOP);
         let states = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
@@ -131,7 +131,7 @@ impl Process {
         Pid::from_child(&self.child)
     }
 
-    /// Waits until the process itself answers; another server may have got hold of the port.
+    /// Waits until this process answers, because another server may have taken the port.
     fn wait_until_ready(&mut self, settings: &Settings, port: u16) -> Result<(), StartError> {
         let expected = format!("process_id:{}", self.pid());
         let mut exited = false;
@@ -157,7 +157,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // First the watcher: once the server is waited for, its process id can belong to somebody else.
+        // The watcher goes first: after the wait for the server, its process id can belong to another process.
         self.watcher = None;
         let _ = self.child.kill();
         let _ = self.child.wait();

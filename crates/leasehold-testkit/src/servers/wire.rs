@@ -1,7 +1,7 @@
-//! Just enough of the Redis protocol to ask a server one thing at a time.
+//! The minimum of the Redis protocol: one request to a server at a time. The kit must not depend on the client under
+//! test.
 //!
-//! Invariant: one request, one reply; a connection that failed is not used again.
-//! Called by: [`RedisServer`](super::RedisServer) and [`Monitor`](super::Monitor), which must not depend on the client under test.
+//! Invariant: one request has one reply; a failed connection is not used again.
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -14,7 +14,7 @@ pub(crate) struct Wire {
 }
 
 impl Wire {
-    /// Connects, and logs in when there is a password; no call on it takes longer than `timeout`.
+    /// Connects, and logs in with the password if there is one; no call on it takes longer than `timeout`.
     pub(crate) fn open(port: u16, password: Option<&str>, timeout: Duration) -> io::Result<Self> {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let stream = TcpStream::connect_timeout(&address, timeout)?;
@@ -47,7 +47,7 @@ impl Wire {
         Ok(String::from_utf8_lossy(&line).trim_end_matches(['\r', '\n']).to_owned())
     }
 
-    /// A second handle of the socket, to end a blocked read from elsewhere.
+    /// A second handle of the socket, to end a blocked read from another thread.
     pub(crate) fn socket(&self) -> io::Result<TcpStream> {
         self.stream.get_ref().try_clone()
     }

@@ -9,10 +9,10 @@ use redis::aio::MultiplexedConnection;
 use redis::io::tcp::TcpSettings;
 use redis::{AsyncConnectionConfig, IntoConnectionInfo, Value};
 
-/// As long as the library's default.
+/// The library's default lease.
 const LEASE: Duration = Duration::from_secs(30);
 
-/// Connects as the library does: no delay in sending, no short queue. And, unlike the library, without any timeout.
+/// Connects as the library does: no delay in sending, no short queue. Unlike the library, it has no timeout.
 pub(crate) async fn connect(url: &str) -> MultiplexedConnection {
     let info = url.into_connection_info().unwrap();
     let info = info.set_tcp_settings(TcpSettings::default().set_nodelay(true));
@@ -26,7 +26,7 @@ pub(crate) async fn connect(url: &str) -> MultiplexedConnection {
     connection
 }
 
-/// One task's lock, without a library.
+/// One task's lock, without the library.
 pub(crate) struct BareLock {
     connection: MultiplexedConnection,
     acquire: Call,
@@ -41,13 +41,14 @@ impl BareLock {
         Self { acquire: Reentrant.acquire(&args), release: Reentrant.release(&args.count(0)), connection }
     }
 
-    /// The two round trips of a lock.
+    /// Makes the two round trips of a lock.
     pub(crate) async fn acquire_and_release(&mut self) {
         self.acquire().await;
         assert_eq!(run(&mut self.connection, &self.release).await, Value::Int(1));
     }
 
-    /// One round trip. All but the first set anew what stands there already, which is the same work for the server.
+    /// Makes one round trip. Every acquire but the first sets the same state again, which is the same work for the
+    /// server.
     pub(crate) async fn acquire(&mut self) {
         assert_eq!(run(&mut self.connection, &self.acquire).await, Value::Nil);
     }
@@ -65,7 +66,7 @@ async fn run(connection: &mut MultiplexedConnection, call: &Call) -> Value {
     command.query_async(connection).await.unwrap()
 }
 
-/// Two round trips in which the server has nothing to do.
+/// Makes two round trips without work for the server.
 pub(crate) async fn ping_twice(connection: &mut MultiplexedConnection) {
     for _ in 0..2 {
         redis::cmd("PING").exec_async(&mut *connection).await.unwrap();

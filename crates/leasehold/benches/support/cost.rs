@@ -1,5 +1,5 @@
-//! What a run costs besides time: processor time, context switches and commands. These depend less on what else the
-//! machine does than the time does.
+//! The cost of a run besides time: processor time, context switches and commands. These depend less on the load of the
+//! machine than the time does.
 
 use std::fs;
 use std::ops::Sub;
@@ -7,16 +7,16 @@ use std::path::PathBuf;
 
 use leasehold_testkit::servers::RedisServer;
 
-/// Counters since some start; the difference of two is the cost of what happened between them.
+/// Counters since some start; the difference of two is the cost of the time between them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cost {
-    /// Nanoseconds of processor time that all threads of this process had; zero where it cannot be read.
+    /// Nanoseconds of processor time of all threads of this process; zero where it cannot be read.
     pub(crate) client_cpu: u64,
-    /// The same of the server.
+    /// Nanoseconds of processor time of the server; zero where it cannot be read.
     pub(crate) server_cpu: u64,
-    /// How often a thread of this process went to sleep.
+    /// The number of times that a thread of this process went to sleep.
     pub(crate) sleeps: u64,
-    /// Commands that the server got, without those inside scripts.
+    /// Commands that the server received, without those inside scripts.
     pub(crate) commands: u64,
 }
 
@@ -46,7 +46,7 @@ impl Sub for Cost {
     }
 }
 
-/// A number of each thread of a process, added up. Linux only: elsewhere there is nothing to read.
+/// The sum of a number over the threads of a process. Linux only: elsewhere there is nothing to read.
 fn sum(process: u32, file: &str, number: impl Fn(&str) -> Option<u64>) -> u64 {
     let threads = fs::read_dir(PathBuf::from(format!("/proc/{process}/task")));
     let numbers = threads

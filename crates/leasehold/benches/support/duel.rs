@@ -1,4 +1,4 @@
-//! The comparison: all subjects take turns, so that whatever else the machine does hits them alike.
+//! The comparison: the subjects alternate, so the load of the machine affects them equally.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -6,14 +6,14 @@ use std::time::Duration;
 use super::cost::Cost;
 use super::subject::{SUBJECTS, Subject, World};
 
-/// How long one turn of one subject takes, more or less.
+/// The approximate time of one turn of one subject.
 const TURN: Duration = Duration::from_millis(80);
 
-/// One subject at one number of tasks.
+/// One subject with one number of tasks.
 struct Record {
     subject: Subject,
     tasks: u32,
-    /// Pairs of each task in one turn.
+    /// The pairs of each task in one turn.
     pairs: u64,
     /// Nanoseconds from one pair to the next, of all tasks together, in each round.
     spacing: Vec<f64>,
@@ -46,7 +46,7 @@ pub(crate) fn print(world: &World, tasks: &BTreeSet<u32>, rounds: usize) {
     }
 }
 
-/// All subjects at one number of tasks.
+/// Measures all subjects with one number of tasks.
 fn compete(world: &World, tasks: u32, rounds: usize) -> Vec<Record> {
     let mut field: Vec<Record> = SUBJECTS
         .into_iter()
@@ -59,7 +59,7 @@ fn compete(world: &World, tasks: u32, rounds: usize) -> Vec<Record> {
         })
         .collect();
     for round in 0..rounds {
-        // Each goes first in turn: whoever comes after another finds the processor as that one left it.
+        // The order rotates, because a subject finds the processor as the previous one left it.
         for turn in 0..field.len() {
             let record = &mut field[(round + turn) % SUBJECTS.len()];
             let before = Cost::now(&world.server);
@@ -71,7 +71,7 @@ fn compete(world: &World, tasks: u32, rounds: usize) -> Vec<Record> {
     field
 }
 
-/// How many pairs of each task fill a turn when nothing disturbs it; finding out warms up as well.
+/// The pairs of each task that fill an undisturbed turn; the search also warms up.
 fn pairs_for(world: &World, subject: Subject, tasks: u32) -> u64 {
     let fastest = |pairs| (0..3).map(|_| world.run(subject, tasks, pairs)).min();
     let mut pairs = 4;
@@ -90,7 +90,7 @@ fn pairs_for(world: &World, subject: Subject, tasks: u32) -> u64 {
 }
 
 impl Record {
-    /// Of all tasks in one turn.
+    /// The pairs of all tasks in one turn.
     fn all_pairs(&self) -> f64 {
         as_float(self.pairs) * f64::from(self.tasks)
     }

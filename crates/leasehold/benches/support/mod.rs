@@ -1,4 +1,4 @@
-//! What the benchmarks share.
+//! Shared parts of the benchmarks.
 
 pub(crate) mod bare;
 pub(crate) mod cost;

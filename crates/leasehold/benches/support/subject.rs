@@ -1,4 +1,4 @@
-//! What is measured, and the one way of measuring it.
+//! The subjects of the benchmarks, and the one way to measure them.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 
 use super::bare::{self, BareLock};
 
-/// A way to spend a pair.
+/// The client code that runs a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Subject {
     /// `lock.lock().await` and `guard.release().await`.
@@ -27,7 +27,7 @@ pub(crate) enum Subject {
     BarePings,
 }
 
-/// All of them, the library first.
+/// All subjects, the library first.
 pub(crate) const SUBJECTS: [Subject; 5] =
     [Subject::Leasehold, Subject::BareTwo, Subject::BareTwoApart, Subject::BareOne, Subject::BarePings];
 
@@ -43,9 +43,9 @@ impl Subject {
     }
 }
 
-/// A private server, and everybody who talks to it. All connections stay open all the time.
+/// A private server, and the connections of all subjects, which stay open all the time.
 pub(crate) struct World {
-    // Fields are dropped in this order: the server last.
+    // Rust drops fields in this order: the server last.
     client: Client,
     near: MultiplexedConnection,
     apart: MultiplexedConnection,
@@ -60,7 +60,7 @@ impl World {
         let url = server.url();
         Self {
             client: runtime.block_on(Client::connect(&url)).unwrap(),
-            // In a task, so that the connection's own task is at home on a worker too.
+            // The connect runs in a task, so that the connection's own task lives on a worker too.
             near: runtime
                 .block_on(runtime.spawn({
                     let url = url.clone();
@@ -73,7 +73,7 @@ impl World {
         }
     }
 
-    /// Lets so many tasks do so many pairs each, all at once, and says how long that took.
+    /// Runs this number of tasks with this number of pairs each, all at once, and returns the time.
     pub(crate) fn run(&self, subject: Subject, tasks: u32, pairs: u64) -> Duration {
         let start = Arc::new(Barrier::new(tasks as usize));
         self.runtime.block_on(async {
@@ -110,13 +110,13 @@ impl World {
     }
 }
 
-/// A connection whose task runs on a thread of its own, for as long as the process.
+/// A connection whose task runs on a thread of its own, until the process ends.
 fn connect_apart(url: String) -> MultiplexedConnection {
     let (tell, told) = oneshot::channel();
     std::thread::spawn(move || {
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            // Nobody waits for it when the main thread is gone.
+            // The send fails only if the main thread is gone.
             let _ = tell.send(bare::connect(&url).await);
             std::future::pending::<()>().await;
         });
@@ -124,7 +124,7 @@ fn connect_apart(url: String) -> MultiplexedConnection {
     told.blocking_recv().unwrap()
 }
 
-/// One task's part.
+/// The client of one task.
 enum Worker {
     Leasehold(Lock),
     Two(BareLock),

@@ -61,7 +61,8 @@ pub(crate) struct Answer {
 impl Java {
     /// The process that tests share; the first caller starts it.
     ///
-    /// # Panics Without a class path: a test that cannot run does not pass.
+    /// # Panics
+    /// Without a class path: a test that cannot run does not pass.
     pub(crate) fn shared() -> Arc<Self> {
         static SHARED: OnceLock<Arc<Java>> = OnceLock::new();
         Arc::clone(SHARED.get_or_init(Self::start))

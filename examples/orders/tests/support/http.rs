@@ -16,7 +16,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// Whether the JSON body has this field with this value.
+    /// Returns true if the JSON body has this field with this value.
     pub(crate) fn says(&self, field: &str, value: &str) -> bool {
         self.body.contains(&format!("\"{field}\":{value}"))
     }

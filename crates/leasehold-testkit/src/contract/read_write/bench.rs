@@ -1,7 +1,6 @@
-//! A read-write lock's bench: how to ask by its recipes, and what stands on the server then.
+//! A read-write lock's bench: the calls of its recipes, and the state on the server.
 //!
-//! Invariant: owners are numbers; nothing is asked of the server in another way than clients ask it.
-//! Called by: the lock's behaviours.
+//! Invariant: owners are numbers; the server gets only calls that clients send.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,16 +13,16 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::super::{Admin, Bench, next};
 
-/// The lease of those whose lease does not matter, in milliseconds.
+/// The lease of a hold whose lease does not matter, in milliseconds.
 pub(super) const LONG: u64 = 30_000;
 
-/// A lock's bench, and how to ask by its recipes.
+/// A lock's bench, and the calls of its recipes.
 pub(super) struct Rw<'a, S, A> {
     pub(super) bench: &'a Bench<'a, S, A>,
     pub(super) name: Name,
 }
 
-/// The wire owner of this number.
+/// The wire owner with this number.
 pub(super) fn owner(number: u64) -> WireOwner {
     WireOwner::new(ClientId::from_random([7; 16]), number)
 }
@@ -34,7 +33,7 @@ impl<'a, S: Store, A: Admin> Rw<'a, S, A> {
         Self { bench, name: Name::with_hash_tag(tag, ":rw").expect("a behaviour's name is a tag") }
     }
 
-    /// The call that `write` makes of an ask by this owner.
+    /// The call that `write` builds from the arguments of this owner.
     pub(super) fn call(&self, number: u64, lease_ms: u64, write: impl FnOnce(CallArgs<'_>) -> Call) -> Call {
         let subject = Subject::new(&self.name, &READ_LOCK);
         let lease = Lease::new(Duration::from_millis(lease_ms)).expect("it is a lease");
@@ -45,7 +44,7 @@ impl<'a, S: Store, A: Admin> Rw<'a, S, A> {
         self.bench.ask(self.call(number, lease_ms, |ask| recipe.acquire(&ask))).await
     }
 
-    /// As who holds the other side under this number.
+    /// Acquires as an owner that holds the other side under the number `companion`.
     pub(super) async fn acquire_beside(&self, recipe: &dyn Recipe, number: u64, companion: u64) -> Reply {
         let call = self
             .call(number, LONG, |ask| recipe.acquire(&CallArgs { companion: Some(owner(companion)), ..ask }));
@@ -60,7 +59,7 @@ impl<'a, S: Store, A: Admin> Rw<'a, S, A> {
         self.bench.ask(self.call(number, LONG, |ask| recipe.release(&ask.count(left)))).await
     }
 
-    /// The lock's hash, owners as their numbers.
+    /// The lock's hash, with owners as their numbers.
     pub(super) fn fields(&self) -> BTreeMap<String, String> {
         let printed = self.bench.tell(&["HGETALL", self.name.as_str()]);
         let lines: Vec<&str> = printed.lines().filter(|line| !line.is_empty()).collect();
@@ -108,7 +107,7 @@ impl<'a, S: Store, A: Admin> Rw<'a, S, A> {
         (subscription, heard)
     }
 
-    /// What is said next; what is said now if nothing was.
+    /// The next message; without one, the message that this function publishes itself.
     pub(super) async fn said(&self, heard: &mut UnboundedReceiver<Heard>) -> String {
         self.bench.tell(&["PUBLISH", self.channel().as_str(), "now"]);
         let Heard::Message(_, message) = next(heard).await else {
@@ -126,7 +125,7 @@ impl<'a, S: Store, A: Admin> Rw<'a, S, A> {
     }
 }
 
-/// Whether a reply says that others hold it for at most so long.
+/// Returns true if the reply says that other owners hold the lock for at most this many milliseconds.
 pub(super) fn refused(reply: &Reply, most: u64) -> bool {
     matches!(reply, Reply::Int(ms) if *ms > 0 && ms.unsigned_abs() <= most)
 }

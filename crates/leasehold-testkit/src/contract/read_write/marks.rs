@@ -1,7 +1,7 @@
-//! What one who waits leaves on the server: the mark of a reader that wants to write, and that of a preferred writer.
+//! The marks of waiters on the server: the mark of a reader that waits to upgrade, and that of a preferred writer.
 //!
-//! Invariant: as of the lock's other behaviours.
-//! Called by: the contract's users, by name.
+//! Invariant: the assertions state the behavior of redis-server. Owners are numbers; an owner of both sides has two
+//! numbers.
 #![deny(dead_code)]
 
 use std::time::Duration;
@@ -64,7 +64,7 @@ async fn a_reader_that_waits_to_write_keeps_new_readers_out<S: Store, A: Admin>(
 
 async fn a_second_reader_that_wants_to_write_is_told_so<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
     let rw = Rw::new(bench);
-    // One number begins with the other.
+    // One number is a prefix of the other, so a comparison of texts could confuse the two.
     for reader in [12, 1] {
         rw.acquire(&READ_LOCK, reader, LONG).await;
     }

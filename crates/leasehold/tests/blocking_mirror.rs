@@ -18,6 +18,7 @@ use syn::{Attribute, Block, File, FnArg, ImplItem, Item, Pat, Signature, Type, U
 /// Items that only the async API has.
 const LEFT_OUT: &[(&str, &str)] = &[
     ("scope", "a thread is its own scope"),
+    ("independent", "another thread is independent code"),
     ("ambient", "a thread always has an owner: `blocking::owner`"),
     ("Config::builder", "a configuration is the same value for both faces"),
     ("Config::from_file", "a configuration is the same value for both faces"),

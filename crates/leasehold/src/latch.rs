@@ -27,8 +27,8 @@ use crate::ticket::Ticket;
 /// Redisson, so set the count before any client waits. A latch is used up when it has reached zero; then its count can
 /// be set again.
 ///
-/// The name must not contain braces: such a latch cannot work in a cluster, where Redisson publishes its messages on
-/// another channel.
+/// The name must not contain braces: such a latch cannot work in a cluster, where Redisson's channel for it belongs to
+/// another slot.
 ///
 /// # Examples
 /// ```

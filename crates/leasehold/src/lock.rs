@@ -47,7 +47,8 @@ pub use spin::Spin;
 ///
 /// [`Client::lock`](crate::Client::lock) and its siblings for the other kinds create a lock. Unless a fixed
 /// [`lease`](Self::lease) is set, a *watchdog* renews the hold for as long as its guard lives. A process that dies
-/// loses the lock within one lease.
+/// loses the lock within one lease. [`ClientBuilder::defaults`](crate::ClientBuilder::defaults) changes the defaults of
+/// the settings below for all locks of a client.
 ///
 /// # Examples
 /// ```
@@ -102,7 +103,7 @@ impl<K: Kind> Lock<K> {
         self
     }
 
-    /// Limits the time of a hold, to at least 3 ms (default: no limit).
+    /// Limits the time of a hold to `most`, which is at least 3 ms (default: no limit).
     ///
     /// The watchdog stops in time, so that the hold ends this long after the grant. The limit bounds the damage of a
     /// guard that is never dropped.

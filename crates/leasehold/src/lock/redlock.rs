@@ -133,7 +133,7 @@ impl Redlock {
         let name = named(name);
         let node = |client: &Client| {
             let handle = client.handle();
-            // A bound would end the part of one node, which the watchdog of the others would then acquire again.
+            // A bound would end the node hold of one node, which its renewal task would then acquire again.
             let terms = handle.defaults().terms(Primitive::Lock).unbounded();
             let name = name.clone().and_then(|name| handle.on_server(name));
             Lock::new(handle, name, terms, Node { fleet: self.uptime, lease: terms.lease() })

@@ -45,8 +45,9 @@ struct World {
     /// The signal of each process that its clock has jumped; its alarms wait for it.
     jumped: Vec<Arc<Notify>>,
     recorder: Recorder,
-    /// The number of starts of each process; below, true if the process lives.
+    /// The number of starts of each process.
     lives: Vec<u64>,
+    /// True for each process that lives.
     alive: Vec<bool>,
 }
 

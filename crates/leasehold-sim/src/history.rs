@@ -93,9 +93,11 @@ pub(crate) enum What {
     Reenter,
     /// An acquire of the write lock by an owner that reads.
     Upgrade,
-    /// An acquire of several names together, like the two below.
+    /// An acquire of several names together.
     LockAll,
+    /// One attempt to acquire several names together.
     TryLockAll,
+    /// An acquire of several names together, with a bound.
     TryLockAllFor,
     /// A wait for a latch to open.
     Wait,

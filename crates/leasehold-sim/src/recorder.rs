@@ -48,8 +48,9 @@ pub(crate) struct View {
     at_work: usize,
     /// The end of the last such fault; `None` if none has ended yet.
     quiet_since: Option<Duration>,
-    /// The number of active losses of wake-ups; below, the end of the last one.
+    /// The number of active losses of wake-ups.
     messages_lost: usize,
+    /// The end of the last loss of wake-ups; `None` if none has ended yet.
     heard_since: Option<Duration>,
 }
 
@@ -141,8 +142,9 @@ struct State {
     invariants: Vec<Box<dyn Invariant>>,
     events: Vec<(Duration, Event)>,
     keep: bool,
-    /// True if an event was recorded since the last refresh; below, the time of the last look.
+    /// True if an event was recorded since the last refresh.
     news: bool,
+    /// The time of the last look.
     looked_at: Duration,
     hash: DefaultHasher,
     counts: Counts,

@@ -6,8 +6,8 @@
 //!
 //! # How it works
 //! A connection is a queue and a task that takes from it. The task waits until the head has arrived and the server can
-//! execute, executes it and sends the reply. A new *generation* follows each connection that ends; a reply of an old
-//! generation is dropped on arrival.
+//! execute, executes it and sends the reply. A new *generation* follows each connection that ends; messages
+//! that still travel for an old generation are dropped on arrival.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -131,7 +131,7 @@ impl Net {
         work(&mut self.state().server, self.timeline.now())
     }
 
-    /// Begins a trouble on the link of a process.
+    /// Begins an effect of a fault on the link of a process.
     pub(super) fn trouble(&self, process: usize, trouble: Trouble, until: Duration) {
         let now = self.timeline.now();
         let mut state = self.state();

@@ -39,8 +39,9 @@ struct World {
     executor: Executor,
     ground: Ground,
     clocks: Vec<Clock>,
-    /// The number of starts of each process; below, true if the process lives.
+    /// The number of starts of each process.
     lives: Vec<u64>,
+    /// True for each process that lives.
     alive: Vec<bool>,
 }
 

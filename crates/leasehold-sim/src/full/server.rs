@@ -24,8 +24,9 @@ use crate::plan::Plan;
 use crate::recorder::Recorder;
 use crate::wire::{self, Decoded, Witness};
 
-/// The address of the server: its host name, and below its port.
+/// The host name of the server.
 pub(super) const HOST: &str = "server";
+/// The port of the server.
 pub(super) const PORT: u16 = 6379;
 
 /// The prefix of the host name of a process; its number follows.
@@ -86,7 +87,7 @@ impl Server {
         self.embedded.run_by(call, |database, _| self.witness.see(now, By::Operator, script, database, run));
     }
 
-    /// Sets if the wake-ups of a process are lost.
+    /// Sets whether the wake-ups of a process are lost.
     pub(super) fn set_deaf(&self, process: usize, deaf: bool) {
         let mut state = self.state();
         state.deaf.retain(|known| *known != process);

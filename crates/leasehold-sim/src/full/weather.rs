@@ -18,8 +18,9 @@ pub(super) struct Weather {
     pub(super) at_work: Vec<usize>,
     pub(super) server_is_up: bool,
     pub(super) links: Vec<Link>,
-    /// True if the process is up; below, true if its users are held up.
+    /// True if the process is up.
     pub(super) up: Vec<bool>,
+    /// True if the users of the process are held up.
     pub(super) held_up: Vec<bool>,
 }
 

@@ -17,8 +17,9 @@ use crate::plan::Mode;
 use crate::primitive::{Primitive, covers};
 use crate::recorder::View;
 
-/// The time without a sign after which a waiter of ours is gone; below, the extra time of a Redisson waiter.
+/// The time without a sign after which a waiter of ours is gone.
 const GONE_AFTER_MS: i64 = 5_000;
+/// The extra time of a Redisson waiter.
 const FOREIGN_WAIT_MS: i64 = 300_000;
 
 #[derive(Default)]

@@ -17,9 +17,9 @@ use crate::recorder::View;
 
 #[derive(Default)]
 pub(super) struct Latch {
-    /// The time since which the count has been above zero without a break; below, the time since which it has been zero,
-    /// with true if that was published.
+    /// The time since which the count has been above zero without a break.
     closed: BTreeMap<Arc<str>, Duration>,
+    /// The time since which the count has been zero, with true if that was published.
     open: BTreeMap<Arc<str>, (Duration, bool)>,
     waiting: BTreeMap<Op, (Arc<str>, Duration, usize)>,
 }

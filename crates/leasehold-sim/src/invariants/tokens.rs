@@ -21,12 +21,14 @@ use crate::recorder::View;
 pub(super) struct Tokens {
     /// The tokens that an owner was granted; more than one only if the network has repeated its acquire.
     granted: BTreeMap<Wire, Vec<i64>>,
-    /// The greatest granted token of each name; below, the greatest claimed token with its owner.
+    /// The greatest granted token of each name.
     greatest: BTreeMap<Arc<str>, i64>,
+    /// The greatest claimed token of each name, with its owner.
     claimed: BTreeMap<Arc<str>, (i64, Wire)>,
-    /// The breaches; below, the times at which the server lost data and at which its clock went back.
     breaches: Breaches,
+    /// The time at which the server last lost data.
     lost_data: Option<Duration>,
+    /// The time at which the server's clock last went back.
     went_back: Option<Duration>,
 }
 

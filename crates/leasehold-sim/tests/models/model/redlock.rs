@@ -50,8 +50,9 @@ struct Budget {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Move {
     Tick,
-    /// A client starts a round; below, it releases.
+    /// A client starts a round.
     Ask(usize),
+    /// A client releases.
     GiveBack(usize),
     /// A client claims the outcome of a node.
     Claim(usize, usize),

@@ -1,11 +1,9 @@
-//! What can go wrong, one small error per operation, and [`Error`] for users of `?`.
+//! Errors: one small type per operation, and [`Error`] for `?`.
 //!
-//! Invariant: every error says which is true: the lock was not acquired; it is unknown and free again by then; or it
-//! was held and is lost, because.
-//! Called by: everything that users call.
-//!
-//! Every error of an operation says what it is about (`subject`: a primitive and its name) and what went wrong (`kind`),
-//! and its message is one line with its cause in it:
+//! An error of an acquire or a hold says which is true: the lock was not acquired; the outcome is unknown, and the
+//! lock is free again by a stated time; or the lock was held and is lost, with the reason. Every error of an operation
+//! has a `subject` (a primitive and its name) and a `kind` (what went wrong). Its message is one line with the cause
+//! in it:
 //!
 //! ```text
 //! lock "order:42" not acquired: the server cannot be reached (connection refused)
@@ -14,23 +12,24 @@
 //! lock "order:42" was lost while the body ran: it was deleted on the server; the body has no result
 //! ```
 //!
-//! So `{}` is enough for a log, and [`source`](std::error::Error::source) is `None`: the cause would be told twice. The
-//! cause itself is in `kind`. `{:?}` is the message too, for a `main` that returns an error; `{:#?}` has the fields.
+//! `{}` is enough for a log. [`source`](std::error::Error::source) is `None`, because the message has the cause in it;
+//! `kind` has it as a value. `{:?}` prints the message too, for a `main` that returns an error; `{:#?}` prints the
+//! fields.
 //!
-//! # Which status a service answers
+//! # Choose an HTTP status
 //!
-//! A lock that another owner holds is no error where not getting it is an answer: `try_lock` is `None`. Where it is one,
-//! and for all others, each error has the same four questions:
+//! A lock that another owner holds is not an error of `try_lock`, which returns `None`. Every error has the same four
+//! methods:
 //!
-//! | question | true of | HTTP |
+//! | method | true if | HTTP |
 //! |---|---|---|
-//! | `is_busy` | [`RunError::Busy`], [`AcquireErrorKind::AlreadyHeld`]: the lock is held | 409 Conflict |
+//! | `is_busy` | the lock is held: [`RunError::Busy`], [`AcquireErrorKind::AlreadyHeld`] | 409 Conflict |
 //! | `is_unavailable` | the server failed, refused or did not answer; the client is closed | 503 Service Unavailable |
-//! | `is_lost` | a hold that the caller had, or whose token it has, is gone; what it protected may have been done in part | 503, or 409 for a stale token |
-//! | none of the three | a mistake: a name, a lease, a key of another kind, two holds that wait for each other | 500 |
+//! | `is_lost` | the hold of the caller or of its token is gone; its work may be half done | 503; 409 for a stale token |
+//! | none of these | a mistake: a name, a lease, a key of another kind, a deadlock of two holds | 500 |
 //!
-//! `is_retryable` goes across them: the same call may succeed a little later and does nothing twice, so a `Retry-After`
-//! makes sense.
+//! `is_retryable` is independent of the other three. It is true if the same call may succeed a little later and does
+//! nothing twice, so a `Retry-After` makes sense.
 //!
 //! ```
 //! # use leasehold::RunError;
@@ -45,7 +44,7 @@
 //! }
 //! ```
 //!
-//! # Matching
+//! # Match on the kind
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -64,7 +63,6 @@
 //! # Ok(())
 //! # }
 //! ```
-//!
 
 mod acquire;
 mod hold;
@@ -95,56 +93,57 @@ pub use subject::{Subject, SubjectKind};
 const FORKED: &str =
     "the client belongs to the process that this one was forked from; connect a new one here";
 
-/// Whether a failure is the server's state and not the name's.
+/// Returns true if the failure concerns the server and not the name.
 const fn unavailable(source: &StoreError) -> bool {
     !matches!(source.kind, StoreErrorKind::WrongType)
 }
 
-/// Why a client could not be made. Nothing is left behind.
+/// The reason why a client could not connect. Nothing is left behind.
 #[non_exhaustive]
 pub enum ConnectError {
-    /// The URL is not one that can be connected to.
+    /// The URL cannot be used.
     Url(UrlError),
-    /// A setting is shorter than a millisecond.
+    /// A setting is shorter than 1 ms.
     #[non_exhaustive]
     TooShort {
-        /// Which one.
+        /// The name of the setting.
         setting: &'static str,
-        /// What it was.
+        /// The value of the setting.
         given: Duration,
     },
-    /// The watchdog, or a default of some primitive, is not a lease.
+    /// The watchdog's lease, or the default lease of a primitive, is outside its bounds.
     Lease(LeaseError),
-    /// With the key prefix no name is one.
+    /// The key prefix makes every name invalid.
     KeyPrefix(NameError),
     /// The client's name is not 1 to 128 bytes of printable ASCII without spaces.
     ClientName,
-    /// The server did not let the client in.
+    /// The client could not connect to the server, or the server refused it.
     #[non_exhaustive]
     Store {
         /// The URL, with its password masked.
         server: String,
-        /// What it said.
+        /// The error of the server or of the connection.
         source: StoreError,
     },
-    /// The operating system gave no thread or no timer for the client's driver.
+    /// The operating system provided no thread or no timer for the client's driver.
     Thread(io::Error),
 }
 
 impl ConnectError {
-    /// Never: a connection is shared by all.
+    /// Always returns false: connecting acquires nothing.
     #[must_use]
     pub const fn is_busy(&self) -> bool {
         false
     }
 
-    /// Whether the server, or the operating system, could not do its part.
+    /// Returns true if the server or the operating system failed.
     #[must_use]
     pub const fn is_unavailable(&self) -> bool {
         matches!(self, Self::Store { .. } | Self::Thread(_))
     }
 
-    /// Whether the same call may succeed a little later, without any change to the program, its settings or the server.
+    /// Returns true if the same call may succeed a little later, without any change to the program, its settings or
+    /// the server.
     #[must_use]
     pub const fn is_retryable(&self) -> bool {
         match self {
@@ -153,7 +152,7 @@ impl ConnectError {
         }
     }
 
-    /// Never: nothing is held.
+    /// Always returns false: nothing is held.
     #[must_use]
     pub const fn is_lost(&self) -> bool {
         false
@@ -204,7 +203,7 @@ impl From<LeaseError> for ConnectError {
     }
 }
 
-/// No client was installed before one was needed.
+/// The error of a call that needs the installed client when none is installed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "its name says all")]
 pub struct NotInstalled;
@@ -219,7 +218,7 @@ impl fmt::Display for NotInstalled {
 
 message_in_debug!(NotInstalled {});
 
-/// A client was installed before, and stays.
+/// The error of a second [`install`](crate::install); the first client stays.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "its name says all")]
 pub struct AlreadyInstalled;
@@ -232,29 +231,29 @@ impl fmt::Display for AlreadyInstalled {
 
 message_in_debug!(AlreadyInstalled {});
 
-/// The same four questions of an error that is none of them.
+/// Implements the four methods of an error for which all are false.
 macro_rules! none_of_them {
     ($($error:ty),*) => {
         $(impl $error {
-            /// Never: nothing was asked of a server.
+            /// Always returns false: no server takes part.
             #[must_use]
             pub const fn is_busy(&self) -> bool {
                 false
             }
 
-            /// Never: nothing was asked of a server.
+            /// Always returns false: no server takes part.
             #[must_use]
             pub const fn is_unavailable(&self) -> bool {
                 false
             }
 
-            /// Never: it stays as it is.
+            /// Always returns false: the same call fails again.
             #[must_use]
             pub const fn is_retryable(&self) -> bool {
                 false
             }
 
-            /// Never: nothing is held.
+            /// Always returns false: nothing is held.
             #[must_use]
             pub const fn is_lost(&self) -> bool {
                 false
@@ -276,45 +275,45 @@ impl crate::config::ConfigConnectError {
         }
     }
 
-    /// Never: as [`ConnectError::is_busy`].
+    /// Always returns false, as [`ConnectError::is_busy`] does.
     #[must_use]
     pub const fn is_busy(&self) -> bool {
         false
     }
 
-    /// As [`ConnectError::is_unavailable`].
+    /// Returns true if the server or the operating system failed: [`ConnectError::is_unavailable`].
     #[must_use]
     pub fn is_unavailable(&self) -> bool {
         self.connect().is_some_and(ConnectError::is_unavailable)
     }
 
-    /// As [`ConnectError::is_retryable`].
+    /// Returns true if the same call may succeed a little later: [`ConnectError::is_retryable`].
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         self.connect().is_some_and(ConnectError::is_retryable)
     }
 
-    /// Never: nothing is held.
+    /// Always returns false: nothing is held.
     #[must_use]
     pub const fn is_lost(&self) -> bool {
         false
     }
 }
 
-/// Declares [`Error`]: each error with its variant, and with what the four questions go to.
+/// Declares [`Error`]: a variant for each error, and the four methods that delegate to it.
 macro_rules! any_error {
     ($($(#[doc = $doc:literal])* $(#[cfg($cfg:meta)])? $variant:ident($error:ty),)*) => {
         /// Any error of this crate.
         ///
-        /// Its message is that of the error in it, in `{:?}` too, so `main` may return it:
-        /// `Error: lock "order:42" not acquired: the server cannot be reached (connection refused)`.
+        /// Its message is that of the error in it, in `{:?}` too, so `main` may return it: `Error: lock "order:42" not
+        /// acquired: the server cannot be reached (connection refused)`.
         #[non_exhaustive]
         pub enum Error {
             $($(#[doc = $doc])* $(#[cfg($cfg)])? $variant($error),)*
         }
 
         impl Error {
-            /// Whether a lock is held, and was not waited for any longer.
+            /// Returns true if the lock was held for as long as the caller waited.
             #[must_use]
             pub fn is_busy(&self) -> bool {
                 match self {
@@ -322,7 +321,7 @@ macro_rules! any_error {
                 }
             }
 
-            /// Whether the server, or this client, could not do its part.
+            /// Returns true if the server, or this client, could not do its part.
             #[must_use]
             pub fn is_unavailable(&self) -> bool {
                 match self {
@@ -330,7 +329,7 @@ macro_rules! any_error {
                 }
             }
 
-            /// Whether the same call may succeed a little later, and does nothing twice.
+            /// Returns true if the same call may succeed a little later and does nothing twice.
             #[must_use]
             pub fn is_retryable(&self) -> bool {
                 match self {
@@ -338,7 +337,7 @@ macro_rules! any_error {
                 }
             }
 
-            /// Whether a hold that the caller had is gone.
+            /// Returns true if a hold of the caller is gone.
             #[must_use]
             pub fn is_lost(&self) -> bool {
                 match self {
@@ -382,34 +381,34 @@ macro_rules! any_error {
 }
 
 any_error! {
-    /// Of connecting.
+    /// An error of connecting.
     Connect(ConnectError),
-    /// Of reading a configuration.
+    /// An error of reading a configuration.
     #[cfg(feature = "config")]
     Config(crate::config::ConfigError),
-    /// Of connecting with one.
+    /// An error of connecting with a configuration.
     #[cfg(feature = "config")]
     ConfigConnect(crate::config::ConfigConnectError),
-    /// Of acquiring.
+    /// An error of acquiring.
     Acquire(AcquireError),
-    /// Of acquiring over several servers.
+    /// An error of acquiring over several servers.
     Quorum(QuorumError),
-    /// Of releasing.
+    /// An error of releasing.
     Release(ReleaseError),
-    /// Of renewing on demand.
+    /// An error of renewing on demand.
     Ensure(EnsureError),
-    /// Of looking for the installed client.
+    /// An error of using the installed client.
     NotInstalled(NotInstalled),
-    /// Of installing one.
+    /// An error of installing a client.
     AlreadyInstalled(AlreadyInstalled),
-    /// Of running a body under a lock.
+    /// An error of running a body under a lock.
     Run(RunError),
-    /// Of looking at a lock.
+    /// An error of inspecting a lock.
     Inspect(InspectError),
-    /// Of changing a semaphore or latch.
+    /// An error of changing a semaphore or latch.
     Operation(OperationError),
-    /// Of writing with a fencing token.
+    /// An error of writing with a fencing token.
     FencedWrite(FencedWriteError),
-    /// Of waiting for a latch.
+    /// An error of waiting for a latch.
     Wait(WaitError),
 }

@@ -1,30 +1,31 @@
-//! Interleavings of threads around the engine's lock: users and the driver, stopped at every place where they can meet.
+//! Interleavings of threads around the engine's lock: users and the driver, stopped at every point where they can
+//! meet.
 //!
 //! Invariant: the client is the real one, from its public methods to the driver's loop. Only the store, the clock and
-//! the threads are replaced (`world`), and the locks and the counter of the shared state (`crate::sync`).
-//! Called by: `cargo x interleave`.
+//! the threads are replaced (`world`), and the locks and the counter of the shared state (`crate::sync`). `cargo x
+//! interleave` runs them.
 //!
 //! # How it works
-//! [`shuttle`] runs each scenario on many schedules, half of them random and half by priorities that change a few times
-//! (PCT), from fixed seeds. No timer is due unless a scenario moves the clock, so nothing but a wake-up goes on: one
-//! that is lost leaves a thread that waits for ever, which shuttle reports as a deadlock, with the schedule.
+//! [`shuttle`] runs each scenario on many schedules from fixed seeds: half of them random, half by priorities that
+//! change a few times (PCT). No timer is due unless a scenario moves the clock, so only a wake-up makes progress. A
+//! lost wake-up leaves a thread that waits forever, which shuttle reports as a deadlock, with the schedule.
 //!
-//! # What it finds
-//! Broken on purpose, one line at a time, and the schedule of the quickest scenario that failed (of random ones, with
-//! this seed):
+//! # Defects that it finds
+//! Each row is a line that was broken on purpose, with the schedule of the quickest scenario that failed (a random one
+//! unless it says priority, with this seed):
 //!
-//! | broken | found in schedule |
+//! | defect | found in schedule |
 //! |---|---|
-//! | no ring when orders are added | 1 |
-//! | no ring for an earlier timer | 351 |
-//! | no ring when the client has ended | 1 |
+//! | no notification when orders are added | 1 |
+//! | no notification for an earlier timer | 351 |
+//! | no notification when the client has ended | 1 |
 //! | the driver stays *awake* when it takes its orders | 1 |
-//! | it takes its orders, and ceases to be awake in a second lock | 31 |
-//! | an alarm that has rung is taken for one that is set | 1, by priority |
+//! | the driver takes its orders, and stops being awake in a second lock | 31 |
+//! | a fired alarm counts as a set one | 1, by priority |
 //! | a waker is not registered, or not woken | 1 |
-//! | a ticket does not look again when it was woken while it looked | 35 |
-//! | a ticket looks, and registers its waker in a second lock | 33 |
-//! | a wait for a loss looks, and registers in a second lock | 306, by priority |
+//! | a ticket does not read again when it is woken while it reads | 35 |
+//! | a ticket reads, and registers its waker in a second lock | 33 |
+//! | a wait for a loss reads, and registers in a second lock | 306, by priority |
 //! | a dropped ticket does not cancel | 1 |
 //! | a dropped guard does not release | 2 |
 //! | the last handle does not close | 1 |
@@ -51,12 +52,12 @@ use crate::guard::Guard;
 use world::{World, any_below, poll_and_drop};
 
 const SEED: u64 = 20;
-/// How often priorities change in a schedule of the second kind, at most.
+/// The highest number of priority changes in a schedule by priority.
 const CHANGES: usize = 3;
-/// Schedules of each kind, unless `LEASEHOLD_SCHEDULES` says otherwise.
+/// The number of schedules of each kind, unless `LEASEHOLD_SCHEDULES` is set.
 const SCHEDULES: usize = 6_000;
 
-/// Runs a scenario on all its schedules, and prints how many those were, or which one failed.
+/// Runs a scenario on all its schedules, and prints their number, or the one that failed.
 fn explore(scenario: fn()) {
     let given = std::env::var("LEASEHOLD_SCHEDULES").ok().and_then(|number| number.parse().ok());
     let schedules = given.unwrap_or(SCHEDULES);
@@ -68,7 +69,7 @@ fn explore(scenario: fn()) {
 fn explore_with<S: Scheduler + 'static>(way: &str, scheduler: S, scenario: fn()) {
     let mut config = Config::new();
     config.stack_size = 0x4_0000;
-    // That atomics are explored as if they were all sequentially consistent.
+    // Silences the warning that atomics are explored as if all were sequentially consistent.
     config.silence_warnings = true;
     let tried = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&tried);
@@ -87,7 +88,7 @@ fn explore_with<S: Scheduler + 'static>(way: &str, scheduler: S, scenario: fn())
     }
 }
 
-/// Runs these at the same time, until all have ended.
+/// Runs the users at the same time, until all have ended.
 fn at_once(users: Vec<Box<dyn FnOnce() + Send>>) {
     let users: Vec<_> = users.into_iter().map(thread::spawn).collect();
     for user in users {
@@ -95,12 +96,12 @@ fn at_once(users: Vec<Box<dyn FnOnce() + Send>>) {
     }
 }
 
-/// Polls a future once: whether it waits.
+/// Polls a future once. Returns true if it waits.
 fn begin<F: Future>(mut future: Pin<&mut F>) -> bool {
     block_on(poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx).is_pending())))
 }
 
-/// Ends a hold in one of the two ways.
+/// Ends a hold by a drop or by a release.
 fn give_back(guard: Guard) {
     if any_below(2) == 0 {
         drop(guard);
@@ -145,7 +146,7 @@ fn a_wait_that_is_dropped_at_any_poll_blocks_nobody() {
                     if let Some(guard) = waited {
                         let guard = guard.expect("the server grants");
                         world.work_alone();
-                        // A release, too, can be dropped at any poll.
+                        // A release can be dropped at any poll, too.
                         drop(poll_and_drop(any_below(3), guard.release()));
                     }
                 }
@@ -237,7 +238,7 @@ fn the_last_user_ends_the_driver_whatever_else_is_going_on() {
             Box::new(move || {
                 let guard = block_on(keeper.lock("job").lock()).expect("the server grants");
                 drop(keeper);
-                // It is the last user of the client, perhaps, and the guard lives.
+                // The guard may be the last user of the client here, and it is still held.
                 assert_eq!(poll_and_drop(1, guard.lost()), None);
                 drop(guard);
             }),
@@ -263,19 +264,19 @@ fn a_deadline_before_what_the_driver_sleeps_for_is_kept() {
     explore(|| {
         let world = World::default();
         let client = world.connect();
-        // Its renewal is due after ten seconds, and that is what the driver sleeps for.
+        // The renewal of this hold is due after ten seconds; the driver sleeps until then.
         let guard = block_on(client.lock("job").lock()).expect("the server grants");
         let lock = client.lock("job");
         let mut first = Box::pin(async move { lock.lock().await });
         assert!(begin(first.as_mut()), "it is somebody else's");
         let (clock, hurried) = (world.clone(), client.lock("job"));
         at_once(vec![Box::new(move || {
-            // The second in line sets a timer, and gives the driver nothing to do.
+            // The second waiter of the queue sets a timer, and gives the driver no call.
             let mut wait = pin!(hurried.try_lock_for(Duration::from_secs(2)));
             assert!(begin(wait.as_mut()), "it is somebody else's");
-            // From here on time passes, but not so much that the renewal is due.
+            // Time passes from here on, but the renewal is not due.
             let clock = thread::spawn(move || (0..9).for_each(|_| clock.pass(Duration::from_secs(1))));
-            // Unless the first one's question is just under way, which it asked when it began to listen.
+            // A store error is possible while the first waiter's attempt after its subscription is in flight.
             assert!(matches!(
                 block_on(wait),
                 Ok(None) | Err(AcquireError { kind: AcquireErrorKind::Store(_), .. })
@@ -295,7 +296,7 @@ fn a_grant_that_was_lost_before_anybody_looked_is_told() {
         let owner = client.owner();
         let lock = client.lock("job").owned_by(&owner).lease(Duration::from_secs(3));
         let guard = block_on(lock.lock()).expect("the server grants");
-        // It re-enters, and is perhaps not polled again before all is over.
+        // The acquire re-enters, and may not be polled again before the end.
         let mut again = Box::pin(async move { lock.lock().await });
         assert!(begin(again.as_mut()), "the server is asked");
         let clock = world.clone();
@@ -307,7 +308,7 @@ fn a_grant_that_was_lost_before_anybody_looked_is_told() {
             }),
         ]);
         drop((guard, client));
-        // What was lost by the clock is left to the server's.
+        // A hold that is lost by the client's clock stays until the server's clock ends it.
         world.pass(Duration::from_secs(3));
         world.check_that_all_is_over();
     });

@@ -1,18 +1,18 @@
-//! The engine behind its one short lock, stepped by whoever brings an event.
+//! The engine behind one short lock. Each caller that brings an event steps the engine on its own thread.
 //!
-//! Invariant: the lock is held for a step and nothing else; wakers are woken and the driver is rung outside it. The
-//! clock is read inside it, so the engine never sees time go back. What a user can call refuses a forked process before
-//! it takes the lock.
-//! Called by: tickets and guards, inline on the user's thread; the driver.
+//! Invariant: the lock is held for a step and nothing else; wakers are woken and the driver is notified outside it.
+//! The clock is read inside it, so the engine never sees time go back. Calls of the application refuse a forked
+//! process before they take the lock.
 //!
 //! # How it works
-//! Whoever gives the driver something to do rings for it, but only when it sleeps. It is *awake* from when it was rung,
-//! or brings an event itself, until it takes its orders, which it does before it sleeps again; so what is added
-//! meanwhile is seen without a ring. Its alarm is only ever moved to an earlier time: most timers are put off or cleared
-//! before they are due, and an alarm that rings for nothing once in a while costs less than setting it anew each time.
+//! A caller that adds work for the driver notifies it, but only if it sleeps. The driver is *awake* from a
+//! notification, or from an event that it brings itself, until it takes its orders. It takes them before it sleeps
+//! again, so it sees work that is added in between without a notification. Its alarm only moves to an earlier time:
+//! most timers are put off or cleared before they are due, and an alarm that fires in vain once in a while costs less
+//! than a new alarm each time.
 //!
-//! When the driver has ended, in whichever way, nothing waits for it: the client is closed, and every call is answered
-//! on the spot with [`StoreErrorKind::Closed`].
+//! The end of the driver, for any reason, closes the client: every call is then answered at once with
+//! [`StoreErrorKind::Closed`].
 
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
@@ -34,59 +34,60 @@ use crate::error::{BadName, InspectErrorKind, Subject, SubjectKind};
 use crate::name::{IntoName, Named, named};
 use crate::sync::{AtomicU64, Mutex, MutexGuard, gap};
 
-/// Something for the driver to carry out.
+/// An order for the driver.
 pub(crate) enum Order {
-    /// For the engine.
+    /// An action of the engine.
     Act(Action),
-    /// To run beside the calls, for as long as the client lives.
+    /// A future to run along with the calls, for as long as the client lives.
     Keep(BoxFuture<'static, ()>),
-    /// A look at the server on behalf of a caller; the engine has no part in it.
+    /// An inspect or other call of the application, in which the engine has no part.
     Look(Call, oneshot::Sender<Result<Reply, StoreError>>),
 }
 
-/// One client: its engine, and what connects the engine to the driver and to waiting futures.
+/// One client: its engine, and the state that connects the engine to the driver and to waiting futures.
 pub(crate) struct Shared {
     state: Mutex<State>,
-    /// Rung when the driver sleeps and has orders, or a timer earlier than the one it sleeps for.
+    /// Notified when the driver sleeps and has orders, or a timer earlier than its alarm.
     bell: Notify,
     last_id: AtomicU64,
     clock: Box<dyn Fn() -> Moment + Send + Sync>,
-    /// The runtime's watch over users that wait; tests on a virtual clock have one.
+    /// The runtime's watch over waiting futures; tests on a virtual clock have one.
     watch: Option<Watch>,
-    /// The process that made the client; in another one nothing of it may be touched.
+    /// The process that made the client; other processes must not touch the client.
     process: u32,
     client: ClientId,
     /// The server's URL, with its password masked.
     server: String,
     defaults: Defaults,
-    /// Semaphores whose number of permits was set, and until when that is believed.
+    /// The semaphores whose number of permits is known to be set, each with the end of that knowledge.
     set: Mutex<BTreeMap<Name, Moment>>,
 }
 
-/// Of so many semaphores a client remembers that their permits are set; then it forgets them all.
+/// The number of semaphores that a client remembers as set. One more clears the list.
 const SET_MAX: usize = 1024;
 
 struct State {
     engine: Engine,
     orders: Vec<Order>,
-    /// What the driver has taken and not answered, each with what is said of it if the driver ends.
+    /// The calls that the driver has taken and not answered, each with its error if the driver ends.
     calls: BTreeMap<CallId, StoreError>,
-    /// Whether there is no driver any more.
+    /// True once the driver has ended.
     ended: bool,
-    /// By what there may be news for, and by who waits for it; none from when it was woken until it comes to look.
+    /// The wakers, by the id whose changes are awaited and by the listener. `None` from the wake-up of a listener to
+    /// its next poll.
     wakers: BTreeMap<(Id, Id), Option<Waker>>,
-    /// What the driver sleeps for; not later than the engine's next timer.
+    /// The time until which the driver sleeps, at most the engine's next timer.
     alarm: Moment,
-    /// Whether the driver will take its orders without being rung.
+    /// True if the driver takes its orders without a notification.
     awake: bool,
 }
 
-/// The caller's process is not the one that made the client.
+/// The error of a caller in another process than the one that made the client.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Forked;
 
 impl Shared {
-    /// A client of this process.
+    /// Makes a client of this process.
     pub(crate) fn new(
         engine: Engine,
         process: u32,
@@ -116,7 +117,7 @@ impl Shared {
         }
     }
 
-    /// Whether the number of this semaphore's permits was set a short time ago.
+    /// Returns true if the number of this semaphore's permits was set a short time ago.
     pub(crate) fn was_set(&self, name: &Name, now: Moment) -> bool {
         if self.check_process().is_err() {
             return false;
@@ -125,7 +126,7 @@ impl Shared {
         set.get(name).is_some_and(|until| now < *until)
     }
 
-    /// It was set.
+    /// Remembers that the number of the semaphore's permits is set.
     pub(crate) fn is_set(&self, name: &Name, until: Moment) {
         let mut set = self.set.lock().unwrap_or_else(PoisonError::into_inner);
         if set.len() >= SET_MAX {
@@ -134,43 +135,43 @@ impl Shared {
         set.insert(name.clone(), until);
     }
 
-    /// The same, with other defaults for what is made of it.
+    /// Replaces the defaults of the client's locks.
     pub(crate) fn with(self, defaults: Defaults) -> Self {
         Self { defaults, ..self }
     }
 
-    /// The same, with a name for its server.
+    /// Replaces the server's URL.
     pub(crate) fn of_server(self, server: &str) -> Self {
         Self { server: server.to_owned(), ..self }
     }
 
-    /// The same, with a watch over users that wait.
+    /// Replaces the watch over waiting futures.
     pub(crate) fn watched_by(self, watch: Option<Watch>) -> Self {
         Self { watch, ..self }
     }
 
-    /// The server's URL, with its password masked.
+    /// Returns the server's URL, with its password masked.
     pub(crate) fn server(&self) -> &str {
         &self.server
     }
 
-    /// What locks are like unless they are told otherwise.
+    /// Returns the defaults of the client's locks.
     pub(crate) const fn defaults(&self) -> &Defaults {
         &self.defaults
     }
 
-    /// What the server calls an object that users call so.
+    /// Returns the name on the server of an object that users call `name`.
     pub(crate) fn name(&self, name: impl IntoName) -> Named {
         named(name).and_then(|name| self.on_server(name))
     }
 
-    /// The same of a name that was read before.
+    /// Does the same for a name that is parsed already.
     pub(crate) fn on_server(&self, name: Name) -> Named {
         let written = name.clone();
         self.defaults.on_server(name).map_err(|error| BadName::new(error, written.as_str()))
     }
 
-    /// What an error is about.
+    /// Returns the subject of an error.
     pub(crate) fn subject(&self, kind: SubjectKind, name: &Named) -> Subject {
         match name {
             Ok(name) => Subject::new(kind, self.defaults.as_written(name)),
@@ -178,13 +179,13 @@ impl Shared {
         }
     }
 
-    /// Refuses a forked child: its copy of the engine believes in holds that are the parent's, and the parent's lock
-    /// may be taken for ever.
+    /// Refuses a forked child. Its copy of the engine believes in holds that belong to the parent, and the parent's
+    /// lock may be held forever.
     pub(crate) fn check_process(&self) -> Result<(), Forked> {
         if std::process::id() == self.process { Ok(()) } else { Err(Forked) }
     }
 
-    /// The lock, for what users call.
+    /// Locks the state for a call of the application.
     fn enter(&self) -> Result<MutexGuard<'_, State>, Forked> {
         self.check_process()?;
         Ok(self.lock())
@@ -194,7 +195,7 @@ impl Shared {
         self.client
     }
 
-    /// A number for a new ticket.
+    /// Returns the number of a new ticket.
     pub(crate) fn next_id(&self) -> Id {
         Id(self.last_id.fetch_add(1, Ordering::Relaxed) + 1)
     }
@@ -203,7 +204,7 @@ impl Shared {
         (self.clock)()
     }
 
-    /// Brings an event.
+    /// Brings an event to the engine.
     pub(crate) fn step(&self, event: Event) -> Result<(), Forked> {
         let mut state = self.enter()?;
         let mut news = News::default();
@@ -212,13 +213,13 @@ impl Shared {
         Ok(())
     }
 
-    /// For the driver: brings an event.
+    /// Brings an event of the driver to the engine.
     pub(crate) fn step_awake(&self, event: Event) {
         let mut state = self.lock();
         let mut news = News::default();
         state.awake = true;
         if matches!(event, Event::Tick) {
-            // The alarm has rung; the next one is set when the orders are taken.
+            // The alarm has fired; the driver sets the next one when it takes its orders.
             state.alarm = Moment::NEVER;
         }
         if let Event::Replied(call, _) = &event {
@@ -228,8 +229,8 @@ impl Shared {
         self.leave(state, news);
     }
 
-    /// Brings a ticket's event if it has not been brought, and takes the outcome if it is there. If not, registers who
-    /// is to be woken.
+    /// Brings a ticket's event if the ticket has not brought it, and takes the outcome if there is one. Otherwise
+    /// registers the waker.
     pub(crate) fn claim(
         &self,
         id: Id,
@@ -257,14 +258,15 @@ impl Shared {
         Ok(settled)
     }
 
-    /// Tells the runtime's watch of a wait that is being polled; the waker to keep, if it is another one.
+    /// Registers a polled wait with the runtime's watch. Returns the waker to register, if it differs from the
+    /// caller's.
     fn watched(&self, wait: Id, waker: &Waker) -> Result<Option<Waker>, Forked> {
         let Some(watch) = &self.watch else { return Ok(None) };
         self.check_process()?;
         Ok(Some(watch(wait, waker)))
     }
 
-    /// Ends a change of the state: says what it has for others, outside the lock.
+    /// Ends a change of the state: unlocks it, then notifies the driver and wakes the listeners.
     fn leave(&self, mut state: MutexGuard<'_, State>, news: News) {
         let wanted =
             !state.orders.is_empty() || state.engine.next_timer() < state.alarm || state.engine.is_finished();
@@ -286,7 +288,7 @@ impl Shared {
         Ok(look(&state.engine, self.now()))
     }
 
-    /// Reads the engine, and registers who is to be woken when there is news for this id.
+    /// Reads the engine, and registers a waker for changes of this id.
     pub(crate) fn read_as<T>(
         &self,
         id: Id,
@@ -302,28 +304,28 @@ impl Shared {
         Ok(seen)
     }
 
-    /// One of those who wait for news of this id does so no more.
+    /// Removes one listener of this id.
     pub(crate) fn forget_listener(&self, id: Id, listener: Id) -> Result<(), Forked> {
         let waker = self.enter()?.wakers.remove(&(id, listener)).flatten();
         drop(waker);
         Ok(())
     }
 
-    /// Nobody waits for news of this id any more.
+    /// Removes all listeners of this id.
     pub(crate) fn forget(&self, id: Id) -> Result<(), Forked> {
         let wakers = self.enter()?.take_wakers(id);
         drop(wakers);
         Ok(())
     }
 
-    /// Who was woken and has neither come to look since nor gone.
+    /// Returns the listeners that were woken and have neither polled since nor been removed.
     #[cfg(feature = "embedded")]
     pub(crate) fn woken(&self) -> Vec<(Id, Id)> {
         let state = self.lock();
         state.wakers.iter().filter(|(_, waker)| waker.is_none()).map(|(who, _)| *who).collect()
     }
 
-    /// Has a future run on the driver's thread, until it ends or the client does.
+    /// Runs a future on the driver's thread, until it or the client ends.
     pub(crate) fn keep(&self, future: BoxFuture<'static, ()>) -> Result<(), Forked> {
         let mut state = self.enter()?;
         if !state.ended {
@@ -333,7 +335,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Asks the server something that the engine has no part in.
+    /// Sends a call in which the engine has no part.
     async fn look(&self, call: Call) -> Result<Option<Result<Reply, StoreError>>, Forked> {
         let (tell, mut told) = oneshot::channel();
         let wait = self.next_id();
@@ -354,7 +356,7 @@ impl Shared {
         .await
     }
 
-    /// Asks the server something, and reads its reply.
+    /// Sends a call in which the engine has no part, and reads its reply.
     pub(crate) async fn ask<T>(
         &self,
         call: Call,
@@ -367,10 +369,10 @@ impl Shared {
         Ok(read.map_err(surely_untouched)?)
     }
 
-    /// For the driver, before it sleeps: what to do now, and until when to sleep; `None` when the client has ended.
+    /// Returns the driver's orders and the time until which it may sleep; `None` when the client has ended.
     pub(crate) fn take_orders(&self) -> Option<(Vec<Order>, Moment)> {
         let mut state = self.lock();
-        // What else is left ends with the driver: nothing would wake it once more.
+        // Remaining orders end with the driver: no event would wake it for them.
         if state.engine.is_finished() && !state.orders.iter().any(|order| matches!(order, Order::Look(..))) {
             return None;
         }
@@ -385,7 +387,7 @@ impl Shared {
         Some((orders, state.alarm))
     }
 
-    /// The driver has ended, because the client has or by a panic: closes the client, and settles all that waits.
+    /// Closes the client after its driver has ended, by a panic or regularly, and completes everything that waits.
     pub(crate) fn end(&self) {
         let mut state = self.lock();
         let mut news = News::default();
@@ -397,7 +399,7 @@ impl Shared {
         for (call, error) in std::mem::take(&mut state.calls) {
             state.step(now, Event::Replied(call, Err(error)), &mut news);
         }
-        // What waits for its next attempt, a fraction of a second away, has it now: nobody brings timers any more.
+        // A waiter that pauses before its next attempt makes it now, since no driver brings timers any more.
         while !state.engine.is_finished() && state.engine.next_timer() < Moment::NEVER {
             let due = state.engine.next_timer();
             state.step(due, Event::Tick, &mut news);
@@ -406,28 +408,29 @@ impl Shared {
         self.leave(state, news);
     }
 
-    /// For the driver: completes when there may be new orders or an earlier timer.
+    /// Completes when the driver may have new orders or an earlier timer.
     pub(crate) async fn rung(&self) {
         self.bell.notified().await;
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic inside a step is a bug of the engine; what it left is still the best that is known.
+        // A panic inside a step is a bug of the engine; the state that it leaves is still the best known.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What a step has for others than the driver.
+/// The effects of a step for waiting futures.
 #[derive(Default)]
 struct News {
     wakers: Vec<Waker>,
     settled: Option<Outcome>,
-    /// The ticket that is being polled, and whether there was news for it since it was polled.
+    /// The ticket that is being polled; `look_again` is true if it has an effect since the poll began.
     asker: Option<Id>,
     look_again: bool,
-    /// Need not be woken any more; only kept until the lock is free, since dropping a waker runs foreign code.
+    /// Wakers that are not needed any more. They are dropped outside the lock, since dropping a waker runs foreign
+    /// code.
     idle: Vec<Waker>,
-    /// Orders without a driver; dropped outside the lock too, since that wakes who asked.
+    /// Orders without a driver. They are dropped outside the lock too, since that wakes their callers.
     refused: Vec<Order>,
 }
 
@@ -441,7 +444,7 @@ impl State {
         }
     }
 
-    /// In the place of a driver that has ended: no call is sent, and nothing is listened to.
+    /// Answers the orders after the driver has ended: no call is sent, and no channel is subscribed.
     fn refuse_orders(&mut self, now: Moment, news: &mut News) {
         while let Some(order) = self.orders.pop() {
             if let Order::Act(Action::Run(id, call, _)) = &order {
@@ -453,7 +456,7 @@ impl State {
         }
     }
 
-    /// Remembers whom to wake, in place of the one that is returned.
+    /// Registers a waker, and returns the one that it replaces.
     fn register(&mut self, id: Id, listener: Id, waker: &Waker) -> Option<Waker> {
         match self.wakers.get(&(id, listener)) {
             Some(Some(known)) if known.will_wake(waker) => None,
@@ -486,8 +489,8 @@ impl State {
     }
 }
 
-/// The failed inspection or forced release, told as certainly not applied where it is: an inspection writes nothing, and
-/// a forced release refuses a key of another type before it writes.
+/// Marks the error of an inspect or a forced release as certainly not applied where that is true: an inspect writes
+/// nothing, and a forced release refuses a key of another type before it writes.
 fn surely_untouched(error: StoreError) -> StoreError {
     match (error.during, error.kind) {
         (Verb::Inspect, _) | (Verb::ForceRelease, StoreErrorKind::WrongType) => error.not_applied(),
@@ -495,13 +498,13 @@ fn surely_untouched(error: StoreError) -> StoreError {
     }
 }
 
-/// What became of a call whose driver has ended.
+/// Returns the error of a call whose driver has ended.
 fn gone(call: &Call, applied: Applied) -> StoreError {
     StoreError::new(StoreErrorKind::Closed, call.verb(), call.subject(), applied)
 }
 
-/// What users hold of a client, directly or through locks, guards and futures. When the last one is dropped the client
-/// ends: what is held is released, and the driver stops.
+/// The application's handle of a client, directly or through locks, guards and futures. Dropping the last one ends the
+/// client: holds are released, and the driver stops.
 pub(crate) struct Handle(Arc<Shared>);
 
 impl Handle {
@@ -521,7 +524,7 @@ impl std::ops::Deref for Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         let id = self.0.next_id();
-        // In a forked process what is held is the parent's.
+        // A forked process leaves the holds to the parent.
         let _ = self.0.step(Event::Close(id)).and_then(|()| self.0.step(Event::Cancel(id)));
     }
 }

@@ -1,8 +1,7 @@
-//! For the tests of programs that use locks: a server in the test's process, on a clock that the test moves.
+//! A server in the process of a test, on a clock that the test moves: for the tests of programs that use locks.
 //!
-//! Invariant: no step of a test takes real time. On an executor with one thread, a test that does the same steps sees the
-//! same outcome in every run.
-//! Called by: users' tests, with the feature `embedded`.
+//! The steps of a test take no real time. On an executor with one thread, a test that makes the same steps sees the same
+//! outcome in every run. Needs the feature `embedded`.
 //!
 //! ```
 //! use std::time::Duration;
@@ -26,33 +25,33 @@
 //! ```
 //!
 //! # How it works
-//! The server is the store behind `memory://`, which runs the same scripts as Redis. Whatever a client sends is executed
-//! at once, before the call that sends it returns; what takes time is only what the test lets take time, by
-//! [`Server::advance`]: leases, renewals, waits with a deadline, and calls whose answer is lost, which end by the client's
-//! timeout. `advance` goes from timer to timer, and lets the test's tasks run after each.
+//! The server is the store behind `memory://`, which runs the same scripts as Redis. It executes every call of a
+//! client at once, before the call that sends it returns. Only [`Server::advance`] lets time pass: for leases,
+//! renewals, waits with a deadline, and calls whose answer is lost, which end by the client's timeout. `advance` goes
+//! from timer to timer, and lets the test's tasks run after each.
 //!
-//! The clock is that of the locks alone. What else a test waits for should come from the test (a channel, a
-//! [`Server::sleep`]) rather than from a real clock.
+//! Only the locks use this clock. Let the test cause everything else that it waits for (a channel, a
+//! [`Server::sleep`]), and not a real clock.
 //!
-//! # A clock that the test leaves standing
-//! A wait that only time ends would hang for ever when the test does not call [`Server::advance`]. It panics instead, in
-//! the task or blocked thread that waits, after five seconds of real time in which it waited, no client did anything and
-//! `advance` did not run:
+//! # A clock that stands still
+//! A wait that only time ends would hang forever if the test does not call [`Server::advance`]. It panics instead, in
+//! the task or blocked thread that waits. The panic comes after five seconds of real time in which the wait lasted, no
+//! client did anything and `advance` did not run:
 //!
 //! ```text
 //! a client waits until 3s of the test's clock, which stands still at 0s; call `testing::Server::advance`
 //! ```
 //!
-//! A wait is a call of a client that goes on waiting (an acquire, a release, a question to the server), or a
-//! [`Server::sleep`]. A held lock is none, and neither is [`Guard::lost`](crate::Guard::lost), which a body may watch
-//! beside its work: both may last for as long as they like. Every call of any client of this server, and every other call
-//! of the server's methods that reaches it, begins the five seconds anew. A test that works for longer while another of
-//! its tasks waits calls `advance` from time to time; `Duration::ZERO` will do.
+//! A wait is a call of a client that goes on waiting (an acquire, a release, a call to the server), or a
+//! [`Server::sleep`]. A held lock is not a wait, and neither is [`Guard::lost`](crate::Guard::lost), which a body may
+//! await next to its work: both may last as long as they like. Every call of any client of this server restarts the
+//! five seconds, and so does every other call of the server's methods that reaches it. A test that works for longer
+//! while another of its tasks waits calls `advance` from time to time; `Duration::ZERO` is enough.
 //!
 //! # Bodies that use `tokio::time`
-//! A `tokio::time::sleep` under a lock goes by tokio's clock, which [`Server::advance`] does not move: such a test takes
-//! real time. Pause tokio's clock, and move both by the same steps, this one first. Move them throughout: tokio's clock
-//! jumps to its next timer whenever all tasks wait.
+//! A `tokio::time::sleep` under a lock uses tokio's clock, which [`Server::advance`] does not move, so such a test
+//! takes real time. Pause tokio's clock, and move both clocks by the same steps, this one first. Move them throughout:
+//! tokio's clock jumps to its next timer whenever all tasks wait.
 //!
 //! ```
 //! use std::time::Duration;
@@ -87,8 +86,8 @@
 //! }
 //! ```
 //!
-//! On an executor with one thread, which is what `#[tokio::test]` uses, everything is deterministic. On one with several
-//! threads it works too, but which of two tasks runs first is then that executor's choice.
+//! Everything is deterministic on an executor with one thread, which `#[tokio::test]` uses. An executor with several
+//! threads works too, but it decides which of two tasks runs first.
 
 mod runtime;
 mod settle;
@@ -118,15 +117,15 @@ use crate::error::ConnectError;
 use crate::name::IntoName;
 use crate::shared::Handle;
 
-/// What the server's clock says when it begins, in unix milliseconds: the year 2026.
+/// The server's clock at its start, in Unix milliseconds: the year 2026.
 const SERVER_BEGINS_MS: u64 = 1_767_225_600_000;
 
-/// A server in the test's process, empty at first. A clone is the same server.
+/// A server in the process of a test, empty at first. A clone is the same server.
 ///
-/// Its clients are [`Client`]s like any others. When the last clone is gone, their time stands still.
+/// Its clients are [`Client`]s like any others. When the last clone is dropped, the clock of the clients stands still.
 ///
 /// # Examples
-/// What a program does when the network fails:
+/// The behavior of a program when the network fails:
 /// ```
 /// use std::time::Duration;
 /// use leasehold::{AcquireErrorKind, testing};
@@ -158,28 +157,28 @@ struct Inner {
 
 type Members = Arc<Mutex<Vec<Member>>>;
 
-/// A client, and its line to the server.
+/// A client, and its connection to the server.
 struct Member {
     id: ClientId,
     handle: Weak<Handle>,
     line: Embedded,
 }
 
-/// Who holds a lock, by the server's word.
+/// A holder of a lock, as the server reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Holder {
-    /// The field of the lock's hash; that of a guard is [`Guard::wire_owner`](crate::Guard::wire_owner), with `:write`
-    /// behind it for a writer. Of a permit its id, [`Permits::ids`](crate::Permits::ids).
+    /// The field of the lock's hash: [`Guard::wire_owner`](crate::Guard::wire_owner) for a guard, with `:write` behind
+    /// it for a writer. A permit has its id here, as in [`Permits::ids`](crate::Permits::ids).
     pub wire_owner: String,
-    /// How often it holds the lock.
+    /// The hold count: the acquires that the holder has not released.
     pub hold_count: u32,
-    /// How long the lease lasts unless it is renewed; `None` when the key never expires.
+    /// The rest of the lease, if it is not renewed; `None` if the key never expires.
     pub remaining: Option<Duration>,
 }
 
 impl Server {
-    /// A server without keys, at the beginning of its time.
+    /// Returns a server without keys, at time zero.
     #[must_use]
     pub fn new() -> Self {
         Self::in_world(World::new())
@@ -202,11 +201,11 @@ impl Server {
         }))
     }
 
-    /// A new client with the default settings, as if in a process of its own.
+    /// Connects a new client with the default settings, as if in a process of its own.
     ///
     /// # Errors
-    /// [`ConnectError`] while the server is not [reachable](Self::set_reachable), or when the operating system gives no
-    /// thread.
+    /// [`ConnectError`] while the server is not [reachable](Self::set_reachable), or if the operating system provides
+    /// no thread.
     ///
     /// # Cancel safety
     /// Dropping the future ends the attempt; nothing is left behind.
@@ -214,25 +213,13 @@ impl Server {
         self.client_with(Client::builder()).await
     }
 
-    /// A new client with settings of its own.
+    /// Connects a new client with custom settings.
     ///
     /// # Errors
     /// As [`client`](Self::client), and [`ConnectError::TooShort`] for a setting below 1 ms.
     ///
     /// # Cancel safety
     /// Dropping the future ends the attempt; nothing is left behind.
-    ///
-    /// # Examples
-    /// ```
-    /// # use std::time::Duration;
-    /// # use leasehold::{Client, testing};
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), leasehold::Error> {
-    /// let server = testing::Server::new();
-    /// let client = server.client_with(Client::builder().timeout(Duration::from_secs(1))).await?;
-    /// # Ok(())
-    /// # }
-    /// ```
     pub async fn client_with(&self, builder: ClientBuilder) -> Result<Client, ConnectError> {
         let (world, me) = (Arc::clone(&self.0.world), self.0.world.party());
         let runtime =
@@ -259,13 +246,13 @@ impl Server {
         Ok(client)
     }
 
-    /// Lets this much time pass: timer after timer, each followed by whatever the test's other tasks do about it.
+    /// Lets this much time pass. It goes from timer to timer, and lets the test's other tasks react after each.
     ///
-    /// Nothing passes besides: a test that never calls this takes no time at all. A span of nothing lets the tasks run
-    /// that were woken, as [`settle`](Self::settle) does. Called twice at a time, both spans begin now.
+    /// Time does not pass otherwise: a test that never calls this takes no time at all. [`Duration::ZERO`] lets the woken
+    /// tasks run, as [`settle`](Self::settle) does. If two calls run at a time, both spans begin at their call.
     ///
     /// # Cancel safety
-    /// Dropping the future leaves the time where it has come to.
+    /// Dropping the future leaves the clock at the time that it has reached.
     ///
     /// # Examples
     /// ```
@@ -292,7 +279,7 @@ impl Server {
         }
     }
 
-    /// Lets the test's other tasks run until nothing happens any more, without any time passing.
+    /// Lets the test's other tasks run until all of them wait, without any time passing.
     ///
     /// # Cancel safety
     /// Cancel safe.
@@ -300,7 +287,7 @@ impl Server {
         settle(&self.0.world, &self.0.given_up, || self.0.woken()).await;
     }
 
-    /// How much time has passed since the server was made.
+    /// Returns the time that has passed since the server was made.
     #[must_use]
     pub fn elapsed(&self) -> Duration {
         self.0.world.elapsed()
@@ -313,7 +300,7 @@ impl Server {
     /// Cancel safe.
     ///
     /// # Panics
-    /// When the test [leaves the clock standing](crate::testing#a-clock-that-the-test-leaves-standing).
+    /// Panics if the test [does not move the clock](crate::testing#a-clock-that-stands-still).
     ///
     /// # Examples
     /// ```
@@ -341,11 +328,11 @@ impl Server {
         })
     }
 
-    /// Ends a lock's lease now, on the server alone, as if its clock had gone faster than its clients'. No waiter is
-    /// woken. `false` when nobody held it.
+    /// Expires a lock's lease now, on the server alone, as if the server's clock ran faster than its clients'. It
+    /// wakes no waiter. Returns false if the lock was free.
     ///
     /// # Panics
-    /// When the name cannot be a lock's.
+    /// Panics if the name cannot be a lock's name.
     ///
     /// # Examples
     /// ```
@@ -366,20 +353,21 @@ impl Server {
         self.execute(&["PEXPIRE", &key(name), "0"]) == Frame::Int(1)
     }
 
-    /// Deletes a lock's key, as a person or a flush might. No waiter is woken. `false` when nobody held it.
+    /// Deletes a lock's key, as an administrator or a flush may do. It wakes no waiter. Returns false if the lock was
+    /// free.
     ///
     /// # Panics
-    /// When the name cannot be a lock's.
+    /// Panics if the name cannot be a lock's name.
     #[track_caller]
     pub fn delete(&self, name: impl IntoName) -> bool {
         self.execute(&["DEL", &key(name)]) == Frame::Int(1)
     }
 
-    /// Who holds a lock by the server's word; `None` when it is free. Of several readers or permits it is one; see
-    /// [`holders`](Self::holders).
+    /// Returns the holder of a lock, as the server reports it; `None` if the lock is free. If there are several
+    /// readers or permits, it returns one of them; see [`holders`](Self::holders).
     ///
     /// # Panics
-    /// When the name cannot be a lock's.
+    /// Panics if the name cannot be a lock's name.
     ///
     /// # Examples
     /// ```
@@ -400,11 +388,11 @@ impl Server {
         self.holders(name).into_iter().next()
     }
 
-    /// All who hold a lock, or a permit of an expirable semaphore, by the server's word. A plain semaphore is a number: the
-    /// server does not know who has its permits, and neither does this.
+    /// Returns all holders of a lock, or of permits of an expirable semaphore, as the server reports them. A plain
+    /// semaphore is only a number on the server, so its holders are unknown.
     ///
     /// # Panics
-    /// When the name cannot be a lock's.
+    /// Panics if the name cannot be a lock's name.
     ///
     /// # Examples
     /// ```
@@ -427,7 +415,7 @@ impl Server {
         }
     }
 
-    /// Who stands in a lock's hash. That of a read-write lock has its mode beside them.
+    /// Returns the holders in a lock's hash. The hash of a read-write lock has its mode as another field.
     fn hash_holders(&self, key: &str, fields: &[Frame]) -> Vec<Holder> {
         let Frame::Int(remaining_ms) = self.execute(&["PTTL", key]) else { return Vec::new() };
         let remaining = u64::try_from(remaining_ms).ok().map(Duration::from_millis);
@@ -443,7 +431,7 @@ impl Server {
         pairs.map(holder).collect()
     }
 
-    /// Whose permits of an expirable semaphore are taken: their ids, each with its end.
+    /// Returns the acquired permits of an expirable semaphore: their ids, each with the rest of its lease.
     fn permit_holders(&self, key: &str) -> Vec<Holder> {
         let tagged = if key.contains('{') { key.to_owned() } else { format!("{{{key}}}") };
         let ids = self.execute(&["ZRANGE", &format!("{tagged}:timeout"), "0", "-1", "WITHSCORES"]);
@@ -460,8 +448,8 @@ impl Server {
         ids.chunks_exact(2).filter_map(holder).collect()
     }
 
-    /// While set, calls of all clients are executed and their replies are lost: they end by the client's timeout, and
-    /// nobody knows whether they were executed.
+    /// Sets whether replies are lost (default: false). While they are, the server executes the calls of all clients, and
+    /// the calls end by the client's timeout, with an unknown outcome.
     ///
     /// # Examples
     /// ```
@@ -484,8 +472,8 @@ impl Server {
         self.on_lines(move |line| line.lose_replies(lose));
     }
 
-    /// Breaks the connections of all clients, once: what is under way ends without an answer, and what is listened to is
-    /// subscribed again at once.
+    /// Breaks the connections of all clients once. Calls in flight end without an answer, and the clients subscribe
+    /// again at once.
     ///
     /// # Examples
     /// ```
@@ -505,17 +493,17 @@ impl Server {
         self.on_lines(Embedded::drop_connection);
     }
 
-    /// While not reachable, calls of all clients fail without having been executed, nothing is heard, and no client can
-    /// be made. Leases go on.
+    /// Sets whether the server is reachable (default: true). While it is not, calls of all clients fail without being
+    /// executed, no message arrives, and no client can connect. Leases go on.
     pub fn set_reachable(&self, reachable: bool) {
         self.0.unreachable.store(!reachable, Ordering::SeqCst);
         self.on_lines(move |line| line.set_reachable(reachable));
     }
 
-    /// The connection of one client, which can be made to fail alone.
+    /// Returns the connection of one client, which the test can make fail alone.
     ///
     /// # Panics
-    /// When the client is not one of this server's.
+    /// Panics if the client is not one of this server's.
     ///
     /// # Examples
     /// ```
@@ -571,7 +559,7 @@ impl Inner {
     }
 
     fn woken(&self) -> Vec<Woken> {
-        // Outside the lock: one of these may turn out to be a client's last handle.
+        // The handles are dropped outside the lock: one of them may be a client's last handle.
         let handles: Vec<Arc<Handle>> =
             self.members().iter().filter_map(|member| member.handle.upgrade()).collect();
         let of = |handle: &Arc<Handle>| {
@@ -609,17 +597,17 @@ pub struct Line {
 }
 
 impl Line {
-    /// As [`Server::lose_replies`], for this client.
+    /// Sets whether replies are lost, as [`Server::lose_replies`] does, for this client.
     pub fn lose_replies(&self, lose: bool) {
         self.run(move |line| line.lose_replies(lose));
     }
 
-    /// As [`Server::drop_connection`], for this client.
+    /// Breaks the connection as [`Server::drop_connection`] does, for this client.
     pub fn drop_connection(&self) {
         self.run(Embedded::drop_connection);
     }
 
-    /// As [`Server::set_reachable`], for this client.
+    /// Sets whether the server is reachable, as [`Server::set_reachable`] does, for this client.
     pub fn set_reachable(&self, reachable: bool) {
         self.run(move |line| line.set_reachable(reachable));
     }

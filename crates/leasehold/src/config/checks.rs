@@ -1,8 +1,7 @@
-//! Which values can stand together.
+//! Checks of the merged values: which of them fit together.
 //!
-//! Invariant: an error only where the combination cannot work, or where two values contradict each other; it names both,
-//! where each was set, and what to change.
-//! Called by: the configuration, when it is made.
+//! Invariant: an error only if the combination cannot work or contradicts itself; the error names both values, their
+//! sources and the change to make.
 
 use std::time::Duration;
 
@@ -23,7 +22,7 @@ pub(super) struct Checked<'a> {
 }
 
 impl Checked<'_> {
-    /// All but where the servers are.
+    /// Checks everything except the servers.
     pub(super) fn settings(&self) -> Result<(), ConfigError> {
         self.names()?;
         for (section, _, hold) in self.raw.holds() {
@@ -67,7 +66,7 @@ impl Checked<'_> {
                 return Err(self.disagree(&key("min_hold"), &key(most), Disagreement::Order));
             }
         }
-        // Nothing renews a fixed lease, so the server would let others in before the least time is over.
+        // The watchdog does not renew a fixed lease, so the server would open the lock before the minimum hold time is over.
         if hold.min_hold.zip(hold.lease).is_some_and(|(least, lease)| least > lease) {
             return Err(self.disagree(&key("min_hold"), &key("lease"), Disagreement::Order));
         }
@@ -77,8 +76,9 @@ impl Checked<'_> {
         Ok(())
     }
 
-    /// A renewal is sent after a third of the lease. One that takes all its time must be answered while the hold may still
-    /// be trusted, or a single slow answer loses what the watchdog is there to keep.
+    /// Checks that each renewal can be answered in time. The watchdog sends a renewal after a third of the lease. The
+    /// longest wait for its answer must end while the hold may still be trusted, or a single slow answer loses the
+    /// hold.
     fn renewals(&self, timeout_key: &str, timeout: Option<Span>) -> Result<(), ConfigError> {
         let Some(Span(timeout)) = timeout else { return Ok(()) };
         for (section, _, hold) in self.raw.holds() {
@@ -88,7 +88,7 @@ impl Checked<'_> {
             if third + waits <= validity {
                 continue;
             }
-            // The lease of which two thirds, less the drift of 1 % and 2 ms, are what a renewal may take.
+            // The lease of which two thirds, less the drift of 1 % and 2 ms, are the longest wait of a renewal.
             let needed =
                 (timeout.min(RENEWAL_WAITS_MIN) + Duration::from_millis(2)).as_millis() * 300 / 197 + 1;
             let least_lease = Duration::from_millis(u64::try_from(needed).unwrap_or(u64::MAX));
@@ -102,7 +102,7 @@ impl Checked<'_> {
         Ok(())
     }
 
-    /// Where the watchdog of a primitive was set: with its own key, or with that of all.
+    /// Returns the key that set the watchdog of a primitive: its own or the top-level one.
     fn watchdog_key(&self, section: &str) -> String {
         let own = format!("{section}.watchdog");
         let inherits = self.layer.get(&own) == self.layer.get("watchdog");
@@ -134,7 +134,7 @@ impl Checked<'_> {
         }
     }
 
-    /// What locks over a quorum do not have.
+    /// Refuses terms that locks over a quorum do not have.
     fn not_of_a_quorum(&self) -> Result<(), ConfigError> {
         const LOCK: &str = "a lock over a quorum has a lease or a watchdog and no other terms; leave it out";
         let instead = |key: &str| match key {
@@ -176,7 +176,7 @@ impl Checked<'_> {
         ConfigError::Value { origin: self.origin(key), key: key.to_owned(), expected: expected.to_owned() }
     }
 
-    /// The texts of a list.
+    /// Returns the texts of a list.
     pub(super) fn list(&self, key: &str) -> Option<&[String]> {
         match self.layer.get(key) {
             Some((Leaf::List(texts), _)) => Some(texts),

@@ -1,7 +1,6 @@
-//! Why there is no configuration, and why one made no client.
+//! The errors of a configuration, and of connecting with one.
 //!
-//! Invariant: every error names the key and where it was set; none repeats a secret, nor a value that might be one.
-//! Called by: everything that reads and checks a configuration.
+//! Invariant: every error names the key and its source; none repeats a secret, or a value that might be a secret.
 
 use std::fmt;
 use std::io;
@@ -13,128 +12,128 @@ use leasehold_proto::NameError;
 use super::span::shown;
 use crate::error::{ConnectError, UrlError};
 
-/// Why there is no configuration. Nothing was connected to.
+/// The reason why a configuration cannot be used. No connection was attempted.
 ///
-/// Its message has its cause in it, so [`source`](std::error::Error::source) is `None`.
+/// Its message has the cause in it, so [`source`](std::error::Error::source) is `None`.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ConfigError {
     /// A configuration file cannot be read.
     #[non_exhaustive]
     File {
-        /// Its path.
+        /// The path of the file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// The name of a file does not say what it is written in.
+    /// The extension of a file is not that of TOML, YAML or JSON.
     #[non_exhaustive]
     Format {
-        /// Its path.
+        /// The path of the file.
         path: PathBuf,
     },
-    /// A file is not what its name says.
+    /// A file is not in the format that its extension names.
     #[non_exhaustive]
     Syntax {
-        /// Its path.
+        /// The path of the file.
         path: PathBuf,
         /// `TOML`, `YAML` or `JSON`.
         format: &'static str,
-        /// In which line, from 1 on, if that is known.
+        /// The line, counted from 1, if it is known.
         line: Option<u64>,
-        /// In which column of it.
+        /// The column in the line.
         column: Option<u64>,
     },
-    /// There is no such key.
+    /// A key does not exist.
     #[non_exhaustive]
     UnknownKey {
-        /// Where it stands.
+        /// The source of the key.
         origin: Origin,
         /// The key with its sections.
         key: String,
-        /// What may have been meant: a key, or the name of a variable.
+        /// The key or variable that may have been intended.
         meant: Option<String>,
     },
-    /// A value, or the name of a variable, is not text.
+    /// A value, or the name of a variable, is not Unicode text.
     #[non_exhaustive]
     NotUnicode {
         /// The variable.
         origin: Origin,
     },
-    /// A value is not of the kind that its key has.
+    /// A value has the wrong type for its key.
     #[non_exhaustive]
     Value {
-        /// Where it stands.
+        /// The source of the value.
         origin: Origin,
         /// The key with its sections.
         key: String,
-        /// What to write instead.
+        /// The expected value.
         expected: String,
     },
     /// A value is outside its bounds.
     #[non_exhaustive]
     Bounds {
-        /// What was set.
+        /// The value as given.
         given: Box<Said>,
-        /// The least that is allowed.
+        /// The lower bound.
         least: String,
-        /// The most that is allowed.
+        /// The upper bound.
         most: String,
     },
-    /// A URL, or an address, cannot be used.
+    /// A URL or an address cannot be used.
     #[non_exhaustive]
     Url {
-        /// Where it stands.
+        /// The source of the value.
         origin: Origin,
         /// The key with its sections.
         key: String,
-        /// Which part is wrong.
+        /// The part of the URL that is wrong.
         source: UrlError,
     },
-    /// No version can connect to such servers.
+    /// The library cannot connect to such servers.
     #[non_exhaustive]
     NotSupported {
-        /// Where it stands.
+        /// The source of the value.
         origin: Origin,
         /// The key with its sections.
         key: String,
-        /// What the version lacks: `TLS`, `Sentinel` or `Redis Cluster`.
+        /// The missing feature: `TLS`, `Sentinel` or `Redis Cluster`.
         what: &'static str,
     },
     /// The key prefix cannot begin a name.
     #[non_exhaustive]
     KeyPrefix {
-        /// Where it stands.
+        /// The source of the value.
         origin: Origin,
-        /// Which rule it breaks.
+        /// The rule that the prefix breaks.
         source: NameError,
     },
-    /// A file that is named, of a password or for TLS, cannot be read.
+    /// A file that the configuration names, for a password or for TLS, cannot be read.
     #[non_exhaustive]
     NamedFile {
-        /// Where it is named.
+        /// The source of the path.
         origin: Origin,
         /// The key with its sections.
         key: String,
-        /// What the system says.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// Something that is needed is not there.
+    /// A required value is missing.
     #[non_exhaustive]
     Missing {
-        /// What to set.
+        /// The key to set.
         key: String,
-        /// What for.
+        /// The purpose of the value.
         why: &'static str,
     },
-    /// Two values cannot stand together.
+    /// Two values conflict.
     #[non_exhaustive]
     Disagree {
-        /// One of them.
+        /// The first value.
         one: Box<Said>,
-        /// The other.
+        /// The second value.
         other: Box<Said>,
-        /// Why, and what to change.
+        /// The conflict, and the change to make.
         why: Disagreement,
     },
 }
@@ -190,75 +189,76 @@ impl fmt::Display for Shown<'_> {
     }
 }
 
-/// Why a configuration, which is right, made no client. Nothing is left behind.
+/// The reason why a valid configuration did not connect. Nothing is left behind.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigConnectError {
-    /// `Config::connect` of a quorum's configuration.
+    /// `Config::connect` was called for the configuration of a quorum.
     #[error("the configuration is that of a quorum: connect with `connect_quorum`")]
     IsQuorum,
-    /// `Config::connect_quorum` of a single server's configuration.
+    /// `Config::connect_quorum` was called for the configuration of a single server.
     #[error("the configuration is not that of a quorum: connect with `connect`")]
     IsNotQuorum,
-    /// There is no connection.
+    /// Connecting failed.
     #[error(transparent)]
     Connect(#[from] ConnectError),
 }
 
-/// Where a value was set.
+/// The source of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Origin {
-    /// Nowhere: it is what it is when nobody says.
+    /// The default: no source sets the value.
     Default,
-    /// In this file.
+    /// A file.
     File(PathBuf),
-    /// In this variable of the environment.
+    /// A variable of the environment.
     Variable(String),
-    /// In the program.
+    /// The program.
     Code,
-    /// In this argument of the program's command line, which the program handed on by its name.
+    /// An argument of the program's command line, by the name that the program passed to
+    /// [`ConfigBuilder::argument`](super::ConfigBuilder::argument).
     Argument(String),
 }
 
-/// A value, and where it was set.
+/// A value, and its source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Said {
     /// The key with its sections.
     pub key: String,
-    /// As in a file; masked when it is a secret.
+    /// The value in the syntax of a file; masked if it is a secret.
     pub value: String,
-    /// Where it was set.
+    /// The source of the value.
     pub origin: Origin,
 }
 
-/// Why two values cannot stand together, and what to change.
+/// The reason why two values conflict, and the change to make.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Disagreement {
-    /// Both say the same thing in two ways.
+    /// Both set the same thing in two ways.
     Either,
-    /// A renewal, which is sent after a third of the lease, may be answered when the hold is over.
+    /// The answer of a renewal, which is sent after a third of the lease, may come after the end of the hold.
     #[non_exhaustive]
     RenewalTooLate {
-        /// The least lease for the timeout.
+        /// The shortest lease for the timeout.
         least_lease: Duration,
-        /// The longest timeout for the lease; none when no timeout would do.
+        /// The longest timeout for the lease; `None` if no timeout works.
         most_timeout: Option<Duration>,
     },
-    /// Nothing is left of a lease when a node has taken all its time to grant it.
+    /// A node that needs its whole timeout for a grant leaves nothing of the lease.
     NothingLeft,
-    /// A node may be back, and have forgotten, before a lease is over.
+    /// A node may restart without its data, and count again, before a lease is over.
     NodeTooYoung,
-    /// The least is more than the most.
+    /// The lower value exceeds the higher one.
     Order,
-    /// A fixed lease is never renewed, and so is a bound by itself.
+    /// A fixed lease is never renewed, so it is a bound by itself.
     NeverRenewed,
-    /// One is only for what the other says is not there.
+    /// One value applies only if the other is absent.
     #[non_exhaustive]
     NotUsed {
-        /// What to write instead.
+        /// The value to set instead.
         instead: &'static str,
     },
 }
@@ -307,7 +307,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// A place in a file, in a message.
+/// The line and column in a file, in a message.
 struct At(Option<u64>, Option<u64>);
 
 impl fmt::Display for At {

@@ -1,7 +1,6 @@
-//! The table of all fields: what kind of value each has, in which bounds, and what it is when nobody says.
+//! The table of all fields: the kind, bounds and default of each value.
 //!
-//! Invariant: a key that is not here is a mistake. `docs/configuration.md` has the same table, which a test compares.
-//! Called by: the layers, for every key and value; the page's test.
+//! Invariant: a key outside the table is an error. `docs/configuration.md` has the same table; a test compares them.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -14,33 +13,33 @@ use crate::defaults::Primitive;
 /// One field.
 #[derive(Debug)]
 pub(super) struct Field {
-    /// With the names of its sections, `standalone.tls.ca_file`.
+    /// The key with its sections, `standalone.tls.ca_file`.
     pub(super) key: String,
     pub(super) kind: Kind,
-    /// As in a file; empty for none.
+    /// The default in the syntax of a file; empty for none.
     pub(super) default: &'static str,
 }
 
-/// What a value is.
+/// The kind of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A duration from the first to the second.
+    /// A duration between two bounds.
     Span(Duration, Duration),
-    /// A whole number from nothing to this.
+    /// A whole number from 0 to this one.
     Number(u32),
     Flag,
     Text,
     /// One of these words.
     Word(&'static [&'static str]),
-    /// A text that is not shown.
+    /// A text that is masked.
     Secret,
-    /// A URL, of which the password is not shown.
+    /// A URL whose password is masked.
     Url,
-    /// A file.
+    /// The path of a file.
     Path,
-    /// Texts.
+    /// A list of texts.
     List,
-    /// URLs.
+    /// A list of URLs.
     Urls,
 }
 
@@ -53,7 +52,7 @@ pub(super) const PRIMITIVES: [Primitive; 6] = [
     Primitive::RwLock,
     Primitive::ExpirableSemaphore,
 ];
-/// The ways to say where the servers are.
+/// The keys and sections that name the servers.
 pub(super) const SERVERS: [&str; 5] = ["url", "standalone", "sentinel", "cluster", "quorum"];
 
 const LEASE: Kind = Kind::Span(LEASE_MIN, LEASE_MAX);
@@ -131,7 +130,7 @@ pub(super) static FIELDS: LazyLock<Vec<Field>> = LazyLock::new(|| {
     fields
 });
 
-/// The section of a primitive.
+/// Returns the section of a primitive.
 pub(super) const fn section(of: Primitive) -> &'static str {
     match of {
         Primitive::Lock => "lock",
@@ -143,22 +142,22 @@ pub(super) const fn section(of: Primitive) -> &'static str {
     }
 }
 
-/// The field of this key.
+/// Returns the field of this key.
 pub(super) fn field(key: &str) -> Option<&'static Field> {
     FIELDS.iter().find(|field| field.key == key)
 }
 
-/// Whether there are fields behind this key.
+/// Returns true if there are fields behind this key.
 pub(super) fn is_section(key: &str) -> bool {
     FIELDS.iter().any(|field| is_within(&field.key, key) && field.key != key)
 }
 
-/// Whether a key is this one or one of its section.
+/// Returns true if the key is the section or inside it.
 pub(super) fn is_within(key: &str, section: &str) -> bool {
     key.strip_prefix(section).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-/// The key that somebody may have meant who wrote another one.
+/// Returns the key that is closest to an unknown one.
 pub(super) fn meant(written: &str) -> Option<&'static str> {
     let sections = FIELDS.iter().filter_map(|field| field.key.rsplit_once('.').map(|(section, _)| section));
     let known = FIELDS.iter().map(|field| field.key.as_str()).chain(sections);
@@ -167,7 +166,7 @@ pub(super) fn meant(written: &str) -> Option<&'static str> {
 }
 
 impl Kind {
-    /// The unit, for the page.
+    /// Returns the unit, for the page.
     #[cfg(test)]
     fn unit(self) -> &'static str {
         match self {
@@ -184,7 +183,7 @@ impl Kind {
         }
     }
 
-    /// The bounds, for the page.
+    /// Returns the bounds, for the page.
     #[cfg(test)]
     fn bounds(self) -> String {
         use super::span::shown;

@@ -1,8 +1,7 @@
 //! One source of values: a file, the environment, the program.
 //!
-//! Invariant: every key of a layer is in the table of fields, and every value is of its kind and within its bounds; two
-//! layers that say the same have the same values, in whatever form they were written.
-//! Called by: the reader.
+//! Invariant: every key of a layer is in the table of fields, and every value is of its kind and within its bounds.
+//! Equal settings have equal values, in whatever syntax they were given.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
@@ -15,12 +14,12 @@ use super::error::{ConfigError, Origin, Said};
 use super::fields::{Field, Kind, field, is_section, meant};
 use super::span;
 
-/// What the names of variables begin with.
+/// The prefix of the variables.
 pub(super) const PREFIX: &str = "LEASEHOLD_";
 /// Variables that the command sets for the programs it runs; they configure nothing.
 const NOT_OURS: [&str; 3] = ["LEASEHOLD_NAME", "LEASEHOLD_OWNER", "LEASEHOLD_TOKEN"];
 
-/// A value as the table wants it. No `Debug`: it may be a secret.
+/// A value of the kind that the table requires. It has no `Debug`, because it may be a secret.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) enum Leaf {
     Flag(bool),
@@ -42,7 +41,7 @@ pub(super) fn file(path: &Path) -> Result<Layer, ConfigError> {
     };
     let text =
         fs::read_to_string(path).map_err(|source| ConfigError::File { path: path.to_owned(), source })?;
-    // Its error repeats a part of the file, which may be a password; only the place is taken from it.
+    // The error repeats a part of the file, which may be a password, so only its place is used.
     let values = File::from_str(&text, format).collect().map_err(|error| {
         let (line, column) = place(&error.to_string());
         ConfigError::Syntax { path: path.to_owned(), format: name, line, column }
@@ -52,7 +51,7 @@ pub(super) fn file(path: &Path) -> Result<Layer, ConfigError> {
     Ok(layer)
 }
 
-/// The numbers behind `line` and `column`.
+/// Returns the numbers behind `line` and `column`.
 fn place(said: &str) -> (Option<u64>, Option<u64>) {
     let first = said.lines().next().unwrap_or_default();
     let behind = |word: &str| {
@@ -94,12 +93,12 @@ pub(super) fn environment(
     Ok(layer)
 }
 
-/// The variable of a key.
+/// Returns the variable of a key.
 pub(super) fn variable(key: &str) -> String {
     format!("{PREFIX}{}", key.replace('.', "__").to_uppercase())
 }
 
-/// In the environment everything is text: what a number, flag or list is written as.
+/// Converts the text of a variable to a number, flag or list, since the environment has only text.
 fn told_as_text(field: &Field, value: Value) -> Value {
     let ValueKind::String(text) = &value.kind else {
         return value;
@@ -119,14 +118,14 @@ fn told_as_text(field: &Field, value: Value) -> Value {
     Value::new(None, kind)
 }
 
-/// What a field is when nobody says; none of a field that is nothing then.
+/// Returns the default of a field; `None` for a field without one.
 pub(super) fn default(field: &Field) -> Option<Leaf> {
     let text = (!field.default.is_empty()).then(|| Value::new(None, field.default))?;
     let value = told_as_text(field, text);
     Some(leaf(field, value, &Origin::Default).expect("a test reads every default"))
 }
 
-/// One value that the program sets, by itself or from its command line.
+/// Returns one value that the program sets, by itself or from its command line.
 pub(super) fn code(
     key: &str,
     value: ValueKind,
@@ -139,7 +138,7 @@ pub(super) fn code(
     Ok((key.to_owned(), (leaf(field, Value::new(None, value), &origin)?, origin)))
 }
 
-/// Everything under a section.
+/// Adds everything under a section.
 fn add_all(
     layer: &mut Layer,
     section: &str,
@@ -165,7 +164,7 @@ fn add_all(
     Ok(())
 }
 
-/// The value of a field, if it is one.
+/// Returns the value of a field, if it is of the field's kind and within its bounds.
 fn leaf(field: &Field, value: Value, origin: &Origin) -> Result<Leaf, ConfigError> {
     let wrong = |expected: &str| not(origin, &field.key, expected);
     match (field.kind, value.kind) {

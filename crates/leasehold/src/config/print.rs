@@ -1,7 +1,6 @@
 //! A configuration as TOML.
 //!
-//! Invariant: no secret is in it; but for the secrets it reads back as the same configuration.
-//! Called by: the configuration's `Display`, and errors, for single values.
+//! Invariant: it has no secret in it; except for the secrets, it reads back as the same configuration.
 
 use std::fmt;
 
@@ -9,7 +8,7 @@ use super::fields::{FIELDS, Kind, field};
 use super::layer::{Layer, Leaf};
 use super::secret::{MASK, masked_url};
 
-/// Writes all values, each with where it was set.
+/// Writes all values, each with its source.
 pub(super) fn write(layer: &Layer, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let mut current = "";
     for field in FIELDS.iter() {
@@ -24,7 +23,7 @@ pub(super) fn write(layer: &Layer, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     Ok(())
 }
 
-/// A value as TOML, masked when it is a secret.
+/// Returns a value as TOML, masked if it is a secret.
 pub(super) fn shown(key: &str, leaf: &Leaf) -> String {
     let kind = field(key).map_or(Kind::Secret, |field| field.kind);
     let text = |text: &str| match kind {
@@ -42,7 +41,7 @@ pub(super) fn shown(key: &str, leaf: &Leaf) -> String {
     }
 }
 
-/// A basic string of TOML.
+/// Returns a basic string of TOML.
 fn quoted(text: &str) -> String {
     let mut quoted = String::from("\"");
     for letter in text.chars() {

@@ -1,7 +1,6 @@
-//! The configuration as serde reads it, once all layers are in one.
+//! The configuration as serde reads it from the merged layers.
 //!
-//! Invariant: each field is one of the table of fields, which has checked its value's form and bounds before.
-//! Called by: the reader, which makes it; the checks and the configuration, which read it.
+//! Invariant: each field is one of the table of fields, which has checked the form and the bounds of its value before.
 
 use std::path::PathBuf;
 
@@ -13,7 +12,7 @@ use super::secret::Secret;
 use super::span::Span;
 use crate::defaults::{HoldTerms, Primitive};
 
-/// All of it.
+/// All values of a configuration.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Raw {
@@ -37,7 +36,7 @@ pub(super) struct Raw {
     expirable_semaphore: Hold,
 }
 
-/// [`ShardedPubsub`](crate::ShardedPubsub).
+/// The values of [`ShardedPubsub`](crate::ShardedPubsub).
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Sharding {
@@ -107,7 +106,7 @@ pub(super) struct Tls {
     pub(super) key_file: Option<PathBuf>,
 }
 
-/// What holds of a primitive are like. Only spin locks have pauses.
+/// The terms of the holds of a primitive. Only spin locks have pauses.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Hold {
@@ -121,8 +120,8 @@ pub(super) struct Hold {
 }
 
 impl Raw {
-    /// What is in a layer. It cannot fail: the layer has checked every key and value by the table, and a test that sets
-    /// all of the table's fields shows that there is a place for each here.
+    /// Reads a layer. It cannot fail: the table has checked every key and value, and a test that sets all fields of
+    /// the table shows that each has a place here.
     pub(super) fn of(layer: &Layer) -> Self {
         let mut builder = ::config::Config::builder();
         for (key, (leaf, _)) in layer {
@@ -132,12 +131,12 @@ impl Raw {
         values.try_deserialize().expect("every value is of its field's kind")
     }
 
-    /// The terms of each primitive, with its section.
+    /// Returns the terms of each primitive, with its section.
     pub(super) fn holds(&self) -> [(&'static str, Primitive, &Hold); PRIMITIVES.len()] {
         PRIMITIVES.map(|primitive| (section(primitive), primitive, self.hold(primitive)))
     }
 
-    /// The terms of one primitive.
+    /// Returns the terms of one primitive.
     pub(super) const fn hold(&self, of: Primitive) -> &Hold {
         match of {
             Primitive::Lock => &self.lock,
@@ -149,7 +148,7 @@ impl Raw {
         }
     }
 
-    /// The pauses of spin locks.
+    /// Returns the pauses of spin locks.
     pub(super) fn pauses(&self) -> Option<(Span, Span)> {
         self.spin_lock.backoff_first.zip(self.spin_lock.backoff_longest)
     }
@@ -178,12 +177,12 @@ impl Hold {
 }
 
 impl Tls {
-    /// Whether connections are to be encrypted.
+    /// Returns true if connections are to be encrypted.
     pub(super) fn is_on(&self) -> bool {
         self.enabled.unwrap_or_else(|| self.files().next().is_some())
     }
 
-    /// The files that are named, each with its key.
+    /// Returns the files that are named, each with its key.
     pub(super) fn files(&self) -> impl Iterator<Item = (&'static str, &PathBuf)> {
         let named =
             [("ca_file", &self.ca_file), ("cert_file", &self.cert_file), ("key_file", &self.key_file)];
@@ -201,7 +200,7 @@ mod tests {
     use super::super::span::shown;
     use super::*;
 
-    /// The least and the most that a field can be, or what else is legal.
+    /// Returns the bounds of a field, or other legal values.
     fn legal(field: &Field) -> Vec<Leaf> {
         let text = |text: &str| Leaf::Text(text.to_owned());
         let span = |span: Duration| Leaf::Text(shown(span));

@@ -1,8 +1,7 @@
-//! From sources to one configuration.
+//! The merge of all sources into one configuration.
 //!
-//! Invariant: what comes later in defaults, files, environment, program wins; whoever names one of several alternatives
-//! sets aside those that an earlier source named.
-//! Called by: users, through [`Config::builder`](super::Config::builder).
+//! Invariant: later sources win, in the order defaults, files, environment, program. A source that names one of
+//! several alternatives removes those that an earlier source named.
 
 use std::env;
 use std::ffi::OsString;
@@ -19,11 +18,11 @@ use super::layer::{self, Layer, Leaf};
 use super::span::shown;
 use crate::defaults::Primitive;
 
-/// Where a configuration comes from: files, the environment, the program. Made by
+/// The sources of a configuration: files, the environment, the program. Made by
 /// [`Config::builder`](super::Config::builder).
 ///
-/// Later ones win: defaults, then files in the order in which they were named, then the environment, then what the program
-/// sets, in whatever order these are called.
+/// Later sources win, in this order: defaults, files as they are named, the environment, the program. The order of the
+/// calls matters only between files.
 #[derive(Clone, Default)]
 #[must_use = "a builder reads nothing until `build`"]
 pub struct ConfigBuilder {
@@ -32,7 +31,7 @@ pub struct ConfigBuilder {
     code: Vec<(String, ValueKind, Origin)>,
 }
 
-/// Which variables.
+/// The variables to read.
 #[derive(Clone)]
 enum Variables {
     OfProcess,
@@ -44,7 +43,7 @@ enum Variables {
 pub struct ConfigValue(ValueKind);
 
 impl ConfigBuilder {
-    /// Reads this file: TOML, YAML or JSON, by the end of its name.
+    /// Reads this file: TOML, YAML or JSON, by the extension of its name.
     ///
     /// # Examples
     /// ```no_run
@@ -59,9 +58,11 @@ impl ConfigBuilder {
         self
     }
 
-    /// Reads the process's environment: `LEASEHOLD_TIMEOUT` is `timeout`, `LEASEHOLD_LOCK__MAX_HOLD` is
-    /// `lock.max_hold`, lists are separated by commas. Every variable that begins with `LEASEHOLD_` has to be a key,
-    /// except `LEASEHOLD_NAME`, `LEASEHOLD_OWNER` and `LEASEHOLD_TOKEN`, which the command `leasehold run` sets.
+    /// Reads the environment of the process.
+    ///
+    /// `LEASEHOLD_TIMEOUT` is `timeout`, `LEASEHOLD_LOCK__MAX_HOLD` is `lock.max_hold`, and commas separate the items
+    /// of a list. Every variable that begins with `LEASEHOLD_` must be a key, except `LEASEHOLD_NAME`,
+    /// `LEASEHOLD_OWNER` and `LEASEHOLD_TOKEN`, which the command `leasehold run` sets.
     ///
     /// # Examples
     /// ```no_run
@@ -75,7 +76,7 @@ impl ConfigBuilder {
         self
     }
 
-    /// Reads these variables instead of the process's.
+    /// Reads these variables instead of those of the process.
     ///
     /// # Examples
     /// ```
@@ -96,7 +97,7 @@ impl ConfigBuilder {
         self
     }
 
-    /// Sets any field by its key, `"standalone.tls.ca_file"`; a later value replaces an earlier one.
+    /// Sets any field by its key, such as `"standalone.tls.ca_file"`. A later value replaces an earlier one.
     ///
     /// # Examples
     /// ```
@@ -115,7 +116,7 @@ impl ConfigBuilder {
         self
     }
 
-    /// Sets a field as [`set`](Self::set) does, on behalf of an argument of the command line: errors and the printed
+    /// Sets a field as [`set`](Self::set) does, for an argument of the command line: errors and the printed
     /// configuration name the argument.
     ///
     /// # Examples
@@ -131,7 +132,7 @@ impl ConfigBuilder {
         self
     }
 
-    /// The server's URL.
+    /// Sets the server's URL.
     ///
     /// # Examples
     /// ```
@@ -144,7 +145,7 @@ impl ConfigBuilder {
         self.set("url", url)
     }
 
-    /// How long one call to the server may take, connecting included: 1 ms to 365 days (default 3 s).
+    /// Sets the longest duration of one call to the server, connecting included: 1 ms to 365 days (default 3 s).
     ///
     /// # Examples
     /// ```
@@ -161,7 +162,7 @@ impl ConfigBuilder {
         self.set("timeout", timeout)
     }
 
-    /// How long a waiter sleeps at most before it asks again: 1 ms to 365 days (default 1 s).
+    /// Sets the longest sleep of a waiter between two attempts when no wake-up comes: 1 ms to 365 days (default 1 s).
     ///
     /// # Examples
     /// ```
@@ -178,7 +179,7 @@ impl ConfigBuilder {
         self.set("poll_interval", interval)
     }
 
-    /// Whether to connect with the first call instead of at once (default no).
+    /// Connects with the first call instead of at once (default: false).
     ///
     /// # Examples
     /// ```
@@ -192,7 +193,8 @@ impl ConfigBuilder {
         self.set("lazy", lazy)
     }
 
-    /// What the server calls the connections: 1 to 128 bytes of printable ASCII without spaces (default nothing).
+    /// Sets the name of the connections in `CLIENT LIST`: 1 to 128 bytes of printable ASCII without spaces (default:
+    /// no name).
     ///
     /// # Examples
     /// ```
@@ -207,7 +209,8 @@ impl ConfigBuilder {
         self.set("client_name", name)
     }
 
-    /// A prefix for every name: no control characters, no braces (default none).
+    /// Sets a prefix for every name: no control characters, no braces, at most 512 bytes together with the name
+    /// (default: none).
     ///
     /// # Examples
     /// ```
@@ -221,7 +224,7 @@ impl ConfigBuilder {
         self.set("key_prefix", prefix)
     }
 
-    /// The lease that the watchdog renews: 3 ms to 365 days (default 30 s).
+    /// Sets the lease that the watchdog renews, every third of it: 3 ms to 365 days (default 30 s).
     ///
     /// # Examples
     /// ```
@@ -238,7 +241,8 @@ impl ConfigBuilder {
         self.set("watchdog", lease)
     }
 
-    /// The same for one primitive (default: that of all).
+    /// Sets the lease that the watchdog renews for one primitive: 3 ms to 365 days (default: that of
+    /// [`watchdog`](Self::watchdog)).
     ///
     /// # Examples
     /// ```
@@ -256,10 +260,10 @@ impl ConfigBuilder {
         self.set(&format!("{}.watchdog", section(primitive)), lease)
     }
 
-    /// Reads all sources and checks what comes of them.
+    /// Reads all sources, merges them and checks the result.
     ///
     /// # Errors
-    /// [`ConfigError`] says which key of which source cannot be used, or which two values disagree.
+    /// [`ConfigError`] names the key that cannot be used and its source, or the two values that conflict.
     ///
     /// # Examples
     /// ```
@@ -290,7 +294,7 @@ impl ConfigBuilder {
     }
 }
 
-/// What can be said in one of several ways, each a key or a section.
+/// Returns the groups of alternatives: keys or sections that set the same thing in several ways.
 fn alternatives() -> Vec<Vec<String>> {
     let mut groups = vec![SERVERS.map(str::to_owned).to_vec()];
     let mut group = |section: &str, keys: &[&str]| {
@@ -307,7 +311,7 @@ fn alternatives() -> Vec<Vec<String>> {
     groups
 }
 
-/// Takes out what a later layer says in another way.
+/// Removes values that a later layer sets by an alternative.
 fn set_aside(merged: &mut Layer, later: &Layer) {
     for group in alternatives() {
         let (named, others): (Vec<_>, Vec<_>) =
@@ -318,7 +322,7 @@ fn set_aside(merged: &mut Layer, later: &Layer) {
     }
 }
 
-/// What nobody has set and is something all the same.
+/// Adds the defaults of fields that are used and not set.
 fn add_defaults(merged: &mut Layer) {
     let has = |merged: &Layer, section: &str| merged.keys().any(|key| is_within(key, section));
     let is_quorum = has(merged, "quorum");
@@ -358,7 +362,7 @@ impl fmt::Debug for ConfigBuilder {
     }
 }
 
-/// It may be a secret.
+/// The value may be a secret, so the output masks it.
 impl fmt::Debug for ConfigValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("ConfigValue(***)")

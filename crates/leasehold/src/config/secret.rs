@@ -1,18 +1,17 @@
-//! What must not be shown: passwords, and URLs that may have one.
+//! Secrets: passwords, and URLs that may have one.
 //!
-//! Invariant: no `Display`, and a `Debug` that shows nothing; whoever wants the text has to say so.
-//! Called by: the rest of the configuration.
+//! Invariant: no `Display`, and a `Debug` that shows nothing; a caller needs an explicit call to read the text.
 
 use std::fmt;
 
 use serde::Deserialize;
 
-/// A text that is not shown.
+/// A text that is never shown.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub(super) struct Secret(String);
 
-/// In place of a secret.
+/// The text that replaces a secret.
 pub(super) const MASK: &str = "***";
 
 impl Secret {
@@ -31,7 +30,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// A URL with its password masked; in doubt more than that. It reads back as a URL.
+/// Returns a URL with its password masked; in doubt it masks more. The result reads back as a URL.
 pub(super) fn masked_url(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
     let (rest, query) = rest.split_once('?').map_or((rest, None), |(rest, query)| (rest, Some(query)));

@@ -1,8 +1,7 @@
-//! Where the servers are, and how to log in.
+//! The servers and the login.
 //!
-//! Invariant: one way of saying where the servers are, whose parts fit together; what comes out are URLs, and only of what
-//! a URL can say all of, so that no back end of a later version connects without a login or a certificate that was set.
-//! Called by: the configuration, when it is made and when it connects.
+//! Invariant: a configuration names its servers in one way, and the parts fit together. The result is URLs, and only
+//! if a URL can express everything that was set; no back end connects without a login or a certificate that was set.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -16,23 +15,23 @@ use super::raw::{Raw, Tls};
 use super::secret::Secret;
 use crate::connect::{UrlError, check_url};
 
-/// Where to connect to.
+/// The servers to connect to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Servers {
-    /// At this URL, which may have a password.
+    /// One server, by a URL that may have a password.
     One(Secret),
-    /// At these, of a quorum.
+    /// The servers of a quorum, by their URLs.
     Quorum(Vec<Secret>),
 }
 
-/// Who logs in.
+/// A user and a password.
 struct Login {
     user: Option<String>,
     password: Option<Secret>,
 }
 
 impl Checked<'_> {
-    /// Where the servers are.
+    /// Returns the servers.
     pub(super) fn servers(&self) -> Result<Servers, ConfigError> {
         let ways: Vec<&str> =
             SERVERS.into_iter().filter(|way| self.layer.keys().any(|key| is_within(key, way))).collect();
@@ -118,7 +117,7 @@ impl Checked<'_> {
         ConfigError::NotSupported { origin: self.origin(key), key: key.to_owned(), what }
     }
 
-    /// URLs say these themselves.
+    /// Refuses settings that URLs carry themselves: login, database and TLS.
     fn only_for_addresses(&self) -> Result<(), ConfigError> {
         let is_one = |key: &&String| {
             ["quorum.user", "quorum.password", "quorum.password_file", "quorum.tls"]
@@ -135,7 +134,7 @@ impl Checked<'_> {
         }
     }
 
-    /// One server with two votes would be a majority by itself.
+    /// Refuses a server that is named twice: with two votes it would count as two servers of the quorum.
     fn no_server_twice(&self, urls: &[Secret]) -> Result<(), ConfigError> {
         let own = urls.iter().filter(|url| url.expose() != "memory://");
         let mut seen = BTreeSet::new();
@@ -146,7 +145,7 @@ impl Checked<'_> {
         Err(self.wrong(key, "servers that are different: one that is named twice would have two votes"))
     }
 
-    /// Whether a section has addresses, and nothing but these.
+    /// Checks that a section has addresses, and that each is valid.
     fn addresses(&self, way: &str, tls: &Tls) -> Result<(), ConfigError> {
         let key = format!("{way}.addresses");
         let addresses = self.list(&key).unwrap_or_default();
@@ -169,7 +168,7 @@ impl Checked<'_> {
         })
     }
 
-    /// The URL of an address: `host`, `host:port` or the absolute path of a socket.
+    /// Returns the URL of an address: `host`, `host:port` or the absolute path of a socket.
     fn url_of(&self, key: &str, address: &str, login: &Login, database: u32) -> Result<Secret, ConfigError> {
         let user = encoded(login.user.as_deref().unwrap_or_default());
         let password = login.password.as_ref().map(|password| encoded(password.expose()));
@@ -189,7 +188,8 @@ impl Checked<'_> {
         Ok(Secret::new(url))
     }
 
-    /// Reads the password, if it is in a file. `section` is the keys' beginning, up to a dot or an underscore.
+    /// Returns the login, with the password of the file if there is one. `section` is the beginning of the keys, up to
+    /// a dot or an underscore.
     fn login(
         &self,
         section: &str,
@@ -258,7 +258,7 @@ fn missing(key: &str, why: &'static str) -> ConfigError {
     ConfigError::Missing { key: key.to_owned(), why }
 }
 
-/// What of a URL says which server it is.
+/// Returns the part of a URL that identifies the server.
 fn place(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or_default();
     let rest = rest.split('?').next().unwrap_or_default();
@@ -270,7 +270,7 @@ fn place(url: &str) -> String {
     server.strip_suffix(":6379").unwrap_or(server).to_lowercase()
 }
 
-/// Text as it may stand in any part of a URL.
+/// Encodes text for any part of a URL.
 fn encoded(text: &str) -> String {
     text.bytes().fold(String::with_capacity(text.len()), |mut url, byte| {
         match byte {
@@ -288,7 +288,7 @@ mod tests {
     use super::super::{Config, ConfigBuilder};
     use super::*;
 
-    /// Of a section with a login, certificates and all.
+    /// Returns the servers of a section that has a login.
     fn servers(section: &str, more: impl FnOnce(ConfigBuilder) -> ConfigBuilder) -> Servers {
         let key = |name: &str| format!("{section}.{name}");
         let builder = Config::builder().set(&key("user"), "app").set(&key("password"), "hunter2");

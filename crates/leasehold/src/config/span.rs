@@ -1,7 +1,6 @@
 //! Durations as people write them: `30s`, `5m`, `1h30m`.
 //!
-//! Invariant: what is shown reads back as the same duration.
-//! Called by: the rest of the configuration.
+//! Invariant: a printed duration reads back as the same duration.
 
 use std::time::Duration;
 
@@ -19,12 +18,12 @@ impl<'de> Deserialize<'de> for Span {
     }
 }
 
-/// Reads a duration; a number without a unit is none, and neither are months and years.
+/// Reads a duration. A number without a unit is an error, and so are months and years.
 pub(super) fn parse(text: &str) -> Option<Duration> {
     parse_span(text).ok()
 }
 
-/// The duration in the largest units in which it has no fractions.
+/// Returns the duration in the largest units in which it has no fractions.
 pub(super) fn shown(span: Duration) -> String {
     const UNITS: [(&str, u128); 7] = [
         ("d", 86_400_000_000_000),

@@ -1,7 +1,6 @@
 //! Errors of an acquire: of one lock or semaphore, and of a majority of servers.
 //!
-//! Invariant: an error says whether something may be left on the server, and by when it is gone.
-//! Called by: every method that takes something.
+//! Invariant: an error says whether the server may keep an effect of the attempt, and by when that is gone.
 
 use std::fmt;
 use std::time::Duration;
@@ -13,17 +12,17 @@ use leasehold_proto::{FreeWithin, LEASE_MIN, LeaseError, NameError, Rounded, Sto
 use super::subject::{BadName, Subject, of_a_subject};
 use super::{FORKED, message_in_debug, unavailable};
 
-/// Why an acquire ended without a guard, other than by another owner's hold.
+/// The reason why an acquire ended without a guard, other than another owner's hold.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AcquireError {
-    /// What went wrong.
+    /// The reason.
     pub kind: AcquireErrorKind,
-    /// What was to be acquired.
+    /// The lock or semaphore.
     pub subject: Subject,
 }
 
-/// What went wrong in an acquire.
+/// The kinds of [`AcquireError`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AcquireErrorKind {
@@ -31,78 +30,79 @@ pub enum AcquireErrorKind {
     Name(NameError),
     /// The lease is not a lease; nothing was sent.
     Lease(LeaseError),
-    /// The bound on the hold is shorter than the shortest lease; nothing was sent.
+    /// The bound on the hold is shorter than the shortest lease, 3 ms; nothing was sent.
     #[non_exhaustive]
     MaxHold {
-        /// The bound that was asked for.
+        /// The bound of the caller.
         given: Duration,
     },
-    /// The minimum hold time is longer than the hold may last; nothing was sent.
+    /// The minimum hold time exceeds the longest possible hold; nothing was sent.
     #[non_exhaustive]
     MinHold {
-        /// The minimum that was asked for.
+        /// The minimum of the caller.
         given: Duration,
         /// The bound on the hold, the fixed lease, or the longest lease.
         most: Duration,
     },
     /// The server failed and certainly did not run the script: nothing is locked.
     Store(StoreError),
-    /// The server may have run the script. If it did, it is undone as soon as the server answers, and the lease
-    /// bounds it in any case. Only a server that stands still for longer may run it later yet, when it goes on; the undo
-    /// then follows at once.
+    /// The server may have run the script. If it did, the client undoes the grant as soon as the server answers, and
+    /// the lease bounds it in any case. A server that is paused for longer may still run the script when it resumes;
+    /// the undo then follows at once.
     #[non_exhaustive]
     Unknown {
-        /// By when, counted from the error, nothing of this attempt is left on the server. Permits without a lease have
-        /// no such time.
+        /// The time after the error at which no effect of this attempt is left on the server. Permits without a lease
+        /// have no such time.
         free_within: FreeWithin,
-        /// What went wrong.
+        /// The error of the call.
         source: StoreError,
     },
     /// The owner's present hold, which this acquire would have re-entered or upgraded, is lost. Drop its guards first.
     Lost(LostReason),
-    /// The key has no expiry, so it would block forever; it was left as it is. No lock of the family leaves such a
-    /// key behind: look who wrote it, or free it with [`Lock::force_unlock`](crate::Lock::force_unlock).
+    /// The key has no expiry, so it would block forever; it is unchanged. No lock of the family leaves such a key
+    /// behind: find its writer, or free the lock with [`Lock::force_unlock`](crate::Lock::force_unlock).
     NoExpiry,
-    /// The owner holds the lock already, and this one is not to be taken twice. Its hold is as it was.
+    /// The owner holds the lock already, and the lock is [non-reentrant](crate::Lock::non_reentrant). The hold is
+    /// unchanged.
     AlreadyHeld,
-    /// The wait would never end: the holder is this caller, or waits for it. Nothing was changed.
+    /// The wait would never end: the holder is this caller, or waits for this caller. Nothing was changed.
     Deadlock,
     /// The guard to upgrade is not a read guard of this lock, taken through this client; nothing was sent.
     WrongGuard,
-    /// Another kind of object has this name, which was left as it is.
+    /// Another kind of object has this name; it is unchanged.
     OtherKind(StoreError),
-    /// The server of a [`Redlock`](crate::Redlock) has been up for less than the longest lease, so it may have forgotten
-    /// holds, and does not count yet.
+    /// The server of a [`Redlock`](crate::Redlock) has been up for less than the longest lease, so it may have
+    /// forgotten holds, and does not count yet.
     #[non_exhaustive]
     RecentlyRestarted {
-        /// When it counts.
+        /// The time until the server counts.
         remaining: Duration,
     },
-    /// What was waited for was deleted.
+    /// The object was deleted during the wait.
     Deleted,
-    /// More permits of an expirable semaphore than [`PERMITS_MAX`]; nothing was sent.
+    /// The caller wants more permits of an expirable semaphore than [`PERMITS_MAX`]; nothing was sent.
     #[non_exhaustive]
     TooManyPermits {
-        /// How many were asked for.
+        /// The number of permits.
         given: u32,
     },
-    /// Grants arrived when their lease had nothing left to trust; they were given back.
+    /// Grants arrived without any validity left; the client undid them.
     #[non_exhaustive]
     LeaseTooShort {
         /// The lease.
         lease: Duration,
-        /// How long the last grant took.
+        /// The duration of the call that brought the last grant.
         took: Duration,
     },
-    /// The future was not polled for so long after its grant that the lock was given back.
+    /// The future was not polled for so long after its grant that the client undid the grant.
     Unclaimed,
     /// The client is closed.
     Closed,
-    /// This process is a fork of the one that made the client.
+    /// This process is a fork of the process that made the client.
     Forked,
 }
 
-/// The reason alone, without the name of the lock.
+/// Writes the reason alone, without the name of the lock.
 impl fmt::Display for AcquireErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -156,26 +156,27 @@ impl fmt::Display for AcquireErrorKind {
 }
 
 impl AcquireError {
-    /// Whether the lock is held already, by the caller's own owner: [`AcquireErrorKind::AlreadyHeld`]. Another owner's
-    /// hold is no error of an acquire.
+    /// Returns true if the caller's own owner holds the lock already: [`AcquireErrorKind::AlreadyHeld`]. Another
+    /// owner's hold is not an error of an acquire.
     #[must_use]
     pub const fn is_busy(&self) -> bool {
         matches!(self.kind, AcquireErrorKind::AlreadyHeld)
     }
 
-    /// Whether the server, or this client, could not do its part.
+    /// Returns true if the server, or this client, could not do its part.
     #[must_use]
     pub const fn is_unavailable(&self) -> bool {
         self.kind.is_unavailable()
     }
 
-    /// Whether the same call may succeed a little later, without any change to the program, its settings or the server.
+    /// Returns true if the same call may succeed a little later, without any change to the program, its settings or
+    /// the server.
     #[must_use]
     pub const fn is_retryable(&self) -> bool {
         self.kind.is_retryable()
     }
 
-    /// Whether a hold that the caller had is gone.
+    /// Returns true if a hold of the caller is gone.
     #[must_use]
     pub const fn is_lost(&self) -> bool {
         matches!(self.kind, AcquireErrorKind::Lost(_))
@@ -204,7 +205,7 @@ impl AcquireErrorKind {
         }
     }
 
-    /// What becomes of a failure; `None` for a lock that another owner holds.
+    /// Converts a failure of the engine; `None` for a lock that another owner holds.
     pub(crate) fn from_failure(failure: AcquireFailure) -> Option<Self> {
         Some(match failure {
             AcquireFailure::Contended => return None,
@@ -254,49 +255,52 @@ impl From<LeaseError> for AcquireErrorKind {
     }
 }
 
-/// Why a lock over several servers was not acquired: no majority of them worked. What any of them granted is given back.
+/// The reason why a lock over several servers was not acquired: too few of them worked. Grants of single servers are
+/// undone.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct QuorumError {
-    /// What was to be acquired.
+    /// The lock.
     pub subject: Subject,
-    /// Each node with its answer.
+    /// The answer of each node.
     pub nodes: Vec<NodeAnswer>,
 }
 
-/// What one node said.
+/// The answer of one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NodeAnswer {
     /// The server's URL, with its password masked.
     pub server: String,
-    /// Whether it granted the lock; what it granted is given back.
+    /// True if the node granted the lock; the grant is undone.
     pub granted: bool,
-    /// Why it did not; `None` when another owner holds the lock there, or the answer was not waited for.
+    /// The reason why it did not; `None` if another owner holds the lock there, or if the client did not wait for the
+    /// answer.
     pub error: Option<AcquireErrorKind>,
 }
 
 impl QuorumError {
-    /// Never: another owner's hold is no error of an acquire.
+    /// Always returns false: another owner's hold is not an error of an acquire.
     #[must_use]
     pub const fn is_busy(&self) -> bool {
         false
     }
 
-    /// Whether a node could not do its part. It is not when all that stands in the way is the caller's own mistake, such
-    /// as a name that cannot be used.
+    /// Returns true if a node could not do its part. It is false if only a mistake of the caller prevents the acquire,
+    /// such as a name that cannot be used.
     #[must_use]
     pub fn is_unavailable(&self) -> bool {
         self.nodes.iter().flat_map(|node| &node.error).any(AcquireErrorKind::is_unavailable)
     }
 
-    /// Whether the same call may succeed a little later, without any change to the program, its settings or the servers.
+    /// Returns true if the same call may succeed a little later, without any change to the program, its settings or
+    /// the servers.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         self.nodes.iter().flat_map(|node| &node.error).any(AcquireErrorKind::is_retryable)
     }
 
-    /// Never: nothing was held.
+    /// Always returns false: nothing was held.
     #[must_use]
     pub const fn is_lost(&self) -> bool {
         false

@@ -1,7 +1,6 @@
 //! Errors of a hold: of its release, and of a renewal on demand.
 //!
-//! Invariant: an error says for how long the lock is held yet, or by when it is free.
-//! Called by: guards.
+//! Invariant: an error says for how long the lock is still held, or by when it is free.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,40 +11,41 @@ use leasehold_proto::{FreeWithin, Rounded, StoreError};
 use super::subject::{Subject, of_a_subject};
 use super::{FORKED, message_in_debug, unavailable};
 
-/// Why a release is not confirmed.
+/// The reason why a release is not confirmed.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReleaseError {
-    /// What went wrong.
+    /// The reason.
     pub kind: ReleaseErrorKind,
-    /// What was to be released.
+    /// The lock or semaphore.
     pub subject: Subject,
 }
 
-/// What went wrong in a release.
+/// The kinds of [`ReleaseError`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReleaseErrorKind {
-    /// The server has not answered. The release goes on being tried, and the lease bounds it in any case.
+    /// The server has not answered. The client keeps trying to release, and the lease bounds the hold in any case.
     #[non_exhaustive]
     Unconfirmed {
-        /// By when, counted from the error, the lock is free at the latest. Permits without a lease have no such time.
+        /// The time after the error at which the lock is free at the latest. Permits without a lease have no such
+        /// time.
         free_within: FreeWithin,
-        /// What went wrong.
+        /// The error of the last call.
         source: StoreError,
     },
-    /// This process is a fork of the one that made the client; the hold belongs to that one.
+    /// This process is a fork of the process that made the client; the hold belongs to that process.
     Forked,
 }
 
 impl ReleaseError {
-    /// Never: a release waits for nobody.
+    /// Always returns false: a release does not wait for other owners.
     #[must_use]
     pub const fn is_busy(&self) -> bool {
         false
     }
 
-    /// Whether the server could not do its part.
+    /// Returns true if the server could not do its part.
     #[must_use]
     pub const fn is_unavailable(&self) -> bool {
         match &self.kind {
@@ -54,13 +54,14 @@ impl ReleaseError {
         }
     }
 
-    /// Never: the release goes on by itself, and there is no guard left to release once more.
+    /// Always returns false: the client keeps trying to release, and no guard is left to release again.
     #[must_use]
     pub const fn is_retryable(&self) -> bool {
         false
     }
 
-    /// Never: a hold that was lost before its release is [`ReleaseOutcome::NotHeld`](crate::ReleaseOutcome::NotHeld).
+    /// Always returns false: the release of a lost hold returns
+    /// [`ReleaseOutcome::NotHeld`](crate::ReleaseOutcome::NotHeld).
     #[must_use]
     pub const fn is_lost(&self) -> bool {
         false
@@ -91,48 +92,49 @@ impl From<ReleaseFailure> for ReleaseErrorKind {
     }
 }
 
-/// Why a hold cannot be trusted for as long as was asked.
+/// The reason why a hold cannot be trusted for the requested time.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EnsureError {
-    /// What went wrong.
+    /// The reason.
     pub kind: EnsureErrorKind,
-    /// What is or was held.
+    /// The lock or semaphore.
     pub subject: Subject,
 }
 
-/// Why a hold cannot be trusted for long enough.
+/// The kinds of [`EnsureError`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EnsureErrorKind {
-    /// It is gone.
+    /// The hold is lost.
     Lost(LostReason),
-    /// No renewal can give so much: it is more than a lease, or more than the hold's own bound leaves.
+    /// The requested time exceeds a lease, or the rest of the hold's own bound, so no renewal can provide it.
     #[non_exhaustive]
     TooLong {
-        /// The most that can be had.
+        /// The longest possible time.
         most: Duration,
     },
-    /// The renewal was not confirmed; the hold may be trusted for the rest of its lease and goes on being renewed.
+    /// The renewal was not confirmed; the hold may be trusted for the rest of its lease, and the watchdog keeps
+    /// renewing it.
     #[non_exhaustive]
     Unconfirmed {
-        /// For how long.
+        /// The rest of the lease.
         remaining: Duration,
-        /// What went wrong.
+        /// The error of the renewal.
         source: StoreError,
     },
-    /// This process is a fork of the one that made the client.
+    /// This process is a fork of the process that made the client.
     Forked,
 }
 
 impl EnsureError {
-    /// Never: the lock is, or was, the caller's.
+    /// Always returns false: the lock is, or was, the caller's.
     #[must_use]
     pub const fn is_busy(&self) -> bool {
         false
     }
 
-    /// Whether the server could not do its part.
+    /// Returns true if the server could not do its part.
     #[must_use]
     pub const fn is_unavailable(&self) -> bool {
         match &self.kind {
@@ -141,7 +143,7 @@ impl EnsureError {
         }
     }
 
-    /// Whether the same call may succeed a little later, while the hold lasts.
+    /// Returns true if the same call may succeed a little later, while the hold lasts.
     #[must_use]
     pub const fn is_retryable(&self) -> bool {
         match &self.kind {
@@ -150,7 +152,7 @@ impl EnsureError {
         }
     }
 
-    /// Whether the hold is gone.
+    /// Returns true if the hold is gone.
     #[must_use]
     pub const fn is_lost(&self) -> bool {
         matches!(self.kind, EnsureErrorKind::Lost(_))

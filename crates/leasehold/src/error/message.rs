@@ -1,13 +1,12 @@
 //! Debug output that is the message.
 //!
-//! Invariant: `{:?}` is what `{}` is, with the causes that the message does not have in it, so a program whose `main`
-//! returns an error prints what went wrong; `{:#?}` has the fields.
-//! Called by: every error.
+//! Invariant: `{:?}` prints the message of `{}` and any causes that the message lacks, so a program whose `main`
+//! returns an error prints what went wrong; `{:#?}` prints the fields.
 
 use std::error::Error;
 use std::fmt;
 
-/// The message and its causes, or the fields where they are asked for.
+/// Writes the message and its causes, or the fields for `{:#?}`.
 pub(super) fn debug<E: Error>(
     f: &mut fmt::Formatter<'_>,
     error: &E,
@@ -25,7 +24,7 @@ pub(super) fn debug<E: Error>(
     Ok(())
 }
 
-/// An error of these fields, whose message has its cause in it.
+/// Implements `Debug` and `Error` for an error of these fields, whose message has its cause in it.
 macro_rules! message_in_debug {
     ($error:ident { $($field:ident),* }) => {
         impl ::std::fmt::Debug for $error {

@@ -1,7 +1,7 @@
-//! Errors of what takes no hold: changes of semaphores and latches, fenced writes, waits for a latch, and looks.
+//! Errors of operations without a hold: changes of semaphores and latches, fenced writes, waits for a latch, and
+//! inspects.
 //!
-//! Invariant: an error of a change says whether it may have been made.
-//! Called by: semaphores, latches, fenced writes, and the methods of locks that look at the server.
+//! Invariant: an error of a change says whether the change may have been made.
 
 use std::fmt;
 
@@ -13,53 +13,53 @@ use super::message::debug;
 use super::subject::{BadName, Subject, of_a_subject};
 use super::{FORKED, message_in_debug, unavailable};
 
-/// The end of a message about a name that something else has.
+/// The end of a message about a name that another kind of object has.
 const OTHER_KIND: &str = "another kind of object has this name on the server, it was left as it is";
 
-/// Why a semaphore, latch or fenced key was not changed, or not certainly.
+/// The reason why a semaphore, latch or fenced key was not changed, or may not have been.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OperationError {
-    /// What went wrong.
+    /// The reason.
     pub kind: OperationErrorKind,
-    /// What was to be changed.
+    /// The semaphore, latch or key.
     pub subject: Subject,
 }
 
-/// What went wrong in a change.
+/// The kinds of [`OperationError`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OperationErrorKind {
-    /// The name is not one of such an object; nothing was sent.
+    /// The name cannot be used; nothing was sent.
     Name(NameError),
     /// The lease is not a lease; nothing was sent.
     Lease(LeaseError),
-    /// More permits to be given back at once than [`PERMITS_MAX`]; nothing was sent.
+    /// The caller returns more permits at once than [`PERMITS_MAX`]; nothing was sent.
     #[non_exhaustive]
     TooManyPermits {
-        /// How many there were.
+        /// The number of permits.
         given: u32,
     },
-    /// The server failed and certainly did not do it.
+    /// The server failed and certainly did not make the change.
     Store(StoreError),
-    /// The server has not answered: it may have done it, once, or may do it yet.
+    /// The server has not answered: it may have made the change, once, or may still make it.
     Unknown(StoreError),
-    /// Another kind of object has this name, which was left as it is.
+    /// Another kind of object has this name; it is unchanged.
     OtherKind(StoreError),
-    /// The client is closed. What was being done then may have been done.
+    /// The client is closed. A change that was in flight may have been made.
     Closed,
-    /// This process is a fork of the one that made the client.
+    /// This process is a fork of the process that made the client.
     Forked,
 }
 
 impl OperationError {
-    /// Never: an operation waits for nobody.
+    /// Always returns false: a change does not wait for other owners.
     #[must_use]
     pub const fn is_busy(&self) -> bool {
         false
     }
 
-    /// Whether the server, or this client, could not do its part.
+    /// Returns true if the server, or this client, could not do its part.
     #[must_use]
     pub const fn is_unavailable(&self) -> bool {
         match &self.kind {
@@ -69,8 +69,8 @@ impl OperationError {
         }
     }
 
-    /// Whether nothing was done, and the same call may succeed a little later. Not after [`OperationErrorKind::Unknown`]:
-    /// what may have been done would be done twice.
+    /// Returns true if nothing was changed, and the same call may succeed a little later. It is false for
+    /// [`OperationErrorKind::Unknown`]: a second call could make the change twice.
     #[must_use]
     pub const fn is_retryable(&self) -> bool {
         match &self.kind {
@@ -79,7 +79,7 @@ impl OperationError {
         }
     }
 
-    /// Never: nothing is held.
+    /// Always returns false: nothing is held.
     #[must_use]
     pub const fn is_lost(&self) -> bool {
         false
@@ -125,7 +125,8 @@ impl From<LeaseError> for OperationErrorKind {
     }
 }
 
-/// Scripts look at their key by its type before they write, so one of another kind is as it was.
+/// Classifies a server error. Scripts check the type of their key before they write, so a key of another kind is
+/// unchanged.
 impl From<StoreError> for OperationErrorKind {
     fn from(error: StoreError) -> Self {
         match (error.kind, error.applied) {
@@ -136,11 +137,11 @@ impl From<StoreError> for OperationErrorKind {
     }
 }
 
-/// Why a write with a fencing token was not done.
+/// The reason why a write with a fencing token was not made.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FencedWriteError {
-    /// A newer token has written before: the lock is another owner's by now. Nothing was written.
+    /// A newer token has written before: another owner has acquired the lock since. Nothing was written.
     #[non_exhaustive]
     Stale {
         /// The key.
@@ -148,12 +149,12 @@ pub enum FencedWriteError {
         /// The newer token.
         newest: u64,
     },
-    /// As of every operation.
+    /// An error as of every change.
     Operation(OperationError),
 }
 
 impl FencedWriteError {
-    /// The key that was to be written.
+    /// Returns the key of the write.
     #[must_use]
     pub const fn subject(&self) -> &Subject {
         match self {
@@ -162,13 +163,13 @@ impl FencedWriteError {
         }
     }
 
-    /// Never: a write waits for nobody.
+    /// Always returns false: a write does not wait for other owners.
     #[must_use]
     pub const fn is_busy(&self) -> bool {
         false
     }
 
-    /// Whether the server, or this client, could not do its part.
+    /// Returns true if the server, or this client, could not do its part.
     #[must_use]
     pub const fn is_unavailable(&self) -> bool {
         match self {
@@ -177,7 +178,7 @@ impl FencedWriteError {
         }
     }
 
-    /// Whether nothing was written, and the same call may succeed a little later.
+    /// Returns true if nothing was written, and the same call may succeed a little later.
     #[must_use]
     pub const fn is_retryable(&self) -> bool {
         match self {
@@ -186,7 +187,7 @@ impl FencedWriteError {
         }
     }
 
-    /// Whether the lock that gave the token is another owner's by now.
+    /// Returns true if another owner has acquired the lock that gave the token.
     #[must_use]
     pub const fn is_lost(&self) -> bool {
         matches!(self, Self::Stale { .. })
@@ -226,42 +227,42 @@ impl From<OperationError> for FencedWriteError {
     }
 }
 
-/// Why a wait for a latch ended before the latch was open.
+/// The reason why a wait for a latch ended before the latch was open.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WaitError {
-    /// What went wrong.
+    /// The reason.
     pub kind: WaitErrorKind,
     /// The latch.
     pub subject: Subject,
 }
 
-/// What went wrong in a wait for a latch.
+/// The kinds of [`WaitError`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WaitErrorKind {
-    /// The name is not a latch's name; nothing was sent.
+    /// The name cannot be used; nothing was sent.
     Name(NameError),
-    /// The latch was deleted while it was waited for.
+    /// The latch was deleted during the wait.
     Deleted,
-    /// The server has failed for the whole of the client's timeout, or for a wait that was shorter.
+    /// The server failed for the whole of the client's timeout, or for the whole wait if that is shorter.
     Store(StoreError),
     /// Another kind of object has this name.
     OtherKind(StoreError),
     /// The client is closed.
     Closed,
-    /// This process is a fork of the one that made the client.
+    /// This process is a fork of the process that made the client.
     Forked,
 }
 
 impl WaitError {
-    /// Never: a latch is held by nobody.
+    /// Always returns false: a latch has no holder.
     #[must_use]
     pub const fn is_busy(&self) -> bool {
         false
     }
 
-    /// Whether the server, or this client, could not do its part.
+    /// Returns true if the server, or this client, could not do its part.
     #[must_use]
     pub const fn is_unavailable(&self) -> bool {
         match &self.kind {
@@ -271,7 +272,8 @@ impl WaitError {
         }
     }
 
-    /// Whether the same call may succeed a little later, without any change to the program, its settings or the server.
+    /// Returns true if the same call may succeed a little later, without any change to the program, its settings or
+    /// the server.
     #[must_use]
     pub const fn is_retryable(&self) -> bool {
         match &self.kind {
@@ -280,7 +282,7 @@ impl WaitError {
         }
     }
 
-    /// Never: nothing is held.
+    /// Always returns false: nothing is held.
     #[must_use]
     pub const fn is_lost(&self) -> bool {
         false
@@ -304,7 +306,7 @@ impl fmt::Display for WaitError {
 message_in_debug!(WaitError { kind, subject });
 
 impl WaitErrorKind {
-    /// What becomes of a wait that ended otherwise than by its deadline. What holds nothing fails in fewer ways than a lock.
+    /// Converts a failure of the engine other than a deadline. A wait without a hold fails in fewer ways than a lock.
     pub(crate) fn from_failure(failure: AcquireFailure) -> Self {
         match failure {
             AcquireFailure::Deleted => Self::Deleted,
@@ -328,42 +330,42 @@ impl From<BadName> for WaitErrorKind {
     }
 }
 
-/// Why a lock, semaphore or latch could not be looked at, or a lock not be forced free.
+/// The reason why a lock, semaphore or latch could not be inspected, or a lock not be released by force.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct InspectError {
-    /// What went wrong.
+    /// The reason.
     pub kind: InspectErrorKind,
-    /// What was to be looked at.
+    /// The lock, semaphore or latch.
     pub subject: Subject,
-    /// What the call was for: [`Verb::Inspect`] or [`Verb::ForceRelease`].
+    /// The purpose of the call: [`Verb::Inspect`] or [`Verb::ForceRelease`].
     pub during: Verb,
 }
 
-/// What went wrong in a look.
+/// The kinds of [`InspectError`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum InspectErrorKind {
     /// The name cannot be used; nothing was sent.
     Name(NameError),
-    /// The server did not answer, or not as the script does.
+    /// The server did not answer, or not in the form of the script.
     Store(StoreError),
     /// The key has no expiry; no lock of the family leaves such a key behind.
     NoExpiry,
     /// The client is closed.
     Closed,
-    /// This process is a fork of the one that made the client.
+    /// This process is a fork of the process that made the client.
     Forked,
 }
 
 impl InspectError {
-    /// Never: a look waits for nobody.
+    /// Always returns false: an inspect does not wait for other owners.
     #[must_use]
     pub const fn is_busy(&self) -> bool {
         false
     }
 
-    /// Whether the server, or this client, could not do its part.
+    /// Returns true if the server, or this client, could not do its part.
     #[must_use]
     pub const fn is_unavailable(&self) -> bool {
         match &self.kind {
@@ -373,8 +375,8 @@ impl InspectError {
         }
     }
 
-    /// Whether the same call may succeed a little later. Not where a lock may have been forced free: to do it once more
-    /// could take the lock from its next holder.
+    /// Returns true if the same call may succeed a little later. It is false if a lock may have been released by
+    /// force: a second call could take the lock from its next holder.
     #[must_use]
     pub const fn is_retryable(&self) -> bool {
         match &self.kind {
@@ -386,7 +388,7 @@ impl InspectError {
         }
     }
 
-    /// Never: nothing is held.
+    /// Always returns false: nothing is held.
     #[must_use]
     pub const fn is_lost(&self) -> bool {
         false

@@ -1,7 +1,6 @@
 //! The error of a body under a lock.
 //!
 //! Invariant: an error says whether the body ran.
-//! Called by: sections, and functions under [`locked`](macro@crate::locked).
 
 use std::fmt;
 use std::time::Duration;
@@ -12,39 +11,40 @@ use leasehold_proto::{NameError, Rounded};
 use super::message::debug;
 use super::{AcquireError, NotInstalled, OperationError, OperationErrorKind, Subject};
 
-/// Why a body that was to run under a lock has no result.
+/// The reason why a body under a lock has no result.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RunError {
     /// The lock was not acquired, and the body did not run.
     Acquire(AcquireError),
-    /// Another owner held it for as long as was to be waited; the body did not run.
+    /// Another owner held the lock for the whole wait; the body did not run.
     #[non_exhaustive]
     Busy {
         /// The lock or semaphore.
         subject: Subject,
-        /// The wait.
+        /// The longest wait of the section.
         wait: Duration,
     },
     /// The number of the semaphore's permits could not be set; the body did not run.
     Permits(OperationError),
-    /// What was to be the lock's name, by an expression of the [attribute](macro@crate::locked), is none; the body did
-    /// not run. A name that is written as text is refused by the acquire.
+    /// The lock's name, computed by an expression of the [attribute](macro@crate::locked), cannot be used; the body
+    /// did not run. A name that is a literal is refused by the acquire.
     Name(NameError),
-    /// No client was named and none is installed; the body did not run.
+    /// The function names no client and none is installed; the body did not run.
     NotInstalled(NotInstalled),
-    /// The lock was lost while the body ran; the body was cancelled at its next await point, or its result dropped.
+    /// The lock was lost while the body ran. The body was cancelled at its next await point, or its result was
+    /// dropped.
     #[non_exhaustive]
     Lost {
         /// The lock or semaphore.
         subject: Subject,
-        /// Why.
+        /// The reason of the loss.
         reason: LostReason,
     },
 }
 
 impl RunError {
-    /// The lock or semaphore; `None` where there was no client or no name to make it.
+    /// Returns the lock or semaphore; `None` if there was no client or no name for it.
     #[must_use]
     pub const fn subject(&self) -> Option<&Subject> {
         match self {
@@ -55,7 +55,7 @@ impl RunError {
         }
     }
 
-    /// Whether the lock was held for as long as was to be waited. The body did not run.
+    /// Returns true if the lock was held for the whole wait. The body did not run.
     #[must_use]
     pub const fn is_busy(&self) -> bool {
         match self {
@@ -65,7 +65,7 @@ impl RunError {
         }
     }
 
-    /// Whether the server, or this client, could not do its part. The body did not run.
+    /// Returns true if the server, or this client, could not do its part. The body did not run.
     #[must_use]
     pub const fn is_unavailable(&self) -> bool {
         match self {
@@ -75,14 +75,15 @@ impl RunError {
         }
     }
 
-    /// Whether the body did not run, and may a little later, without any change to the program, its settings or the
-    /// server. A body whose lock was lost has run in part, so that is not for this method to say.
+    /// Returns true if the body did not run and may run a little later, without any change to the program, its
+    /// settings or the server. It is false for a lost lock: the body has run in part, and only the application knows
+    /// whether it may run again.
     #[must_use]
     pub const fn is_retryable(&self) -> bool {
         match self {
             Self::Busy { .. } => true,
             Self::Acquire(error) => error.is_retryable(),
-            // A number that may have been set is not set once more.
+            // The number of permits may be set already; a second call sets it only if it is not.
             Self::Permits(OperationError { kind: OperationErrorKind::Unknown(source), .. }) => {
                 source.kind.is_transient()
             }
@@ -91,7 +92,7 @@ impl RunError {
         }
     }
 
-    /// Whether the lock was lost. The body may have run in part.
+    /// Returns true if the lock was lost. The body may have run in part.
     #[must_use]
     pub const fn is_lost(&self) -> bool {
         match self {

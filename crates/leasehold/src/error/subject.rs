@@ -1,24 +1,23 @@
-//! The lock, semaphore, latch or key that an error is about.
+//! The lock, semaphore, latch or key of an error.
 //!
-//! Invariant: the name is the one that the caller wrote, without the client's key prefix, and short enough for a log.
-//! Called by: the error of every operation.
+//! Invariant: the name is the caller's, without the client's key prefix, and short enough for a log.
 
 use std::fmt;
 use std::sync::Arc;
 
 use leasehold_proto::NameError;
 
-/// The most characters of a name that cannot be used that an error keeps.
+/// The highest number of characters that an error keeps of a name that cannot be used.
 const SHOWN_MAX: usize = 80;
 
-/// The lock, semaphore, latch or key that an error is about; `lock "order:42"` in messages.
+/// The lock, semaphore, latch or key of an error; `lock "order:42"` in messages.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Subject {
     /// The primitive.
     pub kind: SubjectKind,
-    /// The name as it was written, without the client's key prefix. Of several locks that are taken together, all names
-    /// with commas between them.
+    /// The name as the caller wrote it, without the client's key prefix. Several locks that are acquired together have
+    /// all names, separated by commas.
     pub name: Arc<str>,
 }
 
@@ -83,7 +82,7 @@ impl fmt::Display for Subject {
     }
 }
 
-/// A name that cannot be used, with its text for the error that says so.
+/// A name that cannot be used, with its text for the error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BadName {
     pub(crate) error: NameError,
@@ -98,16 +97,17 @@ impl BadName {
     }
 }
 
-/// What went wrong, before it is known what it was about.
+/// A reason before its subject is known.
 pub(crate) trait Cause {
     /// The public error.
     type Error;
 
-    /// The error of an operation on this subject.
+    /// Returns the error of an operation on this subject.
     fn of(self, subject: Subject) -> Self::Error;
 }
 
-/// Makes a kind the cause of an error, which equals its kind; a forked process is a cause of every operation's error.
+/// Makes a kind the cause of an error, which equals its kind. A forked process is a cause of the error of every
+/// operation.
 macro_rules! of_a_subject {
     ($kind:ident => $error:ident $({ $($field:ident: $value:expr),* })?) => {
         impl $crate::error::subject::Cause for $kind {
@@ -134,7 +134,7 @@ macro_rules! of_a_subject {
 
 pub(super) use of_a_subject;
 
-/// A result of which the error does not say yet what it is about.
+/// A result whose error does not have its subject yet.
 pub(crate) trait About<T, C: Cause> {
     fn about(self, subject: impl FnOnce() -> Subject) -> Result<T, C::Error>;
 }

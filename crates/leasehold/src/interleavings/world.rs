@@ -1,8 +1,8 @@
-//! What the interleavings run in: a server that is a map, threads and chance of the scheduler's, a clock that is moved.
+//! The environment of the interleavings: a server that is a map, the scheduler's threads and chance, a clock that
+//! scenarios move.
 //!
 //! Invariant: nothing here waits for real time or real threads, so one seed is one history. A lock of the standard
-//! library is never kept over a place where the scheduler may stop.
-//! Called by: the scenarios.
+//! library is never held over a point where the scheduler may switch.
 
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
@@ -25,10 +25,10 @@ use tokio::sync::mpsc::UnboundedSender;
 use crate::client::Client;
 use crate::sync::gap;
 
-/// So long that no scenario sees a waiter ask again by itself.
+/// The poll interval, so long that no scenario sees a waiter try again by itself.
 const POLL_INTERVAL: Duration = Duration::from_secs(600);
 
-/// One server, the clients' drivers, and the time.
+/// One server, the drivers of its clients, and the clock.
 #[derive(Clone, Default)]
 pub(super) struct World {
     keys: Arc<Mutex<Keys>>,
@@ -37,7 +37,7 @@ pub(super) struct World {
     inside: Arc<AtomicUsize>,
 }
 
-/// What the server keeps.
+/// The data of the server.
 #[derive(Default)]
 struct Keys {
     holds: BTreeMap<Arc<str>, Held>,
@@ -46,7 +46,7 @@ struct Keys {
     calls: usize,
 }
 
-/// Who holds, how often, and until when.
+/// A hold on the server.
 #[derive(Debug)]
 struct Held {
     owner: String,
@@ -57,31 +57,31 @@ struct Held {
 #[derive(Default)]
 struct Time {
     now: Moment,
-    /// Each driver's alarm: until when it sleeps, and whom it wakes.
+    /// The alarm of each driver: its time and its waker.
     alarms: Vec<Option<(Moment, Waker)>>,
 }
 
 impl World {
-    /// A client of this server, with a driver of its own.
+    /// Connects a client to this server, with a driver of its own.
     pub(super) fn connect(&self) -> Client {
         block_on(self.connecting()).expect("the server is always there")
     }
 
-    /// The same, not yet polled.
+    /// Returns the connecting future, not yet polled.
     pub(super) fn connecting(&self) -> impl Future<Output = Result<Client, crate::ConnectError>> + use<> {
         let (world, store) = (self.clone(), self.clone());
         let builder = Client::builder().poll_interval(POLL_INTERVAL);
         async move { builder.over(&world, "the server", async move || Ok(store)).await }
     }
 
-    /// What only one may do at a time.
+    /// Works under the lock, and panics if another user does so at the same time.
     pub(super) fn work_alone(&self) {
         assert_eq!(self.inside.fetch_add(1, Ordering::SeqCst), 0, "two hold the lock at one moment");
         gap();
         assert_eq!(self.inside.fetch_sub(1, Ordering::SeqCst), 1, "two hold the lock at one moment");
     }
 
-    /// Lets time go on.
+    /// Moves the clock forward.
     pub(super) fn pass(&self, span: Duration) {
         gap();
         let due: Vec<Waker> = {
@@ -94,12 +94,12 @@ impl World {
         due.into_iter().for_each(Waker::wake);
     }
 
-    /// How many calls the server has executed.
+    /// Returns the number of calls that the server has executed.
     pub(super) fn calls(&self) -> usize {
         self.keys().calls
     }
 
-    /// After the last user: every driver ends by itself, and nothing is left on the server.
+    /// Checks after the last user that every driver ends by itself, and that nothing is left on the server.
     pub(super) fn check_that_all_is_over(&self) {
         let drivers = std::mem::take(&mut *self.drivers.lock().unwrap_or_else(PoisonError::into_inner));
         for driver in drivers {
@@ -164,12 +164,12 @@ impl Keys {
         }
     }
 
-    /// Publishes.
+    /// Publishes a message.
     fn tell(&self, call: &Call) {
         let channel = call.argument("channel").map(Channel::new);
         for (listened, hear) in self.listeners.values() {
             if Some(listened) == channel.as_ref() {
-                // A driver that has ended hears no more.
+                // A driver that has ended receives no messages.
                 let _ = hear.send(Heard::Message(listened.clone(), Vec::new()));
             }
         }
@@ -191,7 +191,7 @@ impl Store for World {
         let world = self.clone();
         async move {
             let reply = world.keys().execute(&call, world.now());
-            // The reply is on its way for a while.
+            // The reply is in flight for a while.
             for _ in 0..thread_rng().gen_range(0..3) {
                 come_back().await;
             }
@@ -207,7 +207,7 @@ impl Store for World {
             keys.listeners.insert(id, (channel.clone(), heard.clone()));
             id
         };
-        // Whoever asked listens, or has ended.
+        // The subscriber may have ended.
         let _ = heard.send(Heard::Listening(channel));
         let world = self.clone();
         Subscription::new(move || drop(world.keys().listeners.remove(&id)))
@@ -242,7 +242,7 @@ impl Runtime for World {
     }
 }
 
-/// Rings when the world's time has come.
+/// An alarm that fires when the world's clock reaches its time.
 pub(super) struct VirtualAlarm {
     world: World,
     place: usize,
@@ -261,7 +261,7 @@ impl Alarm for VirtualAlarm {
     }
 }
 
-/// Comes back to be polled once more.
+/// Yields once.
 async fn come_back() {
     let mut came = false;
     poll_fn(|cx| {
@@ -274,7 +274,7 @@ async fn come_back() {
     .await;
 }
 
-/// Polls a future when it is woken, and drops it after so many polls, unless it has completed by then.
+/// Polls a future when it is woken, and drops it after `polls` polls unless it has completed by then.
 pub(super) fn poll_and_drop<F: Future>(mut polls: u32, future: F) -> Option<F::Output> {
     let mut future = pin!(future);
     block_on(poll_fn(|cx| {
@@ -290,7 +290,7 @@ pub(super) fn poll_and_drop<F: Future>(mut polls: u32, future: F) -> Option<F::O
     }))
 }
 
-/// A number below `end`, of the scheduler's choice.
+/// Returns a number below `end`, chosen by the scheduler.
 pub(super) fn any_below(end: u32) -> u32 {
     thread_rng().gen_range(0..end)
 }

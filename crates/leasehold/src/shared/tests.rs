@@ -1,4 +1,4 @@
-//! A client that another process made, as a forked child has it.
+//! Tests of a client that another process made, as in a forked child.
 
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::section::Manners;
 
 const SOON: Duration = Duration::from_secs(20);
 
-/// The output of a future that must not wait.
+/// Returns the output of a future that must not wait.
 fn at_once<T>(future: impl Future<Output = T>) -> T {
     future.now_or_never().expect("a forked process is refused at the first poll")
 }
@@ -57,7 +57,7 @@ fn walk(handle: &Arc<Handle>) {
     assert_eq!(at_once(held.lost()), LostReason::Closed);
     assert_eq!(at_once(held.ensure(SOON)).map_err(|error| error.kind), Err(EnsureErrorKind::Forked));
     assert_eq!(at_once(held.release()).map_err(|error| error.kind), Err(ReleaseErrorKind::Forked));
-    // A body that was inside when the process forked.
+    // A section whose body ran when the process forked.
     let ended = at_once(Manners::default().end(guard(), 5));
     assert!(matches!(ended, Err(RunError::Lost { reason: LostReason::Closed, .. })), "{ended:?}");
     guard().detach();
@@ -69,7 +69,7 @@ fn walk(handle: &Arc<Handle>) {
 fn a_client_of_another_process_refuses_everything_and_blocks_nobody() {
     let engine = Engine::new(ClientId::from_random([7; 16]), Settings::default());
     let shared = Arc::new(Shared::new(engine, std::process::id() + 1, Moment::default));
-    // As when the parent was inside a step when it forked.
+    // Holds the lock, as if the parent forked inside a step.
     let held = shared.lock();
     let (tell, told) = mpsc::channel();
     let handle = Handle::new(Arc::clone(&shared));

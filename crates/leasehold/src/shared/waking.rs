@@ -1,7 +1,7 @@
-//! Which waker is woken: that of the task which polled last, and the caller's own for news of its own ticket.
+//! Tests of wakers: which waker an effect wakes. A listener's last waker counts, and a ticket sees its own effects at
+//! once.
 //!
 //! Invariant: no thread and no server takes part; the test brings every event.
-//! Called by: `cargo test`.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use leasehold_proto::{ClientId, Engine, Lease, Moment, Name, Owner, Reply};
 use super::{Handle, News, Order, Shared};
 use crate::ticket::Ticket;
 
-/// A task, as far as its waker goes.
+/// A task that counts its wake-ups.
 #[derive(Default)]
 struct Task(AtomicU32);
 
@@ -43,7 +43,7 @@ fn request() -> Request {
     Request::new(Subject::new(&name, &Reentrant), Owner::unique(), lease, Wait::Forever)
 }
 
-/// Brings the server's "granted" for the one call that is on its way.
+/// Answers the one call in flight with a grant.
 fn grant(shared: &Shared) {
     let (orders, _) = shared.take_orders().expect("the client lives");
     let calls = orders.iter().filter_map(|order| match order {

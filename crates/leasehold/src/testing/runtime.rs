@@ -1,8 +1,7 @@
-//! Time and chance of a test's clients.
+//! The clock and the random numbers of a test's clients.
 //!
-//! Invariant: the clock is the world's; identities follow from the order in which clients are made. Nothing here knows
+//! Invariant: the clock is the world's; identities follow from the order in which clients are made. Nothing here reads
 //! the real time.
-//! Called by: the client, through [`Runtime`].
 
 use std::future::{Future, pending};
 use std::io;
@@ -31,7 +30,7 @@ impl Runtime for VirtualRuntime {
         self.world.now()
     }
 
-    /// The number of the client, spread over all bits (SplitMix64), so that identities do not look alike.
+    /// Returns the number of the client, spread over all bits (SplitMix64), so that identities do not look alike.
     fn random(&self) -> [u8; 16] {
         let number = self.made.fetch_add(1, Ordering::SeqCst);
         let [high, low] = [2 * number + 1, 2 * number + 2].map(spread);
@@ -56,7 +55,7 @@ impl Runtime for VirtualRuntime {
     }
 }
 
-/// A timer of a driver.
+/// The alarm of a driver.
 #[derive(Debug)]
 pub(super) struct VirtualAlarm {
     world: Arc<World>,

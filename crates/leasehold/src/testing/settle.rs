@@ -1,12 +1,12 @@
-//! Waiting until the test's own tasks have run.
+//! A wait for the test's own tasks to run.
 //!
-//! Invariant: nothing but polls: it works on any executor, and keeps no time.
-//! Called by: the server of a test, before time moves and after.
+//! Invariant: it only polls, so it works on any executor, and it reads no clock.
 //!
 //! # How it works
-//! On an executor with one thread, a few turns are enough. On several threads a task that was woken may begin only after
-//! many turns of this one; so those whom the library woke are waited for until they have come to look. Some never do,
-//! because the test holds a future and does not poll it: they are given up after a great many turns, once and for all.
+//! A few turns are enough on an executor with one thread. On several threads a woken task may start only after many
+//! turns of this one, so the wait goes on until every listener that the library woke has polled. Some never poll,
+//! because the test holds a future and does not poll it: the wait gives them up after a great many turns, once and for
+//! all.
 
 use std::collections::BTreeSet;
 use std::future::poll_fn;
@@ -19,20 +19,20 @@ use leasehold_proto::engine::Id;
 
 use super::world::World;
 
-/// After so many turns of the executor in which no driver was given anything, the tasks count as at rest. In one turn
-/// all tasks run that are ready, on executors that take them in order; some tasks are ready only because others ran.
+/// The turns of the executor without work for a driver after which the tasks count as idle. In one turn an executor
+/// that takes tasks in order runs all that are ready; some tasks are ready only because others ran.
 const QUIET_TURNS: u32 = 16;
-/// After so many turns, those who were woken and have not come count as never coming.
+/// The turns after which woken listeners that have not polled are given up.
 const TURNS_MAX: u32 = 10_000;
 
-/// One who was woken: whose, for which news, which listener.
+/// A woken listener: its client, the id with changes, and the listener.
 pub(super) type Woken = (ClientId, Id, Id);
 
-/// Those who were woken and never came.
+/// The woken listeners that never polled.
 #[derive(Debug, Default)]
 pub(super) struct GivenUp(Mutex<BTreeSet<Woken>>);
 
-/// Lets the tasks run that were woken, and those that they wake.
+/// Lets the woken tasks run, and the tasks that those wake.
 pub(super) async fn settle(world: &World, given_up: &GivenUp, woken: impl Fn() -> Vec<Woken>) {
     let (mut quiet, mut seen) = (0, world.turns());
     loop {
@@ -56,7 +56,7 @@ pub(super) async fn settle(world: &World, given_up: &GivenUp, woken: impl Fn() -
 
 impl GivenUp {
     fn has_all(&self, woken: &[Woken]) -> bool {
-        // Also keeps it small: who came after all is forgotten.
+        // This also bounds the set: listeners that polled after all are removed.
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|one| woken.contains(one));
         woken.iter().all(|one| known.contains(one))
@@ -67,7 +67,7 @@ impl GivenUp {
     }
 }
 
-/// Gives way to every task that is ready.
+/// Yields to every task that is ready.
 async fn turn() {
     let mut given = false;
     poll_fn(|cx| {

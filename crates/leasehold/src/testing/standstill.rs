@@ -1,14 +1,14 @@
 //! Detection of a standstill: a user's future waits for a time that the test never reaches.
 //!
-//! Invariant: a wait counts from its first poll until its client wakes it or drops its waker, so a held lock is no wait.
-//! Called by: the world, which counts the time in which nothing happens.
+//! Invariant: a wait counts from its first poll until its client wakes it or drops its waker, so a held lock is not a
+//! wait.
 //!
 //! # How it works
-//! Each poll of a wait registers it, with a waker that removes it again. While there are waits, the world's thread looks up
-//! once per slice of real time. The waits are *stalled* when [`SLICES`] of them ended without a turn of the drivers, a new
-//! wait or an `advance`. The thread wakes the tasks of stalled waits; the poll that follows panics, so the panic is the
-//! test's.
-//! Slices are counted and not read from a clock, because a process that a debugger stops does not wait meanwhile.
+//! Each poll of a wait registers it, with a waker that removes it again. While there are waits, the world's thread
+//! wakes up once per slice of real time. The waits are *stalled* when [`SLICES`] of them ended without work of the
+//! drivers, a new wait or an `advance`. The thread wakes the tasks of stalled waits; the poll that follows panics, so
+//! the panic is the test's. Slices are counted and not read from a clock, because a process that a debugger stops does
+//! not wait meanwhile.
 
 use std::collections::BTreeMap;
 use std::task::Waker;
@@ -16,27 +16,27 @@ use std::time::Duration;
 
 use leasehold_proto::engine::Id;
 
-/// The real time for which a wait may stand still.
+/// The longest real time of a wait without progress.
 pub(super) const LIMIT: Duration = Duration::from_secs(5);
-/// The number of slices in this time.
+/// The number of slices in [`LIMIT`].
 pub(super) const SLICES: u32 = 50;
 
-/// A client, or a sleep of the test's own: waits and timers of one party belong together.
+/// A client, or a sleep of the test: waits and timers of one party belong together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Party(pub(super) u64);
 
-/// A wait: its party, and its number there.
+/// A wait: its party, and its number in the party.
 pub(super) type Wait = (Party, Id);
 
-/// The waits of users, and the time for which they stand still.
+/// The waits of users, and the time since the last progress.
 #[derive(Default)]
 pub(super) struct Standstill {
     waits: BTreeMap<Wait, Waiting>,
     slices: u64,
-    /// The slice since which nothing has happened, and the turns that the drivers had by then.
+    /// The slice of the last progress, and the turns of the drivers by then.
     quiet: u64,
     turns: u64,
-    /// The calls of `advance` under way.
+    /// The number of `advance` calls that are running.
     advancing: u32,
 }
 
@@ -61,23 +61,23 @@ impl Standstill {
         self.waits.values().any(|waiting| waiting.stalled)
     }
 
-    /// Registers a wait that is being polled. The previous waker is returned, to be dropped outside all locks.
+    /// Registers a wait that is being polled. Returns the previous waker, which the caller drops outside all locks.
     pub(super) fn enter(&mut self, wait: Wait, poll: u64, waker: Waker) -> Option<Waker> {
         let known = self.waits.insert(wait, Waiting { poll, waker, stalled: false });
         if known.as_ref().is_none_or(|known| known.stalled) {
-            // A new wait: all count from here, and so are stalled together.
+            // A new wait restarts the count for all waits, so they stall together.
             self.quiet = self.slices + 1;
         }
         known.map(|known| known.waker)
     }
 
-    /// Ends a wait, unless a later poll has registered it anew.
+    /// Ends a wait, unless a later poll has registered it again.
     pub(super) fn leave(&mut self, wait: Wait, poll: u64) -> Option<Waker> {
         self.waits.get(&wait).filter(|waiting| waiting.poll == poll)?;
         self.waits.remove(&wait).map(|waiting| waiting.waker)
     }
 
-    /// Counts a slice of real time; the wakers of the waits that are stalled by now.
+    /// Counts a slice of real time. Returns the wakers of the waits that stall with it.
     pub(super) fn slice(&mut self, turns: u64) -> Vec<Waker> {
         self.slices += 1;
         if self.advancing > 0 || self.turns != turns {
@@ -94,7 +94,7 @@ impl Standstill {
         stalled.map(wake).collect()
     }
 
-    /// The test moves its clock, so no wait is stalled.
+    /// Begins an `advance`, during which no wait is stalled.
     pub(super) fn begin_advance(&mut self) {
         self.advancing += 1;
         self.waits.values_mut().for_each(|waiting| waiting.stalled = false);
@@ -112,14 +112,14 @@ mod tests {
 
     const ONE: Wait = (Party(1), Id(1));
     const OTHER: Wait = (Party(1), Id(2));
-    /// One more than have to pass: the first may be a part of one.
+    /// One slice more than necessary: the first may be incomplete.
     const LONG: usize = SLICES as usize + 1;
 
     fn enter(standstill: &mut Standstill, wait: Wait, poll: u64) {
         drop(standstill.enter(wait, poll, Waker::noop().clone()));
     }
 
-    /// Counts slices without a turn; the number of waits that are stalled by them.
+    /// Counts slices without a turn. Returns the number of waits that stall in them.
     fn pass(standstill: &mut Standstill, slices: usize) -> usize {
         (0..slices).map(|_| standstill.slice(0).len()).sum()
     }

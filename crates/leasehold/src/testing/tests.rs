@@ -1,7 +1,6 @@
-//! Tests of waits that a test's clock leaves standing: which of them panic, and where.
+//! Tests of waits for a clock that stands still: which of them panic, and with which message.
 //!
-//! Invariant: real time is counted by a server with a short limit, so no test sleeps.
-//! Called by: `cargo test`.
+//! Invariant: a server with a short limit counts the real time, so no test sleeps.
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
@@ -23,17 +22,17 @@ const SECOND: Duration = Duration::from_secs(1);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 const SOON: Duration = Duration::from_secs(20);
 
-/// A server on which a wait may stand still for a fifth of a second.
+/// Returns a server on which a wait may stand still for a fifth of a second.
 fn server() -> Server {
     Server::in_world(World::with_limit(SECOND / 5))
 }
 
-/// A client that asks by itself once a day.
+/// Connects a client that polls once a day.
 async fn rare_poller(server: &Server) -> Client {
     server.client_with(Client::builder().poll_interval(DAY)).await.unwrap()
 }
 
-/// The lock `job` held by one client, and another client.
+/// Returns the lock `job` held by one client, and another client.
 async fn contended(server: &Server) -> (Guard, Client) {
     let guard = rare_poller(server).await.lock("job").lock().await.unwrap();
     (guard, rare_poller(server).await)
@@ -43,7 +42,7 @@ fn text(panic: &(dyn Any + Send)) -> &str {
     panic.downcast_ref::<String>().expect("the panic has a message")
 }
 
-/// The message of the panic by which this task ends.
+/// Returns the message of the panic that ends this task.
 #[expect(clippy::disallowed_methods, reason = "a test that fails instead of hanging")]
 async fn panic_of<T: std::fmt::Debug>(task: JoinHandle<T>) -> String {
     let ended = tokio::time::timeout(SOON, task).await.expect("the wait does not hang");
@@ -61,7 +60,7 @@ async fn a_waiter_panics_in_its_own_task_when_the_clock_stands_still() {
     let expected = "a client waits until 5s of the test's clock, which stands still at 2s; \
                     call `testing::Server::advance`";
     assert_eq!(said, expected);
-    // The drivers live, and what the waiter had begun is over.
+    // The drivers live, and the waiter's attempt is undone.
     drop(guard);
     assert_eq!(server.holder("job"), None);
     assert!(server.client().await.unwrap().lock("job").try_lock().await.unwrap().is_some());
@@ -133,7 +132,7 @@ async fn a_blocked_thread_panics_itself() {
 #[tokio::test]
 #[expect(clippy::disallowed_methods, reason = "test code: tasks")]
 async fn a_holder_may_work_for_as_long_as_it_likes() {
-    // Works under its lock for as long as two waiters of other servers need to panic, one after the other.
+    // The body works under its lock until two waiters of other servers have panicked, one after the other.
     let (holding, done) = (server(), Arc::new(AtomicBool::new(false)));
     let lock = holding.client().await.unwrap().lock("report");
     let body = {

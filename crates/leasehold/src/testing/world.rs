@@ -1,17 +1,16 @@
-//! The thread that a test's drivers live on, and the clock that they go by.
+//! The thread of a test's drivers, and their clock.
 //!
-//! Invariant: time moves by [`World::pass`] and nothing else. Who gives the drivers something to do, on whichever
-//! thread, goes on only when they have nothing left to do.
-//! Called by: the server of a test; the runtime that it gives to its clients.
+//! Invariant: only [`World::pass`] moves the time. A caller that gives the drivers work, on any thread, continues when
+//! they are idle again.
 //!
 //! # How it works
-//! All drivers are tasks of one thread, which polls them in the order in which they were woken. Waking one from outside
-//! waits until all of them are at rest, as if the driver were a function that is called. So at any await point of a test
-//! nothing is under way, and what its clients do has one order: that of the test's own steps. Nothing may wake a driver
-//! while it has something locked that drivers need; the server is therefore only touched from the thread itself.
+//! All drivers are tasks of one thread, which polls them in the order in which they were woken. A wake-up from outside
+//! waits until all of them are idle, as if the driver were a function call. So at any await point of a test nothing is
+//! in flight, and the actions of its clients have one order: that of the test's own steps. A caller that wakes a
+//! driver must not hold a lock that drivers need, so only the thread itself touches the server.
 //!
-//! A user's future that waits is known here from its first poll on. While there is one, the idle thread counts real time
-//! ([`standstill`](super::standstill)).
+//! The world knows a user's waiting future from its first poll on. While there is one, the idle thread counts real
+//! time ([`standstill`](super::standstill)).
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
@@ -30,27 +29,27 @@ use leasehold_proto::span::Rounded;
 
 use super::standstill::{LIMIT, Party, SLICES, Standstill, Wait};
 
-/// When a world begins: late enough that everything in it can look back.
+/// The start time of a world, late enough that subtractions in it do not underflow.
 const BEGINNING: Moment = Moment::from_millis(1_000_000_000);
 
 type Task = Pin<Box<dyn Future<Output = ()>>>;
 
 thread_local! {
-    /// Whether this thread is that of a world's drivers.
+    /// True on the thread of a world's drivers.
     static DRIVES: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Time, and who is woken by it.
+/// The clock, and the timers and drivers that it wakes.
 pub(super) struct World {
     now_ns: AtomicU64,
-    /// The last number that was given to a party, or to a poll of a wait.
+    /// The last number of a party, or of a poll of a wait.
     last_number: AtomicU64,
     /// The real time after which the idle thread looks at the waits.
     slice: Duration,
     state: Mutex<State>,
-    /// There is something to do, or nobody left to do it for.
+    /// Notified when there is work, or when the thread may end.
     work: Condvar,
-    /// There is nothing to do.
+    /// Notified when there is no work left.
     rest: Condvar,
 }
 
@@ -61,12 +60,12 @@ struct State {
     timers: BTreeMap<(Moment, u64), (Party, Waker)>,
     last_timer: u64,
     standstill: Standstill,
-    /// How often there was something to do.
+    /// The number of times that the drivers got work.
     turns: u64,
     /// The thread, while there is one.
     thread: Option<ThreadId>,
     busy: bool,
-    /// Says whether the drivers are still wanted, once the server of the test is gone.
+    /// Returns true while the drivers are needed; set when the server of the test is dropped.
     wanted: Option<Box<dyn Fn() -> bool + Send>>,
 }
 
@@ -80,7 +79,7 @@ impl World {
         Self::with_limit(LIMIT)
     }
 
-    /// A world in which a wait may stand still for this much real time.
+    /// Makes a world in which a wait may stand still for this much real time.
     pub(super) fn with_limit(limit: Duration) -> Arc<Self> {
         Arc::new(Self {
             now_ns: AtomicU64::new(BEGINNING.as_nanos()),
@@ -100,12 +99,12 @@ impl World {
         self.now().since(BEGINNING)
     }
 
-    /// How often there was something to do for the drivers.
+    /// Returns the number of times that the drivers got work.
     pub(super) fn turns(&self) -> u64 {
         self.lock().turns
     }
 
-    /// Makes a driver on the thread, which begins with the first one.
+    /// Starts a driver on the thread; the first one starts the thread.
     #[expect(
         clippy::disallowed_methods,
         reason = "the thread of a test's drivers, on a clock that the test moves"
@@ -124,7 +123,7 @@ impl World {
         Ok(())
     }
 
-    /// Does something between two steps of the drivers, and returns when they are at rest again.
+    /// Runs a job between two steps of the drivers, and returns when they are idle again.
     pub(super) fn run<T: Send + 'static>(&self, act: impl FnOnce() -> T + Send + 'static) -> T {
         let thread = self.lock().thread;
         if thread.is_none_or(|thread| thread == thread::current().id()) {
@@ -138,8 +137,8 @@ impl World {
         value.expect("the thread of the drivers does all jobs before it rests")
     }
 
-    /// Lets time pass to the next timer, if one is due by `limit`, and returns when the drivers are at rest again; else
-    /// to `limit`, and says `false`.
+    /// Moves the clock to the next timer, if one is due by `limit`, else to `limit`. Returns when the drivers are idle
+    /// again, with true if a timer fired.
     pub(super) fn pass(self: &Arc<Self>, limit: Moment) -> bool {
         let world = Arc::clone(self);
         self.run(move || {
@@ -159,23 +158,24 @@ impl World {
         })
     }
 
-    /// A new client, or a new sleep of the test's own.
+    /// Returns the party of a new client, or of a new sleep of the test.
     pub(super) fn party(&self) -> Party {
         Party(self.next_number())
     }
 
-    /// A wait for a moment, by one party.
+    /// Waits for a moment, on behalf of one party.
     pub(super) fn sleep_until(self: &Arc<Self>, at: Moment, of: Party) -> Sleep {
         Sleep { world: Arc::clone(self), at, of, timer: None }
     }
 
-    /// The waker that a user's future is to register, in the place of `waker`, at the beginning of each poll.
+    /// Returns the waker that a user's future registers in place of `waker`, at the beginning of each poll.
     ///
     /// # Panics
-    /// When the wait stood still for too long; the message begins with `what` waits.
+    /// Panics if the wait is stalled; the message begins with `what`.
     pub(super) fn watch(self: &Arc<Self>, wait: Wait, what: &str, waker: &Waker) -> Waker {
         if DRIVES.get() {
-            // A client's own task, which no test moves; a wait that it took over from a user ends with its old waker.
+            // The task belongs to a client, and no test moves it. A wait that it took over from a user ends with the
+            // old waker.
             return waker.clone();
         }
         let poll = self.next_number();
@@ -200,7 +200,7 @@ impl World {
         Advancing(self)
     }
 
-    /// Whether a wait is stalled, and its task has not been polled since.
+    /// Returns true if a wait is stalled and its task has not been polled since.
     #[cfg(test)]
     pub(super) fn is_stalled(&self) -> bool {
         self.lock().standstill.has_stalled()
@@ -210,12 +210,13 @@ impl World {
         self.last_number.fetch_add(1, Ordering::SeqCst) + 1
     }
 
-    /// Nobody moves the time any more: the thread ends when the drivers are not wanted either.
+    /// Ends the server of the test: the clock stands still, and the thread ends when the drivers are not wanted
+    /// either.
     pub(super) fn leave(&self, wanted: impl Fn() -> bool + Send + 'static) {
         self.bring(|state| state.wanted = Some(Box::new(wanted)));
     }
 
-    /// Gives the thread something to do, and waits until it has done everything.
+    /// Gives the thread work, and waits until it is idle again.
     fn bring(&self, add: impl FnOnce(&mut State)) {
         let mut state = self.lock();
         add(&mut state);
@@ -227,7 +228,7 @@ impl World {
         drop(self.rest.wait_while(state, |state| state.is_at_work()));
     }
 
-    /// For the thread: what to do next; `None` when there is nobody to do it for.
+    /// Returns the next work of the thread; `None` when the thread ends.
     fn next(&self) -> Option<Next> {
         let mut state = self.lock();
         loop {
@@ -247,7 +248,7 @@ impl World {
         }
     }
 
-    /// For the thread: waits for something to do, and while users wait for one slice of real time at most.
+    /// Waits for work on the thread; while users wait, for one slice of real time at most.
     fn idle<'w>(&'w self, state: MutexGuard<'w, State>) -> MutexGuard<'w, State> {
         if state.standstill.is_empty() {
             return self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -262,7 +263,7 @@ impl World {
         if stalled.is_empty() {
             return state;
         }
-        // Outside the lock: wakers are foreign code.
+        // Outside the lock, since wakers are foreign code.
         drop(state);
         stalled.into_iter().for_each(Waker::wake);
         self.lock()
@@ -278,7 +279,7 @@ impl State {
         self.thread.is_some() && (self.busy || !self.jobs.is_empty() || !self.ready.is_empty())
     }
 
-    /// What a stalled wait waits for, and what the test forgot; `None` if no timer of this party is set.
+    /// Returns the message of a stalled wait: its time, and the missing call; `None` if this party has no timer.
     fn reproach(&self, of: Party, world: &World) -> Option<String> {
         let ((until, _), _) = self.timers.iter().find(|(_, (party, _))| *party == of)?;
         let (until, now) = (Rounded::up(until.since(BEGINNING)), Rounded::down(world.elapsed()));
@@ -301,7 +302,7 @@ enum Next {
     Poll(u64),
 }
 
-/// What the thread has.
+/// The state of the thread.
 struct Hands {
     world: Arc<World>,
     tasks: BTreeMap<u64, (Task, Arc<Bell>)>,
@@ -337,7 +338,7 @@ impl Hands {
 }
 
 impl Drop for Hands {
-    /// Also when a job panicked: then nobody waits for a thread that is gone.
+    /// This runs after a panic of a job too, so that no caller waits for a thread that is gone.
     fn drop(&mut self) {
         self.tasks.clear();
         let left = {
@@ -352,7 +353,7 @@ impl Drop for Hands {
     }
 }
 
-/// Wakes a driver.
+/// The waker of a driver.
 struct Bell {
     world: Arc<World>,
     task: u64,
@@ -371,7 +372,7 @@ impl Wake for Bell {
     }
 }
 
-/// The waker of a user's future that waits, which ends the wait.
+/// The waker of a user's waiting future; it ends the wait.
 struct Waiter {
     world: Arc<World>,
     wait: Wait,
@@ -403,7 +404,7 @@ impl Drop for Waiter {
     }
 }
 
-/// An `advance` under way.
+/// A running `advance`.
 pub(super) struct Advancing<'w>(&'w World);
 
 impl Drop for Advancing<'_> {

@@ -1,6 +1,7 @@
-//! Every script's header, held against the body below it: what is declared is used, what is used is declared.
+//! Checks every script's header against the body below it: the body uses each declared input, and the header declares
+//! each used one.
 //!
-//! No server is needed; the texts are read.
+//! The tests read the texts and need no server.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
 
@@ -13,14 +14,14 @@ use leasehold_proto::recipe;
 /// The most lines that a script may have.
 const LINES_MAX: usize = 45;
 
-/// A script's text, and where it stands.
+/// A script's text and its path.
 struct Script {
     path: PathBuf,
     text: String,
 }
 
 impl Script {
-    /// All scripts of the crate.
+    /// Returns all scripts of the crate.
     fn all() -> Vec<Self> {
         let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts")];
         let mut scripts = Vec::new();
@@ -43,7 +44,7 @@ impl Script {
         self.path.display()
     }
 
-    /// Whether it is functions for other scripts of its folder, put before each of them, and no script by itself.
+    /// Returns true if the file only has functions for other scripts of its folder and is put before each of them.
     fn is_library(&self) -> bool {
         const LIBRARIES: [&str; 8] = [
             "channels.lua",
@@ -58,35 +59,35 @@ impl Script {
         self.path.file_name().is_some_and(|name| LIBRARIES.iter().any(|library| name == *library))
     }
 
-    /// Whether it asks what the user may do, and so looks at no key.
+    /// Returns true if the script checks the rights of the server's user, and so reads no key.
     fn is_about_rights(&self) -> bool {
         self.path.ends_with("check/subscribe.lua")
     }
 
-    /// Those that are sent as they are, or behind their folder's library.
+    /// Returns the scripts that are sent as they are, or behind their folder's library.
     fn sent() -> Vec<Self> {
         Self::all().into_iter().filter(|script| !script.is_library()).collect()
     }
 
-    /// The comment lines at the top, without their dashes.
+    /// Returns the comment lines at the top, without their dashes.
     fn header(&self) -> Vec<&str> {
         let lines = self.text.lines();
         lines.map_while(|line| line.strip_prefix("-- ")).collect()
     }
 
-    /// Everything below the header, without comments.
+    /// Returns everything below the header, without comments.
     fn body(&self) -> String {
         let lines = self.text.lines().skip(self.header().len());
         let code = lines.map(|line| line.split("--").next().unwrap());
         code.collect::<Vec<_>>().join("\n")
     }
 
-    /// What follows this word in the header, in its one line.
+    /// Returns the text after this word in its header line.
     fn says(&self, word: &str) -> Option<&str> {
         self.header().into_iter().find_map(|line| line.strip_prefix(word)?.strip_prefix(' '))
     }
 
-    /// The declared inputs of KEYS or ARGV: number, name, type, meaning.
+    /// Returns the declared inputs of KEYS or ARGV: number, name, type, meaning.
     fn inputs(&self, table: &str) -> Vec<(usize, String, String, String)> {
         let lines = self.header().into_iter().filter(|line| line.starts_with(&format!("{table}[")));
         lines
@@ -101,7 +102,7 @@ impl Script {
             .collect()
     }
 
-    /// The commands that the body calls, as the header writes them.
+    /// Returns the commands that the body calls, as the header writes them.
     fn called(&self) -> BTreeSet<String> {
         let body = self.body();
         let calls = body.match_indices("redis.call(").chain(body.match_indices("redis.pcall("));
@@ -110,7 +111,7 @@ impl Script {
                 let first = body[at + call.len()..].split([',', ')']).next().unwrap().trim();
                 match first.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\'')) {
                     Some(command) => command.to_owned(),
-                    // The one command that is an argument.
+                    // The command to publish is the only one that is an argument.
                     None if first == "publish" => "publish|spublish".to_owned(),
                     None => panic!("{}: calls something by the name of {first}", self.at()),
                 }
@@ -118,7 +119,7 @@ impl Script {
             .collect()
     }
 
-    /// Where `KEYS[n]` and the like stand in the body.
+    /// Returns the numbers `n` of each `KEYS[n]` or `ARGV[n]` in the body.
     fn uses(&self, table: &str) -> BTreeSet<usize> {
         let body = self.body();
         let slots = body.match_indices(table).filter_map(|(at, _)| {
@@ -129,7 +130,7 @@ impl Script {
         slots.collect()
     }
 
-    /// The names of the first column of every `local a, b = x, y` and what each is bound to.
+    /// Returns the names of every `local a, b = x, y`, each with its value.
     fn locals(&self) -> Vec<(String, String)> {
         let body = self.body();
         let bindings = body.lines().filter_map(|line| line.trim().strip_prefix("local ")?.split_once(" = "));
@@ -143,7 +144,7 @@ impl Script {
     }
 }
 
-/// An acquire behind the check of its channel.
+/// Returns the source of an acquire behind the check of its channel.
 fn checked_acquire() -> String {
     let channel = leasehold_proto::Channel::new("c");
     let acquire = recipe::scripts().find(|script| script.verb == leasehold_proto::Verb::Acquire).unwrap();
@@ -153,7 +154,7 @@ fn checked_acquire() -> String {
 
 #[test]
 fn there_are_scripts_and_each_is_one_that_a_recipe_sends() {
-    // A user's script has nothing of ours but what stands before it.
+    // A script of the application contains only the part of this crate that runs before it.
     let hooked = recipe::fence::hooked("").source();
     let checked = checked_acquire();
     let mut sent: Vec<&str> = recipe::scripts().map(leasehold_proto::Script::source).collect();
@@ -261,7 +262,7 @@ fn no_script_is_long() {
 
 #[test]
 fn a_script_first_looks_at_its_key_by_a_command_of_the_keys_type() {
-    // So a key of another type is refused before anything is written.
+    // The server then refuses a key of another type before anything is written.
     for script in Script::sent().into_iter().filter(|script| !script.is_about_rights()) {
         let body = script.body();
         let first = body.split("redis.call('").nth(1).unwrap().split('\'').next().unwrap();

@@ -34,7 +34,7 @@ pub enum Written {
     Done(Reply),
     /// A newer token has written to the key.
     Stale {
-        /// That token.
+        /// The newer token.
         newest: u64,
     },
 }

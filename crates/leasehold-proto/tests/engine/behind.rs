@@ -1,4 +1,4 @@
-//! Waiters behind a hold of their own client: the engine knows of its end, so they do not ask the server.
+//! Tests of waiters behind a hold of their own client: the engine sees the end of that hold, so they make no attempts.
 
 use leasehold_proto::engine::{Event, Id, LostReason, Outcome, Request, Wait};
 use leasehold_proto::{Channel, Reply, Verb};
@@ -9,7 +9,7 @@ fn channel() -> Channel {
     Channel::new("redisson_lock__channel:{x}")
 }
 
-/// A desk at which hold 1 of owner 1 has a waiter, 2, of owner 2, whose subscription stands since 11 ms.
+/// Creates a harness with hold 1 of owner 1 and a waiter, 2, of owner 2, whose subscription is confirmed at 11 ms.
 fn waited_for(hold: Request) -> Desk {
     let mut desk = Desk::new();
     desk.hold(0, 1, hold);
@@ -87,7 +87,7 @@ fn a_message_that_meant_nothing_costs_one_question() {
     assert_eq!(others(&mut desk, 201, 60_000), []);
 }
 
-/// A desk at which hold 2 came right after hold 1 of the same client, and 3 waits for its end.
+/// Creates a harness in which hold 2 follows hold 1 of the same client at once, and 3 waits for its end.
 fn handed_over() -> Desk {
     let mut desk = waited_for(request(1, 30_000));
     desk.step(12, Event::Acquire(Id(3), request(3, 30_000)));

@@ -1,4 +1,5 @@
-//! The times that the promises name, to the millisecond: polling, renewal, expiry, deadlines, unclaimed grants.
+//! Tests of the times that the guarantees name, to the millisecond: polling, renewal, expiry, deadlines, unclaimed
+//! grants.
 
 use std::time::Duration;
 
@@ -18,14 +19,15 @@ fn unwatched(request: Request) -> Request {
     Request { watchdog: false, ..request }
 }
 
-/// Lets time pass to the next timer, and says when that was.
+/// Lets time pass to the next timer, and returns that time.
 fn wait(desk: &mut Desk) -> u64 {
     let at = millis(desk.engine.next_timer());
     desk.step(at, Event::Tick);
     at
 }
 
-/// When a waiter asks again that was told at 1 ms how long the lock is still held, and at that moment for how long more.
+/// Returns the times of the next two attempts of a waiter. `remaining` has the remaining times of the lock in the
+/// replies to the attempt before each of them; the first reply comes at 1 ms.
 fn asks_again(mut desk: Desk, request: Request, remaining: [i64; 2]) -> [u64; 2] {
     desk.step(0, Event::Acquire(Id(1), request));
     let mut now = 1;

@@ -1,4 +1,4 @@
-//! What the engine tells the scripts of semaphores and latches, which cannot be run twice without being told.
+//! Tests of the arguments with which the engine makes the scripts of semaphores and latches safe to repeat.
 
 use leasehold_proto::engine::{
     AcquireFailure, Action, CallId, Event, Id, Outcome, Request, Settings, Subject, Wait,
@@ -11,7 +11,7 @@ use leasehold_proto::{
     Verb,
 };
 
-/// An engine, and the calls that it has sent.
+/// The harness: an engine and the calls that it has sent.
 struct Desk {
     engine: Engine,
     at: u64,
@@ -24,7 +24,7 @@ impl Desk {
         Self { engine, at: 0, sent: Vec::new() }
     }
 
-    /// Brings an event, and returns the outcome that it told.
+    /// Steps the engine with an event, and returns the outcome that it reports.
     fn step(&mut self, event: Event) -> Option<Outcome> {
         self.at += 1;
         self.step_at(Moment::from_millis(self.at), event)
@@ -42,7 +42,7 @@ impl Desk {
         settled
     }
 
-    /// Lets time pass until something is sent.
+    /// Lets time pass until a call is sent.
     fn wait(&mut self) {
         while self.sent.is_empty() {
             let next = self.engine.next_timer();
@@ -59,7 +59,7 @@ impl Desk {
         call
     }
 
-    /// The oldest call is not answered, and may yet arrive.
+    /// Fails the oldest call with a timeout: it may still arrive.
     fn lose(&mut self) -> Call {
         let verb = self.sent[0].1.verb();
         self.answer(Err(StoreError::new(StoreErrorKind::Timeout, verb, "s".into(), Applied::Unknown)))
@@ -80,7 +80,7 @@ fn request(recipe: &'static dyn Recipe, units: u32, wait: Wait) -> Request {
     Request { units, watchdog: false, ..Request::new(subject, Owner::unique(), lease, wait) }
 }
 
-/// What a call says of how it stands.
+/// Returns the arguments of a call that describe its context.
 fn standing(call: &Call) -> [Option<&str>; 3] {
     ["permits", "granted", "doubtful"].map(|name| call.argument(name))
 }
@@ -180,7 +180,7 @@ fn a_wait_for_a_latch_says_what_it_has_seen_and_leaves_nothing_behind() {
     desk.wait();
     assert_eq!(desk.answer(Ok(Reply::Int(-1))).argument("refused"), Some("1"));
     assert_eq!(desk.claim(1), Some(Outcome::Acquired(Err(AcquireFailure::Deleted))));
-    // The second one has seen nothing yet, wherever it stands.
+    // A second waiter has seen nothing yet, whatever its place.
     desk.acquire(2, request(&Latch, 1, Wait::Forever));
     desk.acquire(3, request(&Latch, 1, Wait::Forever));
     assert_eq!(desk.lose().argument("refused"), Some("0"));

@@ -1,6 +1,6 @@
-//! A desk at which an engine is handed its events one by one, and its calls are answered by hand.
+//! A harness for one engine: the test brings each event and answers each call.
 //!
-//! Invariant: time is what the test says, and calls are answered in the order in which they were sent.
+//! Invariant: the test sets the time, and calls are answered in the order in which they were sent.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -12,13 +12,13 @@ use leasehold_proto::{
     Verb,
 };
 
-/// An engine, and the calls that it has sent.
+/// The harness: an engine and the calls that it has sent.
 pub(crate) struct Desk {
     pub(crate) engine: Engine,
     pub(crate) sent: Vec<(CallId, Call)>,
-    /// The channels that it subscribes to.
+    /// The channels to which the engine subscribes.
     pub(crate) listening: BTreeSet<Channel>,
-    /// The tickets and holds that were woken by the last event.
+    /// The tickets and holds that the last event woke.
     pub(crate) woken: Vec<Id>,
 }
 
@@ -32,7 +32,7 @@ impl Desk {
         Self { engine, sent: Vec::new(), listening: BTreeSet::new(), woken: Vec::new() }
     }
 
-    /// Brings an event, and returns the outcome that it told.
+    /// Steps the engine with an event, and returns the outcome that it reports.
     pub(crate) fn step(&mut self, at: u64, event: Event) -> Option<Outcome> {
         let mut settled = None;
         self.woken.clear();
@@ -55,7 +55,7 @@ impl Desk {
         call
     }
 
-    /// An acquire that is granted and claimed at once.
+    /// Makes an acquire that is granted and claimed at once; returns its call.
     pub(crate) fn hold(&mut self, at: u64, id: u64, request: Request) -> Call {
         self.step(at, Event::Acquire(Id(id), request));
         let reply = match self.sent[0].1.verb() {
@@ -81,7 +81,7 @@ pub(crate) fn ms(at: u64) -> Moment {
     Moment::from_millis(1_000_000 + at)
 }
 
-/// The first whole millisecond at or after a moment.
+/// Returns the first whole millisecond at or after a moment.
 pub(crate) fn millis(moment: Moment) -> u64 {
     let since = moment.since(ms(0));
     u64::try_from(since.as_millis()).unwrap() + u64::from(!since.subsec_nanos().is_multiple_of(1_000_000))
@@ -100,7 +100,7 @@ pub(crate) fn bounded(request: Request, most_ms: u64) -> Request {
     Request { max_hold: Some(Duration::from_millis(most_ms)), ..request }
 }
 
-/// The outcome of a call that may have run: no answer came.
+/// Returns the outcome of a call that may have run: no answer came.
 pub(crate) fn unknown(during: Verb) -> Result<Reply, StoreError> {
     Err(StoreError::new(StoreErrorKind::Timeout, during, "x".into(), Applied::Unknown))
 }

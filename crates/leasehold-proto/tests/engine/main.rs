@@ -1,4 +1,4 @@
-//! The engine without a server or a clock: every order of a few events, and long random walks.
+//! Tests of the engine without a server or a clock: every order of a few events, and long random walks.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 #![expect(clippy::print_stdout, reason = "the size of the space that was explored is a result")]
 

@@ -1,5 +1,5 @@
 //! A model check of the reentrant lock over the real `Engine::step`: two clients, renewal, lost and repeated messages,
-//! suspended and crashed processes. Each broken twin must fail.
+//! suspended and crashed processes. The check must find the fault of each broken variant.
 
 use std::time::Duration;
 
@@ -58,10 +58,10 @@ const QUIET: Budget = Budget {
     terse: true,
 };
 
-/// Where a model that has grown too large is cut off.
+/// The number of states at which a model that is too large is cut off.
 const STATES_MAX: usize = 20_000_000;
 
-/// Explores every order of events, and says how far it went.
+/// Explores every order of events, prints the number of states, and returns the events that break a rule, if any do.
 fn check(name: &str, budget: Budget, wait: Wait, twin: Twin) -> Option<Vec<Move>> {
     let model = LockModel { budget, lease: TICK * 2, wait, twin };
     let checker = model.checker().threads(2).target_state_count(STATES_MAX).spawn_bfs().join();

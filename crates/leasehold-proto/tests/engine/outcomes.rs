@@ -1,4 +1,5 @@
-//! What callers are told after doubtful calls, and what is left behind when they have gone.
+//! Tests of the outcomes that callers get after calls with an unknown outcome, and of the state that is left after they
+//! are gone.
 
 use std::time::Duration;
 
@@ -28,7 +29,7 @@ fn operation(desk: &Desk) -> Call {
     count_down(&Name::new("x").unwrap(), &operation)
 }
 
-/// Lets time pass to the next timer.
+/// Lets time pass to the next timer, and returns that time.
 fn wait(desk: &mut Desk) -> u64 {
     let at = millis(desk.engine.next_timer());
     desk.step(at, Event::Tick);
@@ -83,7 +84,7 @@ fn a_re_entry_that_may_have_run_is_told_as_unknown_and_its_count_is_mended() {
 fn a_hold_that_runs_out_after_a_re_entry_of_unknown_outcome_is_taken_off_the_server() {
     let mut desk = Desk::new();
     desk.hold(0, 1, Request { watchdog: false, ..request(1, 3_000) });
-    // It may have extended the lease of the key, whatever is told of it.
+    // The re-entry may have extended the lease of the key, whatever its outcome says.
     desk.step(2_000, Event::Acquire(Id(2), once(Request { watchdog: false, ..request(1, 30_000) })));
     desk.answer(2_100, unknown(Verb::Renew));
     desk.claim(2_100, 2);

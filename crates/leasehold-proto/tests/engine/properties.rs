@@ -1,5 +1,5 @@
-//! Random walks through the world of the engine: long, with every fault at once, and then without faults until
-//! everything has come to rest.
+//! Random walks through the world of the engine: long, with every fault at once, and then without faults until no hold,
+//! waiter or call is left.
 
 use crate::world::{Budget, Client, Move, TICK, Twin, User, World};
 use leasehold_proto::Moment;
@@ -23,12 +23,12 @@ const STORM: Budget = Budget {
     terse: false,
 };
 
-/// What a walk begins with; its choices decide the rest.
+/// The start of a walk; its choices decide the rest.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Start {
-    /// The users of each client.
+    /// The number of users of each client.
     users: usize,
-    /// The owners that these are.
+    /// The number of owners that these users share.
     owners: usize,
     wait: Wait,
     deletions: u8,
@@ -42,7 +42,7 @@ impl Start {
         Self { users, owners: 1, wait, deletions: 0 }
     }
 
-    /// Walks, comes to rest, and says which rule was broken.
+    /// Walks, lets the world come to rest, and returns the broken rule, if there is one.
     fn walk(self, choices: &[u16]) -> Result<(), String> {
         let budget = Budget { owners: self.owners, deletions: self.deletions, ..STORM };
         let mut world = World::new(3, self.users, TICK * 4, self.wait, budget, Twin::Sound);
@@ -59,7 +59,7 @@ impl Start {
         }
     }
 
-    /// The walk as a file of `walks`: its start in the first line, the choices below.
+    /// Returns the walk as a file of `walks`: its start in the first line, the choices below.
     fn keep(self, choices: &[u16]) -> String {
         let wait = match self.wait {
             Wait::Once => "once",
@@ -71,7 +71,7 @@ impl Start {
         format!("users {users} owners {owners} wait {wait} deletions {deletions}\n{}\n", choices.join(" "))
     }
 
-    /// The reverse of [`Start::keep`].
+    /// Reads the text that [`Start::keep`] writes.
     fn read(kept: &str) -> Option<(Self, Vec<u16>)> {
         let mut lines = kept.lines();
         let first: Vec<&str> = lines.next()?.split(' ').collect();
@@ -91,7 +91,7 @@ impl Start {
     }
 }
 
-/// Takes one of the possible moves for each choice; every fourth choice lets time go on.
+/// Makes one of the possible moves for each choice; every fourth choice lets time pass.
 fn walk(world: &mut World, choices: &[u16]) {
     for choice in choices {
         let mut moves = world.moves();
@@ -105,7 +105,7 @@ fn walk(world: &mut World, choices: &[u16]) {
     }
 }
 
-/// The faults stop: everything that is on its way arrives, everybody claims and gives back, time goes on.
+/// Ends the faults: all messages in flight arrive, all users claim and release, time passes.
 fn come_to_rest(world: &mut World) {
     world.end_faults();
     for _ in 0..2_000 {
@@ -126,9 +126,9 @@ fn check(start: Start, choices: &[u16]) -> Result<(), TestCaseError> {
     })
 }
 
-/// The walks that once broke a rule.
+/// The folder of the walks that once broke a rule.
 const WALKS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/engine/walks");
-/// The seeds of walks that fail, which proptest writes, and replays before all others. They belong into the repository.
+/// The seeds of failing walks. proptest writes them, and replays them before all others; they belong in the repository.
 const SEEDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/engine/walks/seeds.proptest");
 
 fn config() -> ProptestConfig {
@@ -196,7 +196,7 @@ fn the_walks_that_broke_a_rule_break_none_now() {
     assert!(replayed > 0, "{WALKS} has no walk");
 }
 
-// The third twin, the clock that stops in suspend, needs a rare order of events; the model check finds it.
+// The third broken variant, the clock that stops in suspend, needs a rare order of events; the model check finds it.
 #[test]
 fn the_walks_find_a_broken_server() {
     use proptest::test_runner::{Config, TestRunner};

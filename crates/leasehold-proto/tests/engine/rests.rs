@@ -1,4 +1,4 @@
-//! Holds with a least time: what a release before it sends, and when.
+//! Tests of minimum hold times: the calls of a release before the end of that time, and their times.
 
 use std::time::Duration;
 
@@ -87,7 +87,8 @@ fn a_rest_that_somebody_took_away_is_over() {
     assert!(desk.sent.is_empty(), "{:?}", desk.sent);
 }
 
-/// Lets the timers fire with every renewal confirmed until no more are sent; when the key ends, and the hold before it.
+/// Lets the timers fire with every renewal confirmed until no more are sent; returns the ends of the key and of the
+/// hold.
 fn renewed_until(desk: &mut Desk) -> [u64; 2] {
     let mut ends = 0;
     loop {

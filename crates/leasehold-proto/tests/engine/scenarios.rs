@@ -1,4 +1,4 @@
-//! Orders of events in which a wrong engine tells a falsehood or forgets somebody, one by one.
+//! Single orders of events in which a wrong engine reports a false outcome or forgets a caller.
 
 use std::time::Duration;
 
@@ -235,7 +235,7 @@ fn an_unknown_acquire_is_bounded_from_when_it_may_still_arrive() {
     let Some(Outcome::Acquired(Err(AcquireFailure::Unknown { free_within, .. }))) = desk.claim(37, 1) else {
         panic!("its question is on its way");
     };
-    // A stalled network holds the question back until its connection is closed, after the timeout of 3 s.
+    // A stalled network delays the attempt until its connection is closed, after the timeout of 3 s.
     assert!(free_within.bound() >= Some(Duration::from_millis(3_000 + 900 - 37)), "{free_within:?}");
 }
 
@@ -295,7 +295,7 @@ fn an_ensure_ends_within_a_timeout_also_behind_a_renewal_that_gave_too_little() 
     desk.hold(0, 1, request(1, 30_000));
     desk.step(10_000, Event::Tick);
     desk.step(12_000, Event::Ensure { id: Id(2), hold: Id(1), least: Duration::from_millis(29_000) });
-    // The renewal that was under way gives less than that, so another one is sent.
+    // The renewal in flight gives less than that, so another one is sent.
     assert_eq!(desk.answer(12_500, Ok(Reply::Int(1))).verb(), Verb::Renew);
     assert_eq!(desk.sent.len(), 1);
     desk.step(15_000, Event::Tick);
@@ -311,7 +311,7 @@ fn a_grant_that_is_given_back_unseen_is_not_forgotten_when_asking_again_fails() 
     let mut desk = Desk::new();
     desk.step(0, Event::Acquire(Id(1), request(1, 30_000)));
     desk.answer(1, Ok(Reply::Nil));
-    // Nobody claims it for five seconds; its release is refused from then on, and so is every question.
+    // The caller does not claim the grant for five seconds. From then on its release fails, and so does every attempt.
     let mut at = 5_002;
     desk.step(at, Event::Tick);
     assert_eq!(desk.claim(at, 1), None);
@@ -340,7 +340,7 @@ fn whoever_leaves_a_queue_is_taken_off_it_also_when_its_lease_would_be_over() {
     desk.answer(1, Ok(Reply::Int(10_000)));
     desk.step(100, Event::Tick);
     assert!(matches!(desk.claim(100, 1), Some(Outcome::Acquired(Err(AcquireFailure::Contended)))));
-    // It stands there for seconds, whatever lease it had asked for.
+    // Its place in the queue lasts for seconds, whatever its lease.
     let mut at = 100;
     while at < 2_000 {
         assert_eq!(desk.answer(at, refused(StoreErrorKind::Busy)).verb(), Verb::Release);
@@ -356,8 +356,8 @@ fn a_write_hold_that_runs_out_is_taken_off_before_its_owner_reads_beside_it() {
     let mut desk = Desk::new();
     let subject = Subject::new(&Name::new("x").unwrap(), &WRITE_LOCK);
     desk.hold(0, 1, Request { subject, watchdog: false, ..request(1, 30_000) });
-    // By its own clock it is over; the server keeps it for the drift that was taken off, and a reader of the same owner
-    // that is admitted now would keep it for longer.
+    // The hold is over by its own clock. The server keeps it for the drift that was subtracted, and a reader of the
+    // same owner that is admitted now would keep it for longer.
     desk.step(29_700, Event::Tick);
     let (_, call) = desk.sent.first().expect("it is given back");
     assert_eq!(call.verb(), Verb::Release);
@@ -397,7 +397,8 @@ fn whoever_joins_a_subscription_that_stands_asks_again() {
     let channel = Channel::new("redisson_rwlock:{x}");
     desk.step(2, Event::Listening(channel.clone()));
     desk.answer(3, held());
-    // A reader's question is refused; before it hears of that the holder releases, which only the writer is told of.
+    // A reader's attempt is refused. The holder releases before that reply arrives, and only the writer gets the
+    // message.
     desk.step(4, Event::Acquire(Id(2), Request { subject: subject(&READ_LOCK), ..request(2, 30_000) }));
     desk.step(5, Event::Message(channel));
     assert_eq!(desk.answer(6, held()).verb(), Verb::Acquire);

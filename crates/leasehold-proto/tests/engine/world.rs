@@ -1,7 +1,7 @@
 //! A small world around the real engine: a server, a network that loses and repeats, processes that pause and crash.
 //!
-//! Invariant: everything that happens is one [`Move`], chosen from outside, so a model checker can try all of them and a
-//! property test a random walk. The engines are the real ones; only the server and the network are a model.
+//! Invariant: every event is one [`Move`], chosen from outside, so a model checker can try all of them and a property
+//! test a random walk. The engines are the real ones; only the server and the network are a model.
 
 mod server;
 
@@ -22,57 +22,57 @@ pub(crate) use server::Server;
 /// One step of time.
 pub(crate) const TICK: Duration = Duration::from_millis(100);
 
-/// What the world allows; each budget is used up by the moves that need it.
+/// The limits of the world; each move uses up its budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Budget {
-    /// Steps of time.
+    /// The steps of time.
     pub(crate) ticks: u16,
-    /// Acquires, by each client.
+    /// The acquires of each client.
     pub(crate) acquires: u8,
-    /// Futures dropped while they wait.
+    /// The futures that are dropped while they wait.
     pub(crate) cancels: u8,
-    /// Requests or replies lost; the client hears of a timeout.
+    /// The lost requests or replies; the client gets a timeout.
     pub(crate) losses: u8,
-    /// Requests that the server executes at any later time: a lost one that arrives after all, or one that it has
-    /// executed already. No byte stream repeats the latter; they stand for a proxy or a library that sends a request
+    /// The requests that the server executes at any later time: a lost one that arrives after all, or one that it has
+    /// executed already. No byte stream repeats the latter; they represent a proxy or a library that sends a request
     /// twice, and show that every script may run twice.
     pub(crate) repeats: u8,
-    /// Requests that the server refuses without running them.
+    /// The requests that the server refuses without running them.
     pub(crate) refusals: u8,
-    /// Guards given up without a release.
+    /// The guards that are detached.
     pub(crate) keeps: u8,
-    /// The owners among whom the users of one client divide themselves; users of one owner re-enter each other's holds.
+    /// The number of owners that the users of one client share; users of one owner re-enter each other's holds.
     pub(crate) owners: usize,
-    /// Whether acquires differ in their terms: lease, bound on the hold, bound on the renewals, no watchdog.
+    /// True if acquires differ in their terms: lease, bound on the hold, bound on the renewals, no watchdog.
     pub(crate) varied: bool,
-    /// Processes killed.
+    /// The processes that are killed.
     pub(crate) crashes: u8,
-    /// Processes suspended and resumed.
+    /// The processes that are suspended and resumed.
     pub(crate) pauses: u8,
-    /// Keys deleted under their holder.
+    /// The keys that are deleted under their holder.
     pub(crate) deletions: u8,
-    /// For a model, which tries every order: waiters are not woken but poll, and a grant is claimed at once.
+    /// True for a model, which tries every order: waiters are not woken but poll, and a grant is claimed at once.
     pub(crate) terse: bool,
 }
 
-/// A rule that is broken on purpose, to show that the checks can fail.
+/// A variant with a deliberate fault, which shows that the checks can fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Twin {
-    /// Nothing is broken.
+    /// The variant without a fault.
     Sound,
-    /// The client's clock stands still while its process is suspended, as CLOCK_MONOTONIC does.
+    /// The client's clock stops while its process is suspended, as `CLOCK_MONOTONIC` does.
     ClockStopsInSuspend,
-    /// The server releases without asking who the owner is.
+    /// The server releases without a check of the owner.
     ReleaseIgnoresOwner,
-    /// The client's library sends every call twice and tells only of the second.
+    /// The client's library sends every call twice and reports only the second.
     AcquireOverwrites,
 }
 
-/// What can happen next.
+/// The next event of the world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Move {
     Tick,
-    /// Of a client, and of one of its users; so for the next three.
+    /// An acquire of a client and of one of its users, given by their indexes; the same for the next three.
     Acquire(usize, usize),
     Claim(usize, usize),
     Cancel(usize, usize),
@@ -106,7 +106,7 @@ pub(crate) struct Client {
     last_id: u64,
     alive: bool,
     suspended: bool,
-    /// How much its clock has lost; only in the twin with the wrong clock.
+    /// The time that its clock has lost; only in the variant with the wrong clock.
     behind: Duration,
     channels: BTreeSet<Channel>,
     pub(crate) refused: u32,
@@ -120,7 +120,7 @@ struct Transit {
     client: usize,
     id: CallId,
     call: Call,
-    /// `None` while it is on its way to the server.
+    /// The reply; `None` until the server has executed the call.
     reply: Option<Reply>,
 }
 
@@ -130,16 +130,16 @@ pub(crate) struct World {
     pub(crate) server: Server,
     pub(crate) clients: Vec<Client>,
     transits: Vec<Transit>,
-    /// Calls that a network could still deliver again.
+    /// The calls that a network could still deliver again.
     ghosts: Vec<Call>,
-    /// Wake-ups on their way, and confirmations of subscriptions.
+    /// The events that have not arrived yet: wake-ups, confirmations of subscriptions, failures for suspended clients.
     news: Vec<(usize, Event)>,
     budget: Budget,
     lease: Lease,
     wait: Wait,
     twin: Twin,
     deleted: bool,
-    /// The first rule that was seen broken.
+    /// The first broken rule.
     pub(crate) broken: Option<&'static str>,
 }
 
@@ -182,7 +182,7 @@ impl World {
         }
     }
 
-    /// Everything that can happen now.
+    /// Returns all moves that are possible now.
     pub(crate) fn moves(&self) -> Vec<Move> {
         let mut moves = Vec::new();
         if self.budget.terse {
@@ -258,7 +258,7 @@ impl World {
         }
     }
 
-    /// Makes one of [`World::moves`] happen.
+    /// Makes one of [`World::moves`].
     pub(crate) fn make(&mut self, chosen: Move) {
         match chosen {
             Move::Tick => self.tick(),
@@ -400,7 +400,7 @@ impl World {
         }
     }
 
-    /// A request, or the reply to it, is lost or refused: the client hears of it, now or when it runs again.
+    /// Loses or refuses a request or its reply: the client gets the error now, or when it resumes.
     fn fail(&mut self, transit: usize, kind: StoreErrorKind, applied: Applied) {
         let Transit { client, id, call, reply } = self.transits.remove(transit);
         let error = StoreError::new(kind, call.verb(), call.subject(), applied);
@@ -414,7 +414,7 @@ impl World {
         }
     }
 
-    /// From here on nothing fails any more, and time is no object.
+    /// Ends all faults, resumes the suspended clients, and removes the bound on time.
     pub(crate) fn end_faults(&mut self) {
         self.budget = Budget {
             cancels: 0,
@@ -435,7 +435,7 @@ impl World {
         }
     }
 
-    /// Whether nothing is held, waited for, on its way or left on the server.
+    /// Returns true if no hold, wait, call or key is left.
     pub(crate) fn is_at_rest(&self) -> bool {
         let calls = self.transits.is_empty() && self.news.is_empty();
         calls
@@ -443,7 +443,7 @@ impl World {
             && self.clients.iter().all(|client| client.users.iter().all(|user| *user == User::Idle))
     }
 
-    /// What a client's clock says.
+    /// Returns the time of a client's clock.
     pub(crate) fn clock(&self, client: usize) -> Moment {
         self.now - self.clients[client].behind
     }
@@ -485,7 +485,7 @@ impl World {
         settled
     }
 
-    /// G5, D3: what is renewed is claimed, held, and not given back.
+    /// Checks G5 and D3: a renewed hold is claimed, held and not released.
     fn check_renewal(&mut self, call: &Call, claimed: &[String], released: &[String]) {
         if call.argument("count") != Some("0") {
             return; // Not a renewal; a re-entry renews too, but sets a count.
@@ -499,7 +499,7 @@ impl World {
         }
     }
 
-    /// The wire owners of the holds that a client's users have, lost or not.
+    /// Returns the wire owners of the holds that a client's users have, lost or not.
     fn claimed(&self, index: usize) -> Vec<String> {
         let client = &self.clients[index];
         client
@@ -523,7 +523,8 @@ impl World {
         }
     }
 
-    /// The wire owners under which a client's users may act; a suspended process acts when it resumes, so it counts.
+    /// Returns the wire owners under which a client's users may act; a suspended process acts when it resumes, so it
+    /// counts.
     fn valid(&self, index: usize) -> Vec<String> {
         let client = &self.clients[index];
         let valid =
@@ -532,7 +533,7 @@ impl World {
     }
 }
 
-/// The same request on other terms, which follow from its id.
+/// Returns the same request with other terms, which follow from its id.
 fn varied(request: Request, id: Id) -> Request {
     let longer = Lease::clamped(request.lease.duration() * 2);
     match id.0 % 5 {

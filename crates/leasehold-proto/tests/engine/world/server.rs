@@ -1,4 +1,4 @@
-//! What the reentrant scripts do to one key, as a model: the Lua is run on a real server elsewhere.
+//! A model of the reentrant scripts' effects on one key. Other tests run the Lua on a real server.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use leasehold_proto::{Call, Moment, Reply, Verb};
 
 use super::Twin;
 
-/// One key.
+/// The state of one key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Server {
     hold: Option<Hold>,

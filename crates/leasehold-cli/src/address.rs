@@ -1,24 +1,23 @@
-//! The server's address on the command line, and how it is kept from everyone's eyes.
+//! The server's address on the command line, and the protection of its password.
 //!
-//! Invariant: an [`Address`] has no `Display`, and its `Debug` shows nothing of it. The environment is read by the
-//! configuration and not by the argument parser, which would print the value in help texts and errors.
-//! Called by: the argument parser for `--url`, `settings` for the rest.
+//! Invariant: an [`Address`] has no `Display`, and its `Debug` shows nothing of it. The configuration reads the
+//! environment, and not the argument parser, which would print the value in help texts and errors.
 
 use std::convert::Infallible;
 use std::fmt;
 use std::str::FromStr;
 
-/// A server's URL, unchecked, perhaps with a password.
+/// The URL of a server, unchecked, perhaps with a password.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Address(String);
 
 impl Address {
-    /// The URL itself, for the library only.
+    /// Returns the URL itself, for the library only.
     pub(crate) fn expose(&self) -> &str {
         &self.0
     }
 
-    /// Whether it seems to carry a password; in doubt it does.
+    /// Returns true if it may carry a password.
     pub(crate) fn has_password(&self) -> bool {
         let rest = self.0.split_once("://").map_or(self.0.as_str(), |(_, rest)| rest);
         let in_front = rest.rsplit_once('@').is_some_and(|(login, _)| login.contains(':'));

@@ -1,7 +1,6 @@
 //! The command line: its grammar, in flock's words where flock has them, and its help.
 //!
-//! Invariant: nothing parsed here can print a password; see [`Address`].
-//! Called by: `main`.
+//! Invariant: no value parsed here can print a password; see [`Address`].
 
 use std::ffi::OsString;
 use std::path::PathBuf;

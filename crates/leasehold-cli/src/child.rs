@@ -1,7 +1,6 @@
 //! The command as a process: its start, its end, its stops, and signals to all of its group.
 //!
 //! Invariant: the command has a process group of its own, whose id is the process id of its first process.
-//! Called by: `run` for the start, the supervisor for the rest.
 
 use std::io;
 use std::process::Command;
@@ -13,14 +12,14 @@ use tokio::signal::unix::{self, SignalKind, signal};
 
 use crate::exit;
 
-/// How a process ended.
+/// The end of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
     Code(u8),
     Signal(i32),
 }
 
-/// What happened to a process.
+/// A change of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     Ended(Ending),
@@ -35,7 +34,7 @@ pub(crate) struct Child {
 }
 
 impl Ending {
-    /// The wrapper's exit code for it.
+    /// Returns the wrapper's exit code for it.
     pub(crate) fn exit_code(self) -> u8 {
         match self {
             Self::Code(code) => code,
@@ -45,11 +44,11 @@ impl Ending {
 }
 
 impl Child {
-    /// Starts the command through `starter` (see [`crate::exec`]) and returns when that stands still.
+    /// Starts the command through `starter` (see [`crate::exec`]) and returns when the new process has stopped itself.
     ///
     /// [`go`](Self::go) lets it become the command.
     pub(crate) async fn start(starter: &mut Command) -> io::Result<Self> {
-        // Before the start, so that no change goes unseen.
+        // The handler comes before the start, so that it sees every change.
         let changes = signal(SignalKind::child())?;
         let process = starter.spawn()?;
         let mut child = Self { pid: Pid::from_child(&process), changes };
@@ -66,7 +65,7 @@ impl Child {
         let _ = self.signal(Signal::SIGCONT);
     }
 
-    /// The process group.
+    /// Returns the process group.
     pub(crate) fn group(&self) -> nix::unistd::Pid {
         nix::unistd::Pid::from_raw(self.pid.as_raw_pid())
     }
@@ -79,12 +78,12 @@ impl Child {
         }
     }
 
-    /// Whether any process of the group is left, when the first one has ended.
+    /// Returns true if a process of the group is left after the end of the first one.
     pub(crate) fn group_is_alive(&self) -> bool {
         killpg(self.group(), None) != Err(Errno::ESRCH)
     }
 
-    /// Waits until the first process stops or ends. Nothing is lost when this future is dropped.
+    /// Waits until the first process stops or ends. Dropping this future loses no change.
     pub(crate) async fn change(&mut self) -> io::Result<Change> {
         loop {
             let status = waitpid(Some(self.pid), WaitOptions::NOHANG | WaitOptions::UNTRACED)?;

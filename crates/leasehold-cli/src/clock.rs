@@ -1,8 +1,7 @@
 //! The clocks of the wrapper and its watcher, and their threads.
 //!
-//! Invariant: every other file of this crate gets its instants, sleeps and threads from here. How long the lock is held is not
-//! decided by this clock but by the library.
-//! Called by: the supervisor, the watcher's two sides, and `run` for its messages.
+//! Invariant: every other file of this crate gets its instants, sleeps and threads from here. The library decides how
+//! long the lock is held, and not this clock.
 #![expect(clippy::disallowed_methods, reason = "the command line's runtime file: nothing here is simulated")]
 
 use std::io;
@@ -21,12 +20,12 @@ use {
 
 pub(crate) use tokio::time::Instant;
 
-/// This instant.
+/// Returns this instant.
 pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
-/// The instant that is this far away, or as good as never.
+/// Returns the instant that is this far away, at most a year.
 pub(crate) fn after(wait: Duration) -> Instant {
     const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
     now() + wait.min(YEAR)
@@ -40,7 +39,8 @@ pub(crate) async fn reached(instant: Option<Instant>) {
     }
 }
 
-/// The time since this machine started, suspends included: the same for all of its processes, and no one can set it.
+/// Returns the time since this machine started, suspends included: the same for all of its processes, and no process
+/// can set it.
 pub(crate) fn boot() -> Duration {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     const CLOCK: ClockId = ClockId::CLOCK_BOOTTIME;
@@ -49,8 +49,8 @@ pub(crate) fn boot() -> Duration {
     clock_gettime(CLOCK).map(Duration::from).expect("the system has this clock")
 }
 
-/// A descriptor that becomes readable at a moment of [`boot`], also when the machine was suspended before it; a poll's own
-/// time-out stands still meanwhile. Where there is none the poll's time-out has to do.
+/// A descriptor that becomes readable at a time of [`boot`], also when the machine was suspended before it; a poll's
+/// own timeout stops in suspend. Systems without such a timer use the poll's timeout.
 #[derive(Debug)]
 pub(crate) struct Alarm {
     #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -63,10 +63,10 @@ impl Alarm {
         Self { timer: TimerFd::new(TimerClock::CLOCK_BOOTTIME, TimerFlags::TFD_CLOEXEC).ok() }
     }
 
-    /// Rings at this moment, and not at an earlier one that was set before.
+    /// Arms the descriptor for this time, and disarms an earlier one.
     pub(crate) fn set(&mut self, moment: Option<Duration>) -> Option<BorrowedFd<'_>> {
         let timer = self.timer.as_ref()?;
-        // A moment of zero would mean never.
+        // A time of zero would disarm the timer.
         let moment = moment?.max(Duration::from_nanos(1));
         timer.set(Expiration::OneShot(moment.into()), TimerSetTimeFlags::TFD_TIMER_ABSTIME).ok()?;
         Some(timer.as_fd())

@@ -1,7 +1,6 @@
 //! The verbs of the command line, one file each.
 //!
-//! Invariant: each says by its exit code how it went.
-//! Called by: `main` of the library.
+//! Invariant: each verb reports its outcome by its exit code.
 
 pub(crate) mod config;
 pub(crate) mod run;

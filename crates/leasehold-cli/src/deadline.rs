@@ -1,13 +1,13 @@
-//! Keeps the watcher informed until when the lock is held.
+//! The deadlines of the watcher, which follow the renewals of the lock.
 //!
-//! A thread of its own looks how long the lock is held without another renewal, 32 times in a lease, and tells the watcher a
-//! deadline that has moved. The supervisor's thread cannot do that: a message to a full stderr may block it while
-//! the lock is renewed all the same. A wrapper that stood still until a deadline it had told finds the command struck, and
-//! takes that for a loss, also when a renewal that it had not told yet keeps the lock.
+//! A thread of its own reads the validity of the hold 32 times in a lease, and sends the watcher a deadline that has
+//! moved. The supervisor's thread cannot do that: a message to a full stderr may block it while the lock is renewed all
+//! the same. A wrapper that did not run until a deadline that it had sent finds the command ended by the watcher, and
+//! treats that as a loss, even if a renewal that it had not yet sent keeps the lock.
 //!
-//! Invariant: a deadline told is never later than the validity of the hold by more than half of the drift that the
-//! validity leaves off the lease, so at a deadline the server still keeps the lock. Within it, a wrapper that runs acts first.
-//! Called by: `run`, which starts it; the supervisor, for the loss and for stops.
+//! Invariant: a sent deadline is never later than the validity of the hold by more than half of the drift that the
+//! validity leaves off the lease, so at a deadline the server still keeps the lock. Before it, a wrapper that runs acts
+//! first.
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -21,11 +21,12 @@ use crate::orders::Orders;
 use crate::supervise::OnLost;
 use crate::watcher::Watcher;
 
-/// How often to look in a lease.
+/// The number of checks in a lease.
 const LOOKS: u32 = 32;
-/// The shortest time between two looks.
+/// The shortest time between two checks.
 const PAUSE: Duration = Duration::from_millis(1);
-/// By how much the watcher's SIGKILL follows the wrapper's own: it is there for a wrapper that stopped during the grace.
+/// The time by which the watcher's SIGKILL follows the wrapper's own: it is there for a wrapper that stopped during the
+/// grace.
 const BEHIND: Duration = Duration::from_millis(100);
 
 /// The thread and the watcher. Dropping it ends the thread, and lets the watcher strike.
@@ -39,36 +40,37 @@ pub(crate) struct Deadline {
 struct Shared {
     state: Mutex<State>,
     changed: Condvar,
-    /// The watcher has struck, and the supervisor may not know.
+    /// Signals that the watcher has struck, which the supervisor may not know.
     struck: Notify,
 }
 
 #[derive(Debug)]
 struct State {
-    /// `None` when it was dismissed, and in tests without one.
+    /// `None` after the dismissal, and in tests without a watcher.
     watcher: Option<Watcher>,
     phase: Phase,
     on_lost: OnLost,
     grace: Duration,
-    /// The end of the validity as it was last told.
+    /// The end of the validity that was last sent.
     until: Duration,
     told: Orders,
     /// The longest validity seen, which is the lease less the drift.
     longest: Duration,
 }
 
-/// What the command is doing.
+/// The state of the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Running,
     /// Suspended together with the wrapper.
     Suspended,
-    /// Nothing is told by the thread any more.
+    /// The thread sends no more deadlines.
     Over,
 }
 
 impl Deadline {
-    /// Tells the first deadline, and goes on telling. `remaining` is how long the lock is held without another renewal.
+    /// Sends the first deadline, and starts the thread. `remaining` returns the time for which the lock is held without
+    /// another renewal.
     pub(crate) fn start(
         watcher: Watcher,
         on_lost: OnLost,
@@ -85,7 +87,7 @@ impl Deadline {
         Ok(deadline)
     }
 
-    /// Without a watcher.
+    /// Returns a deadline without a watcher.
     #[cfg(test)]
     pub(crate) fn none() -> Self {
         Self::new(None, OnLost::Ignore, Duration::ZERO)
@@ -99,8 +101,8 @@ impl Deadline {
         Self { shared, thread: None }
     }
 
-    /// The lock is lost, and the command has its grace to end. Returns how much of it is left when the watcher has struck
-    /// already, as after a stop of the wrapper; `None` when the SIGTERM is the caller's to send.
+    /// Records the loss; the command has its grace to end. Returns the rest of the grace when the watcher has already
+    /// struck, as after a stop of the wrapper; `None` when the caller must send the SIGTERM.
     pub(crate) fn lose(&self) -> Option<Duration> {
         let mut state = self.shared.lock();
         state.phase = Phase::Over;
@@ -119,18 +121,18 @@ impl Deadline {
         async move { shared.struck.notified().await }
     }
 
-    /// Whether the watcher has struck, also when its thread has not told yet.
+    /// Returns true if the watcher has struck, even if the thread has not reported it yet.
     pub(crate) fn has_struck(&self) -> bool {
         self.shared.lock().has_struck(boot())
     }
 
-    /// The wrapper is about to stop, as its command did: at the deadline nothing of the command may run, and its end waits
-    /// until both go on.
+    /// Prepares for a stop of the wrapper, whose command has stopped: at the deadline no part of the command may run,
+    /// and its end waits until both go on.
     pub(crate) fn suspend(&self) {
         self.shared.enter(Phase::Running, Phase::Suspended);
     }
 
-    /// Both go on.
+    /// Records that both go on.
     pub(crate) fn resume(&self) {
         self.shared.enter(Phase::Suspended, Phase::Running);
     }
@@ -171,13 +173,13 @@ impl Shared {
         }
     }
 
-    /// Tells the deadline as it is, with what it means in the new phase.
+    /// Sends the present deadline again, with its meaning in the new phase.
     fn enter(&self, from: Phase, to: Phase) {
         let mut state = self.lock();
         if state.phase == from {
             state.phase = to;
             let deadline = state.told.stop.or(state.told.term).or(state.told.kill);
-            // One that has passed is a loss, of which the supervisor says what becomes of the command.
+            // A deadline that has passed is a loss, and the supervisor decides about the command then.
             let deadline = deadline.filter(|deadline| *deadline > boot());
             let orders = deadline.map_or_else(Orders::default, |deadline| state.orders(deadline));
             state.tell(orders);
@@ -187,9 +189,9 @@ impl Shared {
 }
 
 impl State {
-    /// Tells a deadline that has moved; returns how long the lock is held.
+    /// Sends a deadline that has moved; returns the time for which the lock is held.
     fn look(&mut self, remaining: &impl Fn() -> Duration) -> Duration {
-        // The clock first: the deadline is too early rather than too late.
+        // The clock comes first: a deadline may be too early but not too late.
         let now = boot();
         let left = remaining();
         self.longest = self.longest.max(left);
@@ -202,13 +204,13 @@ impl State {
         left
     }
 
-    /// Whether the watcher has ended the command, or is about to.
+    /// Returns true if the watcher has ended the command, or is about to.
     fn has_struck(&mut self, now: Duration) -> bool {
         let moment = self.told.term.or(self.told.kill);
         moment.is_some_and(|moment| moment <= now) && self.watcher.as_mut().is_some_and(Watcher::lives)
     }
 
-    /// What the watcher is to do at the deadline.
+    /// Returns the watcher's orders for the deadline.
     fn orders(&self, deadline: Duration) -> Orders {
         let at = Some(deadline);
         match (self.phase, self.on_lost) {
@@ -221,7 +223,8 @@ impl State {
         }
     }
 
-    /// Whether the watcher was told. One that does not read is told again at the next look.
+    /// Returns true if the watcher has received the orders. The next check repeats them to a watcher that does not
+    /// read.
     fn tell(&mut self, orders: Orders) -> bool {
         let told = self.watcher.as_mut().is_some_and(|watcher| watcher.tell(orders).is_ok());
         if told {

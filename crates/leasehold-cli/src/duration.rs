@@ -1,17 +1,16 @@
 //! Durations as operators write them: plain seconds as flock takes them, or `30s`, `5m`, `1h30m`.
 //!
-//! Invariant: what is parsed is finite and not negative.
-//! Called by: the argument parser, and messages that show how long something takes.
+//! Invariant: a parsed duration is finite and not negative.
 
 use std::time::Duration;
 
 use leasehold::{LEASE_MAX, LEASE_MIN};
 use leasehold_proto::parse_span;
 
-/// What to write instead, said in every refusal.
+/// The accepted forms, which every error of the parser shows.
 const EXPECTED: &str = "write seconds (`10`, `2.5`) or a duration (`30s`, `5m`, `1h30m`)";
 
-/// A duration, zero included.
+/// Parses a duration, zero included.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     let seconds_only = text.chars().all(|c| c.is_ascii_digit() || c == '.');
     if seconds_only {
@@ -22,12 +21,12 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// A duration that can be a lease, or an upper bound of a hold.
+/// Parses a duration that can be a lease, or an upper bound of a hold.
 pub(crate) fn parse_lease(text: &str) -> Result<Duration, String> {
     at_least(LEASE_MIN, text)
 }
 
-/// A duration that can be a lower bound of a hold.
+/// Parses a duration that can be a lower bound of a hold.
 pub(crate) fn parse_bound(text: &str) -> Result<Duration, String> {
     at_least(Duration::from_millis(1), text)
 }
@@ -41,7 +40,7 @@ fn at_least(least: Duration, text: &str) -> Result<Duration, String> {
     }
 }
 
-/// The duration for a message: milliseconds below a second, tenths below a minute, then whole seconds.
+/// Formats the duration for a message: milliseconds below a second, tenths below a minute, then whole seconds.
 pub(crate) fn shown(duration: Duration) -> String {
     let seconds = duration.as_secs();
     if seconds < 1 {

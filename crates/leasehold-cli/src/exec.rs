@@ -1,11 +1,10 @@
 //! The last steps before the command runs, done inside the process that becomes it.
 //!
-//! It asks the kernel to be killed with the wrapper (Linux), stands still until the wrapper has told the watcher about it and
-//! handed over the terminal, and then turns into the command. Standing still is a SIGSTOP to itself, so no descriptor
-//! has to be passed on to the command.
+//! The process asks the kernel to be killed with the wrapper (Linux), waits until the wrapper has reported it to the
+//! watcher and handed over the terminal, and then turns into the command. It waits by a SIGSTOP to itself, so the
+//! command inherits no descriptor.
 //!
-//! Invariant: not one instruction of the command runs before the wrapper says so.
-//! Called by: `main`, for a hidden verb that only `run` uses.
+//! Invariant: not one instruction of the command runs before the wrapper allows it.
 
 use std::ffi::OsString;
 use std::io::ErrorKind;
@@ -18,7 +17,7 @@ use nix::unistd::getppid;
 use crate::exit;
 use crate::report::Report;
 
-/// The hidden verb.
+/// The hidden verb, which only `run` uses.
 pub(crate) const VERB: &str = "__exec";
 
 /// What the wrapper passes on.
@@ -38,7 +37,7 @@ pub(crate) fn exec(arguments: &Arguments) -> u8 {
     let Some((program, rest)) = arguments.command.split_first() else {
         return exit::USAGE;
     };
-    // The wrapper may have died before the kernel knew that we want to die with it.
+    // The wrapper may have died before the kernel knew that this process wants to die with it.
     if getppid().as_raw() != arguments.parent || raise(Signal::SIGSTOP).is_err() {
         return exit::SYSTEM;
     }

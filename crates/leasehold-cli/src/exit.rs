@@ -1,7 +1,6 @@
-//! What the wrapper exits with when it is not the command's own code.
+//! The exit codes of the wrapper besides the command's own.
 //!
-//! Invariant: every way to fail before or beside the command has one code, and the help text lists them all.
-//! Called by: everything that can fail.
+//! Invariant: every failure before or during the command has one code, and the help text lists them all.
 
 use anyhow::Error;
 
@@ -13,17 +12,17 @@ pub(crate) const UNAVAILABLE: u8 = 69;
 pub(crate) const SYSTEM: u8 = 71;
 /// The lock was lost while the command ran.
 pub(crate) const LOST: u8 = 79;
-/// The command was found and could not be executed, as shells say it.
+/// The command was found and could not be executed; shells use the same code.
 pub(crate) const NOT_EXECUTABLE: u8 = 126;
-/// The command was not found, as shells say it.
+/// The command was not found; shells use the same code.
 pub(crate) const NOT_FOUND: u8 = 127;
 
-/// What a process exits with, or a shell says, when this signal ended it or its work.
+/// Returns the exit code, as shells report it, for a process or its work that this signal ended.
 pub(crate) fn by_signal(signal: i32) -> u8 {
     u8::try_from(128 + signal).unwrap_or(u8::MAX)
 }
 
-/// Why the wrapper gives up, and the code that says so.
+/// The reason for which the wrapper gives up, and its exit code.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) code: u8,
@@ -36,12 +35,12 @@ impl Failure {
         Self { code: USAGE, reason: reason.into() }
     }
 
-    /// No server, or none that does what a lock needs.
+    /// A missing server, or one that lacks what a lock needs.
     pub(crate) fn unavailable(reason: impl Into<Error>) -> Self {
         Self { code: UNAVAILABLE, reason: reason.into() }
     }
 
-    /// The operating system said no.
+    /// A refusal of the operating system.
     pub(crate) fn system(reason: impl Into<Error>) -> Self {
         Self { code: SYSTEM, reason: reason.into() }
     }

@@ -1,15 +1,14 @@
-//! This program started again, for the two small jobs that need a process of their own.
+//! A second process of this program, for the two small jobs that need one: the watcher, and the start of the command.
 //!
 //! Invariant: a helper is the very program that is running, even when its file was replaced or removed meanwhile (a
 //! wrapper may wait for its lock for days), so both sides always agree on the hidden verbs.
-//! Called by: `run`, for the watcher and for the start of the command.
 
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A command that runs this program with a hidden verb, in a process group of its own.
+/// Returns a command that runs this program with a hidden verb, in a process group of its own.
 pub(crate) fn helper(verb: &str) -> io::Result<Command> {
     let mut command = Command::new(this_program()?);
     command.arg0("leasehold").arg(verb).process_group(0);

@@ -1,7 +1,6 @@
-//! The kinds of lock that a command can run under, and how each is acquired.
+//! The kinds of lock that a command can run under, and their acquires.
 //!
 //! Invariant: every kind takes its terms from its own section of the configuration, and ends in one guard.
-//! Called by: `settings` for the section, `run` for the rest.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +25,7 @@ pub(crate) enum Kind {
     Slots(u32),
 }
 
-/// How long to wait for the lock.
+/// The limit of the wait for the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
     None,
@@ -34,18 +33,18 @@ pub(crate) enum Wait {
     Endless,
 }
 
-/// The lock, and what its command is told of it.
+/// The lock, and the facts about it that its command receives.
 #[derive(Debug)]
 pub(crate) struct Acquired {
     pub(crate) guard: Arc<Guard>,
-    /// Its entry on the server: the wire owner, or the permit's id.
+    /// The entry on the server: the wire owner, or the permit's id.
     pub(crate) owner: String,
     /// The fencing token of a fenced lock.
     pub(crate) token: Option<u64>,
 }
 
 impl Kind {
-    /// The kind that the options name.
+    /// Returns the kind that the options name.
     pub(crate) fn of(options: &KindOptions) -> Self {
         match options {
             KindOptions { slots: Some(slots), .. } => Self::Slots(*slots),
@@ -57,7 +56,7 @@ impl Kind {
         }
     }
 
-    /// The section of the configuration with the terms of its holds.
+    /// Returns the section of the configuration with the terms of its holds.
     pub(crate) const fn section(self) -> &'static str {
         match self {
             Self::Plain => "lock",
@@ -120,7 +119,7 @@ async fn permit(
     }))
 }
 
-/// Makes the semaphore have so many permits, and returns the number that it had when that was another one.
+/// Sets the number of permits of the semaphore, and returns the former number if it differed.
 async fn set_slots(semaphore: &ExpirableSemaphore, slots: u32) -> Result<Option<i64>, Failure> {
     if semaphore.permits().await? == i64::from(slots) || semaphore.try_set_permits(slots).await? {
         return Ok(None);

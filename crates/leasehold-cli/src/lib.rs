@@ -6,9 +6,10 @@
 //!   `- CMD (own group)             started stopped, let go once the watcher knows its group
 //! ```
 //!
-//! Invariant: the command runs only while the wrapper lives, starts only with the lock held, and hears of a loss even when
-//! the wrapper stands still.
-//! Called by: `main.rs`, and by this program itself, which starts its watcher and the command through hidden verbs.
+//! The wrapper starts the watcher and the command through hidden verbs of this program.
+//!
+//! Invariant: the command runs only while the wrapper lives, starts only with the lock held, and learns of a loss even
+//! when the wrapper does not run.
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -37,9 +38,9 @@ mod supervise;
 mod terminal;
 mod watcher;
 
-/// Runs the command line, program name first, and says what to exit with.
+/// Runs the command line, program name first, and returns the exit code.
 ///
-/// The codes are listed in `leasehold run --help`.
+/// `leasehold run --help` lists the codes.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let parsed = match Arguments::try_parse_from(arguments) {
         Ok(parsed) => parsed,
@@ -53,7 +54,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// Prints what clap has to say: help and version to stdout with success, anything else is a usage error.
+/// Prints clap's text: help and version to stdout with success; all other texts are usage errors.
 fn refuse(error: &clap::Error) -> ExitCode {
     let text = error.render().to_string();
     if error.use_stderr() {

@@ -1,7 +1,6 @@
-//! The `leasehold` program: hands its arguments to the library beside it and exits with the code that comes back.
+//! The `leasehold` program: hands its arguments to the library beside it and exits with the returned code.
 //!
-//! Invariant: nothing is decided here, so tests reach everything through the library.
-//! Called by: whoever runs the program.
+//! Invariant: this file decides nothing, so tests reach everything through the library.
 
 use std::process::ExitCode;
 

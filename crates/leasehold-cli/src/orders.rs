@@ -1,8 +1,7 @@
-//! What the watcher does by itself at the end of the lease, and how the wrapper tells it.
+//! The orders that the watcher executes at the end of the lease, and their form on the pipe.
 //!
-//! Invariant: a line carries all orders, so the last line read is what holds; moments are those of [`boot`], which both
-//! processes read alike.
-//! Called by: the watcher's two sides.
+//! Invariant: a line carries all orders, so the last line read is valid; times are those of [`boot`], which is the same
+//! clock for both processes.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,12 +12,12 @@ use nix::unistd::Pid;
 
 use crate::clock::boot;
 
-/// What to do to the command's group, each when its moment has come without other orders.
+/// The signals to the command's group, each with its time; newer orders replace them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Orders {
-    /// SIGSTOP: the command is suspended with its wrapper, and nothing of it may go on.
+    /// SIGSTOP: the command is suspended with its wrapper, and no part of it may go on.
     pub(crate) stop: Option<Duration>,
-    /// SIGTERM, and SIGCONT so that a stopped command hears it.
+    /// SIGTERM, and SIGCONT so that a stopped command receives it.
     pub(crate) term: Option<Duration>,
     /// SIGKILL.
     pub(crate) kill: Option<Duration>,
@@ -36,14 +35,14 @@ pub(crate) struct Told {
 pub(crate) struct Watched {
     group: Option<Pid>,
     orders: Orders,
-    /// SIGTERM was sent, so the command has its grace and no more.
+    /// True if SIGTERM was sent; the command then has its grace and no more.
     struck: bool,
 }
 
 impl Watched {
-    /// Takes new orders. A grace that runs already is not prolonged: the wrapper cannot know of it.
+    /// Takes new orders. They do not prolong a grace that runs already: the wrapper cannot know of it.
     pub(crate) fn hear(&mut self, told: Told) {
-        // Zero, one and less mean other things to kill(2) than a group.
+        // Numbers up to one do not name a group in kill(2).
         self.group = (told.group > 1).then(|| Pid::from_raw(told.group));
         let running = self.orders.kill.filter(|_| self.struck);
         self.orders = told.orders;
@@ -53,13 +52,13 @@ impl Watched {
         };
     }
 
-    /// The next moment at which something is to be done.
+    /// Returns the time of the next order.
     pub(crate) fn next(&self) -> Option<Duration> {
         let Orders { stop, term, kill } = self.orders;
         [stop, term, kill].into_iter().flatten().min()
     }
 
-    /// Does what is due.
+    /// Executes the orders that are due.
     pub(crate) fn strike(&mut self) {
         let now = boot();
         let due = |moment: &mut Option<Duration>| moment.take_if(|moment| *moment <= now).is_some();
@@ -76,7 +75,7 @@ impl Watched {
         }
     }
 
-    /// The wrapper is gone: ends the command at once.
+    /// Ends the command at once, because the wrapper is gone.
     pub(crate) fn end(&self) {
         self.send(Signal::SIGKILL);
     }
@@ -139,7 +138,7 @@ mod tests {
         }
     }
 
-    /// A watcher of no group at all, so that nothing is hit.
+    /// Returns a watcher of no group at all, so that its signals hit no process.
     fn watched(orders: Orders) -> Watched {
         let mut watched = Watched::default();
         watched.hear(Told { group: 0, orders });

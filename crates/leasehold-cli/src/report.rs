@@ -1,15 +1,14 @@
 //! One-line messages to the operator, on stderr, each beginning with `leasehold: `.
 //!
-//! Invariant: nothing written here has a password of a URL or a control character in it, and writing never stops the
-//! wrapper, not even when the terminal belongs to the command.
-//! Called by: everything that has something to say.
+//! Invariant: no message has a password of a URL or a control character in it, and writing never stops the wrapper, not
+//! even when the terminal belongs to the command.
 
 use std::fmt;
 use std::io::{self, Write};
 
 use crate::terminal;
 
-/// Where messages go, and whether the operator asked for the talkative ones (`-v`).
+/// The writer of messages, which knows whether the operator asked for the verbose ones (`-v`).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Report {
     verbose: bool,
@@ -20,13 +19,13 @@ impl Report {
         Self { verbose }
     }
 
-    /// Something that everybody has to know.
+    /// Writes a message that every operator must see.
     pub(crate) fn warn(self, message: fmt::Arguments<'_>) {
         let text = cleaned(&message.to_string().replace('\n', " "));
         write_to_stderr(&format!("leasehold: {text}\n"));
     }
 
-    /// Something for those who asked.
+    /// Writes a message for operators who asked for verbose ones.
     pub(crate) fn tell(self, message: fmt::Arguments<'_>) {
         if self.verbose {
             self.warn(message);
@@ -34,16 +33,16 @@ impl Report {
     }
 }
 
-/// Writes in one piece. A stderr that is gone is no reason to fail: the command matters more than the words about it.
+/// Writes in one piece. A closed stderr is no reason to fail: the command matters more than the messages about it.
 pub(crate) fn write_to_stderr(text: &str) {
     terminal::without_stopping(|| {
         let _ = io::stderr().write_all(text.as_bytes());
     });
 }
 
-/// The text without URL passwords, and with control characters other than line ends escaped.
+/// Returns the text without URL passwords, and with control characters other than line ends escaped.
 ///
-/// A second net: values with secrets have no `Display`, and the library masks its own errors.
+/// This is a second safeguard: values with secrets have no `Display`, and the library masks its own errors.
 pub(crate) fn cleaned(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
     for character in masked(text).chars() {
@@ -56,7 +55,7 @@ pub(crate) fn cleaned(text: &str) -> String {
     clean
 }
 
-/// Puts `***` in place of what stands between `://` and the last `@` of the same word.
+/// Puts `***` in place of the text between `://` and the last `@` of the same word.
 fn masked(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
     let mut rest = text;

@@ -1,8 +1,7 @@
 //! The configuration of `leasehold run`: files, the environment, and the options on top.
 //!
-//! Invariant: a command and a service that read the same files and variables lock the same keys of the same server, on the
-//! same terms; what the command cannot honour is refused.
-//! Called by: `run`, before anything is connected.
+//! Invariant: a command and a service that read the same files and variables lock the same keys of the same server, on
+//! the same terms; the command refuses a setting that it cannot honor.
 
 use anyhow::anyhow;
 use leasehold::config::{Config, ConfigBuilder, ConfigError};
@@ -14,7 +13,7 @@ use crate::kind::Kind;
 /// The server when no source names one.
 const DEFAULT: &str = "redis://127.0.0.1:6379";
 
-/// Reads all sources and refuses what no command can use.
+/// Reads all sources and refuses the settings that no command can use.
 pub(crate) fn read(arguments: &Run) -> Result<Config, Failure> {
     let config = match sources(arguments).environment().build() {
         Err(ConfigError::Missing { key, .. }) if key == "url" => {
@@ -25,7 +24,7 @@ pub(crate) fn read(arguments: &Run) -> Result<Config, Failure> {
     usable(config.map_err(Failure::usage)?)
 }
 
-/// The files and the options, which go by the names that their keys have in the section of the lock's kind.
+/// Returns the files and the options, which have the names of their keys in the section of the lock's kind.
 fn sources(arguments: &Run) -> ConfigBuilder {
     let mut builder = arguments.config.iter().fold(Config::builder(), ConfigBuilder::file);
     if let Some(url) = &arguments.url {
@@ -44,8 +43,8 @@ fn sources(arguments: &Run) -> ConfigBuilder {
     builder
 }
 
-/// Refuses a quorum, and a server in the memory of this process: each command would have its own, and none would exclude
-/// another.
+/// Refuses a quorum, and a server in the memory of this process: each command would have its own, and none would
+/// exclude another.
 fn usable(config: Config) -> Result<Config, Failure> {
     if config.is_in_process() {
         let why = anyhow!("memory:// excludes no other process; commands need a server, such as {DEFAULT}");

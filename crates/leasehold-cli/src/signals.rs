@@ -2,7 +2,6 @@
 //!
 //! Invariant: a signal that was ignored when the wrapper was started (`nohup`, a background job of a plain shell) stays
 //! ignored, here and in the command.
-//! Called by: `run` while it waits for the lock, then the supervisor, which forwards them.
 
 use std::fs;
 use std::future::poll_fn;
@@ -12,10 +11,10 @@ use std::task::Poll;
 use nix::sys::signal::Signal;
 use tokio::signal::unix::{self, SignalKind};
 
-/// Those that end a process that does nothing about them.
+/// The signals that end a process that does not handle them.
 const ENDING: [Signal; 6] =
     [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGUSR1, Signal::SIGUSR2];
-/// Those that matter only when there is a command to forward them to.
+/// The signals that matter only when there is a command to forward them to.
 const JOB: [Signal; 2] = [Signal::SIGTSTP, Signal::SIGWINCH];
 
 /// The signals that are caught, instead of doing what they usually do.
@@ -41,7 +40,7 @@ impl Signals {
         Self { streams: Vec::new(), ignored: 0 }
     }
 
-    /// Catches those too that a command under supervision should hear of.
+    /// Also catches the signals that a command under supervision should receive.
     pub(crate) fn add_job_control(&mut self) -> io::Result<()> {
         for signal in JOB {
             self.catch(signal)?;
@@ -49,7 +48,7 @@ impl Signals {
         self.catch_always(Signal::SIGCONT)
     }
 
-    /// The next signal that arrived. Nothing is lost when this future is dropped.
+    /// Returns the next signal that arrived. Dropping this future loses no signal.
     pub(crate) async fn next(&mut self) -> Signal {
         poll_fn(|context| {
             for (signal, stream) in &mut self.streams {
@@ -76,7 +75,7 @@ impl Signals {
     }
 }
 
-/// Which signals this process ignores, as the kernel shows it; none where it does not.
+/// Returns the signals that this process ignores, as the kernel shows them; none where it does not.
 fn ignored_mask() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -1,17 +1,17 @@
-//! From the start of the command to its end: signals, the terminal, stops, and what happens when the lock is lost.
+//! The supervision of the command from its start to its end: signals, the terminal, stops, and the loss of the lock.
 //!
 //! # How it works
-//! One loop waits for whatever comes first: the loss of the lock, a change of the command's first process, a signal to the
-//! wrapper, the end of the grace. A loss wins over everything else that is there at the same time. After a loss the whole
-//! group has to go, also when its first process has ended before the rest of it.
+//! One loop waits for the first of these events: the loss of the lock, a change of the command's first process, a
+//! signal to the wrapper, the end of the grace. A loss wins over every other event of the same time. After a loss the
+//! whole group must end, also when its first process has ended before the rest of it.
 //!
-//! A stopped wrapper cannot renew. It therefore stops only where the operator wants it to: when the command was suspended
-//! from the terminal and there is a shell that can continue both. Continued, the command goes on only if the lock is
-//! still held. When something else stops the wrapper, the watcher ends the command at the deadline, in the same way.
+//! A stopped wrapper cannot renew. It therefore stops only where the operator wants it to: when the command was
+//! suspended from the terminal and there is a shell that can continue both. After that, the command goes on only if the
+//! lock is still held. When another program stops the wrapper, the watcher ends the command at the deadline, in the
+//! same way.
 //!
-//! Invariant: the command neither starts nor goes on after a stop unless the lock is held (or `--on-lost ignore`). The one
-//! exception is the loss itself: `--on-lost term` continues a stopped command, so that it hears its SIGTERM.
-//! Called by: `run`.
+//! Invariant: the command neither starts nor goes on after a stop unless the lock is held (or `--on-lost ignore`). The
+//! one exception is the loss itself: `--on-lost term` continues a stopped command, so that it receives its SIGTERM.
 
 use std::future::Future;
 use std::io;
@@ -30,17 +30,18 @@ use crate::report::Report;
 use crate::signals::Signals;
 use crate::terminal::{Terminal, under_job_control};
 
-/// How often to look whether a group whose first process has ended is gone; nobody tells us.
+/// The interval at which the supervisor checks whether a group without its first process is gone; the system reports no
+/// such event.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Why the watcher ended the command.
+/// The reason that the supervisor reports when the watcher ended the command.
 const STOOD_STILL: &str = "this program stood still until the deadline";
 
-/// The lock as far as the supervisor cares; a guard, or a pretended one in tests.
+/// The part of the lock that the supervisor uses; a guard, or a substitute in tests.
 pub(crate) trait Hold {
-    /// Whether it is held at this instant.
+    /// Returns true if it is held at this instant.
     fn is_held(&self) -> bool;
-    /// How long it stays held without a renewal.
+    /// Returns the time for which it stays held without a renewal.
     fn remaining(&self) -> Duration;
     /// Resolves when it is lost, with the reason in words.
     fn lost(&self) -> impl Future<Output = String>;
@@ -57,14 +58,14 @@ pub(crate) enum OnLost {
     Ignore,
 }
 
-/// How it went.
+/// The result of a supervision.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Finished {
     pub(crate) ending: Ending,
     pub(crate) lost: bool,
 }
 
-/// Everything that the loop works with.
+/// The state of the loop.
 #[derive(Debug)]
 pub(crate) struct Supervisor<'a, H> {
     pub(crate) child: Child,
@@ -78,7 +79,7 @@ pub(crate) struct Supervisor<'a, H> {
 }
 
 impl<H: Hold> Supervisor<'_, H> {
-    /// Lets the command begin, returns when it has ended, and dismisses the watcher then.
+    /// Lets the command begin, returns when it has ended, and then dismisses the watcher.
     pub(crate) async fn run(mut self) -> io::Result<Finished> {
         let finished = self.watched().await?;
         self.deadline.dismiss();
@@ -110,7 +111,7 @@ impl<H: Hold> Supervisor<'_, H> {
                 }
                 change = self.child.change() => match change? {
                     Change::Ended(ending) => {
-                        // The watcher's signal may have ended the command before its thread tells of it.
+                        // The watcher's signal may have ended the command before the deadline thread reports it.
                         if !lost && self.deadline.has_struck() {
                             lost = true;
                             kill_at = self.lose(STOOD_STILL);
@@ -133,7 +134,7 @@ impl<H: Hold> Supervisor<'_, H> {
         Ok(Finished { ending, lost })
     }
 
-    /// The lock was lost while the command was being prepared. Nothing of it has run, and nothing will, whatever
+    /// Ends a command whose lock was lost during its preparation. No instruction of it has run, and none will, whatever
     /// `--on-lost` says; so the code is not that of a killed command either.
     async fn never_started(&mut self) -> io::Result<Finished> {
         self.send(Signal::SIGKILL);
@@ -146,13 +147,13 @@ impl<H: Hold> Supervisor<'_, H> {
         }
     }
 
-    /// Acts on the loss, and then talks about it; says when the grace is over.
+    /// Acts on the loss, and then reports it; returns the end of the grace.
     fn lose(&self, reason: &str) -> Option<Instant> {
         let (consequence, kill_at) = match self.on_lost {
             OnLost::Term => {
                 let grace = self.deadline.lose().unwrap_or_else(|| {
                     self.send(Signal::SIGTERM);
-                    // A stopped process hears of it only when it goes on.
+                    // A stopped process receives it only when it goes on.
                     self.child.go();
                     self.grace
                 });
@@ -169,7 +170,7 @@ impl<H: Hold> Supervisor<'_, H> {
         kill_at
     }
 
-    /// Sends to the whole group; says so when it may not, as when the command runs as another user.
+    /// Sends a signal to the whole group; reports when that is forbidden, as when the command runs as another user.
     fn send(&self, signal: Signal) {
         if let Err(error) = self.child.signal(signal) {
             self.report.warn(format_args!("{signal} does not reach the command: {error}"));
@@ -185,7 +186,8 @@ impl<H: Hold> Supervisor<'_, H> {
         }
     }
 
-    /// The command was stopped: it wants the terminal, or the operator wants both of us stopped, or it is none of our business.
+    /// Handles a stop of the command: the command wants the terminal, the operator wants both of us stopped, or the
+    /// stop does not concern the wrapper.
     fn stopped(&mut self, signal: i32) {
         let wants_terminal = [Signal::SIGTTIN, Signal::SIGTTOU].iter().any(|&s| s as i32 == signal);
         if wants_terminal && self.terminal.give_on_request(self.child.group()) {
@@ -198,12 +200,12 @@ impl<H: Hold> Supervisor<'_, H> {
         if under_job_control() {
             self.suspend();
         } else if !wants_terminal {
-            // Nobody could ever continue it.
+            // No process could ever continue it.
             self.go_on();
         }
     }
 
-    /// Gives the terminal back to the shell and stops; SIGCONT brings us to [`resume`](Self::resume).
+    /// Gives the terminal back to the shell and stops; SIGCONT leads to [`resume`](Self::resume).
     fn suspend(&mut self) {
         self.terminal.take_back();
         let left = duration::shown(self.hold.remaining());
@@ -214,15 +216,15 @@ impl<H: Hold> Supervisor<'_, H> {
         let _ = kill(getpid(), Signal::SIGSTOP);
     }
 
-    /// We go on, and so does the command, with the terminal if it is ours to give.
+    /// Resumes the wrapper and the command, with the terminal if the wrapper has it to give.
     fn resume(&mut self) {
         self.deadline.resume();
         self.terminal.give(self.child.group());
         self.go_on();
     }
 
-    /// Continues a stopped command if the lock is held at this instant. After a loss, also one that the loop has not seen
-    /// yet, it is for [`lose`](Self::lose) to say what becomes of it.
+    /// Continues a stopped command if the lock is held at this instant. After a loss, also one that the loop has not
+    /// seen yet, [`lose`](Self::lose) decides about the command.
     fn go_on(&self) {
         if self.hold.is_held() || self.on_lost == OnLost::Ignore {
             self.child.go();
@@ -260,7 +262,7 @@ mod tests {
 
     use super::*;
 
-    /// A lock that is lost when the test says so.
+    /// A lock that the test can lose.
     struct Pretended {
         held: Cell<bool>,
         gone: Notify,
@@ -292,7 +294,7 @@ mod tests {
         }
     }
 
-    /// Starts a shell script the way [`crate::exec`] does it, which unit tests cannot: they are not this program.
+    /// Starts a shell script as [`crate::exec`] does, which unit tests cannot use: they are not this program.
     async fn started(script: &str) -> Child {
         let mut starter = Command::new("sh");
         starter.args(["-c", "kill -STOP $$; exec sh -c \"$1\"", "sh", script]);
@@ -314,7 +316,7 @@ mod tests {
         runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
     }
 
-    /// Runs a script that says READY, and loses the lock then; the script may wait for GONE.
+    /// Runs a script that signals READY, and then loses the lock; the script may wait for GONE.
     fn lose_while_running(script: &str, on_lost: OnLost) -> Finished {
         let folder = tempfile::tempdir().unwrap();
         let ready = folder.path().join("ready");
@@ -331,7 +333,7 @@ mod tests {
                     tokio::task::yield_now().await;
                 }
                 hold.lose();
-                // Seen by the script only after the supervisor, which is polled first, has seen the loss.
+                // The script sees the file only after the supervisor, which is polled first, has seen the loss.
                 tokio::task::yield_now().await;
                 fs::write(&gone, "").unwrap();
             };
@@ -339,7 +341,7 @@ mod tests {
         })
     }
 
-    /// The letter that the kernel gives to the state of the process.
+    /// Returns the letter that the kernel gives to the state of the process.
     fn state(child: &Child) -> char {
         let stat = fs::read_to_string(format!("/proc/{}/stat", child.group())).unwrap();
         stat.rsplit_once(") ").unwrap().1.chars().next().unwrap()
@@ -382,7 +384,7 @@ mod tests {
             let group = child.group();
             child.go();
             let mut supervisor = supervisor(child, &hold, &mut signals, OnLost::Term);
-            // Its stop says that the second process is there and deaf.
+            // The stop shows that the second process exists and ignores the signals.
             assert!(matches!(supervisor.child.change().await.unwrap(), Change::Stopped(_)));
             hold.lose();
             let finished = supervisor.run().await.unwrap();

@@ -1,10 +1,10 @@
-//! The terminal, and handing it to the command and back.
+//! The terminal, and its transfer to the command and back.
 //!
-//! A terminal has one foreground process group: only that one may read, and gets the signals of the keyboard. The command
-//! runs in a group of its own, so it needs the terminal handed over, as a shell does it for its jobs.
+//! A terminal has one foreground process group: only that one may read, and gets the signals of the keyboard. The
+//! command runs in a group of its own, so it needs the terminal handed over, as a shell does it for its jobs.
 //!
-//! Invariant: only a terminal whose foreground group is ours is given away, and what was given is taken back.
-//! Called by: the supervisor; [`without_stopping`] also by whoever writes to stderr.
+//! Invariant: the wrapper gives away only a terminal whose foreground group is its own, and takes back a terminal that
+//! it gave.
 
 use std::fs::File;
 use std::io::{self, IsTerminal};
@@ -17,7 +17,7 @@ use nix::unistd::{Pid, getpgrp, getsid, tcgetpgrp, tcsetpgrp};
 #[derive(Debug)]
 pub(crate) struct Terminal {
     device: Option<OwnedFd>,
-    /// The command is to have the terminal whenever we have it to give.
+    /// True if the command gets the terminal whenever the wrapper has it to give.
     wanted: bool,
     given: bool,
 }
@@ -25,8 +25,8 @@ pub(crate) struct Terminal {
 impl Terminal {
     /// Finds the terminal.
     ///
-    /// The command is to have it from the start when both its input and its output are terminals. Otherwise it may be part
-    /// of a pipeline whose other end (`... | less`) needs the keyboard, so it gets the terminal when it asks.
+    /// The command gets it from the start when both its input and its output are terminals. Otherwise it may be part of
+    /// a pipeline whose other end (`... | less`) needs the keyboard, so it gets the terminal on request.
     pub(crate) fn open() -> Self {
         let device = File::options().read(true).write(true).open("/dev/tty").map(OwnedFd::from);
         let device = device.or_else(|_| match io::stdin() {
@@ -40,7 +40,7 @@ impl Terminal {
         }
     }
 
-    /// No terminal.
+    /// Returns a value without a terminal.
     #[cfg(test)]
     pub(crate) fn none() -> Self {
         Self { device: None, wanted: false, given: false }
@@ -50,12 +50,12 @@ impl Terminal {
         self.device.is_some()
     }
 
-    /// Whether the command's group has it from us.
+    /// Returns true if the wrapper has given the terminal to the command's group.
     pub(crate) fn is_given(&self) -> bool {
         self.given
     }
 
-    /// Hands the terminal to this group, if it is to have it and we have it.
+    /// Hands the terminal to this group, if the group is to have it and the wrapper has it.
     pub(crate) fn give(&mut self, group: Pid) {
         let ours = getpgrp();
         if self.wanted && ours.as_raw() > 0 && self.foreground() == Some(ours) && self.set_foreground(group) {
@@ -63,7 +63,7 @@ impl Terminal {
         }
     }
 
-    /// The group was stopped because it asked for the terminal: whether it has it now.
+    /// Handles the stop of a group that wants the terminal; returns true if the group has it now.
     pub(crate) fn give_on_request(&mut self, group: Pid) -> bool {
         self.wanted = true;
         self.give(group);
@@ -87,12 +87,12 @@ impl Terminal {
     }
 }
 
-/// Whether a shell above us could continue us if we stopped: it then started us in a group of our own.
+/// Returns true if a shell above could continue the wrapper after a stop: such a shell starts it in a group of its own.
 pub(crate) fn under_job_control() -> bool {
     getsid(None) != Ok(getpgrp())
 }
 
-/// Does something with the terminal for which a background process would be stopped (SIGTTOU).
+/// Uses the terminal in a way that would stop a background process (SIGTTOU).
 pub(crate) fn without_stopping<T>(work: impl FnOnce() -> T) -> T {
     let mut set = SigSet::empty();
     set.add(Signal::SIGTTOU);

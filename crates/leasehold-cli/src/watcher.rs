@@ -1,13 +1,12 @@
 //! A small process that ends the command when the wrapper cannot.
 //!
 //! The wrapper holds the only write end of a pipe, the watcher waits at its read end: however the wrapper dies, even by
-//! SIGKILL, the kernel closes the pipe, and the watcher kills the command's whole group. A wrapper that is stopped or frozen
-//! neither dies nor renews: the watcher therefore knows until when the lock is held, and acts at that moment unless
-//! the wrapper has told it a later one. The wrapper that ends in good order kills its watcher first.
+//! SIGKILL, the kernel closes the pipe, and the watcher kills the command's whole group. A wrapper that is stopped or
+//! frozen neither dies nor renews: the watcher therefore knows the end of the hold, and acts at that time unless the
+//! wrapper has sent a later one. A wrapper that ends in good order kills its watcher first.
 //!
-//! Invariant: end of file means that the wrapper died with the command perhaps still running. What the wrapper has written
-//! is read before anything is done, so a watcher that was stopped itself acts on no stale orders.
-//! Called by: `run` ([`Watcher`]); `main` ([`watch`]), for a hidden verb that only `run` uses.
+//! Invariant: end of file means that the wrapper died, perhaps with the command still running. The watcher reads all
+//! orders of the wrapper before it acts, so a watcher that was stopped itself acts on no stale orders.
 
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
@@ -22,10 +21,10 @@ use crate::clock::{Alarm, boot};
 use crate::exit;
 use crate::orders::{Orders, Told, Watched};
 
-/// The hidden verb.
+/// The hidden verb, which only `run` uses.
 pub(crate) const VERB: &str = "__watch";
 
-/// The wrapper's side. Dropping it lets the watcher strike, unless it was dismissed.
+/// The wrapper's side of the watcher. Dropping it lets the watcher strike, unless it was dismissed.
 #[derive(Debug)]
 pub(crate) struct Watcher {
     process: Child,
@@ -33,48 +32,49 @@ pub(crate) struct Watcher {
 }
 
 impl Watcher {
-    /// Starts the watcher; it watches nothing yet.
+    /// Starts the watcher, which has no group yet.
     pub(crate) fn start(program: &mut Command) -> io::Result<Self> {
-        // Nothing of the environment is needed, and it may have a password in it.
+        // The watcher needs no variable of the environment, which may contain a password.
         program.env_clear().stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let process = program.spawn()?;
-        // A watcher that does not read must not hold the wrapper up.
+        // A watcher that does not read must not block the wrapper.
         let pipe = process.stdin.as_ref().ok_or(io::ErrorKind::BrokenPipe)?;
         rustix::io::ioctl_fionbio(pipe, true)?;
         Ok(Self { process, group: 0 })
     }
 
-    /// Tells the watcher which group to kill.
+    /// Sends the group that the watcher guards, without orders.
     pub(crate) fn guard(&mut self, group: Pid) -> io::Result<()> {
         self.group = group.as_raw();
         self.tell(Orders::default())
     }
 
-    /// Tells it what to do by itself, in place of what it was told before.
+    /// Replaces the watcher's orders.
     pub(crate) fn tell(&mut self, orders: Orders) -> io::Result<()> {
         let pipe = self.process.stdin.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
-        // One write of less than the pipe takes at once, so that the watcher never reads half a line for long.
+        // The line is one write of fewer bytes than the pipe takes at once, so the watcher never has half a line for
+        // long.
         pipe.write_all(format!("{}\n", Told { group: self.group, orders }).as_bytes())?;
-        // A watcher that was stopped watches nothing.
+        // A stopped watcher would never act.
         let _ = kill(Pid::from_raw(self.process.id().cast_signed()), Signal::SIGCONT);
         Ok(())
     }
 
-    /// Whether the watcher is there.
+    /// Returns true if the watcher runs.
     pub(crate) fn lives(&mut self) -> bool {
         matches!(self.process.try_wait(), Ok(None))
     }
 
-    /// Ends the watcher: the command has ended, what it left running may stay.
+    /// Ends the watcher: the command has ended, and the processes that it left running may stay.
     ///
-    /// By SIGKILL, and before the pipe is closed: nothing can make this hang or strike.
+    /// The SIGKILL comes before the close of the pipe: the watcher can neither delay it nor strike.
     pub(crate) fn dismiss(mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-/// The watcher's side: waits for orders, their moments and the end of the wrapper.
+/// Runs the watcher's side: waits for orders, their times and the end of the wrapper.
 pub(crate) fn watch() -> ExitCode {
     // A SIGTERM to all processes of a service must not disarm the watcher before its wrapper has ended.
     let _ = SigSet::all().thread_block();
@@ -101,10 +101,10 @@ pub(crate) fn watch() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Waits until there is something to read, or the moment has come without.
+/// Waits until there are bytes to read, or until the time has come without any.
 fn readable(pipe: &impl AsFd, alarm: &mut Alarm, moment: Option<Duration>) -> nix::Result<bool> {
     let left = moment.map(|moment| moment.saturating_sub(boot()));
-    // Rounded up, so that the moment has come when the time is over.
+    // The wait is rounded up, so that the time has come when it is over.
     let wait = left.map_or(PollTimeout::NONE, |left| {
         let millis = left.as_nanos().div_ceil(1_000_000);
         PollTimeout::try_from(millis).unwrap_or(PollTimeout::MAX)
@@ -119,7 +119,7 @@ fn readable(pipe: &impl AsFd, alarm: &mut Alarm, moment: Option<Duration>) -> ni
     }
 }
 
-/// Takes the whole lines; the last one may not be there to its end.
+/// Handles the whole lines; the last one may be incomplete.
 fn hear(watched: &mut Watched, line: &mut Vec<u8>, bytes: &[u8]) {
     for byte in bytes {
         match byte {

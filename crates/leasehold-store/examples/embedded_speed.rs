@@ -1,4 +1,4 @@
-//! How many scripts the embedded store runs per second on one core: `cargo run --release --all-features --example
+//! Measures the scripts per second of the embedded store on one core: `cargo run --release --all-features --example
 //! embedded_speed -p leasehold-store`.
 #![allow(clippy::disallowed_methods, clippy::print_stdout, reason = "a measurement reads a clock and prints")]
 

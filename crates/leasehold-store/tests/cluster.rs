@@ -24,7 +24,7 @@ static RELEASE: Script = Script::new(
 const LOCK: &str = "job";
 const CHANNEL: &str = "redisson_lock__channel:{job}";
 
-/// Recipes say PUBLISH, wherever they are run.
+/// Returns a release with PUBLISH, as every recipe has it on every server.
 fn release() -> Call {
     Call::of(&RELEASE).key("lock", LOCK).arg("publish", "PUBLISH").arg("channel", CHANNEL)
 }
@@ -39,7 +39,7 @@ async fn connect(server: &RedisServer, setting: ShardedPubsub) -> Redis {
     connect_as("", server, setting).await
 }
 
-/// Releases, and says to how many the message went, and by which command.
+/// Releases; returns the number of receivers of the message, and its command.
 async fn released(store: &Redis, server: &RedisServer) -> (Reply, String) {
     let heard_by = run(store, release()).await.expect("the release runs");
     (heard_by, server.cli(&["GET", LOCK]))
@@ -68,7 +68,7 @@ fn message() -> Heard {
     Heard::Message(Channel::new(CHANNEL), b"0".to_vec())
 }
 
-/// Somebody who listens as a Java client does.
+/// A subscriber that listens as a Java client does.
 struct Stranger(TcpStream);
 
 impl Stranger {
@@ -148,7 +148,7 @@ async fn a_user_who_may_not_publish_to_shards_is_served_by_plain_channels() {
     assert_eq!(released(&store, &server).await, (Reply::Int(1), "PUBLISH".to_owned()));
     hears(&mut news, &message());
 
-    // The probe's own channel is not among the user's, which does not matter.
+    // The user has no right to the probe's own channel, which does not matter.
     let sharded = ["ACL", "SETUSER", "app", "+spublish", "+ssubscribe", "+sunsubscribe"];
     assert_eq!(server.cli(&sharded), "OK");
     let store = connect_as("app:word@", &server, ShardedPubsub::Auto).await;
@@ -197,7 +197,7 @@ async fn one_of_several_masters_is_refused_when_it_is_connected_to() {
     eventually(LIMIT, "the nodes to know each other", || {
         [&node, &other].iter().all(|node| node.cli(&["CLUSTER", "INFO"]).contains("cluster_known_nodes:2"))
     });
-    // A node without slots takes no names away.
+    // A node without slots serves no names, so the first node still serves all.
     drop(connect(&node, ShardedPubsub::Auto).await);
     let id = other.cli(&["CLUSTER", "MYID"]);
     for on in [&node, &other] {

@@ -25,7 +25,7 @@ use leasehold_testkit::wait::eventually;
 
 type Running = Pin<Box<dyn Future<Output = Result<Reply, StoreError>> + Send>>;
 
-/// Polls so many calls once each, in order.
+/// Polls `count` calls once each, in order.
 async fn start(store: &Redis, count: usize) -> Vec<Running> {
     let mut running = Vec::new();
     for number in 0..count {
@@ -49,7 +49,7 @@ fn numbers(count: usize) -> Vec<String> {
     (0..count).map(|number| number.to_string()).collect()
 }
 
-/// How many connections the server has ever taken, this question's included.
+/// Returns the number of connections that the server has ever accepted, including the one of this count.
 fn connections_taken(server: &RedisServer) -> u64 {
     let info = server.cli(&["INFO", "stats"]);
     let line = info.lines().find_map(|line| line.strip_prefix("total_connections_received:"));
@@ -60,7 +60,7 @@ fn connections_taken(server: &RedisServer) -> u64 {
 async fn calls_run_in_the_order_of_their_first_polls() {
     let server = RedisServer::start();
     let store = connect(&server).await;
-    // More than tokio lets one task do at once, and awaited in another order than started.
+    // More calls than tokio lets one task run at once, and awaited in another order than started.
     let mut running = start(&store, 1000).await;
     running.reverse();
     assert!(join_all(running).await.iter().all(Result::is_ok));
@@ -90,7 +90,7 @@ async fn a_call_is_one_command_and_a_connection_one_ping() {
     }
     let mut stats = server.commandstats();
     stats.retain(|name, _| !["info", "config|resetstat"].contains(&name.as_str()));
-    // One EVAL asks for the right to subscribe, and one is the first call.
+    // One EVAL checks the right to subscribe, and one is the first call.
     let expected = [("ping", 1), ("hello", 1), ("publish", 1), ("eval", 2), ("evalsha", 99), ("rpush", 100)];
     assert_eq!(stats, expected.map(|(name, count)| (name.to_owned(), count)).into());
 }
@@ -119,13 +119,13 @@ async fn a_call_that_times_out_takes_its_connection_along() {
     let (patient, hasty) = tokio::join!(patient, hasty);
     assert_failed(hasty, Kind::Timeout, Unknown);
     assert_failed(patient, Kind::ConnectionLost, Unknown);
-    // The frozen server's machine takes the next connection, and nobody answers on it.
+    // The frozen server's machine accepts the next connection, and the server does not answer on it.
     assert_failed(store.run(call(&PUSH, "k", "never"), SOON).await, Kind::Timeout, No);
     server.thaw();
     run(&store, call(&PUSH, "k", "last")).await.unwrap();
     let list = list(&server);
     assert!(!list.contains(&"never".to_owned()), "{list:?}");
-    // What the server's machine had received may run when it wakes up, but not after what is sent then.
+    // The bytes that the server's machine had received may run when it wakes up, but not after later calls.
     assert_eq!(list.last().unwrap(), "last", "{list:?}");
     eventually(LIMIT, "the old connection is gone", || clients(&server) == 1);
 }
@@ -234,7 +234,7 @@ async fn a_call_that_never_got_a_connection_has_not_run() {
     let mut dropped: Running = Box::pin(store.run(call(&PUSH, "k", "dropped"), LIMIT));
     assert!(poll_once(&mut dropped).await.is_pending());
     drop(dropped);
-    // The attempt goes on without them, fails when the hole resets it, and the next call makes another.
+    // The attempt goes on without the ended calls, fails when the hole resets it, and the next call makes another.
     proxy.black_hole(false);
     eventually(LIMIT, "the attempt is reset", || proxy.connections() == 0);
     while run(&store, call(&PUSH, "k", 0)).await.is_err_and(|error| error.applied == No) {}
@@ -299,7 +299,7 @@ async fn the_server_knows_both_connections_by_the_name_they_were_given() {
     let named = || server.cli(&["CLIENT", "LIST"]).matches(" name=orders-7 ").count();
     eventually(LIMIT, "two connections of that name", || named() == 2);
 
-    // A connection that replaces another one has it too.
+    // A connection that replaces another one has the name too.
     let _ = server.cli(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);
     run_on_a_new_connection(&store, call(&SET, "k", 1)).await.unwrap();
     eventually(LIMIT, "two connections of that name again", || named() == 2);

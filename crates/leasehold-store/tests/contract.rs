@@ -14,7 +14,7 @@ use leasehold_testkit::contract::read_write::{self, marks};
 use leasehold_testkit::contract::{Admin, expirable, fair, fleet, latch, locks, reentrant, semaphore, store};
 use leasehold_testkit::servers::RedisServer;
 
-/// Whoever publishes beside the store does it as the store does: by sharded channels.
+/// An admin that publishes as the store does: by sharded channels.
 struct ClusterAdmin(RedisServer);
 
 impl Admin for ClusterAdmin {

@@ -1,4 +1,4 @@
-//! The embedded server behind a stream: to the byte what redis-server says, and never a panic.
+//! The embedded server behind a stream: its replies equal those of redis-server to the byte, and it never panics.
 #![cfg(feature = "listener")]
 #![allow(
     clippy::unwrap_used,
@@ -32,17 +32,17 @@ fn request(words: &[&str]) -> Vec<u8> {
     Frame::Array(words.iter().map(|word| Frame::bulk(*word)).collect()).encode()
 }
 
-/// What the other side says until it closes.
+/// Reads all bytes of the other side until it closes.
 async fn all_of(mut stream: impl tokio::io::AsyncRead + Unpin) -> String {
     let mut bytes = Vec::new();
     #[expect(clippy::disallowed_methods, reason = "a limit in a test")]
     let outcome = tokio::time::timeout(LIMIT, stream.read_to_end(&mut bytes)).await;
-    // A reset after the last word is an end like any other.
+    // A reset after the last byte is an end like any other.
     let _ = outcome.expect("the connection is closed");
     bytes.escape_ascii().to_string()
 }
 
-/// Conversations that end by QUIT, and must be the same on both.
+/// Conversations that end by QUIT, and must have the same replies on both servers.
 const CONVERSATIONS: &[&[&[&str]]] = &[
     &[
         &["PING"],

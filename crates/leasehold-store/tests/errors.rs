@@ -1,4 +1,4 @@
-//! Every row of the error table that a server on its own can be brought to say.
+//! Every row of the error table that a server of its own can be made to return.
 
 #![cfg(feature = "redis")]
 
@@ -20,7 +20,7 @@ fn ok(server: &RedisServer, arguments: &[&str]) {
     assert_eq!(server.cli(arguments), "OK", "{arguments:?}");
 }
 
-/// A redis-cli that goes on while the test does something else.
+/// A redis-cli that runs beside the test.
 struct Background(Child);
 
 impl Background {
@@ -110,7 +110,7 @@ async fn a_loading_server_runs_nothing() {
     eventually(LIMIT, "the server loads", || server.cli(&["PING"]).contains("LOADING"));
     assert_failed(run(&store, call(&SET, "k", 1)).await, Kind::Loading, No);
     assert_failed(connect_to(&server.url()).await, Kind::Loading, No);
-    // The configuration can be changed meanwhile, and takes the delay away.
+    // A loading server accepts changes of the configuration, and this one removes the delay.
     ok(&server, &["CONFIG", "SET", "key-load-delay", "0"]);
     eventually(LIMIT, "the server has loaded", || server.cli(&["PING"]) == "PONG");
     run(&store, call(&SET, "k", 1)).await.unwrap();
@@ -141,7 +141,7 @@ async fn a_user_who_may_not_touch_the_key_is_told_that_nothing_ran() {
 #[tokio::test]
 async fn what_is_denied_inside_a_script_may_come_after_a_write() {
     let server = RedisServer::start();
-    // Not even PING is needed to connect.
+    // A connection does not even need the right to PING.
     let store = connect_as(&server, &["~k", "-@all", "+eval", "+evalsha", "+set"]).await;
     assert_failed(run(&store, call(&PUSH, "k", 1)).await, Kind::PermissionDenied, Unknown);
     assert_failed(run(&store, call(&SET_OTHER, "k", "other")).await, Kind::PermissionDenied, Unknown);
@@ -203,7 +203,7 @@ async fn a_server_that_cannot_save_refuses_the_first_write() {
     let server = RedisServer::with(&["--enable-protected-configs", "yes"]);
     let store = connect(&server).await;
     ok(&server, &["CONFIG", "SET", "save", "3600 1"]);
-    // Nobody can write there, not even root.
+    // Writes to this directory fail, even for root.
     ok(&server, &["CONFIG", "SET", "dir", "/proc"]);
     let _ = server.cli(&["BGSAVE"]);
     eventually(LIMIT, "saving fails", || {
@@ -263,7 +263,7 @@ async fn a_database_that_does_not_exist_is_refused_in_the_servers_words() {
     assert!(story(&error).contains("DB index is out of range"), "{}", story(&error));
 }
 
-/// Connects once those have hung up who looked whether the server is ready.
+/// Connects as soon as the readiness probes of the server have hung up.
 async fn connect_when_there_is_room(server: &RedisServer) -> Redis {
     for _ in 0..10_000 {
         match connect_to(&server.url()).await {

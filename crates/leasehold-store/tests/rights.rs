@@ -1,7 +1,7 @@
-//! Scripts of a user who lacks a right: a script changes all that it is to change, or nothing.
+//! Scripts of a user who lacks a right: a script makes all of its changes, or none.
 //!
-//! Invariant: each call of the table is run once for each command in its script's header, without that command.
-//! Called by: `cargo test`. The embedded store has no users, so these tests need redis-server.
+//! Invariant: each call of the table is run once for each command in its script's header, without that command. The
+//! embedded store has no users, so these tests need redis-server.
 #![cfg(feature = "redis")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, and says where it is")]
 
@@ -29,7 +29,7 @@ use leasehold_testkit::servers::RedisServer;
 
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// All keys with what they hold; of times only whether a key has an expiry. Answers that were taken back are left out:
+/// A script that returns all keys with their values; of expiries only whether a key has one. It omits removed answers:
 /// they are empty and expire at once.
 const STATE: &str = "
     local lines = {}
@@ -54,17 +54,17 @@ const STATE: &str = "
     table.sort(lines)
     return table.concat(lines, '\\n')";
 
-/// What must be true after a refusal.
+/// The condition that must hold after a refusal.
 #[derive(Clone, Copy, PartialEq)]
 enum Leaves {
-    /// The state is the one before, or the one after a call that succeeds.
+    /// The state equals the one before, or the one after a successful call.
     AllOrNothing,
-    /// The same, or every key of it expires.
+    /// The same as `AllOrNothing`, or every key of the state expires.
     WhatExpires,
 }
 use Leaves::{AllOrNothing, WhatExpires};
 
-/// A call, and what stands on the server before it.
+/// A call, and the calls that prepare the server for it.
 struct Row {
     what: &'static str,
     before: Vec<Call>,
@@ -84,7 +84,7 @@ fn operation(number: u64) -> Operation {
     Operation::new(ClientId::from_random([7; 16]), Id(number), &Settings::default())
 }
 
-/// A call that a recipe writes of an ask by the owner of this number.
+/// Returns a call that a recipe writes for a request of the owner with this number.
 fn asked(recipe: &'static dyn Recipe, number: u64, write: impl FnOnce(&CallArgs<'_>) -> Call) -> Call {
     let others = ["2", "3"].map(|rest| Name::with_hash_tag("rights", rest).unwrap());
     let others = if recipe.kind() == Multi.kind() { others.into() } else { [].into() };
@@ -106,7 +106,7 @@ fn beside(recipe: &'static dyn Recipe, number: u64, other: u64) -> Call {
     asked(recipe, number, |ask| recipe.acquire(&CallArgs { companion: Some(owner(other)), ..*ask }))
 }
 
-/// Acquires and releases of everything that is held.
+/// Returns rows that acquire and release every kind of hold.
 fn holds() -> Vec<Row> {
     let fenced = [Tokens::Counter, Tokens::HybridCollected].map(|tokens| {
         let recipe: &'static dyn Recipe = Fenced::with(tokens);
@@ -140,7 +140,7 @@ fn holds() -> Vec<Row> {
     rows
 }
 
-/// Everything that changes a counter.
+/// Returns rows for every call that changes a counter.
 fn counters() -> Vec<Row> {
     let mut rows = Vec::new();
     let mut row = |what, before, call| rows.push(Row { what, before, call, leaves: AllOrNothing });
@@ -181,14 +181,14 @@ fn counters() -> Vec<Row> {
     rows
 }
 
-/// The commands that the headers of a script name, those of its libraries too.
+/// Returns the commands in the headers of a script, including those of its libraries.
 fn calls(call: &Call) -> BTreeSet<String> {
     let lines = call.script().source().lines().filter_map(|line| line.strip_prefix("-- calls "));
     let words = lines.flat_map(|line| line.split_whitespace());
     words.map(|word| word.trim_end_matches("|spublish").to_owned()).collect()
 }
 
-/// A server with two clients: one that may do everything, and one whose user lacks what a case takes away.
+/// A server with two clients: one with all rights, and one whose user lacks the right of the case.
 struct Desk {
     server: RedisServer,
     admin: Redis,
@@ -221,7 +221,8 @@ impl Desk {
         self.state()
     }
 
-    /// Runs the row's call by a user who lacks something, and says whether it was refused, or what is wrong then.
+    /// Runs the row's call by a user who lacks a right; returns whether the server refused it, or the violated
+    /// condition.
     async fn try_without(
         &self,
         row: &Row,

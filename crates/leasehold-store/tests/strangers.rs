@@ -1,4 +1,4 @@
-//! What answers on the port need not be a Redis: the store says so in time, and tells nobody the password.
+//! Peers that need not be a Redis: the store reports that in time, and reveals no password.
 
 #![cfg(feature = "redis")]
 #![expect(clippy::disallowed_methods, reason = "the test plays the server and measures time")]
@@ -20,7 +20,7 @@ use leasehold_testkit::wait::eventually;
 
 const TIMEOUT: Duration = Duration::from_millis(300);
 
-/// Serves one client by `answer` and returns the URL of it.
+/// Serves one client by `answer` and returns the URL for it.
 fn stranger(answer: impl FnOnce(TcpStream) + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let address = listener.local_addr().expect("a listener has an address");
@@ -28,7 +28,7 @@ fn stranger(answer: impl FnOnce(TcpStream) + Send + 'static) -> String {
     format!("redis://app:hunter2@{address}/1")
 }
 
-/// A stranger that reads a little, says something whatever it read, and then does nothing more.
+/// Starts a stranger that reads a little, sends these bytes whatever it read, and then does nothing more.
 fn says(bytes: impl Into<Vec<u8>>) -> String {
     let bytes = bytes.into();
     stranger(move |mut client| {
@@ -123,15 +123,15 @@ async fn impossible_sizes_and_depths_neither_panic_nor_hang() {
     }
 }
 
-/// What a flooding server has done: how many headers it has sent, and how many bytes after them.
+/// The work of a flooding server: the number of headers that it has sent, and of bytes after them.
 #[derive(Default)]
 struct Flood {
     headers: AtomicUsize,
     bytes: AtomicUsize,
 }
 
-/// A server that greets as a Redis does, and then answers the first call, or the first subscription, by this header and
-/// as many bytes as it is let.
+/// Starts a server that greets as a Redis does, and then answers the first call, or the first subscription, with this
+/// header and as many bytes as the store accepts.
 fn floods(header: &'static [u8]) -> (String, Arc<Flood>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let url = format!("redis://{}", listener.local_addr().expect("a listener has an address"));

@@ -1,4 +1,4 @@
-//! Subscriptions on a real server: confirmed, kept up, given back.
+//! Subscriptions on a real server: confirmed, renewed after a loss, and ended.
 
 #![cfg(feature = "redis")]
 #![expect(clippy::disallowed_methods, reason = "the test leaves the runtime")]
@@ -30,14 +30,14 @@ impl Listener {
         Self { channel, news, subscription }
     }
 
-    /// The next news is that the server has confirmed.
+    /// Asserts that the next event is the server's confirmation.
     #[track_caller]
     fn is_listening(&mut self) {
         let expected = Heard::Listening(self.channel.clone());
         self.hears(&expected);
     }
 
-    /// The next news is this message.
+    /// Asserts that the next event is this message.
     #[track_caller]
     fn receives(&mut self, payload: &str) {
         let expected = Heard::Message(self.channel.clone(), payload.into());
@@ -56,12 +56,12 @@ impl Listener {
     }
 }
 
-/// Publishes, and says how many clients received it.
+/// Publishes, and returns the number of clients that received it.
 fn publish(server: &RedisServer, channel: &str, payload: &str) -> String {
     server.cli(&["PUBLISH", channel, payload])
 }
 
-/// How many clients are subscribed to a channel.
+/// Returns the number of subscribers of a channel.
 fn subscribers(server: &RedisServer, channel: &str) -> String {
     server.cli(&["PUBSUB", "NUMSUB", channel]).lines().last().unwrap_or_default().to_owned()
 }

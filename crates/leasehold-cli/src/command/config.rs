@@ -1,7 +1,6 @@
-//! `leasehold config`: look at configuration files.
+//! `leasehold config`: checks configuration files.
 //!
 //! Invariant: connects to nothing, and prints no secret.
-//! Called by: `main`.
 
 use std::io::{self, Write};
 
@@ -12,12 +11,12 @@ use crate::arguments::{self, Check, ConfigVerb};
 use crate::exit;
 use crate::report::Report;
 
-/// Does it and says what to exit with.
+/// Runs the verb and returns the exit code.
 pub(crate) fn run(arguments: &arguments::Config) -> u8 {
     let ConfigVerb::Check(check) = &arguments.verb;
     match read(check) {
         Ok(config) => {
-            // A reader that has gone has seen enough.
+            // A reader that closes its end early is no error.
             let _ = io::stdout().write_all(config.to_string().as_bytes());
             0
         }

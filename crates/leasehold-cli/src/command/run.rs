@@ -1,8 +1,7 @@
-//! `leasehold run`: obtain the lock, run the command, release the lock, and say by the exit code how it went.
+//! `leasehold run`: obtain the lock, run the command, release the lock, and report the outcome by the exit code.
 //!
-//! Invariant: whatever way it ends, the lock is released or its release is left to the client's close, and the command
-//! runs only in between.
-//! Called by: `main`.
+//! Invariant: at every end the lock is released or its release is left to the client's close, and the command runs only
+//! in between.
 
 use std::process;
 use std::sync::Arc;
@@ -30,7 +29,7 @@ use crate::terminal::Terminal;
 use crate::watcher::Watcher;
 use crate::{exec, settings, watcher};
 
-/// Runs the command under the lock and says what to exit with.
+/// Runs the command under the lock and returns the exit code.
 pub(crate) fn run(arguments: &Run) -> u8 {
     let report = Report::new(arguments.verbose);
     attempt(arguments, report).unwrap_or_else(|failure| {
@@ -39,9 +38,10 @@ pub(crate) fn run(arguments: &Run) -> u8 {
     })
 }
 
-/// Refuses what can be refused without a server, then does the rest on a runtime of its own.
+/// Checks the arguments that need no server, then runs the rest on its own runtime.
 ///
-/// The runtime stays on this thread, the program's first: the kernel ties the command's life to the thread that started it.
+/// The runtime stays on this thread, the program's first: the kernel ties the command's life to the thread that started
+/// it.
 fn attempt(arguments: &Run, report: Report) -> Result<u8, Failure> {
     let refused = || format!("the name {:?} cannot be used", arguments.name);
     Name::new(&arguments.name).with_context(refused).map_err(Failure::usage)?;
@@ -55,7 +55,7 @@ fn attempt(arguments: &Run, report: Report) -> Result<u8, Failure> {
     runtime.block_on(connected(arguments, &config, report))
 }
 
-/// Connects, and closes the client whatever happened: an acquire that was given up is undone by then.
+/// Connects, and always closes the client: by then it has undone an acquire that was given up.
 async fn connected(arguments: &Run, config: &Config, report: Report) -> Result<u8, Failure> {
     let mut signals = Signals::ending().map_err(Failure::system)?;
     let client = tokio::select! {
@@ -108,7 +108,7 @@ async fn acquire(arguments: &Run, client: &Client, report: Report) -> Result<Opt
     Kind::of(&arguments.kind).acquire(client, name, wait, report).await
 }
 
-/// Starts the watcher and the command, and stays with the command until it has ended.
+/// Starts the watcher and the command, and supervises the command until it has ended.
 async fn supervised(
     arguments: &Run,
     acquired: &Acquired,
@@ -125,12 +125,12 @@ async fn supervised(
     starter.env("LEASEHOLD_NAME", &arguments.name).env("LEASEHOLD_OWNER", &acquired.owner);
     match acquired.token {
         Some(token) => starter.env("LEASEHOLD_TOKEN", token.to_string()),
-        // It is that of another lock, under which this program runs itself.
+        // A token in the environment belongs to another lock, under which this program itself runs.
         None => starter.env_remove("LEASEHOLD_TOKEN"),
     };
     let child = Child::start(&mut starter).await.map_err(system)?;
     if let Err(error) = watcher.guard(child.group()) {
-        // The watcher is gone, and the command has not begun; without a watcher it never does.
+        // The watcher is gone, and the command has not begun; without a watcher it never begins.
         let _ = child.signal(Signal::SIGKILL);
         return Err(system(error));
     }
@@ -143,7 +143,7 @@ async fn supervised(
     supervisor.run().await.map_err(system)
 }
 
-/// Releases and says how that went; `None` when nobody knows.
+/// Releases and reports the result; `None` when it is unknown.
 async fn release(guard: Guard, name: &str, obtained: Instant, report: Report) -> Option<ReleaseOutcome> {
     match guard.release().await {
         Ok(released) => {
@@ -160,7 +160,7 @@ async fn release(guard: Guard, name: &str, obtained: Instant, report: Report) ->
     }
 }
 
-/// What to exit with after the command has run.
+/// Returns the exit code after the command has run.
 fn code(finished: &Finished, released: Option<ReleaseOutcome>, on_lost: OnLost, report: Report) -> u8 {
     let own = finished.ending.exit_code();
     if !finished.lost && released == Some(ReleaseOutcome::NotHeld) {
@@ -176,12 +176,12 @@ fn not_connected(error: ConfigConnectError) -> Failure {
     match error {
         ConfigConnectError::Connect(error @ ConnectError::Store { .. }) => Failure::unavailable(error),
         ConfigConnectError::Connect(error @ ConnectError::Thread(_)) => Failure::system(error),
-        // The configuration is checked, so what remains is a back end that this build does not have.
+        // The configuration is checked, so the rest is a back end that this build does not have.
         error => Failure::usage(error),
     }
 }
 
-/// The guard, in the supervisor's words.
+/// A guard as the supervisor's [`Hold`].
 #[derive(Debug)]
 struct Held<'a>(&'a Guard);
 

@@ -1,4 +1,4 @@
-//! What the tests on real servers share.
+//! The helpers of the tests on real servers.
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
@@ -13,9 +13,9 @@ use leasehold_store::Store;
 use leasehold_store::redis::{ConnectOptions, Redis};
 use leasehold_testkit::servers::RedisServer;
 
-/// Longer than anything takes that is not broken.
+/// A time that no working step exceeds.
 pub(crate) const LIMIT: Duration = Duration::from_secs(20);
-/// A timeout for calls that nobody will answer.
+/// A timeout for calls without an answer.
 pub(crate) const SOON: Duration = Duration::from_millis(150);
 
 macro_rules! scripts {
@@ -63,7 +63,7 @@ pub(crate) async fn run(store: &Redis, call: Call) -> Result<Reply, StoreError> 
     store.run(call, LIMIT).await
 }
 
-/// Runs calls until one is not lost with a connection that broke before it was sent.
+/// Runs calls until one is not lost with a connection that broke before the store sent it.
 pub(crate) async fn run_on_a_new_connection(store: &Redis, call: Call) -> Result<Reply, StoreError> {
     loop {
         match run(store, call.clone()).await {
@@ -73,7 +73,7 @@ pub(crate) async fn run_on_a_new_connection(store: &Redis, call: Call) -> Result
     }
 }
 
-/// Asserts what a failure is and whether it may have been applied.
+/// Asserts the kind of a failure and whether its call may have been applied.
 #[track_caller]
 pub(crate) fn assert_failed<T: std::fmt::Debug>(
     outcome: Result<T, StoreError>,
@@ -84,7 +84,7 @@ pub(crate) fn assert_failed<T: std::fmt::Debug>(
     assert_eq!((error.kind, error.applied), (kind, applied), "{}", story(&error));
 }
 
-/// All that an error tells, and the errors below it.
+/// Returns all text of an error, and of the errors below it.
 pub(crate) fn story(error: &StoreError) -> String {
     let mut told = format!("{error:?}; {error}");
     let mut cause = error.source();
@@ -100,7 +100,7 @@ pub(crate) async fn poll_once<F: Future + ?Sized>(future: &mut Pin<Box<F>>) -> P
     poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx))).await
 }
 
-/// How many clients the server has besides the one that asks.
+/// Returns the number of the server's clients, without the one that counts.
 pub(crate) fn clients(server: &RedisServer) -> usize {
     server.cli(&["CLIENT", "LIST"]).lines().count() - 1
 }

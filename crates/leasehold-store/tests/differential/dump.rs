@@ -11,7 +11,7 @@ pub(crate) struct State {
     pub(crate) entries: Vec<Plain>,
 }
 
-/// A key with what it holds, as text: `[key, type, expiry, elements...]`.
+/// A key and its value, as text: `[key, type, expiry, elements...]`.
 pub(crate) type Plain = Vec<Vec<u8>>;
 
 const SCRIPT: &str = "
@@ -64,7 +64,7 @@ fn bulk(rest: &mut &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// An entry of the embedded server in the same form. `score` writes a score as replies do.
+/// Converts an entry of the embedded server to the same form. `score` writes a score as replies do.
 pub(crate) fn plain(entry: &Entry, score: impl Fn(f64) -> Vec<u8>) -> Plain {
     let expiry = entry.expires_at_ms.map_or_else(|| "-1".to_owned(), |at| format!("{:.0}", at as f64));
     let mut all = vec![entry.key.clone(), entry.value.type_name().as_bytes().to_vec(), expiry.into_bytes()];
@@ -79,7 +79,7 @@ pub(crate) fn plain(entry: &Entry, score: impl Fn(f64) -> Vec<u8>) -> Plain {
     all
 }
 
-/// The commands that make an entry.
+/// Returns the commands that make an entry.
 pub(crate) fn restore(entry: &Plain) -> Vec<Vec<Vec<u8>>> {
     let word = |text: &str| text.as_bytes().to_vec();
     let key = entry[0].clone();

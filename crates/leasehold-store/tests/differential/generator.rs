@@ -9,14 +9,14 @@ use crate::words::{SHAPES, WEIRD, choices};
 pub(crate) struct Generator {
     pub(crate) random: Random,
     now_ms: u64,
-    /// The kind of key that the present command is for.
+    /// The kind of key of the present command.
     group: char,
 }
 
-/// What is not text.
+/// Words that are not text.
 pub(crate) const BINARY: &[&[u8]] = &[b"\xff", b"\0\xfe\x80", b"\xc3(", b"a\xff\0b", b"\xed\xa0\x80"];
 
-/// One of the four keys of a kind; one is not text.
+/// Returns one of the four keys of a kind; one is not text.
 pub(crate) fn key(group: char, random: &mut Random) -> Vec<u8> {
     match random.below(4) {
         3 => [format!("k:{group}").as_bytes(), b"\xff\0\xc3"].concat(),
@@ -24,7 +24,7 @@ pub(crate) fn key(group: char, random: &mut Random) -> Vec<u8> {
     }
 }
 
-/// The name of the command that a shape is for.
+/// Returns the name of the command in a shape.
 fn name(shape: &str) -> &str {
     shape.split(' ').next().unwrap_or_default()
 }
@@ -43,7 +43,7 @@ impl Generator {
         }
     }
 
-    /// A command that is no script.
+    /// Returns a command that is no script.
     pub(crate) fn plain(&mut self) -> Vec<Vec<u8>> {
         let mut words = self.shaped();
         if self.random.one_in(15) {
@@ -55,8 +55,8 @@ impl Generator {
                 _ => words[at] = self.random.pick(WEIRD).as_bytes().to_vec(),
             }
         }
-        // Other server commands than ours are no business of this test. The error of an unknown one repeats its arguments,
-        // which is done for text only.
+        // The embedded server does not have all server commands, so the others are outside of this test. The error of
+        // an unknown command repeats its arguments, which works for text only.
         let is_known = SHAPES.iter().any(|shape| words[0].eq_ignore_ascii_case(name(shape).as_bytes()));
         let is_text = || words.iter().all(|word| str::from_utf8(word).is_ok());
         if words[0].is_empty() || !(is_known || is_text()) { self.shaped() } else { words }
@@ -102,7 +102,7 @@ impl Generator {
         }
         let random = &mut self.random;
         match kind {
-            // Most keys have a kind of their own, so that most commands find what they are for.
+            // Most keys have a kind of their own, so that most commands find a value of their kind.
             b'k' => {
                 let group =
                     if random.one_in(12) { ['h', 'z', 'l', 's'][random.below(4)] } else { self.group };
@@ -136,7 +136,7 @@ impl Generator {
         }
     }
 
-    /// A script of ours.
+    /// Returns a call of one of our scripts.
     fn shipped(&mut self) -> Vec<Vec<u8>> {
         let script = SCRIPTS[self.random.below(SCRIPTS.len())];
         let mut words: Vec<Vec<u8>> = vec![b"EVAL".to_vec(), script.source().into(), b"1".to_vec()];

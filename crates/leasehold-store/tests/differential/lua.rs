@@ -2,7 +2,7 @@
 
 use crate::generator::{BINARY, Generator, key};
 
-/// What may follow the calls; `r` and `q` are what the last two answered.
+/// The possible ends of a script; `r` and `q` are the replies of the last two calls.
 const ENDS: &[&str] = &[
     "return r",
     "return {r, q}",
@@ -171,7 +171,7 @@ const JOINTS: &[&str] = &[
     " q = r ",
 ];
 
-/// An EVAL of a random script.
+/// Returns an EVAL of a random script.
 pub(crate) fn script(generator: &mut Generator) -> Vec<Vec<u8>> {
     let mut text = String::from("local r, q\n");
     let group = ['h', 'z', 'l', 's'][generator.random.below(4)];
@@ -192,7 +192,7 @@ pub(crate) fn script(generator: &mut Generator) -> Vec<Vec<u8>> {
     words.map(<[u8]>::to_vec).to_vec()
 }
 
-/// The words of a command as Lua has them: numbers sometimes bare, this key as KEYS[1].
+/// Returns the words of a command as Lua literals: numbers sometimes bare, this key as KEYS[1].
 fn literals(words: &[Vec<u8>], key: &[u8]) -> String {
     let literal = |word: &Vec<u8>| {
         let text = String::from_utf8_lossy(word).into_owned();

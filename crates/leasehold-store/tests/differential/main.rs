@@ -2,12 +2,12 @@
 //! messages and the same data, times included.
 //!
 //! Invariant: a difference fails the test unless the server's clock moved within the batch in which it showed.
-//! Called by: `cargo test`. `LEASEHOLD_DIFFERENTIAL_SEED` and `LEASEHOLD_DIFFERENTIAL_COMMANDS` choose another walk.
+//! `LEASEHOLD_DIFFERENTIAL_SEED` and `LEASEHOLD_DIFFERENTIAL_COMMANDS` choose another walk.
 //!
 //! # How it works
-//! Each command travels between two TIMEs. When both are in one millisecond, that is when it was executed; otherwise
-//! every millisecond between them is tried on a copy, and all copies that answered as the server did go on. After each
-//! batch the data are compared.
+//! Each command travels between two TIMEs. When both are in one millisecond, the server executed it in that
+//! millisecond; otherwise the test tries every millisecond between them on a copy, and all copies that give the
+//! server's answer go on. After each batch the test compares the data.
 #![cfg(feature = "embedded")]
 #![allow(
     clippy::unwrap_used,
@@ -34,7 +34,7 @@ const SEED: u64 = 0x1ea5_e401d;
 const COMMANDS: u64 = 100_000;
 const BATCH: usize = 40;
 
-/// What was seen.
+/// The counts of a run.
 #[derive(Debug, Default)]
 struct Tally {
     commands: u64,

@@ -8,9 +8,9 @@ use leasehold_store::embedded::{Database, Ear, Entry, Frame, Message};
 use crate::dump::{Plain, State, plain, restore};
 use crate::real::{Answer, CHANNEL, PATTERN, Real, SHARD};
 
-/// How many copies are kept at most.
+/// The maximum number of copies.
 const COPIES_MAX: usize = 24;
-/// How many commands are remembered for the story of a failure.
+/// The number of commands that the model remembers for the report of a failure.
 const REMEMBERED: usize = 3000;
 const TOLD: usize = 12;
 
@@ -20,7 +20,7 @@ struct Copy {
     heard: Vec<Vec<u8>>,
 }
 
-/// All that the server may be by what it answered.
+/// All possible states of the server according to its answers.
 pub(crate) struct Model {
     copies: Vec<Copy>,
     started_ms: u64,
@@ -42,7 +42,7 @@ impl Model {
         Self { copies: vec![Copy { database, heard: Vec::new() }], started_ms, past: VecDeque::new() }
     }
 
-    /// Executes what the server executed; fails when no copy gives that answer.
+    /// Executes a command that the server executed; fails when no copy gives the server's answer.
     pub(crate) fn follow(&mut self, command: &[Vec<u8>], answer: &Answer) -> Result<(), String> {
         let mut next = Vec::new();
         let mut ours = Vec::new();
@@ -83,7 +83,7 @@ impl Model {
         Ok(())
     }
 
-    /// Compares the data and the messages; keeps the copies that have the same, and says how many keys they have.
+    /// Compares the data and the messages; retains the copies that have the same, and returns the number of their keys.
     pub(crate) fn compare(&mut self, state: &State, heard: &[Vec<u8>]) -> Result<u64, String> {
         let mut story = String::new();
         self.copies.retain_mut(|copy| {
@@ -108,7 +108,7 @@ impl Model {
         if self.copies.is_empty() { Err(story) } else { Ok(state.entries.len() as u64) }
     }
 
-    /// Keeps one copy of those that are the same. Some differ all the same: times so far away that the dump is vague.
+    /// Retains one of several equal copies. Some remain different: the dump is inexact for times in the far future.
     fn unite(&mut self, now_ms: u64) {
         let mut seen: Vec<Vec<Entry>> = Vec::new();
         self.copies.retain_mut(|copy| {
@@ -121,9 +121,9 @@ impl Model {
         });
     }
 
-    /// Takes over what the server has.
+    /// Takes over the server's data.
     ///
-    /// A script told the times, as a number of Lua: where that is not exact, the key is removed on both.
+    /// A script returned the times as numbers of Lua: where such a number is inexact, the key is removed on both sides.
     pub(crate) fn resynchronise(&mut self, real: &mut Real, entries: &[Plain]) {
         let exact = |entry: &&Plain| entry[2].len() < 16;
         let vague = entries.iter().filter(|entry| !exact(entry));
@@ -137,7 +137,7 @@ impl Model {
         self.copies = vec![Copy { database, heard: Vec::new() }];
     }
 
-    /// The last commands that had to do with the keys of this one.
+    /// Returns the last commands that used the keys of this one.
     pub(crate) fn story(&self, command: &[Vec<u8>]) -> String {
         let keys: Vec<_> = command[1..].iter().filter(|word| word.starts_with(b"k:")).collect();
         let related =
@@ -165,7 +165,7 @@ fn differs(database: &mut Database, now_ms: u64, theirs: &[Plain]) -> Option<Str
     Some(format!("data at {now_ms}\n  redis:\n{}  embedded:\n{}", lacks(theirs, &ours), lacks(&ours, theirs)))
 }
 
-/// As replies write it.
+/// Returns a score as replies write it.
 fn score_text(score: f64) -> Vec<u8> {
     thread_local! {
         static KNOWN: RefCell<HashMap<u64, Vec<u8>>> = RefCell::default();

@@ -21,7 +21,7 @@ impl Random {
         (self.next() % limit as u64) as usize
     }
 
-    /// True once in so many times.
+    /// Returns true once in `times` calls on average.
     pub(crate) fn one_in(&mut self, times: usize) -> bool {
         self.below(times) == 0
     }

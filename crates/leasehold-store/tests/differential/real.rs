@@ -1,16 +1,16 @@
-//! The real server: one connection that asks, and one that listens.
+//! The real server: one connection for commands, and one that listens.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 
 use crate::dump::{self, State};
 
-/// The channels that are listened to: by name, and sharded. A pattern takes all the others.
+/// The channels of the listening connection: by name, and sharded. A pattern covers all the others.
 pub(crate) const CHANNEL: &str = "c:1";
 pub(crate) const SHARD: &str = "s:1";
 pub(crate) const PATTERN: &str = "c:*";
 
-/// A reply, and the milliseconds between which it was made.
+/// A reply, and the milliseconds between which the server made it.
 pub(crate) struct Answer {
     pub(crate) from_ms: u64,
     pub(crate) to_ms: u64,
@@ -43,7 +43,7 @@ impl Real {
         time(&read_reply(&mut self.asking))
     }
 
-    /// When the server was started, by its own clock, to the second.
+    /// Returns the time of the server's start, by its own clock, to the second.
     pub(crate) fn started_ms(&mut self) -> u64 {
         send(&mut self.asking, &[vec![b"INFO".to_vec(), b"server".to_vec()]]);
         let told = read_reply(&mut self.asking);
@@ -54,7 +54,7 @@ impl Real {
         (number("server_time_usec:") / 1_000_000 - number("uptime_in_seconds:")) * 1000
     }
 
-    /// Asks in one go, with a TIME before and after each.
+    /// Sends all commands in one write, with a TIME before and after each.
     pub(crate) fn ask_timed(&mut self, batch: &[Vec<Vec<u8>>]) -> Vec<Answer> {
         let tick = || vec![b"TIME".to_vec()];
         let mut all = vec![tick()];
@@ -73,13 +73,13 @@ impl Real {
         answers
     }
 
-    /// All that is there.
+    /// Returns all data of the server.
     pub(crate) fn dump(&mut self) -> State {
         let answers = self.ask_timed(&[dump::command()]);
         dump::read(&answers[0])
     }
 
-    /// What was delivered since the last time, as bytes.
+    /// Returns the messages since the last call, as bytes.
     pub(crate) fn heard(&mut self) -> Vec<Vec<u8>> {
         send(&mut self.listening, &[vec![b"PING".to_vec()]]);
         let mut heard = Vec::new();
@@ -106,7 +106,7 @@ fn send(stream: &mut BufReader<TcpStream>, commands: &[Vec<Vec<u8>>]) {
     stream.get_mut().write_all(&bytes).unwrap();
 }
 
-/// The bytes of one whole reply.
+/// Reads the bytes of one whole reply.
 fn read_reply(stream: &mut BufReader<TcpStream>) -> Vec<u8> {
     let mut bytes = Vec::new();
     read_into(stream, &mut bytes);

@@ -1,8 +1,8 @@
-//! The words that random commands are made of.
+//! The words of random commands.
 
-/// The commands and the kinds of their arguments: `k` key, `f` field or member, `v` value, `i` integer, `t` a short time,
-/// `T` a point in time, `s` score, `r` end of a score range, `c` channel; what follows `|` may be left out, `*` repeats
-/// the last group of two letters, `+` the last letter.
+/// The commands and the kinds of their arguments: `k` key, `f` field or member, `v` value, `i` integer, `t` a short
+/// time, `T` a point in time, `s` score, `r` end of a score range, `c` channel; the part after `|` is optional, `*`
+/// repeats the last group of two letters, `+` the last letter.
 pub(crate) const SHAPES: &[&str] = &[
     "del k+",
     "exists k+",
@@ -169,7 +169,7 @@ const OF_LPOS: &[&str] = &[
     "FOO 1",
 ];
 
-/// What options of this kind may be.
+/// Returns the possible options of this kind.
 pub(crate) fn choices(kind: u8) -> &'static [&'static str] {
     match kind {
         b'X' => &["NX", "XX", "GT", "lt", "nx gt", "xx gt", "GT LT", "xx LT", "ZZ"],

@@ -91,7 +91,7 @@ async fn a_loss_under(server: &Place, on_lost: OnLost) -> (Result<u32, RunError>
         let _in_body = in_body;
         begun.send(()).unwrap();
         guard.lost().await;
-        // Goes on for ever after a loss, unless the test says otherwise.
+        // Runs forever after a loss, unless the test ends the wait.
         let _ = may_go_on.await;
         5
     }));
@@ -221,7 +221,8 @@ async fn tasks_that_the_bodys_own_task_polls_wait(server: Place) {
     assert!(outcome.await, "of a scope");
 }
 
-/// Tokio sees only the body's task, so only the caller can tell these tasks from the body's own branches.
+/// Tokio reports the id of the body's task here too, so only the caller can tell these tasks from the body's
+/// branches.
 async fn tasks_of_another_executor_wait_when_they_are_independent(server: Place) {
     let client = connect(&server).await;
     let lock = client.lock("job");

@@ -238,7 +238,7 @@ async fn a_dead_reader_is_taken_off_while_others_read_on<S: Store, A: Admin>(ben
     assert_eq!(rw.release(&READ_LOCK, 4, 0).await, Reply::Int(0));
     assert!(rw.is(&[("mode", "read"), ("3", "1")]), "{:?}", rw.fields());
     assert!((1..=30_000).contains(&rw.remaining()));
-    // A writer that releases its read hold first also removes dead readers.
+    // The release of a writer also removes dead readers, here the writer's own expired read hold.
     rw.acquire(&READ_LOCK, 5, LONG).await;
     rw.acquire_beside(&Upgrade, 6, 3).await;
     assert_eq!(rw.release(&READ_LOCK, 5, 0).await, Reply::Int(0));

@@ -40,7 +40,7 @@ fn refusal<T>(call: impl FnOnce() -> T) -> (String, String) {
     (text.or_else(|| said.downcast_ref().cloned()).unwrap_or_default(), PANICKED.take())
 }
 
-/// Takes the lock in a context that must refuse it, then follows the advice of the message.
+/// Calls `lock` in a context that must refuse it, and checks the message's advice and the place of the panic.
 #[track_caller]
 fn is_refused(lock: &Lock) {
     let line = line!() + 1;

@@ -250,7 +250,7 @@ async fn the_watchdog_keeps_permits_from_java_for_several_leases(bench: Bench) {
     assert_ne!(thread.ok(&format!("expirable try {name} 2")).await, "none");
 }
 
-/// The end of a lease publishes nothing; the reply to a waiter's attempt already told the time of that end.
+/// The end of a lease publishes nothing; the reply to a waiter's attempt already reported the time of that end.
 async fn a_permit_that_ends_goes_to_a_waiter_of_the_other_side(bench: Bench) {
     let (client, peer, name) = (bench.client().await, bench.peer("").await, bench.name("rooms"));
     let (rooms, thread) = (client.expirable_semaphore(&*name), peer.thread("a"));

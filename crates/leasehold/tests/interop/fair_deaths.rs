@@ -40,8 +40,8 @@ async fn a_killed_java_holder_and_the_next_in_line_hold_rust_up_for_a_lease_and_
     assert!(is_free(bench.server(), &format!("redisson_lock_timeout:{{{name}}}")));
 }
 
-/// The wake-up of the release reaches only the dead waiter. Java tries again at the end of the lease that it was told,
-/// and then without a pause until the dead waiter's deadline is over.
+/// The wake-up of the release reaches only the dead waiter. Java tries again at the end of the lease that its last
+/// reply reported, and then without a pause until the dead waiter's deadline is over.
 async fn a_killed_rust_waiter_at_the_head_holds_java_up_for_a_lease_and_a_turn(bench: Bench) {
     let name = bench.name("printer");
     let peer = bench.peer(&format!("watchdog={}", LEASE.as_millis())).await;

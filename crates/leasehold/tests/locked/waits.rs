@@ -1,4 +1,4 @@
-//! The wait, and the options for a wait in vain.
+//! The wait, and the options for a wait that ends without the lock.
 
 use std::time::{Duration, Instant};
 

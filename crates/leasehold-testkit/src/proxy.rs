@@ -77,8 +77,8 @@ impl Proxy {
         self.shared.set_loss(&[Direction::Request], on);
     }
 
-    /// Swallows messages to subscribers while on. A connection delivers nothing after its first lost message; other
-    /// connections still deliver replies.
+    /// Swallows messages to subscribers while on. A connection delivers no reply after its first lost message; other
+    /// connections still deliver theirs.
     ///
     /// Turning it off resets, with their next reply, the connections that lost a chunk.
     pub fn drop_messages(&self, on: bool) {

@@ -155,7 +155,7 @@ impl<'a, S: Store, A: Admin> Counter<'a, S, A> {
         self.name.prefixed("redisson_sc")
     }
 
-    /// Checks that calls change no key of another type, and no key without a number.
+    /// Checks that calls change no key of another type, and no key whose value is not a number.
     pub(super) async fn leaves_others_alone(&self, calls: impl Fn(&Self) -> Vec<Call>) {
         let key = self.name.as_str();
         for prepare in [["HSET", key, "field", "1"].as_slice(), &["SET", key, "mine"]] {
@@ -170,7 +170,7 @@ impl<'a, S: Store, A: Admin> Counter<'a, S, A> {
         }
     }
 
-    /// Checks that a call rejects an argument that is no number before its first write.
+    /// Checks that a call rejects an argument that is not a number before its first write.
     pub(super) async fn refuses(&self, call: &Call, argument: &str, values: &[&str]) {
         let mut count = vec!["EXISTS"];
         count.extend(call.keys().iter().map(|key| &**key));

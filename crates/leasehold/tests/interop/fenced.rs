@@ -28,7 +28,7 @@ async fn a_fenced_lock_is_handed_over_in_both_directions_with_tokens_that_grow(b
 }
 
 /// Redisson sets an expiry on the keys of every member, including the token counter. This is why the rules for mixed
-/// fleets keep fenced locks out of multi-locks, or ask for hybrid tokens.
+/// fleets keep fenced locks out of Java multi-locks with a lease, or require hybrid tokens.
 async fn a_java_multi_lock_with_a_lease_has_counted_tokens_begin_anew_and_hybrid_ones_go_on(bench: Bench) {
     let (client, peer) = (bench.client().await, bench.peer("").await);
     for tokens in [Tokens::Counter, Tokens::Hybrid] {

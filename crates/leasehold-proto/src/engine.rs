@@ -154,7 +154,7 @@ pub enum Wait {
     Forever,
 }
 
-/// An input of the engine: a call of a caller, or news from the driver.
+/// An input of the engine: a request of a caller, or a report of the driver.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
     /// A caller requests a lock.

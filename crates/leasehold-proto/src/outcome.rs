@@ -116,7 +116,7 @@ pub enum StoreErrorKind {
     MasterDown,
     /// `READONLY`: a replica.
     ReadOnly,
-    /// `NOREPLICAS`: fewer good replicas than the server asks for.
+    /// `NOREPLICAS`: fewer good replicas than the server's configuration demands.
     NoReplicas,
     /// `OOM`: the server's memory limit is reached.
     OutOfMemory,

@@ -196,7 +196,7 @@ pub trait Recipe: fmt::Debug + Send + Sync {
         None
     }
 
-    /// Returns the number of wire owners that an acquire of `_units` units uses up.
+    /// Returns the number of wire owners that an acquire of this many units uses up.
     fn owners(&self, _units: u32) -> u64 {
         1
     }

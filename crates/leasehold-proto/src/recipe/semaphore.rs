@@ -1,8 +1,8 @@
 //! The semaphore: Redisson's `RSemaphore` on the wire (docs/protocol.md#12-semaphore), and one with a queue of waiters.
 //!
 //! An acquisition takes and returns its permits once, however late its calls arrive: its marker records what it has
-//! taken. One fault would return them twice: a repeat of the first release after it was carried out, which no network
-//! of this client makes. An operation is applied once: its marker has the answer.
+//! taken. There is one exception: a first release that is repeated after it was carried out would return the permits
+//! twice. The client's connections never repeat a call. An operation is applied once: its marker has the answer.
 //!
 //! # How it works
 //! A counter cannot be set absolutely, so a call that runs twice would count twice. The marker of an acquisition lives

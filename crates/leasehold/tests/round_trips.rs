@@ -1,7 +1,7 @@
 //! The cost of an acquire and its release on the server, for each primitive, counted by the server itself.
 //!
-//! The table of `docs/results/round-trips.md` comes from `cargo test -p leasehold --all-features --test round_trips --
-//! --nocapture`.
+//! The table of `docs/results/round-trips.md` comes from
+//! `cargo test -p leasehold --all-features --test round_trips -- --nocapture`.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
 #![allow(clippy::disallowed_methods, reason = "test code: tasks and real time")]

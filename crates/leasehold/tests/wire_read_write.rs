@@ -110,7 +110,7 @@ fn hash(fields: &[(&str, &str)]) -> BTreeMap<String, String> {
     fields.iter().map(|&(field, value)| (field.to_owned(), value.to_owned())).collect()
 }
 
-/// Redisson's unlock of its read lock (9.4), without the latch.
+/// Redisson's unlock of its read lock (docs/protocol.md#94-read-release), without the latch.
 const JAVA_READ_UNLOCK: &str = "
     if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then return nil end
     local left = redis.call('hincrby', KEYS[1], ARGV[1], -1)
@@ -135,7 +135,7 @@ fn java_unlocks_read(server: &impl Told) -> String {
     server.cli(&["EVAL", JAVA_READ_UNLOCK, "3", "rw", CHANNEL, "{rw}", JAVA])
 }
 
-/// Redisson's acquire of a free read lock (9.2).
+/// Redisson's acquire of a free read lock (docs/protocol.md#92-read-acquire).
 fn java_reads(server: &impl Told, lease_ms: u64) {
     let lease = lease_ms.to_string();
     tell(server, &["HSET", "rw", "mode", "read"]);

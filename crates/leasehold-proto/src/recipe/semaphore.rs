@@ -2,7 +2,8 @@
 //!
 //! An acquisition takes and returns its permits once, however late its calls arrive: its marker records what it has
 //! taken. There is one exception: a first release that is repeated after it was carried out would return the permits
-//! twice. The client's connections never repeat a call. An operation is applied once: its marker has the answer.
+//! twice. The client's connections never repeat a call that was carried out. An operation is applied once: its marker
+//! has the answer.
 //!
 //! # How it works
 //! A counter cannot be set absolutely, so a call that runs twice would count twice. The marker of an acquisition lives

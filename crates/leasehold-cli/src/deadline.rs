@@ -29,7 +29,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// grace.
 const BEHIND: Duration = Duration::from_millis(100);
 
-/// The thread and the watcher. Dropping it ends the thread, and lets the watcher strike.
+/// The thread and the watcher. Dropping it ends the thread, and makes the watcher end the command.
 #[derive(Debug)]
 pub(crate) struct Deadline {
     shared: Arc<Shared>,
@@ -40,7 +40,7 @@ pub(crate) struct Deadline {
 struct Shared {
     state: Mutex<State>,
     changed: Condvar,
-    /// Signals that the watcher has struck, which the supervisor may not know.
+    /// Signals that the watcher has acted, which the supervisor may not know.
     struck: Notify,
 }
 
@@ -102,7 +102,7 @@ impl Deadline {
     }
 
     /// Records the loss; the command has its grace to end. Returns the rest of the grace when the watcher has already
-    /// struck, as after a stop of the wrapper; `None` when the caller must send the SIGTERM.
+    /// acted, as after a stop of the wrapper; `None` when the caller must send the SIGTERM.
     pub(crate) fn lose(&self) -> Option<Duration> {
         let mut state = self.shared.lock();
         state.phase = Phase::Over;
@@ -115,13 +115,13 @@ impl Deadline {
         None
     }
 
-    /// Resolves when the watcher has struck and the hold may still be kept.
+    /// Resolves when the watcher has acted although the lock may still be held.
     pub(crate) fn struck(&self) -> impl Future<Output = ()> + use<> {
         let shared = Arc::clone(&self.shared);
         async move { shared.struck.notified().await }
     }
 
-    /// Returns true if the watcher has struck, even if the thread has not reported it yet.
+    /// Returns true if the watcher has acted, even if the thread has not reported it yet.
     pub(crate) fn has_struck(&self) -> bool {
         self.shared.lock().has_struck(boot())
     }

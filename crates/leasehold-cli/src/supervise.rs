@@ -134,8 +134,8 @@ impl<H: Hold> Supervisor<'_, H> {
         Ok(Finished { ending, lost })
     }
 
-    /// Ends a command whose lock was lost during its preparation. No instruction of it has run, and none will, whatever
-    /// `--on-lost` says; so the code is not that of a killed command either.
+    /// Ends a command whose lock was lost during its preparation. No instruction of it has run, and none will,
+    /// regardless of `--on-lost`; so the code is not that of a killed command either.
     async fn never_started(&mut self) -> io::Result<Finished> {
         self.send(Signal::SIGKILL);
         let message = "the lock was lost before the command was started; it was not run";
@@ -200,7 +200,7 @@ impl<H: Hold> Supervisor<'_, H> {
         if under_job_control() {
             self.suspend();
         } else if !wants_terminal {
-            // No process could ever continue it.
+            // A stop would be final: no process could continue it.
             self.go_on();
         }
     }

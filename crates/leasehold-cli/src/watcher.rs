@@ -24,7 +24,7 @@ use crate::orders::{Orders, Told, Watched};
 /// The hidden verb, which only `run` uses.
 pub(crate) const VERB: &str = "__watch";
 
-/// The wrapper's side of the watcher. Dropping it lets the watcher strike, unless it was dismissed.
+/// The wrapper's side of the watcher. Dropping it makes the watcher end the command, unless it was dismissed.
 #[derive(Debug)]
 pub(crate) struct Watcher {
     process: Child,
@@ -67,7 +67,7 @@ impl Watcher {
 
     /// Ends the watcher: the command has ended, and the processes that it left running may stay.
     ///
-    /// The SIGKILL comes before the close of the pipe: the watcher can neither delay it nor strike.
+    /// The SIGKILL comes before the close of the pipe: the watcher can neither delay it nor end the command.
     pub(crate) fn dismiss(mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();

@@ -1,11 +1,11 @@
-//! `leasehold config check` from outside: what it prints, what it refuses, and that it tells no secret.
+//! Tests of `leasehold config check` from outside: its output, its errors, and that it reveals no secret.
 #![expect(clippy::unwrap_used, reason = "a helper that fails fails the test")]
 
 use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
-/// A password that must not be seen anywhere.
+/// A password that must appear in no output.
 const CANARY: &str = "canary-7c1e";
 
 /// A folder with files, in which the program runs.
@@ -20,7 +20,7 @@ impl Folder {
         Self(folder)
     }
 
-    /// `leasehold config check ARGUMENTS`, with nothing of the tester's own environment.
+    /// Runs `leasehold config check ARGUMENTS`, without the tester's own environment.
     fn check(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Outcome {
         let mut program = Command::new(env!("CARGO_BIN_EXE_leasehold"));
         program.env_clear().envs(variables.iter().copied()).current_dir(self.0.path());

@@ -1,4 +1,4 @@
-//! The page of the command says what the program does.
+//! Tests that compare the page of the command with the program.
 #![expect(clippy::unwrap_used, reason = "a helper that fails fails the test")]
 
 use std::collections::BTreeSet;
@@ -20,14 +20,14 @@ fn help() -> String {
     String::from_utf8(leasehold().args(["run", "--help"]).output().unwrap().stdout).unwrap()
 }
 
-/// The words of a text that are long options.
+/// Returns the long options among the words of a text.
 fn options(text: &str) -> BTreeSet<&str> {
     let inside = |letter: char| letter.is_ascii_lowercase() || letter == '-';
     let words = text.split(|letter: char| !inside(letter));
     words.filter(|word| word.len() > 2 && word.starts_with("--") && !word.ends_with('-')).collect()
 }
 
-/// The part of the page under a heading.
+/// Returns the part of the page under a heading.
 fn section<'a>(page: &'a str, heading: &str) -> &'a str {
     let (_, rest) = page.split_once(&format!("\n## {heading}\n")).unwrap_or_else(|| panic!("no {heading}"));
     rest.split_once("\n## ").map_or(rest, |(section, _)| section)
@@ -66,7 +66,7 @@ fn the_commands_of_the_examples_are_ones_that_the_program_takes() {
     for line in examples.lines().filter(|line| line.contains("leasehold run ")) {
         for call in line.split("leasehold run ").skip(1) {
             let (arguments, _) = call.split_once(" -- ").unwrap();
-            // Everything is parsed, and then a configuration is missing: nothing is connected to.
+            // The program parses everything and then misses a configuration file, so it connects to no server.
             let mut program = leasehold();
             program.args(["run", "--config", "/nowhere/a.toml"]).args(arguments.split_whitespace());
             let output = program.args(["--", "true"]).output().unwrap();

@@ -5,7 +5,7 @@
 
 use leasehold_proto::{Applied, StoreErrorKind};
 
-/// The longest error text that is kept, in characters.
+/// The maximum length of a stored error text, in characters; the rest is cut.
 const TEXT_MAX: usize = 300;
 
 use Applied::{No, Unknown};

@@ -52,7 +52,7 @@ pub trait Runtime: Send + Sync + 'static {
 
 /// One timer.
 pub trait Alarm {
-    /// Completes at `at` or, when `at` is [`Moment::NEVER`], never. Cancel safe: dropping the future disarms nothing
+    /// Completes at `at`, or never when `at` is [`Moment::NEVER`]. Cancel safe: dropping the future disarms nothing
     /// that a later call needs.
     fn wait_until(&mut self, at: Moment) -> impl Future<Output = ()>;
 }

@@ -1,4 +1,4 @@
-//! Exit codes, and that a failure before the start runs nothing and tells no secret.
+//! Exit codes, and the proof that a failure before the start runs nothing and reveals no secret.
 
 use std::net::TcpListener;
 use std::os::unix::ffi::OsStrExt;
@@ -9,7 +9,7 @@ use crate::fixture::{
     Folder, NAME, Running, is_locked, leasehold, nobody_listens, outcome, run, run_script, shell,
 };
 
-/// A password that must not be seen anywhere.
+/// A password that must appear in no output.
 const CANARY: &str = "canary-7c1e";
 
 #[test]
@@ -26,7 +26,7 @@ fn the_commands_own_code_is_handed_on() {
 #[test]
 fn a_death_by_signal_is_128_and_its_number() {
     let server = RedisServer::start();
-    // 34 is a real-time signal, of which few libraries know.
+    // 34 is a real-time signal, which few libraries know.
     for signal in [1, 2, 9, 11, 15, 34] {
         let ended = outcome(&mut run_script(&server, &[], &format!("ulimit -c 0; kill -{signal} $$")));
         assert_eq!(ended.code(), 128 + signal, "{ended:?}");
@@ -140,7 +140,7 @@ fn an_address_that_cannot_be_used_is_64_and_tells_no_secret() {
             assert!(!format!("{ended:?}").contains(CANARY), "{url:?}: {ended:?}");
         }
     }
-    // In the wrong place it is a wrong argument, and said to be one.
+    // A URL in the wrong place is a wrong argument, and the message reports that.
     let stray = format!("redis://me:{CANARY}@127.0.0.1");
     let ended = outcome(leasehold().args(["run", NAME, &stray, "--", "touch", &folder.at("ran")]));
     assert_eq!(ended.code(), 64, "{ended:?}");

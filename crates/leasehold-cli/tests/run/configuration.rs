@@ -1,17 +1,17 @@
-//! The command and services that read the same configuration agree on keys and terms; what the command cannot honour is
-//! refused.
+//! The command and services that read the same configuration agree on keys and terms; the command refuses settings that
+//! it cannot honor.
 
 use leasehold::config::Config;
 use leasehold_testkit::servers::RedisServer;
 
 use crate::fixture::{Folder, NAME, Running, is_locked, leasehold, outcome, run, run_script};
 
-/// Work with a client in this process.
+/// Runs work with a client in this process.
 fn block_on<T>(work: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
 }
 
-/// Milliseconds that the key has left on the server.
+/// Returns the milliseconds that the key has left on the server.
 fn left(server: &RedisServer, key: &str) -> i64 {
     server.cli(&["PTTL", key]).parse().unwrap()
 }
@@ -168,7 +168,7 @@ fn without_any_source_the_server_is_the_one_of_this_machine() {
         "--",
         "true",
     ]));
-    // Whether a server listens there is the machine's business.
+    // The test cannot control the default address of the machine: a server may listen there.
     let elsewhere = ended.code() == 69 && ended.err.contains("redis://127.0.0.1:6379");
     assert!(ended.code() == 0 || elsewhere, "{ended:?}");
 }

@@ -1,4 +1,4 @@
-//! Who gets the lock, who waits, and who gives up.
+//! The contention for a lock: commands that get it, wait for it, and give up.
 
 use std::fs;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! What the command sees of the world: as much as if nobody stood in front of it.
+//! The environment of the command: the same with the wrapper as without it.
 
 use std::fs::File;
 

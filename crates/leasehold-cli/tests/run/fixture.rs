@@ -1,4 +1,4 @@
-//! Running the program and looking at it from outside.
+//! The fixture of these tests: it runs the program and observes it from outside.
 
 use std::env;
 use std::fs::{self, File};
@@ -14,20 +14,20 @@ use tempfile::TempDir;
 
 /// The lock of all tests; each has a server of its own.
 pub(crate) const NAME: &str = "the:lock";
-/// Longer than anything takes that works.
+/// A time that no working step exceeds.
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 
-/// The program, with nothing of the tester's own environment that it would react to.
+/// Returns the program, without the variables of the tester that it would use.
 pub(crate) fn leasehold() -> Command {
     without_our_variables(Command::new(env!("CARGO_BIN_EXE_leasehold")))
 }
 
-/// A shell that starts the program, in the same environment.
+/// Returns a shell that starts the program, in the same environment.
 pub(crate) fn shell() -> Command {
     without_our_variables(Command::new("sh"))
 }
 
-/// The program takes every variable of this prefix for a key of its configuration.
+/// Removes every variable with the prefix that the program takes for keys of its configuration.
 pub(crate) fn without_our_variables(mut command: Command) -> Command {
     let own = env::vars_os().map(|(name, _)| name);
     for name in own.filter(|name| name.to_string_lossy().starts_with("LEASEHOLD_")) {
@@ -37,7 +37,7 @@ pub(crate) fn without_our_variables(mut command: Command) -> Command {
     command
 }
 
-/// `leasehold run OPTIONS the:lock -- COMMAND` against this server.
+/// Returns `leasehold run OPTIONS the:lock -- COMMAND` against this server.
 pub(crate) fn run(server: &RedisServer, options: &[&str], command: &[&str]) -> Command {
     let mut program = leasehold();
     program.env("LEASEHOLD_URL", server.url());
@@ -45,12 +45,12 @@ pub(crate) fn run(server: &RedisServer, options: &[&str], command: &[&str]) -> C
     program
 }
 
-/// `leasehold run OPTIONS the:lock -- sh -c SCRIPT` against this server.
+/// Returns `leasehold run OPTIONS the:lock -- sh -c SCRIPT` against this server.
 pub(crate) fn run_script(server: &RedisServer, options: &[&str], script: &str) -> Command {
     run(server, options, &["sh", "-c", script])
 }
 
-/// How a program ended and what it said.
+/// The exit status and the output of a program.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) status: ExitStatus,
@@ -59,20 +59,20 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// The exit code; -1 for a death by signal, which the wrapper itself must never die of in order.
+    /// Returns the exit code; -1 for a death by signal, which must never end the wrapper itself in order.
     pub(crate) fn code(&self) -> i32 {
         self.status.code().unwrap_or(-1)
     }
 }
 
-/// A program that runs; killed when dropped, and what it supervises with it.
+/// A running program; dropping it kills the program and its command.
 pub(crate) struct Running {
     process: Child,
     folder: TempDir,
 }
 
 impl Running {
-    /// Starts it, its output going to files.
+    /// Starts it, with its output in files.
     #[track_caller]
     pub(crate) fn start(command: &mut Command) -> Self {
         let folder = tempfile::tempdir().unwrap();
@@ -81,7 +81,7 @@ impl Running {
         Self { process, folder }
     }
 
-    /// Starts it with a stderr that nothing reads; the pipe's other end is returned to be kept.
+    /// Starts it with a stderr that no process reads; the caller keeps the returned end of the pipe.
     pub(crate) fn start_with_unread_stderr(command: &mut Command) -> (Self, ChildStderr) {
         let folder = tempfile::tempdir().unwrap();
         let file = |name| File::create(folder.path().join(name)).unwrap();
@@ -99,17 +99,17 @@ impl Running {
         kill(self.pid(), signal).unwrap();
     }
 
-    /// What it has written to stdout until now.
+    /// Returns its stdout until now.
     pub(crate) fn out(&self) -> String {
         fs::read_to_string(self.folder.path().join("out")).unwrap()
     }
 
-    /// What it has written to stderr until now.
+    /// Returns its stderr until now.
     pub(crate) fn err(&self) -> String {
         fs::read_to_string(self.folder.path().join("err")).unwrap()
     }
 
-    /// Waits until it, or its command, has written this.
+    /// Waits until it, or its command, has written this text.
     #[track_caller]
     pub(crate) fn until_it_says(&self, text: &str) {
         eventually(LIMIT, &format!("{text:?}"), || self.out().contains(text) || self.err().contains(text));
@@ -140,7 +140,7 @@ pub(crate) fn outcome(command: &mut Command) -> Outcome {
     Running::start(command).outcome()
 }
 
-/// A folder for files by which scripts and tests talk to each other.
+/// A folder for the files through which scripts and tests communicate.
 pub(crate) struct Folder(TempDir);
 
 impl Folder {
@@ -152,7 +152,7 @@ impl Folder {
         self.0.path().join(name)
     }
 
-    /// The path as scripts need it.
+    /// Returns the path as scripts need it.
     pub(crate) fn at(&self, name: &str) -> String {
         self.path(name).display().to_string()
     }
@@ -165,18 +165,18 @@ impl Folder {
         File::create(self.path(name)).unwrap();
     }
 
-    /// A line of shell that waits until the file is there.
+    /// Returns a line of shell that waits until the file exists.
     pub(crate) fn wait_for(&self, name: &str) -> String {
         format!("while [ ! -e {} ]; do sleep 0.01; done", self.at(name))
     }
 }
 
-/// Whether the lock's key is on the server.
+/// Returns true if the lock's key is on the server.
 pub(crate) fn is_locked(server: &RedisServer) -> bool {
     server.cli(&["EXISTS", NAME]) == "1"
 }
 
-/// Waits until the lock was renewed: until it has longer to live than a moment before.
+/// Waits until the lock was renewed: until its remaining time has grown.
 #[track_caller]
 pub(crate) fn until_it_is_renewed(server: &RedisServer) {
     let mut before = i64::MAX;
@@ -187,49 +187,49 @@ pub(crate) fn until_it_is_renewed(server: &RedisServer) {
     });
 }
 
-/// Takes the lock away from whoever has it.
+/// Deletes the lock of its present holder.
 pub(crate) fn delete(server: &RedisServer) {
     assert_eq!(server.cli(&["DEL", NAME]), "1");
 }
 
-/// Takes the lock for somebody who never gives it back.
+/// Takes the lock for a holder that never releases it.
 pub(crate) fn occupy(server: &RedisServer) {
     assert_eq!(server.cli(&["HSET", NAME, "somebody:1", "1"]), "1");
     assert_eq!(server.cli(&["PEXPIRE", NAME, "3600000"]), "1");
 }
 
-/// Whether the process is there.
+/// Returns true if the process exists.
 pub(crate) fn is_alive(pid: i32) -> bool {
     kill(Pid::from_raw(pid), None).is_ok()
 }
 
-/// The number behind `label=` in the text.
+/// Returns the number behind `label=` in the text.
 #[track_caller]
 pub(crate) fn number(text: &str, label: &str) -> i32 {
     let line = text.lines().find_map(|line| line.trim().strip_prefix(&format!("{label}=")));
     line.and_then(|number| number.trim().parse().ok()).unwrap_or_else(|| panic!("no {label}= in {text:?}"))
 }
 
-/// A server program that is not there: the port was free a moment ago.
+/// Returns the URL of a port without a server: the port was free a moment ago.
 pub(crate) fn nobody_listens() -> String {
     let mut server = RedisServer::start();
     server.kill();
     server.url()
 }
 
-/// The children of a process.
+/// Returns the children of a process.
 pub(crate) fn children(pid: Pid) -> Vec<i32> {
     let path = format!("/proc/{pid}/task/{pid}/children");
     fs::read_to_string(path).unwrap_or_default().split_whitespace().map(|pid| pid.parse().unwrap()).collect()
 }
 
-/// The wrapper's child that is not the command.
+/// Returns the wrapper's child that is not the command.
 pub(crate) fn watcher_of(running: &Running, command: i32) -> Pid {
     let children = children(running.pid());
     Pid::from_raw(children.into_iter().find(|&pid| pid != command).unwrap())
 }
 
-/// The letter that the kernel gives to the state of a process.
+/// Returns the letter that the kernel gives to the state of a process.
 pub(crate) fn state(pid: i32) -> char {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     stat.rsplit_once(") ").unwrap().1.chars().next().unwrap()

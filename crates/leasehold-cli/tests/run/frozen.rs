@@ -1,4 +1,4 @@
-//! The wrapper stands still while its command runs.
+//! The wrapper does not run while its command does.
 
 use std::time::{Duration, Instant};
 
@@ -12,11 +12,11 @@ use crate::fixture::{
     until_it_is_renewed, watcher_of,
 };
 
-/// So short that its end comes soon, and long enough for a busy machine.
+/// A lease short enough that its end comes soon, and long enough for a busy machine.
 const LEASE: [&str; 2] = ["--lease", "3s"];
 const WORK: &str = "echo pid=$$; echo begun; while :; do sleep 0.01; done";
 
-/// A running command whose lock was renewed at least once, so that a deadline was told again.
+/// Starts a command and waits for at least one renewal, so that the wrapper has sent a second deadline.
 fn begun(server: &RedisServer, options: &[&str], script: &str) -> (Running, i32) {
     let running = Running::start(&mut run_script(server, &[&LEASE, options].concat(), script));
     running.until_it_says("begun");
@@ -31,7 +31,7 @@ fn a_stopped_wrapper_never_runs_its_command_under_anothers_lock() {
     for round in 0..6 {
         let (running, pid) = begun(&server, &["--on-lost", "kill"], WORK);
         running.signal(Signal::SIGSTOP);
-        // A command that ended is a zombie as long as its parent stands still.
+        // A command that ended is a zombie while its parent is stopped.
         let look = format!("echo state=$(cut -d' ' -f3 /proc/{pid}/stat)");
         let ended = outcome(&mut run_script(&server, &LEASE, &look));
         assert_eq!(ended.out, "state=Z\n", "round {round}: the first command has ended: {ended:?}");
@@ -59,7 +59,7 @@ fn the_command_of_a_stopped_wrapper_gets_term_at_the_deadline_and_kill_after_the
     assert_eq!(ended.out.matches("got TERM").count(), 1, "told once: {ended:?}");
 }
 
-/// Whether the process is there and does anything; a stopped parent leaves zombies.
+/// Returns true if the process exists and runs; a stopped parent leaves zombies.
 fn is_alive_or_zombie(pid: i32) -> bool {
     is_alive(pid) && state(pid) != 'Z'
 }
@@ -163,7 +163,7 @@ fn a_watcher_that_was_stopped_acts_on_the_latest_news() {
     let (running, pid) = begun(&server, &[], &script);
     let watcher = watcher_of(&running, pid);
     kill(watcher, Signal::SIGSTOP).unwrap();
-    // Its wrapper continues it with the next news.
+    // The wrapper continues the watcher with its next orders.
     for _ in 0..5 {
         until_it_is_renewed(&server);
     }
@@ -188,7 +188,7 @@ fn a_wrapper_killed_while_stopped_takes_its_command_along() {
 #[test]
 fn a_full_stderr_neither_ends_the_command_nor_hides_a_loss() {
     let server = RedisServer::start();
-    // Nothing reads the pipe: the command fills it, and the wrapper's thread stands still in its next message.
+    // The pipe has no reader: the command fills it, and the wrapper's thread blocks in its next message.
     let folder = Folder::new();
     let script = format!(
         "echo pid=$$; echo begun; {}; head -c 1000000 /dev/zero >&2 & {}; exit 6",
@@ -203,7 +203,7 @@ fn a_full_stderr_neither_ends_the_command_nor_hides_a_loss() {
     // The pipe's last page may be full when its first is not.
     eventually(LIMIT, "a full pipe", || rustix::io::ioctl_fionread(&unread).unwrap() > 14 * 4096);
     until_it_is_renewed(&server);
-    // The message about it is the one that the wrapper cannot end.
+    // The message about this signal blocks the wrapper.
     running.signal(Signal::SIGWINCH);
     for _ in 0..4 {
         until_it_is_renewed(&server);

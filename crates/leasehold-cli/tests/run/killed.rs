@@ -1,4 +1,4 @@
-//! The wrapper is killed, or ends and leaves something behind.
+//! The wrapper is killed, or ends and leaves processes behind.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use nix::unistd::Pid;
 
 use crate::fixture::{Folder, LIMIT, Running, children, is_alive, leasehold, number, run_script, watcher_of};
 
-/// Processes with this text in their command line.
+/// Returns the processes with this text in their command line.
 fn with_argument(text: &str) -> Vec<i32> {
     let entries = fs::read_dir("/proc").unwrap().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
@@ -82,7 +82,7 @@ fn grandchildren_die_by_the_watcher_when_the_command_is_long_gone() {
     eventually(LIMIT, "the end of what was left", || !is_alive(left));
 }
 
-/// A script whose first process and its child, which nothing but SIGKILL ends, say their ids.
+/// A script that prints the ids of its first process and of that one's child; only SIGKILL ends them.
 const FAMILY: &str = "trap '' TERM HUP INT; \
     (echo child=$(exec sh -c 'echo $PPID'); echo begun; while :; do sleep 0.01; done) & \
     echo pid=$$; wait";
@@ -125,14 +125,14 @@ fn whenever_the_wrapper_is_killed_nothing_is_left() {
     let server = RedisServer::start();
     let folder = Folder::new();
     let marker = folder.at("marker");
-    // From the first instruction to the running command: every step of the start is hit by some of the delays.
+    // The delays reach from the first instruction to the running command, so some of them hit every step of the start.
     for step in 0..60 {
         let script = format!(": {marker}; while :; do sleep 0.01; done");
-        // A lock of its own for each: the killed one keeps its lock for a lease.
+        // Each round has its own lock: the killed one keeps its lock for a lease.
         let mut program = leasehold();
         program.env("LEASEHOLD_URL", server.url()).args(["run", &format!("lock:{step}"), "--"]);
         let running = Running::start(program.args(["sh", "-c", &script]));
-        // The time is which moment is tried, and nothing is awaited by it.
+        // The time selects the moment under test; the test awaits nothing by it.
         let (begun, strike_at) = (Instant::now(), Duration::from_micros(500 * step));
         while begun.elapsed() < strike_at {
             std::thread::yield_now();

@@ -1,4 +1,4 @@
-//! The kinds of lock: who runs beside whom, in what order, and what the command is told.
+//! The kinds of lock: which commands run at the same time, in what order, and with what variables.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use leasehold_testkit::wait::eventually;
 
 use crate::fixture::{Folder, LIMIT, NAME, Running, is_locked, leasehold, outcome, run, run_script};
 
-/// A command that says that it runs, and ends when the file `go` is there.
+/// Starts a command that reports its start, and ends when the file `go` exists.
 fn begun(server: &RedisServer, folder: &Folder, options: &[&str]) -> Running {
     let script = format!("echo begun; {}", folder.wait_for("go"));
     let running = Running::start(&mut run_script(server, options, &script));

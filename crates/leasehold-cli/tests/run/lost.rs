@@ -8,7 +8,8 @@ use nix::sys::signal::Signal;
 
 use crate::fixture::{Folder, LIMIT, Running, delete, is_alive, is_locked, number, run_script};
 
-/// So short that a loss is noticed soon, the watchdog looking every third of it, and long enough for a busy machine.
+/// A lease short enough that a loss shows soon, because the watchdog renews every third of it, and long enough for a
+/// busy machine.
 const SHORT: &str = "3s";
 /// A script that works until it is stopped.
 const WORK: &str = "echo pid=$$; echo begun; while :; do sleep 0.01; done";
@@ -35,7 +36,7 @@ fn a_deleted_lock_ends_the_command_with_term_and_79() {
 fn a_lock_taken_over_ends_the_command_and_stays_with_the_other() {
     let server = RedisServer::start();
     let running = begun(&server, &["--lease", SHORT], WORK);
-    // In one step, so that no renewal comes in between.
+    // One step, so that no renewal comes in between.
     let take = "redis.call('DEL', KEYS[1]); redis.call('HSET', KEYS[1], 'other:1', 1); \
                 return redis.call('PEXPIRE', KEYS[1], 600000)";
     assert_eq!(server.cli(&["EVAL", take, "1", crate::fixture::NAME]), "1");
@@ -62,7 +63,7 @@ fn a_command_deaf_to_term_is_killed_after_the_grace() {
 #[test]
 fn the_rest_of_the_group_has_the_grace_too_and_does_not_outlive_it() {
     let server = RedisServer::start();
-    // The first process goes at once, the second cleans up, the third is deaf.
+    // The first process ends at once, the second cleans up, the third ignores the signal.
     let script = "(trap '' TERM; echo deaf=$(exec sh -c 'echo $PPID'); while :; do sleep 0.01; done) & \
                   (trap 'echo cleaned up; exit' TERM; echo tidy=1; while :; do sleep 0.01; done) & \
                   while :; do sleep 0.01; done";
@@ -163,7 +164,7 @@ fn a_release_that_nobody_confirms_is_warned_about_and_the_code_is_the_commands()
 #[test]
 fn signals_reach_what_is_left_of_the_group_during_the_grace() {
     let server = RedisServer::start();
-    // The first process goes at once, the second when it is told.
+    // The first process ends at once, the second on SIGUSR1.
     let script = "(trap '' TERM; trap 'echo got USR1; exit' USR1; echo ready=1; while :; do sleep 0.01; done) & \
                   echo pid=$$; while :; do sleep 0.01; done";
     let running = Running::start(&mut run_script(&server, &["--lease", SHORT, "--grace", "1h"], script));

@@ -1,4 +1,4 @@
-//! A pseudo-terminal with somebody at its keyboard.
+//! A pseudo-terminal with a keyboard that the test presses.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -27,7 +27,7 @@ pub(crate) struct Session {
 impl Session {
     /// Runs a shell, interactive or with a script, as the leader of a session on a new terminal.
     pub(crate) fn start(shell: &[&str], environment: &[(&str, &str)]) -> Self {
-        // Inherited by nobody: the terminal hangs up when this session is dropped.
+        // Child processes do not inherit it: the terminal hangs up when this session is dropped.
         let keyboard = posix_openpt(OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC).unwrap();
         grantpt(&keyboard).and_then(|()| unlockpt(&keyboard)).unwrap();
         let path = ptsname_r(&keyboard).unwrap();
@@ -64,12 +64,12 @@ impl Session {
         self.screen.drain(..end).collect()
     }
 
-    /// Takes what is there, without waiting for more.
+    /// Reads the available output, without waiting for more.
     fn read(&mut self) {
         let mut ready = [PollFd::new(self.keyboard.as_fd(), PollFlags::POLLIN)];
         if poll(&mut ready, PollTimeout::ZERO).unwrap() > 0 {
             let mut bytes = [0; 4096];
-            // The end of the other side is an error here; what was asked for is then missing on the screen.
+            // The end of the other side is an error here; the expected text is then missing on the screen.
             let count = self.keyboard.read(&mut bytes).unwrap_or(0);
             self.screen.push_str(&String::from_utf8_lossy(&bytes[..count]));
         }

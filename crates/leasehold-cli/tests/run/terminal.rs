@@ -1,6 +1,6 @@
 //! The terminal goes to the command and comes back.
 //!
-//! Scripts echo words with a `''` in them, so that the line as typed is not taken for its output.
+//! Scripts echo words with a `''` in them, so that the test does not take the typed line for its output.
 
 use leasehold_testkit::servers::RedisServer;
 use leasehold_testkit::wait::eventually;
@@ -8,13 +8,13 @@ use leasehold_testkit::wait::eventually;
 use crate::fixture::{Folder, LIMIT, delete, is_locked, leasehold};
 use crate::pty::{CTRL_C, CTRL_Z, Session};
 
-/// A session whose scripts find the program as `$LH` and the server by its variable.
+/// Starts a session whose scripts find the program as `$LH` and the server by its variable.
 fn session(server: &RedisServer, shell: &[&str]) -> Session {
     let program = leasehold().get_program().to_str().unwrap().to_owned();
     Session::start(shell, &[("LH", &program), ("LEASEHOLD_URL", &server.url())])
 }
 
-/// An interactive shell, which does job control.
+/// Starts an interactive shell, which does job control.
 fn interactive(server: &RedisServer) -> Session {
     let mut session = session(server, &["sh", "-i"]);
     session.until("$ ");
@@ -96,7 +96,7 @@ fn control_z_stops_both_and_fg_continues_both() {
     session.until("begun");
     for word in ["one", "two"] {
         session.press(&format!("{word}\n"));
-        // The terminal echoes what is typed, and `cat` says it again.
+        // The terminal echoes the typed word, and `cat` prints it again.
         session.until(word);
         session.until(word);
         session.press(CTRL_Z);
@@ -141,7 +141,7 @@ fn a_continued_command_has_the_terminal_before_it_asks() {
 fn a_lock_lost_while_both_are_stopped_ends_the_command_at_fg() {
     let server = RedisServer::start();
     let mut session = interactive(&server);
-    // A shell about to start a program may be deaf to stops (vfork); one that waits is not.
+    // A shell that is about to start a program may ignore stops (vfork); a waiting one does not.
     let script = "trap \"echo cl''eaned; exit\" TERM; sleep 60 & echo be''gun; wait";
     session.press(&format!("$LH run --lease 3s the:lock -- sh -c '{script}'\n"));
     session.until("begun");
@@ -163,7 +163,7 @@ fn a_job_in_the_background_gets_the_terminal_with_fg() {
     let mut session = interactive(&server);
     session.press("$LH run --lease 1h the:lock -- sh -c 'echo be''gun; read line; echo got: $line' &\n");
     session.until("begun");
-    // It reads, may not, and is stopped; then the wrapper is.
+    // The command reads without the right to, and is stopped; then the wrapper stops.
     session.until("suspended");
     session.press("echo sh''ell\n");
     session.until("shell");

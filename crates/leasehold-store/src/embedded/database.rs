@@ -45,8 +45,8 @@ impl Database {
         Self::default()
     }
 
-    /// Ends the process and begins it anew: the scripts are forgotten, and INFO counts from now. The data stay;
-    /// FLUSHALL removes them. The caller reports the subscribers of the old process by [`leaves`](Self::leaves).
+    /// Restarts the server process: the server forgets its scripts, and INFO counts from now. The data stay; FLUSHALL
+    /// removes them. The caller reports the subscribers of the old process by [`leaves`](Self::leaves).
     pub fn restart(&mut self, now_ms: u64) {
         self.forget_scripts();
         self.machine.started_ms = now_ms;

@@ -118,8 +118,8 @@ impl Embedded {
         self.0.line.set_losing_replies(lose);
     }
 
-    /// Breaks the connection: calls in flight end with an unknown outcome, and the store subscribes again, as the
-    /// driver hears.
+    /// Breaks the connection: calls in flight end with an unknown outcome, and the store subscribes again and
+    /// confirms that to the driver.
     pub fn drop_connection(&self) {
         self.0.line.cut();
         self.0.hang_up();

@@ -25,7 +25,7 @@
 //! |---|---|---|
 //! | `is_busy` | the lock is held: [`RunError::Busy`], [`AcquireErrorKind::AlreadyHeld`] | 409 Conflict |
 //! | `is_unavailable` | the server failed, refused or did not answer; the client is closed | 503 Service Unavailable |
-//! | `is_lost` | the hold of the caller or of its token is gone; its work may be half done | 503; 409 for a stale token |
+//! | `is_lost` | the hold of the caller or of its token is gone; its work may be half done | 503, or 409 if stale |
 //! | none of these | a mistake: a name, a lease, a key of another kind, a deadlock of two holds | 500 |
 //!
 //! `is_retryable` is independent of the other three. It is true if the same call may succeed a little later and does

@@ -248,8 +248,8 @@ impl Server {
 
     /// Lets this much time pass. It goes from timer to timer, and lets the test's other tasks react after each.
     ///
-    /// Time does not pass otherwise: a test that never calls this takes no time at all. [`Duration::ZERO`] lets the woken
-    /// tasks run, as [`settle`](Self::settle) does. If two calls run at a time, both spans begin at their call.
+    /// Time does not pass otherwise: a test that never calls this takes no time at all. [`Duration::ZERO`] lets the
+    /// woken tasks run, as [`settle`](Self::settle) does. If two calls run at a time, both spans begin at their call.
     ///
     /// # Cancel safety
     /// Dropping the future leaves the clock at the time that it has reached.

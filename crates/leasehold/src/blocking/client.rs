@@ -1,7 +1,6 @@
 //! The entry point of blocking code.
 //!
-//! Invariant: a blocking client is the async one and nothing more; what goes through either goes through one engine.
-//! Called by: users.
+//! Invariant: a blocking client wraps the async one and adds no state; both use one engine.
 
 use std::time::Duration;
 
@@ -35,7 +34,7 @@ use crate::name::IntoName;
 #[derive(Clone, Debug)]
 pub struct Client(pub(super) crate::Client);
 
-/// Settings of a client, before it connects: [`leasehold::ClientBuilder`](crate::ClientBuilder).
+/// The settings of a client, before it connects: [`leasehold::ClientBuilder`](crate::ClientBuilder).
 ///
 /// # Examples
 /// ```
@@ -57,18 +56,18 @@ impl Client {
     /// As [`Client::connect`](crate::Client::connect).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     #[track_caller]
     pub fn connect(url: &str) -> Result<Self, ConnectError> {
         park("Client::connect", crate::Client::connect(url)).map(Self)
     }
 
-    /// Settings other than the defaults.
+    /// Returns a builder, for settings other than the defaults.
     pub fn builder() -> ClientBuilder {
         ClientBuilder::default()
     }
 
-    /// The client whose methods are async: the same connections, the same holds.
+    /// Returns the async client: it has the same connections and the same holds.
     ///
     /// # Examples
     /// ```
@@ -83,87 +82,94 @@ impl Client {
         &self.0
     }
 
-    /// The reentrant lock of this name. See [`Client::lock`](crate::Client::lock).
+    /// Returns the reentrant lock of this name. See [`Client::lock`](crate::Client::lock).
     #[must_use]
     pub fn lock(&self, name: impl IntoName) -> Lock {
         Lock(self.0.lock(name))
     }
 
-    /// The fair lock of this name: who came first is served first. See [`Client::fair_lock`](crate::Client::fair_lock).
+    /// Returns the fair lock of this name, whose waiters are served in order of arrival. See
+    /// [`Client::fair_lock`](crate::Client::fair_lock).
     #[must_use]
     pub fn fair_lock(&self, name: impl IntoName) -> Lock<Fair> {
         Lock(self.0.fair_lock(name))
     }
 
-    /// The fenced lock of this name: each grant has a token, higher than all before it. See [`Client::fenced_lock`](crate::Client::fenced_lock).
+    /// Returns the fenced lock of this name. Each grant has a token, higher than all tokens before it. See
+    /// [`Client::fenced_lock`](crate::Client::fenced_lock).
     #[must_use]
     pub fn fenced_lock(&self, name: impl IntoName) -> Lock<Fenced> {
         Lock(self.0.fenced_lock(name))
     }
 
-    /// The spin lock of this name: no messages, waiters ask again after pauses that grow. See [`Client::spin_lock`](crate::Client::spin_lock).
+    /// Returns the spin lock of this name. It sends no wake-up messages; waiters try again after growing pauses. See
+    /// [`Client::spin_lock`](crate::Client::spin_lock).
     #[must_use]
     pub fn spin_lock(&self, name: impl IntoName) -> Lock<Spin> {
         Lock(self.0.spin_lock(name))
     }
 
-    /// The read-write lock of this name: many read together, or one writes alone. See [`Client::rw_lock`](crate::Client::rw_lock).
+    /// Returns the read-write lock of this name: many readers at a time, or one writer. See
+    /// [`Client::rw_lock`](crate::Client::rw_lock).
     #[must_use]
     pub fn rw_lock(&self, name: impl IntoName) -> RwLock {
         RwLock(self.0.rw_lock(name))
     }
 
-    /// The semaphore of this name, whose permits stay taken when a process dies. See [`Client::semaphore`](crate::Client::semaphore).
+    /// Returns the semaphore of this name, whose permits have no lease. See
+    /// [`Client::semaphore`](crate::Client::semaphore).
     #[must_use]
     pub fn semaphore(&self, name: impl IntoName) -> Semaphore {
         Semaphore(self.0.semaphore(name))
     }
 
-    /// The semaphore of this name whose permits have a lease. See [`Client::expirable_semaphore`](crate::Client::expirable_semaphore).
+    /// Returns the semaphore of this name whose permits have a lease. See
+    /// [`Client::expirable_semaphore`](crate::Client::expirable_semaphore).
     #[must_use]
     pub fn expirable_semaphore(&self, name: impl IntoName) -> ExpirableSemaphore {
         ExpirableSemaphore(self.0.expirable_semaphore(name))
     }
 
-    /// The count-down latch of this name. See [`Client::count_down_latch`](crate::Client::count_down_latch).
+    /// Returns the count-down latch of this name. See [`Client::count_down_latch`](crate::Client::count_down_latch).
     #[must_use]
     pub fn count_down_latch(&self, name: impl IntoName) -> CountDownLatch {
         CountDownLatch(self.0.count_down_latch(name))
     }
 
-    /// Writes on behalf of the holder of this fencing token: [`Client::fenced`](crate::Client::fenced).
+    /// Returns writes on behalf of the holder of this fencing token. See [`Client::fenced`](crate::Client::fenced).
     #[must_use]
     pub fn fenced(&self, token: u64) -> FencedWrites {
         FencedWrites(self.0.fenced(token))
     }
 
-    /// An owner that nobody else has, for [`Lock::owned_by`]; not that of the calling thread, which is
+    /// Returns a new owner, different from all others, for [`Lock::owned_by`]. The owner of the calling thread is
     /// [`blocking::owner`](super::owner).
     #[must_use]
     pub fn owner(&self) -> Owner {
         self.0.owner()
     }
 
-    /// Connects as a configuration says: [`Config::connect`](crate::config::Config::connect).
+    /// Connects as a configuration describes. See [`Config::connect`](crate::config::Config::connect).
     ///
     /// # Errors
     /// As [`Config::connect`](crate::config::Config::connect).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     #[cfg(feature = "config")]
     #[track_caller]
     pub fn from_config(config: &crate::config::Config) -> Result<Self, crate::config::ConfigConnectError> {
         park("Config::connect", config.connect()).map(Self)
     }
 
-    /// Releases everything that this client holds, and waits until the server has confirmed: [`Client::close`](crate::Client::close).
+    /// Releases everything that this client holds, and waits until the server confirms, for at most the timeout. See
+    /// [`Client::close`](crate::Client::close).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     ///
     /// # Losing the lease
-    /// Guards of this client, and those of its async face, are lost at once.
+    /// Guards of this client, async ones too, are lost at once.
     #[track_caller]
     pub fn close(&self) -> CloseReport {
         park("Client::close", self.0.close())
@@ -171,55 +177,62 @@ impl Client {
 }
 
 impl ClientBuilder {
-    /// How long one call to the server may take: [`ClientBuilder::timeout`](crate::ClientBuilder::timeout).
+    /// Sets the longest duration of one call to the server (default 3 s). See
+    /// [`ClientBuilder::timeout`](crate::ClientBuilder::timeout).
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.0 = self.0.timeout(timeout);
         self
     }
 
-    /// How long a waiter sleeps at most before it asks again: [`ClientBuilder::poll_interval`](crate::ClientBuilder::poll_interval).
+    /// Sets the longest sleep of a waiter between two attempts when no wake-up comes (default 1 s). See
+    /// [`ClientBuilder::poll_interval`](crate::ClientBuilder::poll_interval).
     pub fn poll_interval(mut self, interval: Duration) -> Self {
         self.0 = self.0.poll_interval(interval);
         self
     }
 
-    /// How wake-ups travel on a node of a cluster: [`ClientBuilder::sharded_pubsub`](crate::ClientBuilder::sharded_pubsub).
+    /// Sets how wake-ups travel on a node of a cluster. See
+    /// [`ClientBuilder::sharded_pubsub`](crate::ClientBuilder::sharded_pubsub).
     pub fn sharded_pubsub(mut self, sharded_pubsub: ShardedPubsub) -> Self {
         self.0 = self.0.sharded_pubsub(sharded_pubsub);
         self
     }
 
-    /// Connects with the first call instead of at once: [`ClientBuilder::lazy`](crate::ClientBuilder::lazy).
+    /// Connects with the first call instead of at once. See [`ClientBuilder::lazy`](crate::ClientBuilder::lazy).
     pub fn lazy(mut self) -> Self {
         self.0 = self.0.lazy();
         self
     }
 
-    /// The lease that the watchdog of all locks and permits renews: [`ClientBuilder::watchdog`](crate::ClientBuilder::watchdog).
+    /// Sets the lease that the watchdog of all locks and permits renews (default 30 s). See
+    /// [`ClientBuilder::watchdog`](crate::ClientBuilder::watchdog).
     pub fn watchdog(mut self, lease: Duration) -> Self {
         self.0 = self.0.watchdog(lease);
         self
     }
 
-    /// Terms for all that one primitive makes: [`ClientBuilder::defaults`](crate::ClientBuilder::defaults).
+    /// Sets the terms of everything that one primitive makes. See
+    /// [`ClientBuilder::defaults`](crate::ClientBuilder::defaults).
     pub fn defaults(mut self, of: Primitive, terms: HoldTerms) -> Self {
         self.0 = self.0.defaults(of, terms);
         self
     }
 
-    /// The pauses of all spin locks: [`ClientBuilder::spin_backoff`](crate::ClientBuilder::spin_backoff).
+    /// Sets the pauses of all spin locks (default 1 ms to 128 ms). See
+    /// [`ClientBuilder::spin_backoff`](crate::ClientBuilder::spin_backoff).
     pub fn spin_backoff(mut self, first: Duration, longest: Duration) -> Self {
         self.0 = self.0.spin_backoff(first, longest);
         self
     }
 
-    /// A prefix for every name: [`ClientBuilder::key_prefix`](crate::ClientBuilder::key_prefix).
+    /// Sets a prefix for every name. See [`ClientBuilder::key_prefix`](crate::ClientBuilder::key_prefix).
     pub fn key_prefix(mut self, prefix: &str) -> Self {
         self.0 = self.0.key_prefix(prefix);
         self
     }
 
-    /// What the server calls the connections: [`ClientBuilder::client_name`](crate::ClientBuilder::client_name).
+    /// Sets the name of the connections in `CLIENT LIST`. See
+    /// [`ClientBuilder::client_name`](crate::ClientBuilder::client_name).
     pub fn client_name(mut self, name: &str) -> Self {
         self.0 = self.0.client_name(name);
         self
@@ -231,20 +244,20 @@ impl ClientBuilder {
     /// As [`ClientBuilder::connect`](crate::ClientBuilder::connect).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     #[track_caller]
     pub fn connect(self, url: &str) -> Result<Client, ConnectError> {
         park("ClientBuilder::connect", self.0.connect(url)).map(Client)
     }
 
-    /// Connects to a store of one's own; `open` is async, since it runs on the client's own thread. Needs the feature
+    /// Connects to a custom store. `open` is async, since it runs on the client's own thread. Needs the feature
     /// `unstable-store`.
     ///
     /// # Errors
     /// As [`ClientBuilder::connect_over`](crate::ClientBuilder::connect_over).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     #[cfg(feature = "unstable-store")]
     #[track_caller]
     pub fn connect_over<R, S, O>(self, runtime: &R, server: &str, open: O) -> Result<Client, ConnectError>

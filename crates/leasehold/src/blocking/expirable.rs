@@ -1,7 +1,6 @@
 //! The expirable semaphore, for threads that block.
 //!
-//! Invariant: a blocking semaphore is the async one and nothing more; no thread owns a permit.
-//! Called by: the client, which makes semaphores; users.
+//! Invariant: a blocking semaphore wraps the async one and adds no state; no thread owns a permit.
 
 use std::ops::Deref;
 use std::time::Duration;
@@ -31,9 +30,9 @@ use crate::section::OnePermit;
 #[derive(Clone, Debug)]
 pub struct ExpirableSemaphore(pub(super) crate::ExpirableSemaphore);
 
-/// Permits of an [`ExpirableSemaphore`], returned when dropped: [`leasehold::Permits`](crate::Permits).
+/// Permits of an [`ExpirableSemaphore`], released when dropped: [`leasehold::Permits`](crate::Permits).
 ///
-/// All that a [`Guard`] can do: they are held, renewed, lost and released together.
+/// They dereference to one [`Guard`]: they are held, renewed, lost and released together.
 #[must_use = "dropping permits returns them at once"]
 #[derive(Debug)]
 pub struct Permits {
@@ -42,159 +41,166 @@ pub struct Permits {
 }
 
 impl ExpirableSemaphore {
-    /// The same semaphore with a fixed lease and no watchdog: [`ExpirableSemaphore::lease`](crate::ExpirableSemaphore::lease).
+    /// Sets a fixed lease, and turns the watchdog off. See
+    /// [`ExpirableSemaphore::lease`](crate::ExpirableSemaphore::lease).
     #[must_use]
     pub fn lease(self, lease: Duration) -> Self {
         Self(self.0.lease(lease))
     }
 
-    /// The same semaphore with another lease for the watchdog: [`ExpirableSemaphore::watchdog`](crate::ExpirableSemaphore::watchdog).
+    /// Sets the lease that the watchdog renews. See
+    /// [`ExpirableSemaphore::watchdog`](crate::ExpirableSemaphore::watchdog).
     #[must_use]
     pub fn watchdog(self, lease: Duration) -> Self {
         Self(self.0.watchdog(lease))
     }
 
-    /// The same semaphore with a bound on how long permits are held: [`ExpirableSemaphore::max_hold`](crate::ExpirableSemaphore::max_hold).
+    /// Limits the time for which permits are held. See
+    /// [`ExpirableSemaphore::max_hold`](crate::ExpirableSemaphore::max_hold).
     #[must_use]
     pub fn max_hold(self, most: Duration) -> Self {
         Self(self.0.max_hold(most))
     }
 
-    /// The same semaphore with a bound on the number of renewals: [`ExpirableSemaphore::max_renewals`](crate::ExpirableSemaphore::max_renewals).
+    /// Limits the number of renewals. See
+    /// [`ExpirableSemaphore::max_renewals`](crate::ExpirableSemaphore::max_renewals).
     #[must_use]
     pub fn max_renewals(self, most: u32) -> Self {
         Self(self.0.max_renewals(most))
     }
 
-    /// The same semaphore with a least time for which permits are taken: [`ExpirableSemaphore::min_hold`](crate::ExpirableSemaphore::min_hold).
+    /// Sets the minimum time for which permits stay acquired. See
+    /// [`ExpirableSemaphore::min_hold`](crate::ExpirableSemaphore::min_hold).
     #[must_use]
     pub fn min_hold(self, least: Duration) -> Self {
         Self(self.0.min_hold(least))
     }
 
-    /// Sets how many permits there are, unless that was done before. `false` when it was.
+    /// Sets the number of permits if it was never set. Returns `false` if it was set before.
     ///
     /// # Errors
     /// As [`ExpirableSemaphore::try_set_permits`](crate::ExpirableSemaphore::try_set_permits).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     #[track_caller]
     pub fn try_set_permits(&self, permits: u32) -> Result<bool, OperationError> {
         park("ExpirableSemaphore::try_set_permits", self.0.try_set_permits(permits))
     }
 
-    /// Sets how many permits there are, those that are taken included, and says how many are left.
+    /// Sets the total number of permits, acquired ones included, and returns the number of available permits.
     ///
     /// # Errors
     /// As [`ExpirableSemaphore::set_permits`](crate::ExpirableSemaphore::set_permits).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     #[track_caller]
     pub fn set_permits(&self, permits: u32) -> Result<i64, OperationError> {
         park("ExpirableSemaphore::set_permits", self.0.set_permits(permits))
     }
 
-    /// Changes how many permits there are, up or down, and says how many are left.
+    /// Adds permits, or removes them if `permits` is negative, and returns the number of available permits.
     ///
     /// # Errors
     /// As [`ExpirableSemaphore::add_permits`](crate::ExpirableSemaphore::add_permits).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     #[track_caller]
     pub fn add_permits(&self, permits: i32) -> Result<i64, OperationError> {
         park("ExpirableSemaphore::add_permits", self.0.add_permits(permits))
     }
 
-    /// Waits for a permit, for ever if need be.
+    /// Acquires a permit, waiting as long as it takes.
     ///
     /// # Errors
     /// As [`ExpirableSemaphore::acquire`](crate::ExpirableSemaphore::acquire).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     ///
     /// # Losing the lease
-    /// They are lost together: see [`Guard`], which [`Permits`] are.
+    /// All permits of one acquire are lost together; see [`Guard`], to which [`Permits`] dereference.
     #[track_caller]
     pub fn acquire(&self) -> Result<Permits, AcquireError> {
         park("ExpirableSemaphore::acquire", self.0.acquire()).map(Permits::from)
     }
 
-    /// Waits for so many permits at once, for ever if need be.
+    /// Acquires this many permits together, waiting as long as it takes.
     ///
     /// # Errors
     /// As [`ExpirableSemaphore::acquire_many`](crate::ExpirableSemaphore::acquire_many).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     ///
     /// # Losing the lease
-    /// They are lost together: see [`Guard`], which [`Permits`] are.
+    /// All permits of one acquire are lost together; see [`Guard`], to which [`Permits`] dereference.
     #[track_caller]
     pub fn acquire_many(&self, permits: u32) -> Result<Permits, AcquireError> {
         park("ExpirableSemaphore::acquire_many", self.0.acquire_many(permits)).map(Permits::from)
     }
 
-    /// Asks for a permit exactly once. `None` when there is none.
+    /// Tries to acquire a permit with exactly one call to the server. Returns `None` if none is available.
     ///
     /// # Errors
     /// As [`ExpirableSemaphore::try_acquire`](crate::ExpirableSemaphore::try_acquire).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     ///
     /// # Losing the lease
-    /// They are lost together: see [`Guard`], which [`Permits`] are.
+    /// All permits of one acquire are lost together; see [`Guard`], to which [`Permits`] dereference.
     #[track_caller]
     pub fn try_acquire(&self) -> Result<Option<Permits>, AcquireError> {
         park("ExpirableSemaphore::try_acquire", self.0.try_acquire()).map(|held| held.map(Permits::from))
     }
 
-    /// Asks for so many permits exactly once. `None` when there are fewer; none is taken then.
+    /// Tries to acquire this many permits with exactly one call to the server. Returns `None`, and acquires none, if
+    /// fewer are available.
     ///
     /// # Errors
     /// As [`ExpirableSemaphore::try_acquire_many`](crate::ExpirableSemaphore::try_acquire_many).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     ///
     /// # Losing the lease
-    /// They are lost together: see [`Guard`], which [`Permits`] are.
+    /// All permits of one acquire are lost together; see [`Guard`], to which [`Permits`] dereference.
     #[track_caller]
     pub fn try_acquire_many(&self, permits: u32) -> Result<Option<Permits>, AcquireError> {
         park("ExpirableSemaphore::try_acquire_many", self.0.try_acquire_many(permits))
             .map(|held| held.map(Permits::from))
     }
 
-    /// Waits for a permit for at most this long. `None` when there was none until then.
+    /// Acquires a permit, waiting for at most `wait`. Returns `None` if none was available until then.
     ///
     /// # Errors
     /// As [`ExpirableSemaphore::try_acquire_for`](crate::ExpirableSemaphore::try_acquire_for).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     ///
     /// # Losing the lease
-    /// They are lost together: see [`Guard`], which [`Permits`] are.
+    /// All permits of one acquire are lost together; see [`Guard`], to which [`Permits`] dereference.
     #[track_caller]
     pub fn try_acquire_for(&self, wait: Duration) -> Result<Option<Permits>, AcquireError> {
         park("ExpirableSemaphore::try_acquire_for", self.0.try_acquire_for(wait))
             .map(|held| held.map(Permits::from))
     }
 
-    /// Waits for so many permits at once for at most this long. `None` when there were fewer until then.
+    /// Acquires this many permits together, waiting for at most `wait`. Returns `None`, and acquires none, if fewer
+    /// were available until then.
     ///
     /// # Errors
     /// As [`ExpirableSemaphore::try_acquire_many_for`](crate::ExpirableSemaphore::try_acquire_many_for).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     ///
     /// # Losing the lease
-    /// They are lost together: see [`Guard`], which [`Permits`] are.
+    /// All permits of one acquire are lost together; see [`Guard`], to which [`Permits`] dereference.
     #[track_caller]
     pub fn try_acquire_many_for(
         &self,
@@ -205,28 +211,28 @@ impl ExpirableSemaphore {
             .map(|held| held.map(Permits::from))
     }
 
-    /// Returns permits by their ids, all or none. `false` when the lease of one of them has ended.
+    /// Releases permits by their ids, all or none. Returns `false` if the lease of one of them has ended.
     ///
     /// # Errors
     /// As [`ExpirableSemaphore::release_ids`](crate::ExpirableSemaphore::release_ids).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     ///
     /// # Losing the lease
-    /// Permits that their holder still holds are lost to it at its next renewal.
+    /// A client that still holds these permits learns of the loss at its next renewal.
     #[track_caller]
     pub fn release_ids(&self, ids: &[PermitId]) -> Result<bool, OperationError> {
         park("ExpirableSemaphore::release_ids", self.0.release_ids(ids))
     }
 
-    /// Sets the lease of a permit, counted from now. `false` when it is not taken any more.
+    /// Sets the lease of a permit, counted from now. Returns `false` if the permit is not acquired any more.
     ///
     /// # Errors
     /// As [`ExpirableSemaphore::update_lease`](crate::ExpirableSemaphore::update_lease).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     ///
     /// # Losing the lease
     /// As [`ExpirableSemaphore::update_lease`](crate::ExpirableSemaphore::update_lease).
@@ -235,86 +241,87 @@ impl ExpirableSemaphore {
         park("ExpirableSemaphore::update_lease", self.0.update_lease(id, lease))
     }
 
-    /// How long a permit is still taken, by the server's clock; `None` when it is not taken any more.
+    /// Returns the remaining lease of a permit, by the server's clock; `None` if the permit is not acquired any more.
     ///
     /// # Errors
     /// As [`ExpirableSemaphore::lease_of`](crate::ExpirableSemaphore::lease_of).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     #[track_caller]
     pub fn lease_of(&self, id: PermitId) -> Result<Option<Remaining>, InspectError> {
         park("ExpirableSemaphore::lease_of", self.0.lease_of(id))
     }
 
-    /// How many permits are left, by the server's word.
+    /// Returns the number of available permits, as the server reports it.
     ///
     /// # Errors
     /// As [`ExpirableSemaphore::available`](crate::ExpirableSemaphore::available).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     #[track_caller]
     pub fn available(&self) -> Result<i64, InspectError> {
         park("ExpirableSemaphore::available", self.0.available())
     }
 
-    /// How many permits are taken, by the server's word.
+    /// Returns the number of acquired permits, as the server reports it.
     ///
     /// # Errors
     /// As [`ExpirableSemaphore::acquired`](crate::ExpirableSemaphore::acquired).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     #[track_caller]
     pub fn acquired(&self) -> Result<u64, InspectError> {
         park("ExpirableSemaphore::acquired", self.0.acquired())
     }
 
-    /// How many permits there are, left or taken, by the server's word.
+    /// Returns the total number of permits, available or acquired, as the server reports it.
     ///
     /// # Errors
     /// As [`ExpirableSemaphore::permits`](crate::ExpirableSemaphore::permits).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     #[track_caller]
     pub fn permits(&self) -> Result<i64, InspectError> {
         park("ExpirableSemaphore::permits", self.0.permits())
     }
 
-    /// A run of a body with a permit, at most so many at a time: [`ExpirableSemaphore::section`](crate::ExpirableSemaphore::section).
+    /// Creates a section: a run of a body with one permit, at most `most` bodies at a time. See
+    /// [`ExpirableSemaphore::section`](crate::ExpirableSemaphore::section).
     pub fn section(&self, most: u32) -> Section<OnePermit> {
         Section::of(self.0.section(most))
     }
 }
 
 impl Permits {
-    /// How many they are.
+    /// Returns the number of these permits.
     #[must_use]
     pub const fn count(&self) -> u32 {
         self.count
     }
 
-    /// Their ids, in Redisson's format: by these, other processes may release them or change their lease.
+    /// Returns their ids, in Redisson's format. Other processes can release them, or change their lease, by these ids.
     #[must_use]
     pub fn ids(&self) -> Vec<PermitId> {
         PermitId::of(self.guard.wire_owner(), self.count).collect()
     }
 
-    /// Returns them, and reports how it went.
+    /// Releases the permits, and reports the outcome.
     ///
     /// # Errors
     /// As [`Permits::release`](crate::Permits::release).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     #[track_caller]
     pub fn release(self) -> Result<ReleaseOutcome, ReleaseError> {
         park("Permits::release", self.guard.0.release())
     }
 
-    /// Gives them up without a release, and returns their ids: [`Permits::keep`](crate::Permits::keep).
+    /// Leaves the permits to their lease, and returns their ids. See [`Permits::detach`](crate::Permits::detach).
     #[must_use = "nobody else knows the ids"]
     pub fn detach(self) -> Vec<PermitId> {
         let ids = self.ids();

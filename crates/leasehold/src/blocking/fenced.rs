@@ -1,7 +1,6 @@
-//! Fencing tokens in the hands of blocking code.
+//! Fencing tokens, for threads that block.
 //!
-//! Invariant: as of the async ones.
-//! Called by: the fenced lock, which makes guards; users.
+//! Invariant: a blocking guard wraps the async one and adds no state.
 
 use std::ops::Deref;
 
@@ -17,7 +16,7 @@ use crate::name::IntoName;
 /// A hold of a fenced lock, a [`Guard`] with a token: [`leasehold::FencedGuard`](crate::FencedGuard).
 ///
 /// # Losing the lease
-/// As every [`Guard`]; a resource that checks the token is safe even then.
+/// As for every [`Guard`]; a resource that checks the token is safe even then.
 ///
 /// # Examples
 /// ```
@@ -35,7 +34,7 @@ pub struct FencedGuard {
     token: u64,
 }
 
-/// Writes that a newer holder's write makes impossible: [`leasehold::FencedWrites`](crate::FencedWrites).
+/// Writes that the resource refuses once a newer holder has written: [`leasehold::FencedWrites`](crate::FencedWrites).
 ///
 /// # Examples
 /// See [`FencedGuard`].
@@ -43,31 +42,31 @@ pub struct FencedGuard {
 pub struct FencedWrites(pub(super) crate::FencedWrites);
 
 impl FencedGuard {
-    /// The token of this grant.
+    /// Returns the token of this grant.
     #[must_use]
     pub const fn token(&self) -> u64 {
         self.token
     }
 
-    /// Writes with this grant's token.
+    /// Returns writes with the token of this grant.
     #[must_use]
     pub fn fenced(&self) -> FencedWrites {
         FencedWrites(crate::FencedWrites::new(self.guard.0.handle(), self.token))
     }
 
-    /// Releases, and reports how it went.
+    /// Releases the lock, and reports the outcome.
     ///
     /// # Errors
     /// As [`FencedGuard::release`](crate::FencedGuard::release).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     #[track_caller]
     pub fn release(self) -> Result<ReleaseOutcome, ReleaseError> {
         park("FencedGuard::release", self.guard.0.release())
     }
 
-    /// Gives the guard up without a release: [`Guard::detach`](crate::Guard::detach).
+    /// Leaves the hold to its lease. See [`Guard::detach`](crate::Guard::detach).
     pub fn detach(self) {
         self.guard.detach();
     }
@@ -80,7 +79,7 @@ impl FencedWrites {
     /// As [`FencedWrites::set`](crate::FencedWrites::set).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     #[track_caller]
     pub fn set(&self, key: impl IntoName, value: impl AsRef<[u8]>) -> Result<(), FencedWriteError> {
         park("FencedWrites::set", self.0.set(key, value))
@@ -92,7 +91,7 @@ impl FencedWrites {
     /// As [`FencedWrites::hset`](crate::FencedWrites::hset).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     #[track_caller]
     pub fn hset(
         &self,
@@ -109,7 +108,7 @@ impl FencedWrites {
     /// As [`FencedWrites::run`](crate::FencedWrites::run).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code). When there are no keys.
+    /// Panics in [async code](crate::blocking#in-async-code), or if there are no keys.
     #[track_caller]
     pub fn run<N: IntoName, A: AsRef<[u8]>>(
         &self,

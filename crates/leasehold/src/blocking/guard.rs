@@ -1,7 +1,6 @@
-//! A hold, in the hands of blocking code.
+//! A hold of a lock, for threads that block.
 //!
-//! Invariant: a blocking guard is the async one and nothing more: dropping it never blocks.
-//! Called by: the locks, which make guards; users.
+//! Invariant: a blocking guard wraps the async one and adds no state; its drop never blocks.
 
 use std::time::Duration;
 
@@ -14,12 +13,12 @@ use crate::guard::ReleaseOutcome;
 
 /// A hold of a lock, released when dropped: [`leasehold::Guard`](crate::Guard).
 ///
-/// It can be moved to another thread and dropped there; until then the hold stays that of the thread which took it.
-/// Dropping it never blocks. For code that is async it converts `into` the other guard.
+/// A guard can be moved to another thread and dropped there; until then the hold belongs to the thread that acquired
+/// it. Its drop never blocks. `into` converts it to the async guard.
 ///
 /// # Losing the lease
-/// As of [`leasehold::Guard`](crate::Guard). Nothing stops a thread when the hold is lost: look at
-/// [`is_held`](Self::is_held), or [`ensure`](Self::ensure), before each step that needs it.
+/// As for [`leasehold::Guard`](crate::Guard). The library cannot stop a thread when the hold is lost: check
+/// [`is_held`](Self::is_held), or call [`ensure`](Self::ensure), before each step that needs the hold.
 ///
 /// # Examples
 /// ```
@@ -38,63 +37,65 @@ use crate::guard::ReleaseOutcome;
 pub struct Guard(pub(super) crate::Guard);
 
 impl Guard {
-    /// Whether the hold may be trusted now, by the clock. Costs no round trip.
+    /// Returns true if the hold may be trusted now, by the client's clock. Costs no round trip.
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.0.is_held()
     }
 
-    /// For how long the hold may be trusted unless it is renewed; zero when it is lost. Costs no round trip.
+    /// Returns the time for which the hold may be trusted unless it is renewed; zero if it is lost. Costs no round
+    /// trip.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         self.0.remaining()
     }
 
-    /// Waits until the hold is lost, and says why. Nobody can end this wait: a thread of its own is the place for it.
+    /// Waits until the hold is lost, and returns the reason. This wait cannot be cancelled, so call it on a thread of
+    /// its own.
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     #[track_caller]
     pub fn lost(&self) -> LostReason {
         park("Guard::lost", self.0.lost())
     }
 
-    /// Makes sure that the hold may be trusted for at least this long.
+    /// Makes sure that the hold may be trusted for at least this long, by a renewal if necessary.
     ///
     /// # Errors
     /// As [`Guard::ensure`](crate::Guard::ensure).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     #[track_caller]
     pub fn ensure(&self, least: Duration) -> Result<(), EnsureError> {
         park("Guard::ensure", self.0.ensure(least))
     }
 
-    /// Releases, and reports how it went.
+    /// Releases the lock, and reports the outcome.
     ///
     /// # Errors
     /// As [`Guard::release`](crate::Guard::release).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     #[track_caller]
     pub fn release(self) -> Result<ReleaseOutcome, ReleaseError> {
         park("Guard::release", self.0.release())
     }
 
-    /// Gives the guard up without a release: [`Guard::detach`](crate::Guard::detach).
+    /// Leaves the hold to its lease. See [`Guard::detach`](crate::Guard::detach).
     pub fn detach(self) {
         self.0.detach();
     }
 
-    /// The name of the lock.
+    /// Returns the name of the lock.
     #[must_use]
     pub fn name(&self) -> &str {
         self.0.name()
     }
 
-    /// What stands on the server for this hold: the field of the lock's hash.
+    /// Returns the wire owner of this hold: the field of the lock's hash on the server.
     #[must_use]
     pub const fn wire_owner(&self) -> WireOwner {
         self.0.wire_owner()

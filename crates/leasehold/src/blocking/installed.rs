@@ -1,12 +1,11 @@
-//! The client that a process uses where none is named, for threads that block.
+//! The client of functions that name none, for threads that block.
 //!
-//! Invariant: it is the one of the async face.
-//! Called by: users at the start of a program; functions that name no client.
+//! Invariant: it is the client of the async API.
 
 use super::Client;
 use crate::error::{AlreadyInstalled, NotInstalled};
 
-/// Makes this the client of every function that names none: [`leasehold::install`](crate::install).
+/// Makes this the client of every function that names none. See [`leasehold::install`](crate::install).
 ///
 /// # Errors
 /// As [`leasehold::install`](crate::install).
@@ -23,7 +22,7 @@ pub fn install(client: Client) -> Result<(), AlreadyInstalled> {
     crate::install(client.0)
 }
 
-/// The installed client: [`leasehold::installed`](crate::installed).
+/// Returns the installed client. See [`leasehold::installed`](crate::installed).
 ///
 /// # Errors
 /// As [`leasehold::installed`](crate::installed).

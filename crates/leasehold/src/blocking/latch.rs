@@ -1,7 +1,6 @@
 //! The count-down latch, for threads that block.
 //!
-//! Invariant: a blocking latch is the async one and nothing more.
-//! Called by: the client, which makes latches; users.
+//! Invariant: a blocking latch wraps the async one and adds no state.
 
 use std::time::Duration;
 
@@ -26,73 +25,73 @@ use crate::error::{InspectError, OperationError, WaitError};
 pub struct CountDownLatch(pub(super) crate::CountDownLatch);
 
 impl CountDownLatch {
-    /// Sets the count of a latch that has none. `false` when it has one; that stays.
+    /// Sets the count if the latch has none. Returns `false` if it has a count, which stays as it is.
     ///
     /// # Errors
     /// As [`CountDownLatch::try_set_count`](crate::CountDownLatch::try_set_count).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     #[track_caller]
     pub fn try_set_count(&self, count: u32) -> Result<bool, OperationError> {
         park("CountDownLatch::try_set_count", self.0.try_set_count(count))
     }
 
-    /// Counts down by one, and says what is left.
+    /// Decrements the count and returns the remaining count.
     ///
     /// # Errors
     /// As [`CountDownLatch::count_down`](crate::CountDownLatch::count_down).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     #[track_caller]
     pub fn count_down(&self) -> Result<u64, OperationError> {
         park("CountDownLatch::count_down", self.0.count_down())
     }
 
-    /// The count, by the server's word; 0 when it is not set.
+    /// Returns the count, as the server reports it; 0 if it is not set.
     ///
     /// # Errors
     /// As [`CountDownLatch::count`](crate::CountDownLatch::count).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     #[track_caller]
     pub fn count(&self) -> Result<u64, InspectError> {
         park("CountDownLatch::count", self.0.count())
     }
 
-    /// Waits until the count is zero, for ever if need be; at once when it is not set.
+    /// Waits until the count is zero, as long as it takes. Returns immediately if the count is not set.
     ///
     /// # Errors
     /// As [`CountDownLatch::wait`](crate::CountDownLatch::wait).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     #[track_caller]
     pub fn wait(&self) -> Result<(), WaitError> {
         park("CountDownLatch::wait", self.0.wait())
     }
 
-    /// Waits until the count is zero, for at most this long. `false` when it was not zero until then.
+    /// Waits until the count is zero, for at most `wait`. Returns `false` if the count was not zero until then.
     ///
     /// # Errors
     /// As [`CountDownLatch::wait_for`](crate::CountDownLatch::wait_for).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     #[track_caller]
     pub fn wait_for(&self, wait: Duration) -> Result<bool, WaitError> {
         park("CountDownLatch::wait_for", self.0.wait_for(wait))
     }
 
-    /// Deletes the latch; whoever waits for it is told so. `false` when it had no count.
+    /// Deletes the latch; its waiters fail. Returns `false` if it had no count.
     ///
     /// # Errors
     /// As [`CountDownLatch::delete`](crate::CountDownLatch::delete).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     #[track_caller]
     pub fn delete(&self) -> Result<bool, OperationError> {
         park("CountDownLatch::delete", self.0.delete())

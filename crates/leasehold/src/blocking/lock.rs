@@ -1,7 +1,6 @@
 //! The locks, for threads that block: one handle for all kinds.
 //!
-//! Invariant: a blocking lock is the async one and nothing more.
-//! Called by: the client, which makes locks; users.
+//! Invariant: a blocking lock wraps the async one and adds no state.
 
 use std::time::Duration;
 
@@ -13,9 +12,9 @@ use super::{FencedGuard, Guard};
 use crate::error::{AcquireError, InspectError};
 use crate::lock::{Fair, Fenced, Node, Read, Reentrant, Spin, Write};
 
-/// A kind of lock, and what a hold of it is in the hands of blocking code. The crate's own kinds implement it.
+/// A kind of lock, and the type of its guard in blocking code. Only this crate's kinds implement it.
 pub trait Kind: crate::Kind {
-    /// What a hold of this kind is in the user's hands.
+    /// The type of a guard of this kind.
     type BlockingGuard: From<Self::Guard> + AsRef<Guard> + Into<Guard> + Send + Sync + 'static;
 }
 
@@ -49,7 +48,8 @@ impl Kind for Node {
 
 /// A lock of any kind, for threads that block: [`leasehold::Lock`](crate::Lock). Cheap to clone.
 ///
-/// Without an [owner](Self::owned_by) of its own an acquire is the calling thread's, which may take the same lock again.
+/// The calling thread is the owner of an acquire and can acquire the same lock again, unless
+/// [`owned_by`](Self::owned_by) sets another owner.
 ///
 /// # Examples
 /// ```
@@ -71,55 +71,56 @@ impl Kind for Node {
 pub struct Lock<K: Kind = Reentrant>(pub(super) crate::Lock<K>);
 
 impl<K: Kind> Lock<K> {
-    /// The same lock with a fixed lease and no watchdog: [`Lock::lease`](crate::Lock::lease).
+    /// Sets a fixed lease, and turns the watchdog off. See [`Lock::lease`](crate::Lock::lease).
     #[must_use]
     pub fn lease(self, lease: Duration) -> Self {
         Self(self.0.lease(lease))
     }
 
-    /// The same lock with another lease for the watchdog: [`Lock::watchdog`](crate::Lock::watchdog).
+    /// Sets the lease that the watchdog renews. See [`Lock::watchdog`](crate::Lock::watchdog).
     #[must_use]
     pub fn watchdog(self, lease: Duration) -> Self {
         Self(self.0.watchdog(lease))
     }
 
-    /// The same lock with a bound on the hold: [`Lock::max_hold`](crate::Lock::max_hold).
+    /// Limits the time for which the lock is held. See [`Lock::max_hold`](crate::Lock::max_hold).
     #[must_use]
     pub fn max_hold(self, most: Duration) -> Self {
         Self(self.0.max_hold(most))
     }
 
-    /// The same lock with a bound on the number of renewals: [`Lock::max_renewals`](crate::Lock::max_renewals).
+    /// Limits the number of renewals. See [`Lock::max_renewals`](crate::Lock::max_renewals).
     #[must_use]
     pub fn max_renewals(self, most: u32) -> Self {
         Self(self.0.max_renewals(most))
     }
 
-    /// The same lock with a least time for the hold: [`Lock::min_hold`](crate::Lock::min_hold).
+    /// Sets the minimum hold time. See [`Lock::min_hold`](crate::Lock::min_hold).
     #[must_use]
     pub fn min_hold(self, least: Duration) -> Self {
         Self(self.0.min_hold(least))
     }
 
-    /// The same lock on behalf of an owner, instead of the calling thread: [`Lock::owned_by`](crate::Lock::owned_by).
+    /// Sets the owner, in place of the calling thread. See [`Lock::owned_by`](crate::Lock::owned_by).
     #[must_use]
     pub fn owned_by(self, owner: &Owner) -> Self {
         Self(self.0.owned_by(owner))
     }
 
-    /// The same lock, not to be taken twice, by one thread either: [`Lock::non_reentrant`](crate::Lock::non_reentrant).
+    /// Refuses a second acquire by the same owner, and so by the same thread. See
+    /// [`Lock::non_reentrant`](crate::Lock::non_reentrant).
     #[must_use]
     pub fn non_reentrant(self) -> Self {
         Self(self.0.non_reentrant())
     }
 
-    /// Waits for the lock, for ever if need be.
+    /// Acquires the lock, waiting as long as it takes.
     ///
     /// # Errors
     /// As [`Lock::lock`](crate::Lock::lock).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     ///
     /// # Losing the lease
     /// See [`Guard`].
@@ -128,13 +129,14 @@ impl<K: Kind> Lock<K> {
         park("Lock::lock", self.0.lock()).map(K::BlockingGuard::from)
     }
 
-    /// Asks exactly once. `None` when somebody else holds the lock, another thread for instance.
+    /// Tries to acquire the lock with exactly one call to the server. Returns `None` if another owner holds the lock,
+    /// such as another thread.
     ///
     /// # Errors
     /// As [`Lock::try_lock`](crate::Lock::try_lock).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     ///
     /// # Losing the lease
     /// See [`Guard`].
@@ -143,13 +145,13 @@ impl<K: Kind> Lock<K> {
         park("Lock::try_lock", self.0.try_lock()).map(|held| held.map(K::BlockingGuard::from))
     }
 
-    /// Waits for the lock for at most this long. `None` when it was somebody else's until then.
+    /// Acquires the lock, waiting for at most `wait`. Returns `None` if another owner held the lock until then.
     ///
     /// # Errors
     /// As [`Lock::try_lock_for`](crate::Lock::try_lock_for).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     ///
     /// # Losing the lease
     /// See [`Guard`].
@@ -158,64 +160,65 @@ impl<K: Kind> Lock<K> {
         park("Lock::try_lock_for", self.0.try_lock_for(wait)).map(|held| held.map(K::BlockingGuard::from))
     }
 
-    /// Takes the lock away from whoever holds it. `false` when it was free.
+    /// Releases the lock by force, for any holder. Returns `false` if it was free.
     ///
     /// # Errors
     /// As [`Lock::force_unlock`](crate::Lock::force_unlock).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     ///
     /// # Losing the lease
-    /// The holder's guards find out at their next renewal.
+    /// The holder's guards learn of the loss at their next renewal.
     #[track_caller]
     pub fn force_unlock(&self) -> Result<bool, InspectError> {
         park("Lock::force_unlock", self.0.force_unlock())
     }
 
-    /// Whether anybody holds the lock.
+    /// Returns true if an owner holds the lock, as the server reports it.
     ///
     /// # Errors
     /// As [`Lock::is_locked`](crate::Lock::is_locked).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     #[track_caller]
     pub fn is_locked(&self) -> Result<bool, InspectError> {
         park("Lock::is_locked", self.0.is_locked())
     }
 
-    /// How long the present hold lasts by the server's clock unless it is renewed; `None` when the lock is free.
+    /// Returns the remaining lease of the present hold, by the server's clock; `None` if the lock is free.
     ///
     /// # Errors
     /// As [`Lock::remaining`](crate::Lock::remaining).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     #[track_caller]
     pub fn remaining(&self) -> Result<Option<Duration>, InspectError> {
         park("Lock::remaining", self.0.remaining())
     }
 
-    /// Whether this owner holds the lock, by the server's word; [`blocking::owner`](super::owner) is the calling thread's.
+    /// Returns true if this owner holds the lock, as the server reports it. [`blocking::owner`](super::owner) is the
+    /// owner of the calling thread.
     ///
     /// # Errors
     /// As [`Lock::is_held_by`](crate::Lock::is_held_by).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     #[track_caller]
     pub fn is_held_by(&self, owner: &Owner) -> Result<bool, InspectError> {
         park("Lock::is_held_by", self.0.is_held_by(owner))
     }
 
-    /// How often this owner holds the lock, by the server's word.
+    /// Returns the hold count of this owner, as the server reports it.
     ///
     /// # Errors
     /// As [`Lock::hold_count`](crate::Lock::hold_count).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     #[track_caller]
     pub fn hold_count(&self, owner: &Owner) -> Result<u32, InspectError> {
         park("Lock::hold_count", self.0.hold_count(owner))
@@ -223,7 +226,7 @@ impl<K: Kind> Lock<K> {
 }
 
 impl Lock<Fenced> {
-    /// The same lock with tokens that come from elsewhere: [`Lock::tokens`](crate::Lock::tokens).
+    /// Sets the origin of the fencing tokens. See [`Lock::tokens`](crate::Lock::tokens).
     #[must_use]
     pub fn tokens(self, tokens: Tokens) -> Self {
         Self(self.0.tokens(tokens))
@@ -231,7 +234,7 @@ impl Lock<Fenced> {
 }
 
 impl Lock<Spin> {
-    /// The same lock with other pauses between questions: [`Lock::backoff`](crate::Lock::backoff).
+    /// Sets the pauses between two attempts of a waiter. See [`Lock::backoff`](crate::Lock::backoff).
     #[must_use]
     pub fn backoff(self, first: Duration, longest: Duration) -> Self {
         Self(self.0.backoff(first, longest))

@@ -1,7 +1,6 @@
 //! Several locks at once, for threads that block.
 //!
-//! Invariant: a blocking multi-lock is the async one and nothing more.
-//! Called by: users.
+//! Invariant: a blocking multi-lock wraps the async one and adds no state.
 
 use std::time::Duration;
 
@@ -12,10 +11,10 @@ use super::{Kind, Lock};
 use crate::error::{AcquireError, EnsureError, ReleaseError};
 use crate::guard::ReleaseOutcome;
 
-/// Several locks that are taken together, all or none: [`leasehold::MultiLock`](crate::MultiLock). Cheap to clone.
+/// Several locks that are acquired together, all or none: [`leasehold::MultiLock`](crate::MultiLock). Cheap to clone.
 ///
-/// The calling thread may hold members already. So the members are taken one after the other, in the order that all
-/// multi-locks follow, and not in one step as for an acquire without an owner.
+/// The calling thread may hold members already. The members are therefore acquired one after the other, in the order
+/// that all multi-locks follow, and not in one step as for an acquire without an owner.
 ///
 /// # Examples
 /// ```
@@ -32,14 +31,14 @@ use crate::guard::ReleaseOutcome;
 #[derive(Clone, Debug)]
 pub struct MultiLock(crate::MultiLock);
 
-/// A lock as a member of a [`MultiLock`], of whatever kind and client.
+/// A lock as a member of a [`MultiLock`], of any kind and client.
 #[derive(Clone, Debug)]
 pub struct Member(crate::Member);
 
 /// A hold of all members of a [`MultiLock`], released when dropped: [`leasehold::MultiGuard`](crate::MultiGuard).
 ///
 /// # Losing the lease
-/// As of a [`Guard`](super::Guard); it is lost as soon as one of its members is.
+/// As for a [`Guard`](super::Guard). It is lost as soon as one of its members is.
 #[must_use = "dropping a guard releases the locks at once"]
 #[derive(Debug)]
 pub struct MultiGuard(crate::MultiGuard);
@@ -57,23 +56,23 @@ impl<K: Kind> From<&Lock<K>> for Member {
 }
 
 impl MultiLock {
-    /// These locks together.
+    /// Combines these locks.
     ///
     /// # Panics
-    /// When there are none.
+    /// Panics if there are none.
     #[must_use]
     #[track_caller]
     pub fn of(members: impl IntoIterator<Item = Member>) -> Self {
         Self(crate::MultiLock::of(members.into_iter().map(|member| member.0)))
     }
 
-    /// Waits for all of them, for ever if need be.
+    /// Acquires all members, waiting as long as it takes.
     ///
     /// # Errors
     /// As [`MultiLock::lock`](crate::MultiLock::lock).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     ///
     /// # Losing the lease
     /// See [`MultiGuard`].
@@ -82,13 +81,13 @@ impl MultiLock {
         park("MultiLock::lock", self.0.lock()).map(MultiGuard)
     }
 
-    /// Asks once for each. `None` when one is somebody else's.
+    /// Tries to acquire each member once. Returns `None` if another owner holds one of them.
     ///
     /// # Errors
     /// As [`MultiLock::try_lock`](crate::MultiLock::try_lock).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     ///
     /// # Losing the lease
     /// See [`MultiGuard`].
@@ -97,13 +96,14 @@ impl MultiLock {
         park("MultiLock::try_lock", self.0.try_lock()).map(|held| held.map(MultiGuard))
     }
 
-    /// Waits for all of them for at most this long together. `None` when one was somebody else's until then.
+    /// Acquires all members, waiting for at most `wait` in total. Returns `None` if another owner held one of them
+    /// until then.
     ///
     /// # Errors
     /// As [`MultiLock::try_lock_for`](crate::MultiLock::try_lock_for).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     ///
     /// # Losing the lease
     /// See [`MultiGuard`].
@@ -114,58 +114,58 @@ impl MultiLock {
 }
 
 impl MultiGuard {
-    /// Whether all may be trusted now, by the clock.
+    /// Returns true if all members may be trusted now, by the client's clock.
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.0.is_held()
     }
 
-    /// For how long all may be trusted unless they are renewed: the shortest of their times.
+    /// Returns the time for which all members may be trusted unless they are renewed: the shortest of their times.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         self.0.remaining()
     }
 
-    /// Waits until the first of them is lost, and says why.
+    /// Waits until the first member is lost, and returns the reason.
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     #[track_caller]
     pub fn lost(&self) -> LostReason {
         park("MultiGuard::lost", self.0.lost())
     }
 
-    /// Makes sure that all may be trusted for at least this long.
+    /// Makes sure that all members may be trusted for at least this long, by renewals if necessary.
     ///
     /// # Errors
     /// As [`MultiGuard::ensure`](crate::MultiGuard::ensure).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     #[track_caller]
     pub fn ensure(&self, least: Duration) -> Result<(), EnsureError> {
         park("MultiGuard::ensure", self.0.ensure(least))
     }
 
-    /// Releases all of them, and reports how it went.
+    /// Releases all members, and reports the outcome.
     ///
     /// # Errors
     /// As [`MultiGuard::release`](crate::MultiGuard::release).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     #[track_caller]
     pub fn release(self) -> Result<ReleaseOutcome, ReleaseError> {
         park("MultiGuard::release", self.0.release())
     }
 
-    /// Gives the guard up without a release: [`MultiGuard::keep`](crate::MultiGuard::keep).
+    /// Leaves the holds to their leases. See [`MultiGuard::detach`](crate::MultiGuard::detach).
     pub fn detach(self) {
         self.0.detach();
     }
 }
 
-/// The guards of its locks, as the async face has them; of those that were taken in one step there is one for all.
+/// Returns the async guards of the locks. Locks that were acquired in one step share one guard.
 impl AsRef<[crate::Guard]> for MultiGuard {
     fn as_ref(&self) -> &[crate::Guard] {
         self.0.as_ref()

@@ -1,13 +1,13 @@
-//! The one way in which a blocking call waits.
+//! The wait of every blocking call.
 //!
-//! Invariant: no thread that drives async code is parked: whoever would end the wait may be a task of that thread.
-//! Called by: every blocking method that waits.
+//! Invariant: a thread that drives async code is never parked: a task of that thread may be the one that would end the
+//! wait.
 //!
 //! # How it works
-//! Async code is told by what it alone has. A task of tokio's, and what its `block_on` polls, may only go on for as long
-//! as its *budget* lasts; other threads of tokio's, those of `spawn_blocking` and `block_in_place` among them, have none.
-//! A task that was made `unconstrained` has none either: tokio itself finds that out when it is asked to park. Of other
-//! executors only those of `futures` can be told.
+//! Async code is recognized by its *budget*: tokio limits how long a task, or a future in `block_on`, runs without a
+//! pause. Other threads of tokio have no budget, such as those of `spawn_blocking` and `block_in_place`. A task that
+//! was made `unconstrained` has none either; tokio itself detects it when the thread parks. Among other executors,
+//! only those of `futures` can be recognized.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -19,21 +19,21 @@ use tokio::task::{self, coop::consume_budget};
 
 use crate::owner::{ambient, scope_of};
 
-/// More often than any budget allows, which tokio counts in one byte.
+/// A number above every budget, which tokio counts in one byte.
 const MORE_THAN_A_BUDGET: usize = 256;
 
-/// Whose the calling thread is: nobody's, or that of a job which it has been given.
+/// The job of the calling thread; `None` for a thread without one.
 type Job = Option<task::Id>;
 
 thread_local! {
     static OWNER: Cell<Option<(Job, Owner)>> = const { Cell::new(None) };
 }
 
-/// The owner of what the calling thread acquires.
+/// Returns the owner of the calling thread's acquires.
 ///
-/// It is the thread's for as long as that lives; in `tokio::task::spawn_blocking` it is the job's, since the next job of
-/// that thread has nothing to do with it. Within an [`owner::scope`](crate::owner::scope), which `block_in_place` may be
-/// called in, it is the scope's.
+/// A thread has one owner for its whole life. In `tokio::task::spawn_blocking` each job has an owner, since the next
+/// job of that thread is unrelated to it. Within an [`owner::scope`](crate::owner::scope), also in `block_in_place`,
+/// the owner is the scope's.
 ///
 /// # Examples
 /// ```
@@ -58,7 +58,7 @@ fn of_thread() -> Owner {
     owner
 }
 
-/// Parks the calling thread until the future of this async method is ready; what it acquires is the thread's.
+/// Parks the calling thread until the future of this async method is ready. The thread owns what the future acquires.
 #[track_caller]
 pub(super) fn park<F: Future>(method: &str, future: F) -> F::Output {
     assert!(
@@ -73,7 +73,7 @@ pub(super) fn park<F: Future>(method: &str, future: F) -> F::Output {
     }
 }
 
-/// Whether the calling thread drives async code, as far as that can be told.
+/// Returns true if the calling thread drives async code, as far as that can be recognized.
 fn is_async_code() -> bool {
     let has_budget = || (0..MORE_THAN_A_BUDGET).any(|_| consume_budget().now_or_never().is_none());
     futures_executor::enter().is_err() || (Handle::try_current().is_ok() && has_budget())

@@ -1,7 +1,6 @@
 //! The read-write lock, for threads that block.
 //!
-//! Invariant: a blocking lock is the async one and nothing more.
-//! Called by: the client; users.
+//! Invariant: a blocking lock wraps the async one and adds no state.
 
 use std::time::Duration;
 
@@ -12,10 +11,10 @@ use super::{Guard, Lock};
 use crate::error::AcquireError;
 use crate::lock::{Read, Write};
 
-/// A lock with two sides, many read together or one writes alone: [`leasehold::RwLock`](crate::RwLock). Cheap to clone.
+/// A lock for many readers or one writer: [`leasehold::RwLock`](crate::RwLock). Cheap to clone.
 ///
-/// A thread that writes may read as well; one that reads and asks to write is told [`AcquireErrorKind::Deadlock`](crate::AcquireErrorKind::Deadlock), and takes an
-/// [`upgrade`](Self::upgrade) instead.
+/// A thread that writes can also read. A thread that reads and acquires the write side gets
+/// [`AcquireErrorKind::Deadlock`](crate::AcquireErrorKind::Deadlock); use [`upgrade`](Self::upgrade) instead.
 ///
 /// # Examples
 /// ```
@@ -32,67 +31,68 @@ use crate::lock::{Read, Write};
 pub struct RwLock(pub(super) crate::RwLock);
 
 impl RwLock {
-    /// The read side as a lock of its own: [`RwLock::read_lock`](crate::RwLock::read_lock).
+    /// Returns the read side as a lock of its own. See [`RwLock::read_lock`](crate::RwLock::read_lock).
     #[must_use]
     pub fn read_lock(&self) -> Lock<Read> {
         Lock(self.0.read_lock())
     }
 
-    /// The write side as a lock of its own: [`RwLock::write_lock`](crate::RwLock::write_lock).
+    /// Returns the write side as a lock of its own. See [`RwLock::write_lock`](crate::RwLock::write_lock).
     #[must_use]
     pub fn write_lock(&self) -> Lock<Write> {
         Lock(self.0.write_lock())
     }
 
-    /// The same lock, both sides with a fixed lease and no watchdog: [`RwLock::lease`](crate::RwLock::lease).
+    /// Sets a fixed lease for both sides, and turns the watchdog off. See [`RwLock::lease`](crate::RwLock::lease).
     #[must_use]
     pub fn lease(self, lease: Duration) -> Self {
         Self(self.0.lease(lease))
     }
 
-    /// The same lock, both sides with another lease for the watchdog: [`RwLock::watchdog`](crate::RwLock::watchdog).
+    /// Sets the lease that the watchdog renews, for both sides. See [`RwLock::watchdog`](crate::RwLock::watchdog).
     #[must_use]
     pub fn watchdog(self, lease: Duration) -> Self {
         Self(self.0.watchdog(lease))
     }
 
-    /// The same lock, both sides with a bound on the hold: [`RwLock::max_hold`](crate::RwLock::max_hold).
+    /// Limits the time for which each side is held. See [`RwLock::max_hold`](crate::RwLock::max_hold).
     #[must_use]
     pub fn max_hold(self, most: Duration) -> Self {
         Self(self.0.max_hold(most))
     }
 
-    /// The same lock, both sides with a least time for each hold: [`RwLock::min_hold`](crate::RwLock::min_hold).
+    /// Sets the minimum hold time of both sides. See [`RwLock::min_hold`](crate::RwLock::min_hold).
     #[must_use]
     pub fn min_hold(self, least: Duration) -> Self {
         Self(self.0.min_hold(least))
     }
 
-    /// The same lock, both sides with a bound on the number of renewals: [`RwLock::max_renewals`](crate::RwLock::max_renewals).
+    /// Limits the number of renewals, for both sides. See [`RwLock::max_renewals`](crate::RwLock::max_renewals).
     #[must_use]
     pub fn max_renewals(self, most: u32) -> Self {
         Self(self.0.max_renewals(most))
     }
 
-    /// The same lock, both sides on behalf of an owner, instead of the calling thread: [`RwLock::owned_by`](crate::RwLock::owned_by).
+    /// Sets the owner of both sides, in place of the calling thread. See
+    /// [`RwLock::owned_by`](crate::RwLock::owned_by).
     #[must_use]
     pub fn owned_by(self, owner: &Owner) -> Self {
         Self(self.0.owned_by(owner))
     }
 
-    /// The same lock, in which readers let a waiting writer go first: [`RwLock::prefer_writers`](crate::RwLock::prefer_writers).
+    /// Makes new readers wait while a writer waits. See [`RwLock::prefer_writers`](crate::RwLock::prefer_writers).
     #[must_use]
     pub fn prefer_writers(self) -> Self {
         Self(self.0.prefer_writers())
     }
 
-    /// Waits for reading, for ever if need be.
+    /// Acquires the lock for reading, waiting as long as it takes.
     ///
     /// # Errors
     /// As [`RwLock::read`](crate::RwLock::read).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     ///
     /// # Losing the lease
     /// See [`Guard`].
@@ -101,13 +101,14 @@ impl RwLock {
         park("RwLock::read", self.0.read()).map(Guard)
     }
 
-    /// Asks exactly once for reading. `None` when somebody else is in the way.
+    /// Tries to acquire the lock for reading with exactly one call to the server. Returns `None` if another owner
+    /// prevents it.
     ///
     /// # Errors
     /// As [`RwLock::try_read`](crate::RwLock::try_read).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     ///
     /// # Losing the lease
     /// See [`Guard`].
@@ -116,13 +117,14 @@ impl RwLock {
         park("RwLock::try_read", self.0.try_read()).map(|held| held.map(Guard))
     }
 
-    /// Waits for reading for at most this long. `None` when somebody else was in the way until then.
+    /// Acquires the lock for reading, waiting for at most `wait`. Returns `None` if another owner prevented it until
+    /// then.
     ///
     /// # Errors
     /// As [`RwLock::try_read_for`](crate::RwLock::try_read_for).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     ///
     /// # Losing the lease
     /// See [`Guard`].
@@ -131,13 +133,13 @@ impl RwLock {
         park("RwLock::try_read_for", self.0.try_read_for(wait)).map(|held| held.map(Guard))
     }
 
-    /// Waits for writing, for ever if need be.
+    /// Acquires the lock for writing, waiting as long as it takes.
     ///
     /// # Errors
     /// As [`RwLock::write`](crate::RwLock::write).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     ///
     /// # Losing the lease
     /// See [`Guard`].
@@ -146,13 +148,14 @@ impl RwLock {
         park("RwLock::write", self.0.write()).map(Guard)
     }
 
-    /// Asks exactly once for writing. `None` when somebody else is in the way.
+    /// Tries to acquire the lock for writing with exactly one call to the server. Returns `None` if another owner
+    /// prevents it.
     ///
     /// # Errors
     /// As [`RwLock::try_write`](crate::RwLock::try_write).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     ///
     /// # Losing the lease
     /// See [`Guard`].
@@ -161,13 +164,14 @@ impl RwLock {
         park("RwLock::try_write", self.0.try_write()).map(|held| held.map(Guard))
     }
 
-    /// Waits for writing for at most this long. `None` when somebody else was in the way until then.
+    /// Acquires the lock for writing, waiting for at most `wait`. Returns `None` if another owner prevented it until
+    /// then.
     ///
     /// # Errors
     /// As [`RwLock::try_write_for`](crate::RwLock::try_write_for).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     ///
     /// # Losing the lease
     /// See [`Guard`].
@@ -176,28 +180,28 @@ impl RwLock {
         park("RwLock::try_write_for", self.0.try_write_for(wait)).map(|held| held.map(Guard))
     }
 
-    /// Waits until nobody but this reader reads, and gives it a write hold beside its read hold.
+    /// Waits until this reader is the only one, and acquires a write hold in addition to its read hold.
     ///
     /// # Errors
     /// As [`RwLock::upgrade`](crate::RwLock::upgrade).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     ///
     /// # Losing the lease
-    /// See [`Guard`]. The two holds are renewed, and lost, each by itself.
+    /// See [`Guard`]. Each of the two holds is renewed and lost by itself.
     #[track_caller]
     pub fn upgrade(&self, reader: &Guard) -> Result<Guard, AcquireError> {
         park("RwLock::upgrade", self.0.upgrade(&reader.0)).map(Guard)
     }
 
-    /// Asks exactly once for what [`upgrade`](Self::upgrade) waits for. `None` when somebody else reads.
+    /// Tries an [`upgrade`](Self::upgrade) with exactly one call to the server. Returns `None` if another owner reads.
     ///
     /// # Errors
     /// As [`RwLock::try_upgrade`](crate::RwLock::try_upgrade).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     ///
     /// # Losing the lease
     /// See [`Guard`].
@@ -206,13 +210,14 @@ impl RwLock {
         park("RwLock::try_upgrade", self.0.try_upgrade(&reader.0)).map(|held| held.map(Guard))
     }
 
-    /// Waits for at most this long for what [`upgrade`](Self::upgrade) waits for. `None` when somebody else read until then.
+    /// Does an [`upgrade`](Self::upgrade), waiting for at most `wait`. Returns `None` if another owner read until
+    /// then.
     ///
     /// # Errors
     /// As [`RwLock::try_upgrade_for`](crate::RwLock::try_upgrade_for).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     ///
     /// # Losing the lease
     /// See [`Guard`].

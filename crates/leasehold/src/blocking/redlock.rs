@@ -1,7 +1,6 @@
 //! One lock over several independent servers, for threads that block.
 //!
-//! Invariant: a blocking Redlock is the async one and nothing more.
-//! Called by: users.
+//! Invariant: a blocking Redlock wraps the async one and adds no state.
 
 use std::time::Duration;
 
@@ -13,7 +12,8 @@ use crate::error::{ConnectError, EnsureError, QuorumError, ReleaseError};
 use crate::guard::ReleaseOutcome;
 use crate::name::IntoName;
 
-/// Several servers, a majority of which makes a lock: [`leasehold::Redlock`](crate::Redlock). Cheap to clone.
+/// A set of independent servers, a majority of which grants a lock: [`leasehold::Redlock`](crate::Redlock). Cheap to
+/// clone.
 ///
 /// # Examples
 /// ```
@@ -30,14 +30,14 @@ use crate::name::IntoName;
 #[derive(Clone, Debug)]
 pub struct Redlock(crate::Redlock);
 
-/// Settings of a [`Redlock`], before it connects: [`leasehold::RedlockBuilder`](crate::RedlockBuilder).
+/// The settings of a [`Redlock`], before it connects: [`leasehold::RedlockBuilder`](crate::RedlockBuilder).
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until it connects"]
 pub struct RedlockBuilder(crate::RedlockBuilder);
 
 /// A lock over the nodes of a [`Redlock`]: [`leasehold::QuorumLock`](crate::QuorumLock). Cheap to clone.
 ///
-/// A thread that holds it may take it again.
+/// A thread that holds it can acquire it again.
 #[derive(Clone, Debug)]
 pub struct QuorumLock(crate::QuorumLock);
 
@@ -50,46 +50,46 @@ pub struct QuorumLock(crate::QuorumLock);
 pub struct QuorumGuard(crate::QuorumGuard);
 
 impl Redlock {
-    /// Connects to these servers; one that is down is no error.
+    /// Connects to these servers. A server that is down is not an error.
     ///
     /// # Errors
     /// As [`Redlock::connect`](crate::Redlock::connect).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code). When there are no URLs.
+    /// Panics in [async code](crate::blocking#in-async-code), or if there are no URLs.
     #[track_caller]
     pub fn connect<'a>(urls: impl IntoIterator<Item = &'a str>) -> Result<Self, ConnectError> {
         park("Redlock::connect", crate::Redlock::connect(urls)).map(Self)
     }
 
-    /// Connects as a configuration says: [`Config::connect_quorum`](crate::config::Config::connect_quorum).
+    /// Connects as a configuration describes. See [`Config::connect_quorum`](crate::config::Config::connect_quorum).
     ///
     /// # Errors
     /// As [`Config::connect_quorum`](crate::config::Config::connect_quorum).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     #[cfg(feature = "config")]
     #[track_caller]
     pub fn from_config(config: &crate::config::Config) -> Result<Self, crate::config::ConfigConnectError> {
         park("Config::connect_quorum", config.connect_quorum()).map(Self)
     }
 
-    /// Settings other than the defaults.
+    /// Returns a builder, for settings other than the defaults.
     pub fn builder() -> RedlockBuilder {
         RedlockBuilder(crate::Redlock::builder())
     }
 
-    /// The lock of this name: [`Redlock::lock`](crate::Redlock::lock).
+    /// Returns the lock of this name. See [`Redlock::lock`](crate::Redlock::lock).
     #[must_use]
     pub fn lock(&self, name: impl IntoName) -> QuorumLock {
         QuorumLock(self.0.lock(name))
     }
 
-    /// Closes all clients: [`Redlock::close`](crate::Redlock::close).
+    /// Closes all clients. See [`Redlock::close`](crate::Redlock::close).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     #[track_caller]
     pub fn close(&self) {
         park("Redlock::close", self.0.close());
@@ -97,25 +97,29 @@ impl Redlock {
 }
 
 impl RedlockBuilder {
-    /// How long a node may take for one answer: [`RedlockBuilder::node_timeout`](crate::RedlockBuilder::node_timeout).
+    /// Sets the longest wait for one answer of a node (default 500 ms). See
+    /// [`RedlockBuilder::node_timeout`](crate::RedlockBuilder::node_timeout).
     pub fn node_timeout(mut self, timeout: Duration) -> Self {
         self.0 = self.0.node_timeout(timeout);
         self
     }
 
-    /// How long a waiter sleeps at most before it asks again: [`RedlockBuilder::poll_interval`](crate::RedlockBuilder::poll_interval).
+    /// Sets the longest sleep of a waiter before it polls again (default 1 s). See
+    /// [`RedlockBuilder::poll_interval`](crate::RedlockBuilder::poll_interval).
     pub fn poll_interval(mut self, interval: Duration) -> Self {
         self.0 = self.0.poll_interval(interval);
         self
     }
 
-    /// The longest lease that anybody in the fleet uses: [`RedlockBuilder::longest_lease`](crate::RedlockBuilder::longest_lease).
+    /// Sets the longest lease that any client of the fleet uses (default 30 s). See
+    /// [`RedlockBuilder::longest_lease`](crate::RedlockBuilder::longest_lease).
     pub fn longest_lease(mut self, lease: Duration) -> Self {
         self.0 = self.0.longest_lease(lease);
         self
     }
 
-    /// The servers lose nothing when they restart, and count at once: [`RedlockBuilder::nodes_persist_every_write`](crate::RedlockBuilder::nodes_persist_every_write).
+    /// Declares that the servers lose nothing in a restart, so they count at once. See
+    /// [`RedlockBuilder::nodes_persist_every_write`](crate::RedlockBuilder::nodes_persist_every_write).
     pub fn nodes_persist_every_write(mut self) -> Self {
         self.0 = self.0.nodes_persist_every_write();
         self
@@ -127,16 +131,16 @@ impl RedlockBuilder {
     /// As [`RedlockBuilder::connect`](crate::RedlockBuilder::connect).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code). When there are no URLs.
+    /// Panics in [async code](crate::blocking#in-async-code), or if there are no URLs.
     #[track_caller]
     pub fn connect<'a>(self, urls: impl IntoIterator<Item = &'a str>) -> Result<Redlock, ConnectError> {
         park("RedlockBuilder::connect", self.0.connect(urls)).map(Redlock)
     }
 
-    /// Over clients that were made otherwise: [`RedlockBuilder::over`](crate::RedlockBuilder::over).
+    /// Makes a [`Redlock`] over existing clients. See [`RedlockBuilder::over`](crate::RedlockBuilder::over).
     ///
     /// # Panics
-    /// When there are none.
+    /// Panics if there are none.
     #[must_use]
     #[track_caller]
     pub fn over(&self, clients: impl IntoIterator<Item = Client>) -> Redlock {
@@ -145,25 +149,25 @@ impl RedlockBuilder {
 }
 
 impl QuorumLock {
-    /// The same lock with a fixed lease and no watchdog: [`QuorumLock::lease`](crate::QuorumLock::lease).
+    /// Sets a fixed lease, and turns the watchdog off. See [`QuorumLock::lease`](crate::QuorumLock::lease).
     #[must_use]
     pub fn lease(self, lease: Duration) -> Self {
         Self(self.0.lease(lease))
     }
 
-    /// The same lock with another lease for the watchdog: [`QuorumLock::watchdog`](crate::QuorumLock::watchdog).
+    /// Sets the lease that the watchdog renews. See [`QuorumLock::watchdog`](crate::QuorumLock::watchdog).
     #[must_use]
     pub fn watchdog(self, lease: Duration) -> Self {
         Self(self.0.watchdog(lease))
     }
 
-    /// Waits for the lock, for ever if need be.
+    /// Acquires the lock, waiting as long as it takes.
     ///
     /// # Errors
     /// As [`QuorumLock::lock`](crate::QuorumLock::lock).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     ///
     /// # Losing the lease
     /// See [`QuorumGuard`].
@@ -172,13 +176,13 @@ impl QuorumLock {
         park("QuorumLock::lock", self.0.lock()).map(QuorumGuard)
     }
 
-    /// Asks each node exactly once. `None` when somebody else holds the lock.
+    /// Tries to acquire the lock with exactly one call to each node. Returns `None` if another owner holds the lock.
     ///
     /// # Errors
     /// As [`QuorumLock::try_lock`](crate::QuorumLock::try_lock).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     ///
     /// # Losing the lease
     /// See [`QuorumGuard`].
@@ -187,13 +191,13 @@ impl QuorumLock {
         park("QuorumLock::try_lock", self.0.try_lock()).map(|held| held.map(QuorumGuard))
     }
 
-    /// Waits for the lock for at most this long. `None` when it was somebody else's until then.
+    /// Acquires the lock, waiting for at most `wait`. Returns `None` if another owner held the lock until then.
     ///
     /// # Errors
     /// As [`QuorumLock::try_lock_for`](crate::QuorumLock::try_lock_for).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     ///
     /// # Losing the lease
     /// See [`QuorumGuard`].
@@ -204,58 +208,58 @@ impl QuorumLock {
 }
 
 impl QuorumGuard {
-    /// Whether a majority may be trusted now, by the clock.
+    /// Returns true if a majority of the holds may be trusted now, by the client's clock.
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.0.is_held()
     }
 
-    /// For how long a majority may be trusted unless it is renewed; zero when it is lost.
+    /// Returns the time for which a majority may be trusted unless it is renewed; zero if it is lost.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         self.0.remaining()
     }
 
-    /// On how many nodes it is held now.
+    /// Returns the number of nodes on which the lock is held now.
     #[must_use]
     pub fn votes(&self) -> usize {
         self.0.votes()
     }
 
-    /// Waits until there is no majority any more, and says why.
+    /// Waits until there is no majority any more, and returns the reason.
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     #[track_caller]
     pub fn lost(&self) -> LostReason {
         park("QuorumGuard::lost", self.0.lost())
     }
 
-    /// Makes sure that a majority may be trusted for at least this long.
+    /// Makes sure that a majority may be trusted for at least this long, by renewals if necessary.
     ///
     /// # Errors
     /// As [`QuorumGuard::ensure`](crate::QuorumGuard::ensure).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     #[track_caller]
     pub fn ensure(&self, least: Duration) -> Result<(), EnsureError> {
         park("QuorumGuard::ensure", self.0.ensure(least))
     }
 
-    /// Releases on every node, and reports how it went.
+    /// Releases the lock on every node, and reports the outcome.
     ///
     /// # Errors
     /// As [`QuorumGuard::release`](crate::QuorumGuard::release).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     #[track_caller]
     pub fn release(self) -> Result<ReleaseOutcome, ReleaseError> {
         park("QuorumGuard::release", self.0.release())
     }
 
-    /// Gives the guard up without a release: [`QuorumGuard::keep`](crate::QuorumGuard::keep).
+    /// Leaves the holds to their leases. See [`QuorumGuard::detach`](crate::QuorumGuard::detach).
     pub fn detach(self) {
         self.0.detach();
     }

@@ -1,7 +1,7 @@
 //! A body under a lock, on the calling thread.
 //!
-//! Invariant: a thread cannot be stopped, so a body that has begun runs to its end; what a loss means is said afterwards.
-//! Called by: users, through [`Lock::run`] and [`Lock::section`].
+//! Invariant: a thread cannot be stopped, so a body that has begun runs to its end; the result reports a loss
+//! afterwards.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,13 +12,14 @@ use crate::error::RunError;
 use crate::owner::Under;
 use crate::section::{Manners, OnFinish, OnLost, OnePermit};
 
-/// What a body can run under: a [`Lock`] of any kind, or a [`OnePermit`] at a semaphore. The crate's own types implement it.
+/// A type under which a body can run: a [`Lock`] of any kind, or a [`OnePermit`] of a semaphore. Only this crate's
+/// types implement it.
 pub trait Acquirable: Sealed {
-    /// What waits for it.
+    /// The async type.
     #[doc(hidden)]
     type Async: crate::Acquirable;
 
-    /// What the body is given.
+    /// The guard that the body receives.
     type Guard: From<<Self::Async as crate::Acquirable>::Guard>
         + AsRef<Guard>
         + Into<Guard>
@@ -27,7 +28,7 @@ pub trait Acquirable: Sealed {
         + 'static;
 }
 
-/// Of this crate's own types.
+/// The supertrait that only this crate's types implement.
 pub trait Sealed {}
 
 impl<K: Kind> Sealed for Lock<K> {}
@@ -44,7 +45,7 @@ impl Acquirable for OnePermit {
     type Guard = Permits;
 }
 
-/// One run of a body under a lock, before it begins: [`leasehold::Section`](crate::Section).
+/// The options of one run of a body under a lock: [`leasehold::Section`](crate::Section).
 ///
 /// Made by [`Lock::section`] and [`ExpirableSemaphore::section`](super::ExpirableSemaphore::section).
 ///
@@ -74,29 +75,29 @@ impl<A: Acquirable> Section<A> {
         Self(section)
     }
 
-    /// The same, waiting for at most this long: [`Section::wait`](crate::Section::wait).
+    /// Sets the longest wait for the lock (default: no limit). See [`Section::wait`](crate::Section::wait).
     pub fn wait(self, wait: Duration) -> Self {
         Self(self.0.wait(wait))
     }
 
-    /// The same with another end of the hold: [`Section::on_finish`](crate::Section::on_finish).
+    /// Sets the end of the hold after the body. See [`Section::on_finish`](crate::Section::on_finish).
     pub fn on_finish(self, on_finish: OnFinish) -> Self {
         Self(self.0.on_finish(on_finish))
     }
 
-    /// The same with another answer to a loss of the hold. With [`OnLost::Cancel`], which is the default, a body that has
-    /// begun runs to its end all the same, and its result is dropped then.
+    /// Sets the reaction to a loss of the hold. [`OnLost::Cancel`], the default, cannot stop a body that has begun:
+    /// the body runs to its end, and its result is dropped then.
     pub fn on_lost(self, on_lost: OnLost) -> Self {
         Self(self.0.on_lost(on_lost))
     }
 
-    /// Waits, runs the body, and ends the hold.
+    /// Acquires the lock, runs the body, and ends the hold.
     ///
     /// # Errors
     /// As [`Section::run`](crate::Section::run).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code). When the body panics; the lock is released.
+    /// Panics in [async code](crate::blocking#in-async-code), or if the body panics; the lock is released then.
     #[track_caller]
     pub fn run<T, F>(self, body: F) -> Result<T, RunError>
     where
@@ -106,16 +107,16 @@ impl<A: Acquirable> Section<A> {
         entered.run_as("Section::run", body)
     }
 
-    /// Waits, and leaves the body to the caller: [`Entered::run`].
+    /// Acquires the lock, and leaves the body to the caller: [`Entered::run`].
     ///
     /// # Errors
     /// As [`Section::enter`](crate::Section::enter).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     ///
     /// # Losing the lease
-    /// As of [`Entered`].
+    /// As for [`Entered`].
     ///
     /// # Examples
     /// ```
@@ -135,10 +136,10 @@ impl<A: Acquirable> Section<A> {
 }
 
 /// A section whose lock is held and whose body has not begun: [`leasehold::Entered`](crate::Entered). Dropping it
-/// releases.
+/// releases the lock.
 ///
 /// # Losing the lease
-/// As of its guard; after a loss no body begins, also none that may [finish](OnLost::Finish) after one.
+/// As for its guard. After a loss no body begins, even if the section lets a body [finish](OnLost::Finish) after one.
 #[must_use = "dropping it releases the lock at once"]
 pub struct Entered<A: Acquirable> {
     guard: A::Guard,
@@ -152,7 +153,7 @@ impl<A: Acquirable> Entered<A> {
         Self { guard: A::Guard::from(guard), under, manners }
     }
 
-    /// The guard of the hold.
+    /// Returns the guard of the hold.
     #[must_use]
     pub const fn guard(&self) -> &A::Guard {
         &self.guard
@@ -164,7 +165,7 @@ impl<A: Acquirable> Entered<A> {
     /// As [`Entered::run`](crate::Entered::run).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code). When the body panics; the lock is released.
+    /// Panics in [async code](crate::blocking#in-async-code), or if the body panics; the lock is released then.
     ///
     /// # Examples
     /// See [`Section::enter`].
@@ -173,7 +174,7 @@ impl<A: Acquirable> Entered<A> {
         self.run_as("Entered::run", |_| body())
     }
 
-    /// The run of this method.
+    /// Runs the body for the public method of this name.
     #[track_caller]
     pub(super) fn run_as<T>(self, method: &str, body: impl FnOnce(&A::Guard) -> T) -> Result<T, RunError> {
         let Self { guard, under, manners } = self;
@@ -185,16 +186,16 @@ impl<A: Acquirable> Entered<A> {
 }
 
 impl<K: Kind> Lock<K> {
-    /// Runs a body under the lock: waits for it, renews it, and releases it.
+    /// Acquires the lock, runs the body while the watchdog renews, and releases the lock.
     ///
-    /// A body whose hold is lost runs to its end, since a thread cannot be stopped, and its result is dropped then. Where
-    /// it must not go on so far, let it look at the guard before each step.
+    /// A body whose hold is lost runs to its end, since a thread cannot be stopped, and its result is dropped then. If
+    /// the body must stop earlier, let it check the guard before each step.
     ///
     /// # Errors
     /// As [`Lock::run`](crate::Lock::run).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code). When the body panics; the lock is released.
+    /// Panics in [async code](crate::blocking#in-async-code), or if the body panics; the lock is released then.
     ///
     /// # Examples
     /// ```
@@ -218,8 +219,8 @@ impl<K: Kind> Lock<K> {
         entered.run_as("Lock::run", body)
     }
 
-    /// A run of a body under the lock, to be told how long to wait, and what a loss of the lock and the end of the body
-    /// mean: [`Lock::section`](crate::Lock::section).
+    /// Creates a section: a run of a body under the lock, with options for the wait, a loss and the end of the hold.
+    /// See [`Lock::section`](crate::Lock::section).
     pub fn section(&self) -> Section<Self> {
         Section(self.0.section())
     }

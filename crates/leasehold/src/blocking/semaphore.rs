@@ -1,7 +1,6 @@
 //! The semaphore, for threads that block.
 //!
-//! Invariant: a blocking semaphore is the async one and nothing more; no thread owns a permit.
-//! Called by: the client, which makes semaphores; users.
+//! Invariant: a blocking semaphore wraps the async one and adds no state; no thread owns a permit.
 
 use std::time::Duration;
 
@@ -9,7 +8,7 @@ use super::Guard;
 use super::park::park;
 use crate::error::{AcquireError, InspectError, OperationError};
 
-/// A semaphore, whose permits stay taken when a process dies: [`leasehold::Semaphore`](crate::Semaphore). Cheap to clone.
+/// A semaphore whose permits have no lease: [`leasehold::Semaphore`](crate::Semaphore). Cheap to clone.
 ///
 /// # Examples
 /// ```
@@ -26,170 +25,173 @@ use crate::error::{AcquireError, InspectError, OperationError};
 pub struct Semaphore(pub(super) crate::Semaphore);
 
 impl Semaphore {
-    /// The same semaphore, for waiters that are served in the order in which they came: [`Semaphore::fifo`](crate::Semaphore::fifo).
+    /// Serves waiters in order of arrival. See [`Semaphore::fifo`](crate::Semaphore::fifo).
     #[must_use]
     pub fn fifo(self) -> Self {
         Self(self.0.fifo())
     }
 
-    /// Sets how many permits there are, unless that was done before. `false` when it was.
+    /// Sets the number of permits if it was never set. Returns `false` if it was set before.
     ///
     /// # Errors
     /// As [`Semaphore::try_set_permits`](crate::Semaphore::try_set_permits).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     #[track_caller]
     pub fn try_set_permits(&self, permits: u32) -> Result<bool, OperationError> {
         park("Semaphore::try_set_permits", self.0.try_set_permits(permits))
     }
 
-    /// The same for a semaphore that is gone after this time.
+    /// Sets the number of permits as [`try_set_permits`](Self::try_set_permits) does; the server deletes the semaphore
+    /// after `lifetime`.
     ///
     /// # Errors
     /// As [`Semaphore::try_set_permits_for`](crate::Semaphore::try_set_permits_for).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     #[track_caller]
     pub fn try_set_permits_for(&self, permits: u32, lifetime: Duration) -> Result<bool, OperationError> {
         park("Semaphore::try_set_permits_for", self.0.try_set_permits_for(permits, lifetime))
     }
 
-    /// Waits for a permit, for ever if need be.
+    /// Acquires a permit, waiting as long as it takes.
     ///
     /// # Errors
     /// As [`Semaphore::acquire`](crate::Semaphore::acquire).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     ///
     /// # Losing the lease
-    /// A permit has none: it is lost only when the client is closed.
+    /// A permit has no lease: it is lost only when the client is closed.
     #[track_caller]
     pub fn acquire(&self) -> Result<Guard, AcquireError> {
         park("Semaphore::acquire", self.0.acquire()).map(Guard)
     }
 
-    /// Waits for so many permits at once, for ever if need be.
+    /// Acquires this many permits together, waiting as long as it takes.
     ///
     /// # Errors
     /// As [`Semaphore::acquire_many`](crate::Semaphore::acquire_many).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     ///
     /// # Losing the lease
-    /// A permit has none: it is lost only when the client is closed.
+    /// A permit has no lease: it is lost only when the client is closed.
     #[track_caller]
     pub fn acquire_many(&self, permits: u32) -> Result<Guard, AcquireError> {
         park("Semaphore::acquire_many", self.0.acquire_many(permits)).map(Guard)
     }
 
-    /// Asks for a permit exactly once. `None` when there is none.
+    /// Tries to acquire a permit with exactly one call to the server. Returns `None` if none is available.
     ///
     /// # Errors
     /// As [`Semaphore::try_acquire`](crate::Semaphore::try_acquire).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     ///
     /// # Losing the lease
-    /// A permit has none: it is lost only when the client is closed.
+    /// A permit has no lease: it is lost only when the client is closed.
     #[track_caller]
     pub fn try_acquire(&self) -> Result<Option<Guard>, AcquireError> {
         park("Semaphore::try_acquire", self.0.try_acquire()).map(|held| held.map(Guard))
     }
 
-    /// Asks for so many permits exactly once. `None` when there are fewer; none is taken then.
+    /// Tries to acquire this many permits with exactly one call to the server. Returns `None`, and acquires none, if
+    /// fewer are available.
     ///
     /// # Errors
     /// As [`Semaphore::try_acquire_many`](crate::Semaphore::try_acquire_many).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     ///
     /// # Losing the lease
-    /// A permit has none: it is lost only when the client is closed.
+    /// A permit has no lease: it is lost only when the client is closed.
     #[track_caller]
     pub fn try_acquire_many(&self, permits: u32) -> Result<Option<Guard>, AcquireError> {
         park("Semaphore::try_acquire_many", self.0.try_acquire_many(permits)).map(|held| held.map(Guard))
     }
 
-    /// Waits for a permit for at most this long. `None` when there was none until then.
+    /// Acquires a permit, waiting for at most `wait`. Returns `None` if none was available until then.
     ///
     /// # Errors
     /// As [`Semaphore::try_acquire_for`](crate::Semaphore::try_acquire_for).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     ///
     /// # Losing the lease
-    /// A permit has none: it is lost only when the client is closed.
+    /// A permit has no lease: it is lost only when the client is closed.
     #[track_caller]
     pub fn try_acquire_for(&self, wait: Duration) -> Result<Option<Guard>, AcquireError> {
         park("Semaphore::try_acquire_for", self.0.try_acquire_for(wait)).map(|held| held.map(Guard))
     }
 
-    /// Waits for so many permits at once for at most this long. `None` when there were fewer until then.
+    /// Acquires this many permits together, waiting for at most `wait`. Returns `None`, and acquires none, if fewer
+    /// were available until then.
     ///
     /// # Errors
     /// As [`Semaphore::try_acquire_many_for`](crate::Semaphore::try_acquire_many_for).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     ///
     /// # Losing the lease
-    /// A permit has none: it is lost only when the client is closed.
+    /// A permit has no lease: it is lost only when the client is closed.
     #[track_caller]
     pub fn try_acquire_many_for(&self, permits: u32, wait: Duration) -> Result<Option<Guard>, AcquireError> {
         park("Semaphore::try_acquire_many_for", self.0.try_acquire_many_for(permits, wait))
             .map(|held| held.map(Guard))
     }
 
-    /// Changes how many permits there are, up or down, and says how many are left.
+    /// Adds permits, or removes them if `permits` is negative, and returns the number of available permits.
     ///
     /// # Errors
     /// As [`Semaphore::add_permits`](crate::Semaphore::add_permits).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     #[track_caller]
     pub fn add_permits(&self, permits: i32) -> Result<i64, OperationError> {
         park("Semaphore::add_permits", self.0.add_permits(permits))
     }
 
-    /// Takes all permits that are left, for good, and says how many they were.
+    /// Removes all available permits for good, and returns their number.
     ///
     /// # Errors
     /// As [`Semaphore::drain`](crate::Semaphore::drain).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     #[track_caller]
     pub fn drain(&self) -> Result<i64, OperationError> {
         park("Semaphore::drain", self.0.drain())
     }
 
-    /// Returns permits by number, whoever took them, and says how many are left.
+    /// Releases this many permits, whichever client acquired them, and returns the number of available permits.
     ///
     /// # Errors
     /// As [`Semaphore::release`](crate::Semaphore::release).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     #[track_caller]
     pub fn release(&self, permits: u32) -> Result<i64, OperationError> {
         park("Semaphore::release", self.0.release(permits))
     }
 
-    /// How many permits are left, by the server's word.
+    /// Returns the number of available permits, as the server reports it.
     ///
     /// # Errors
     /// As [`Semaphore::available`](crate::Semaphore::available).
     ///
     /// # Panics
-    /// In [async code](crate::blocking#in-async-code).
+    /// Panics in [async code](crate::blocking#in-async-code).
     #[track_caller]
     pub fn available(&self) -> Result<i64, InspectError> {
         park("Semaphore::available", self.0.available())

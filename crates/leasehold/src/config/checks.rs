@@ -66,7 +66,7 @@ impl Checked<'_> {
                 return Err(self.disagree(&key("min_hold"), &key(most), Disagreement::Order));
             }
         }
-        // The watchdog does not renew a fixed lease, so the server would open the lock before the minimum hold time is over.
+        // The watchdog does not renew a fixed lease, so the server would open the lock before its minimum hold time.
         if hold.min_hold.zip(hold.lease).is_some_and(|(least, lease)| least > lease) {
             return Err(self.disagree(&key("min_hold"), &key("lease"), Disagreement::Order));
         }

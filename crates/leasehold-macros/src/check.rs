@@ -1,7 +1,6 @@
-//! Options that do not fit together, or not to the function.
+//! Checks of the options against each other and against the function.
 //!
-//! Invariant: what is left can be expanded, and does what each option says.
-//! Called by: the expansion.
+//! Invariant: options that pass can be expanded, and each does what it says.
 
 use std::fmt::Display;
 
@@ -13,7 +12,7 @@ use crate::options::{Given, Options, value};
 use crate::problems::Problems;
 use crate::value::{Kind, OnBusy, OnFinish, OnLost, Span};
 
-/// Finds them all.
+/// Reports every conflict.
 pub(crate) fn check(options: &Options, function: &Function, problems: &mut Problems) {
     if options.name.is_none() {
         let message = "a lock needs a name: `#[locked(name = \"order:{order_id}\")]`";
@@ -25,7 +24,7 @@ pub(crate) fn check(options: &Options, function: &Function, problems: &mut Probl
     fence(options, function, problems);
 }
 
-/// The lease and its renewal.
+/// Checks the lease and its renewal.
 fn leases(options: &Options, problems: &mut Problems) {
     if options.lease.is_some() {
         let clash = |word: &dyn ToTokens, message: &str, problems: &mut Problems| problems.at(word, message);
@@ -55,7 +54,7 @@ fn leases(options: &Options, problems: &mut Problems) {
     }
 }
 
-/// The bounds on the hold.
+/// Checks the bounds on the hold.
 fn holds(options: &Options, problems: &mut Problems) {
     let known = |given: &Option<Given<Span>>| value(given.as_ref()).and_then(Span::known);
     let (min_hold, max_hold) = (known(&options.min_hold), known(&options.max_hold));
@@ -89,7 +88,7 @@ fn holds(options: &Options, problems: &mut Problems) {
     }
 }
 
-/// What happens when it is busy, and when it is lost.
+/// Checks the reactions to a busy lock and to a loss.
 fn outcomes(options: &Options, function: &Function, problems: &mut Problems) {
     if let Some(given) = &options.on_busy {
         if options.wait.is_none() {
@@ -116,12 +115,12 @@ fn outcomes(options: &Options, function: &Function, problems: &mut Problems) {
     }
 }
 
-/// The fencing token.
+/// Checks the fencing token.
 fn fence(options: &Options, function: &Function, problems: &mut Problems) {
     let Some(given) = &options.fence else {
         return;
     };
-    // A kind that could not be read has its own problem.
+    // A kind that could not be parsed has its own problem.
     let is_fenced = options.kind.as_ref().is_some_and(|kind| matches!(kind.value, Some(Kind::Fenced) | None));
     if !is_fenced {
         problems.at(&given.word, "only a fenced lock has tokens; add `kind = fenced`");
@@ -133,7 +132,7 @@ fn fence(options: &Options, function: &Function, problems: &mut Problems) {
     }
 }
 
-/// A problem with a known duration, at what was written.
+/// Reports a problem with a known duration, at its literal.
 fn at_value(given: &Given<Span>, message: impl Display, problems: &mut Problems) {
     match &given.value {
         Some(Span::Known { written, .. }) => problems.at(written, message),

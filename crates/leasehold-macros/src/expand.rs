@@ -1,11 +1,11 @@
-//! The function that takes the place of the one that was written.
+//! The function that replaces the user's function.
 //!
-//! Invariant: its signature, attributes and body are the user's tokens; every name of ours is out of their reach.
-//! Called by: the attribute.
+//! Invariant: its signature, attributes and body are the user's tokens; the user's code cannot see any generated name.
 //!
 //! # How it works
-//! The section is made in a block of its own, so that nothing of it lives across an await. The body is a future, or a
-//! closure, and not a closure that makes a future: so it may borrow the arguments, and is `Send` when the body is.
+//! The section is made in a block of its own, so that none of its values lives across an await. The body is a future,
+//! or a closure, and not a closure that makes a future: so it can borrow the arguments, and is `Send` when the body
+//! is.
 
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream};
 use quote::{quote, quote_spanned};
@@ -20,7 +20,7 @@ use crate::options::{Options, value};
 use crate::problems::Problems;
 use crate::value::{Kind, OnBusy, OnFinish, OnLost};
 
-/// The attribute.
+/// Expands the attribute.
 pub(crate) fn locked(options: TokenStream, item: TokenStream) -> TokenStream {
     let mut problems = Problems::default();
     let function = problems.ok(syn::parse2::<Function>(item.clone()));
@@ -33,19 +33,19 @@ pub(crate) fn locked(options: TokenStream, item: TokenStream) -> TokenStream {
     });
     match (problems.into_code(), expansion) {
         (None, Some(expansion)) => expansion.function(),
-        // With the function as it was, so that its uses are not errors as well.
+        // The original function stays, so that its uses are not errors as well.
         (errors, _) => quote!(#errors #item),
     }
 }
 
-/// A function and what becomes of it.
+/// A function and the parts of its expansion.
 struct Expansion {
     function: Function,
     options: Options,
     name: TokenStream,
     /// The path of the library in the user's crate.
     krate: TokenStream,
-    /// What it returns, with `_` for what cannot be written in a body.
+    /// The return type, with `_` for types that cannot be written in a body.
     output: Type,
 }
 
@@ -77,7 +77,7 @@ impl Expansion {
         }
     }
 
-    /// Waits for the lock, and leaves the function when there is none.
+    /// Generates the acquire, which returns from the function if it fails.
     fn enter(&self) -> TokenStream {
         let krate = &self.krate;
         let [entered, section, error] = ["entered", "section", "error"].map(hidden);
@@ -103,7 +103,7 @@ impl Expansion {
         }
     }
 
-    /// The section, as the value of a block.
+    /// Generates the section, as the value of a block.
     fn section(&self) -> TokenStream {
         let [name, client, section] = ["name", "client", "section"].map(hidden);
         let (made, get_client, lock) = (&self.name, self.client(), self.lock());
@@ -120,13 +120,13 @@ impl Expansion {
         }
     }
 
-    /// `let client: &Client = ..;`
+    /// Generates `let client: &Client = ..;`.
     fn client(&self) -> TokenStream {
         let krate = &self.krate;
         let [client, installed, error] = ["client", "installed", "error"].map(hidden);
         let face = if self.function.is_async() { quote!(#krate) } else { quote!(#krate::blocking) };
         if let Some(given) = value(self.options.client.as_ref()) {
-            // A reference to a reference is one too many for lints.
+            // A reference to a reference is a warning of clippy.
             let borrow = (!matches!(given, Expr::Reference(_))).then(|| quote_spanned!(given.span()=> &));
             return quote_spanned!(given.span()=> let #client: &#face::Client = #borrow #given;);
         }
@@ -140,9 +140,9 @@ impl Expansion {
         }
     }
 
-    /// `.fair_lock(name)`
+    /// Generates `.fair_lock(name)`.
     fn lock(&self) -> TokenStream {
-        // Text that is no name is the user's affair.
+        // The span of the user's name makes the compiler report a name of the wrong type there.
         let mut name = hidden("name");
         if let Some(given) = value(self.options.name.as_ref()) {
             name.set_span(ours_at(given));
@@ -158,7 +158,7 @@ impl Expansion {
         }
     }
 
-    /// `.lease(..)` and its like: what is said of the lock, before the section.
+    /// Generates `.lease(..)` and the other options of the lock, before the section.
     fn terms(&self) -> TokenStream {
         let options = &self.options;
         let spans = [
@@ -180,7 +180,7 @@ impl Expansion {
         terms
     }
 
-    /// `.wait(..)` and its like: what is said of the section.
+    /// Generates `.wait(..)` and the other options of the section.
     fn manners(&self) -> TokenStream {
         let (krate, options) = (&self.krate, &self.options);
         let wait = value(options.wait.as_ref());
@@ -202,14 +202,14 @@ impl Expansion {
         quote!(#wait #on_finish #on_lost)
     }
 
-    /// The body, run under the lock, as the function's last expression.
+    /// Generates the run of the body under the lock, as the function's last expression.
     fn run(&self) -> TokenStream {
         let [entered, body, value, error, never] = ["entered", "body", "value", "error", "never"].map(hidden);
         let Function { body: written, .. } = &self.function;
         let (output, awaited, refused) = (&self.output, self.awaited(), self.refused());
         let statements = written.stream();
         let (before, made) = if self.function.is_async() {
-            // Nothing runs here; it tells the compiler what the future returns.
+            // This code never runs; it tells the compiler the output type of the future.
             let returns = quote_spanned! {Span::mixed_site()=>
                 if let ::core::option::Option::Some(#never) = ::core::option::Option::None::<#output> {
                     return #never;
@@ -218,7 +218,8 @@ impl Expansion {
             let block = braced(quote!(#returns #statements), written.span());
             (Some(quote_spanned!(Span::mixed_site()=> let #body = async move #block;)), quote!(#body))
         } else {
-            // As an argument the compiler knows that it is called once, and lets it return what it has captured.
+            // The closure is written as an argument, so the compiler infers that it is called once and may return its
+            // captures.
             let block = braced(statements, written.span());
             (None, quote_spanned!(Span::mixed_site()=> move || -> #output #block))
         };
@@ -231,50 +232,50 @@ impl Expansion {
         }
     }
 
-    /// `.await`, in an async function.
+    /// Generates `.await`, in an async function.
     fn awaited(&self) -> Option<TokenStream> {
         self.function.is_async().then(|| quote_spanned!(Span::mixed_site()=> .await))
     }
 
-    /// What the function returns when its body did not run to its end.
+    /// Generates the return value of a body that did not run to its end.
     fn refused(&self) -> TokenStream {
         let (krate, output, error) = (&self.krate, &self.output, hidden("error"));
         quote_spanned!(output.span()=> <#output as #krate::__private::LockedOutput>::refused(#error))
     }
 
-    /// What it returns instead of running, with `on_busy = skip`.
+    /// Generates the return value of a skipped body, with `on_busy = skip`.
     fn skipped(&self) -> TokenStream {
         let (krate, output) = (&self.krate, &self.output);
         quote_spanned!(output.span()=> <#output as #krate::__private::SkippedOutput>::skipped())
     }
 
-    /// What is called instead, with `on_busy = fallback(path)`.
+    /// Generates the call of the other function, with `on_busy = fallback(path)`.
     fn fallback(&self, path: &Expr) -> TokenStream {
-        // An argument without a name has been refused.
+        // The check has refused an argument without a name.
         let arguments = self.function.handed_on().unwrap_or_default();
         let awaited = self.function.is_async().then(|| quote_spanned!(ours_at(path)=> .await));
         quote_spanned!(path.span()=> #path(#(#arguments),*) #awaited)
     }
 }
 
-/// Where the compiler finds fault with what is ours because of what the user wrote.
+/// Returns the span by which the compiler reports errors of generated code at the user's code.
 pub(crate) fn ours_at(written: &impl Spanned) -> Span {
     Span::mixed_site().located_at(written.span())
 }
 
-/// A name that the user's code cannot see, or that of a method.
+/// Returns an identifier that the user's code cannot see, or the name of a method.
 fn hidden(name: &str) -> Ident {
     Ident::new(name, Span::mixed_site())
 }
 
-/// A block that the compiler takes for what stands at this place.
+/// Returns a block that the compiler reports at this span.
 fn braced(statements: TokenStream, at: Span) -> Group {
     let mut block = Group::new(Delimiter::Brace, statements);
     block.set_span(at);
     block
 }
 
-/// Puts `_` for `impl Trait`, which no body can write.
+/// Replaces `impl Trait`, which no body can write, with `_`.
 struct Opaque;
 
 impl VisitMut for Opaque {
@@ -321,7 +322,7 @@ mod tests {
     #[test]
     fn every_path_of_the_library_begins_where_the_user_says() {
         let options = "name = \"a\", wait = \"1s\", on_busy = skip, on_finish = detach, on_lost = finish";
-        // Without its feature a function that blocks is a mistake.
+        // A function that blocks is an error without its feature.
         let blocking = cfg!(feature = "blocking").then_some("fn f() -> Result<(), E> { body() }");
         for item in std::iter::once("async fn f() -> Result<(), E> { body() }").chain(blocking) {
             let usual = expanded(options, item);

@@ -1,7 +1,6 @@
-//! The function that the attribute stands on.
+//! The function under the attribute.
 //!
-//! Invariant: its body is kept as it was written and is never parsed.
-//! Called by: the expansion, first of all.
+//! Invariant: its body is kept as the user wrote it and is never parsed.
 
 use proc_macro2::{Delimiter, Group, Ident, TokenStream, TokenTree};
 use quote::ToTokens;
@@ -19,7 +18,7 @@ pub(crate) struct Function {
     pub(crate) attributes: Vec<Attribute>,
     pub(crate) visibility: Visibility,
     pub(crate) signature: Signature,
-    /// The braces and what is between them.
+    /// The braces and the tokens between them.
     pub(crate) body: Group,
 }
 
@@ -50,7 +49,7 @@ impl Parse for Function {
     }
 }
 
-/// The braces. A `$body:block` of a macro has them in a group that nobody sees.
+/// Returns the braces. The braces of a macro's `$body:block` are inside an invisible group.
 fn block(tree: TokenTree) -> syn::Result<Group> {
     match tree {
         TokenTree::Group(group) if group.delimiter() == Delimiter::Brace => Ok(group),
@@ -61,7 +60,7 @@ fn block(tree: TokenTree) -> syn::Result<Group> {
     }
 }
 
-/// Whether the keyword comes before anything that ends an item or opens a block.
+/// Returns true if the keyword comes before any token that ends an item or opens a block.
 fn leads_to_a_function(tokens: &TokenStream) -> bool {
     for token in tokens.clone() {
         match token {
@@ -79,7 +78,7 @@ impl Function {
         self.signature.asyncness.is_some()
     }
 
-    /// What a name may be made of: the arguments, however they are bound, `self`, and constant parameters.
+    /// Returns the names that a lock's name can use: the arguments, in any pattern, `self`, and constant parameters.
     pub(crate) fn values(&self) -> Vec<String> {
         let mut names = Names(Vec::new());
         for argument in &self.signature.inputs {
@@ -92,7 +91,7 @@ impl Function {
         names.0
     }
 
-    /// The arguments as they are handed on to another function; an argument that has no name is an error.
+    /// Returns the arguments for a call of another function. An argument without a name is an error.
     pub(crate) fn handed_on(&self) -> syn::Result<Vec<Ident>> {
         let named = self.signature.inputs.iter().map(|argument| match argument {
             FnArg::Receiver(receiver) => Ok(Ident::new("self", receiver.self_token.span)),
@@ -108,7 +107,7 @@ impl Function {
         named.collect()
     }
 
-    /// Finds what no lock can be put around; whether functions may block is a feature.
+    /// Reports functions that cannot be locked. `may_block` is true with the feature `blocking`.
     pub(crate) fn check(&self, may_block: bool, problems: &mut Problems) {
         let signature = &self.signature;
         if let Some(word) = &signature.constness {
@@ -138,7 +137,8 @@ impl Function {
             let message = "this returns a future, and only making it would be locked; lock an `async fn` and call that \
                            here. (Attributes such as `#[async_trait]` make such a function of an `async fn` before \
                            `#[locked]` sees it.)";
-            // Of the type, another attribute may have made every token.
+            // The problem is at the function's name, since another attribute may have generated every token of the
+            // type.
             problems.at(&self.signature.ident, message);
         } else if !may_block {
             let message = "a function that is not async needs the feature `blocking` of `leasehold`, or an `async` here. \
@@ -149,7 +149,7 @@ impl Function {
     }
 }
 
-/// `impl Future`, `Pin<Box<dyn Future>>`, and what the crate `futures` calls that.
+/// Returns true for `impl Future`, `Pin<Box<dyn Future>>`, and their aliases in the crate `futures`.
 fn returns_a_future(output: &Type) -> bool {
     match output {
         Type::ImplTrait(output) => output.bounds.iter().any(|bound| match bound {
@@ -170,7 +170,7 @@ fn is_called(path: &syn::Path, names: &[&str]) -> bool {
     path.segments.last().is_some_and(|last| names.iter().any(|name| last.ident == name))
 }
 
-/// Collects what patterns bind.
+/// The names that patterns bind.
 struct Names(Vec<String>);
 
 impl<'ast> Visit<'ast> for Names {

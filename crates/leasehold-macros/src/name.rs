@@ -1,7 +1,7 @@
-//! Names with values of arguments in them.
+//! Names with values of arguments.
 //!
-//! Invariant: what is written is `format!` of the user's own arguments, so the compiler checks every field and format.
-//! Called by: the expansion.
+//! Invariant: the generated code is `format!` of the user's own arguments, so the compiler checks every field and
+//! format.
 
 use leasehold_proto::{Name, NameError};
 use proc_macro2::{Ident, Literal, Span, TokenStream};
@@ -12,16 +12,16 @@ use crate::expand::ours_at;
 use crate::function::Function;
 use crate::problems::Problems;
 
-/// Where values stand, and what is said of whom.
+/// A name's text, split at its values.
 struct Template {
-    /// For `format!`.
+    /// The text for `format!`.
     format: String,
     values: Vec<TokenStream>,
-    /// The name as if each value were one letter.
+    /// The name with one letter in place of each value.
     sample: String,
 }
 
-/// Code that makes the name, of the type `impl IntoName`.
+/// Generates the name, of the type `impl IntoName`.
 pub(crate) fn name(value: &Expr, function: &Function, problems: &mut Problems) -> Option<TokenStream> {
     match value {
         Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => {
@@ -39,7 +39,7 @@ pub(crate) fn name(value: &Expr, function: &Function, problems: &mut Problems) -
             problems.at(other, "a name is a text, such as `name = \"order:{order_id}\"`, or an expression");
             None
         }
-        // The body may want it too.
+        // The clone leaves the value to the body.
         Expr::Path(_) | Expr::Field(_) | Expr::Index(_) => {
             Some(quote_spanned!(ours_at(value)=> ::core::clone::Clone::clone(&#value)))
         }
@@ -84,12 +84,12 @@ impl Template {
         self.sample.push_str(text);
     }
 
-    /// What stands between two braces: an argument, perhaps some of its fields, perhaps a format.
+    /// Parses the text between two braces: an argument, with optional fields and an optional format.
     fn value(&mut self, inside: &str, span: Span, known: &[String]) -> Result<(), String> {
         let (path, format) = inside.split_once(':').unwrap_or((inside, ""));
         let mut parts = path.trim().split('.');
         let argument = parts.next().unwrap_or_default();
-        // As `format!` has it: what is `r#type` in code is `type` in text.
+        // A name in text has no `r#`, as in `format!`: `r#type` in code is `type` in text.
         let raw = format!("r#{argument}");
         let argument = if known.contains(&raw) { raw.as_str() } else { argument };
         let listed = listed(known);
@@ -143,7 +143,7 @@ fn identifier(word: &str, span: Span) -> Option<Ident> {
     Some(identifier)
 }
 
-/// A field, of a struct or of a tuple.
+/// Returns a field of a struct or of a tuple.
 fn member(field: &str, span: Span) -> Option<TokenStream> {
     if let Ok(index) = field.parse::<usize>() {
         let mut index = Literal::usize_unsuffixed(index);

@@ -1,12 +1,11 @@
-//! What somebody meant who wrote a word that we do not know.
+//! Suggestions for an unknown word.
 //!
-//! Invariant: a guess is one of the words that may be written, or none.
-//! Called by: the options, for names of options and of choices.
+//! Invariant: a suggestion is one of the known words.
 
 use strsim::levenshtein;
 
-/// Words of other libraries, and of house style elsewhere, for what is called otherwise here; all those that
-/// `docs/attribute.md` has, as it translates them.
+/// Words of other libraries and conventions, each with its word here; it has all words that `docs/attribute.md`
+/// translates.
 const ELSEWHERE: [(&str, &str); 36] = [
     ("acquiretimeout", "wait"),
     ("atleast", "min_hold"),
@@ -46,7 +45,7 @@ const ELSEWHERE: [(&str, &str); 36] = [
     ("waittimeout", "wait"),
 ];
 
-/// The word of `known` that was probably meant.
+/// Returns the word of `known` that is most likely meant.
 pub(crate) fn nearest<'a>(written: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let known: Vec<&str> = known.into_iter().collect();
     let plain = written.to_lowercase().replace('_', "");

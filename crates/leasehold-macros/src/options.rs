@@ -1,8 +1,7 @@
 //! The options of one use of the attribute.
 //!
-//! Invariant: each option stands once, with a value that makes sense by itself; what does not fit together is for
-//! [`check`](crate::check).
-//! Called by: the expansion.
+//! Invariant: each option occurs once, with a value that is valid by itself; [`check`](crate::check) finds the
+//! conflicts.
 
 use proc_macro2::{Ident, TokenStream};
 use syn::ext::IdentExt;
@@ -13,7 +12,7 @@ use crate::nearest::nearest;
 use crate::problems::Problems;
 use crate::value::{KINDS, Kind, OnBusy, OnFinish, OnLost, Span, binding, library, renewals};
 
-/// Every option, and how it is written.
+/// Every option, with an example.
 const KNOWN: [(&str, &str); 14] = [
     ("name", "name = \"order:{order_id}\""),
     ("kind", "kind = fair"),
@@ -31,13 +30,13 @@ const KNOWN: [(&str, &str); 14] = [
     ("crate", "crate = ::locks"),
 ];
 
-/// An option that was given: its word, and its value unless there was something wrong with it.
+/// An option that was given: its word, and its value unless that has a problem.
 pub(crate) struct Given<T> {
     pub(crate) word: Ident,
     pub(crate) value: Option<T>,
 }
 
-/// What was given.
+/// The given options.
 #[derive(Default)]
 pub(crate) struct Options {
     pub(crate) name: Option<Given<Expr>>,
@@ -56,13 +55,13 @@ pub(crate) struct Options {
     pub(crate) library: Option<Given<Path>>,
 }
 
-/// The value of an option that was given and is right.
+/// Returns the value of an option that was given and has no problem.
 pub(crate) fn value<T>(given: Option<&Given<T>>) -> Option<&T> {
     given.and_then(|given| given.value.as_ref())
 }
 
 impl Options {
-    /// Reads what stands between the parentheses; goes on after a problem as long as it can.
+    /// Parses the tokens between the parentheses; continues after a problem as long as it can.
     pub(crate) fn read(tokens: TokenStream, problems: &mut Problems) -> Self {
         let mut options = Self::default();
         let all = |input: ParseStream<'_>| {
@@ -103,7 +102,7 @@ impl Options {
     }
 }
 
-/// `word = value`.
+/// Parses `word = value`.
 fn one(input: ParseStream<'_>) -> syn::Result<(Ident, Expr)> {
     if input.peek(Lit) {
         return Err(input.error("options have names: write `name = \"order:{order_id}\"`"));
@@ -116,8 +115,8 @@ fn one(input: ParseStream<'_>) -> syn::Result<(Ident, Expr)> {
     Ok((word, bare(input.parse()?)))
 }
 
-/// The same without the groups that nobody sees, in which a macro's `$name:literal` and its like are; unless they keep
-/// together what has operators in it.
+/// Removes the invisible groups around a macro's `$name:literal` and similar fragments. A group that keeps an
+/// expression with operators together stays.
 pub(crate) fn bare(value: Expr) -> Expr {
     match value {
         Expr::Group(group)
@@ -188,7 +187,7 @@ mod tests {
         assert_eq!(found.len(), 4, "{found:?}");
     }
 
-    /// The words between backticks, without the values behind them.
+    /// Returns the words between backticks, without the values after them.
     fn words(cell: &str) -> impl Iterator<Item = &str> {
         let quoted = cell.split('`').skip(1).step_by(2);
         quoted.map(|text| text.split_once(" =").map_or(text, |(word, _)| word))
@@ -211,7 +210,7 @@ mod tests {
         assert!(translated.len() > 25, "{translated:?}");
         for (theirs, ours) in translated.into_iter().filter(|(theirs, _)| !known.contains(theirs)) {
             let meant = nearest(theirs, known);
-            // Some have no counterpart among the options.
+            // Some words have no counterpart among the options.
             let is_so = meant.map_or(ours.is_empty(), |meant| ours.contains(meant));
             assert!(is_so, "`{theirs}` is {ours:?} on the page and {meant:?} here");
         }

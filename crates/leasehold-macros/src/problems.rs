@@ -1,7 +1,6 @@
-//! What is wrong with a use of the attribute, all of it at once.
+//! The problems of one use of the attribute, reported together.
 //!
-//! Invariant: a problem points at what the user wrote and says what to write instead.
-//! Called by: every stage before the expansion.
+//! Invariant: a problem points at the user's code and says what to write instead.
 
 use proc_macro2::TokenStream;
 use quote::ToTokens;
@@ -12,7 +11,7 @@ use syn::Error;
 pub(crate) struct Problems(Option<Error>);
 
 impl Problems {
-    /// One more.
+    /// Adds a problem.
     pub(crate) fn add(&mut self, problem: Error) {
         match &mut self.0 {
             Some(first) => first.combine(problem),
@@ -20,17 +19,17 @@ impl Problems {
         }
     }
 
-    /// One more, at these tokens.
+    /// Adds a problem at these tokens.
     pub(crate) fn at(&mut self, tokens: impl ToTokens, message: impl std::fmt::Display) {
         self.add(Error::new_spanned(tokens, message));
     }
 
-    /// The value, or `None` and one more problem.
+    /// Returns the value, or adds the problem and returns `None`.
     pub(crate) fn ok<T>(&mut self, outcome: Result<T, Error>) -> Option<T> {
         outcome.map_err(|problem| self.add(problem)).ok()
     }
 
-    /// Code that has the compiler report them; `None` when there are none.
+    /// Returns code that makes the compiler report the problems; `None` if there are none.
     pub(crate) fn into_code(self) -> Option<TokenStream> {
         self.0.map(Error::into_compile_error)
     }
@@ -38,7 +37,7 @@ impl Problems {
 
 #[cfg(test)]
 impl Problems {
-    /// The messages, for tests.
+    /// Returns the messages, for tests.
     pub(crate) fn messages(self) -> Vec<String> {
         self.0.map(|problems| problems.into_iter().map(|one| one.to_string()).collect()).unwrap_or_default()
     }

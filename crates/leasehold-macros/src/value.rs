@@ -1,7 +1,6 @@
 //! The values of options: durations, counts and choices.
 //!
-//! Invariant: what can be judged by the compiler is judged here, with the rules of the library.
-//! Called by: the options.
+//! Invariant: a value that is known at compile time is checked here, with the rules of the library.
 
 use std::time::Duration;
 
@@ -19,7 +18,7 @@ pub(crate) enum Span {
     Computed(Expr),
 }
 
-/// What kind of lock.
+/// The kind of lock.
 pub(crate) enum Kind {
     Reentrant,
     Fair,
@@ -29,20 +28,20 @@ pub(crate) enum Kind {
     Semaphore(Expr),
 }
 
-/// What happens when the wait ended with somebody else's hold.
+/// The reaction to a wait that ended with another owner's hold.
 pub(crate) enum OnBusy {
     Error,
     Skip,
     Fallback(Expr),
 }
 
-/// What happens to the lock when the body has ended.
+/// The end of the hold when the body has ended.
 pub(crate) enum OnFinish {
     Release,
     Detach,
 }
 
-/// What happens to the body when the lock is lost.
+/// The reaction of the body to a lost lock.
 pub(crate) enum OnLost {
     Cancel,
     Finish,
@@ -51,7 +50,7 @@ pub(crate) enum OnLost {
 pub(crate) const KINDS: [&str; 6] = ["reentrant", "fair", "fenced", "read", "write", "semaphore"];
 
 impl Span {
-    /// Texts are read, anything else is an expression.
+    /// Reads a text as a duration; any other value is an expression.
     pub(crate) fn read(option: &str, value: Expr) -> syn::Result<Self> {
         let Expr::Lit(ExprLit { lit, .. }) = value else {
             return Ok(Self::Computed(value));
@@ -129,7 +128,7 @@ impl Kind {
     }
 }
 
-/// How many permits there are; a number is judged at once.
+/// Returns the number of permits; a literal is checked at once.
 fn permits(value: &Expr) -> syn::Result<Expr> {
     let problem = match count(value) {
         Count::Known(0) => {
@@ -143,11 +142,11 @@ fn permits(value: &Expr) -> syn::Result<Expr> {
     Err(Error::new_spanned(value, problem))
 }
 
-/// What an option that wants a `u32` was given.
+/// The value of an option of type `u32`.
 enum Count {
     Known(u32),
     Computed,
-    /// A literal that is none: negative, too large, of another type.
+    /// A literal of another kind: negative, too large, of another type.
     Wrong,
 }
 
@@ -203,7 +202,7 @@ impl OnLost {
     }
 }
 
-/// The bound on the number of renewals.
+/// Returns the bound on the number of renewals.
 pub(crate) fn renewals(value: Expr) -> syn::Result<Expr> {
     if matches!(count(&value), Count::Wrong) {
         let problem = "this is a whole number from 0 to 4294967295, such as `max_renewals = 360`; for no bound leave \
@@ -213,7 +212,7 @@ pub(crate) fn renewals(value: Expr) -> syn::Result<Expr> {
     Ok(value)
 }
 
-/// The name that the fencing token gets.
+/// Returns the name of the fencing token in the body.
 pub(crate) fn binding(value: &Expr) -> syn::Result<Ident> {
     match word_of(value) {
         Some((word, None)) => Ok(word.clone()),
@@ -224,7 +223,7 @@ pub(crate) fn binding(value: &Expr) -> syn::Result<Ident> {
     }
 }
 
-/// The path under which the user's crate knows the library.
+/// Returns the path of the library in the user's crate.
 pub(crate) fn library(value: &Expr) -> syn::Result<Path> {
     match value {
         Expr::Path(ExprPath { qself: None, path, .. })
@@ -240,7 +239,7 @@ pub(crate) fn library(value: &Expr) -> syn::Result<Path> {
     }
 }
 
-/// `word`, or `word(..)`.
+/// Parses `word`, or `word(..)`.
 fn word_of(value: &Expr) -> Option<(&Ident, Option<&ExprCall>)> {
     match value {
         Expr::Path(path) => path.path.get_ident().map(|word| (word, None)),

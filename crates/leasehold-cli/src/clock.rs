@@ -31,7 +31,7 @@ pub(crate) fn after(wait: Duration) -> Instant {
     now() + wait.min(YEAR)
 }
 
-/// Waits for an instant; for ever when there is none.
+/// Waits for an instant; forever when there is none.
 pub(crate) async fn reached(instant: Option<Instant>) {
     match instant {
         Some(instant) => sleep_until(instant).await,

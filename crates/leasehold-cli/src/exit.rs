@@ -30,17 +30,17 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// Wrong arguments.
+    /// Returns the failure for wrong arguments.
     pub(crate) fn usage(reason: impl Into<Error>) -> Self {
         Self { code: USAGE, reason: reason.into() }
     }
 
-    /// A missing server, or one that lacks what a lock needs.
+    /// Returns the failure for a missing server, or one that lacks what a lock needs.
     pub(crate) fn unavailable(reason: impl Into<Error>) -> Self {
         Self { code: UNAVAILABLE, reason: reason.into() }
     }
 
-    /// A refusal of the operating system.
+    /// Returns the failure for a refusal of the operating system.
     pub(crate) fn system(reason: impl Into<Error>) -> Self {
         Self { code: SYSTEM, reason: reason.into() }
     }

@@ -21,10 +21,10 @@ pub trait Runtime: Send + Sync + 'static {
     /// A timer that can be set again and again.
     type Alarm: Alarm;
 
-    /// The time on the suspend-aware monotonic clock.
+    /// Returns the time on the suspend-aware monotonic clock.
     fn now(&self) -> Moment;
 
-    /// Sixteen random bytes from the operating system, or from a seed.
+    /// Returns sixteen random bytes from the operating system, or from a seed.
     fn random(&self) -> [u8; 16];
 
     /// Starts the driver out of reach of the user's own tasks, which could starve it: on its own thread, in its own

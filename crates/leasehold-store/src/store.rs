@@ -12,7 +12,7 @@ use std::time::Duration;
 use leasehold_proto::{Call, Channel, Reply, StoreError};
 use tokio::sync::mpsc::UnboundedSender;
 
-/// A server, or a part of one, that runs scripts atomically and carries wake-ups.
+/// A server that runs scripts atomically and carries wake-ups.
 pub trait Store: Send + Sync + 'static {
     /// Runs a script once and returns its reply.
     ///

@@ -10,11 +10,12 @@ pub enum Condition {
     OutOfMemory,
     /// A replica: writes are refused.
     ReadOnly,
-    /// A script does not end: everything is refused.
+    /// A script does not end: all commands are refused, except those for the login and the connection.
     Busy,
-    /// The data are being read from disk: everything is refused.
+    /// The server reads its data from disk: commands on keys, scripts and PING are refused.
     Loading,
-    /// A replica without its master that must not serve old data: everything is refused.
+    /// A replica without its master that must not serve old data: commands on keys, scripts and PING are refused, writes
+    /// with the text of [`ReadOnly`](Self::ReadOnly).
     MasterDown,
     /// Too few replicas are connected: writes are refused.
     NoReplicas,

@@ -26,7 +26,7 @@ pub enum Frame {
 }
 
 impl Frame {
-    /// The status `OK`.
+    /// Returns the status `OK`.
     #[must_use]
     pub fn ok() -> Self {
         Self::Simple("OK".to_owned())

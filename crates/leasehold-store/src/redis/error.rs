@@ -69,8 +69,8 @@ impl Failure {
         Self { cause: Some(Cause::Said(Said::new(text))), ..Self::new(kind, applied) }
     }
 
-    /// Turns the failure into one of a connect, where no script was sent. It drops the server's text unless the text is
-    /// known not to repeat the password, as the answer to an unknown command does.
+    /// Turns the failure into one of a connect, where no script was sent. It drops the server's text, which may
+    /// repeat the password (the answer to an unknown command does), unless the text is known not to.
     pub(super) fn of_connect(mut self) -> Self {
         self.applied = No;
         if let Some(Cause::Said(said)) = &self.cause

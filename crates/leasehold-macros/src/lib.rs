@@ -52,7 +52,7 @@ use proc_macro::TokenStream;
 ///
 /// #[locked(name = "order:{order_id}", wait = "5s", client = client)]
 /// async fn charge(client: &Client, order_id: u64) -> Result<u64, RunError> {
-///     // Nobody else charges this order meanwhile.
+///     // ... no other call charges this order now ...
 ///     Ok(order_id)
 /// }
 /// ```

@@ -37,7 +37,9 @@
 //! | async | blocking |
 //! |---|---|
 //! | `Client::connect(url).await` | [`Client::connect`]`(url)` |
-//! | `lock.lock().await`, `try_lock`, `try_lock_for` | [`lock.lock()`](Lock::lock), [`try_lock`](Lock::try_lock), [`try_lock_for`](Lock::try_lock_for) |
+//! | `lock.lock().await` | [`lock.lock()`](Lock::lock) |
+//! | `lock.try_lock().await` | [`lock.try_lock()`](Lock::try_lock) |
+//! | `lock.try_lock_for(wait).await` | [`lock.try_lock_for(wait)`](Lock::try_lock_for) |
 //! | `lock.run(async \|guard\| ..).await` | [`lock.run(\|guard\| ..)`](Lock::run), whose body runs to its end |
 //! | `guard.release().await`, or dropped | [`guard.release()`](Guard::release), or dropped, which never blocks |
 //! | `guard.lost().await` | [`guard.lost()`](Guard::lost), on a thread of its own |

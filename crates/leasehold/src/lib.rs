@@ -1,8 +1,9 @@
 //! Distributed locks over the Redis or Valkey server that you already run, in the wire format of Redisson.
 //!
-//! A process connects one [`Client`] and makes locks by name. A lock excludes every other client of the same server,
-//! in Rust or, through Redisson, in Java. While a guard lives, a watchdog renews its lease; when the guard is released
-//! or dropped, the next waiter is woken.
+//! A process connects one [`Client`] and makes locks by name. A lock has one holder at a time: it excludes all other
+//! tasks and threads of the process, all other processes that use the same server and, through Redisson, Java
+//! services. A watchdog renews the lease of the lock while its guard lives. When the guard is released or dropped, the
+//! next waiter is woken.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), leasehold::Error> {
@@ -106,9 +107,9 @@
 //! # Shut down
 //!
 //! [`Client::close`] releases everything that the client holds, ends its waits with an error, and waits until the
-//! server confirms, for at most the client's timeout (3 s unless changed). Call it before the program ends, or other
-//! processes wait for the leases to end. When the last clone, lock, guard and future of a client is dropped, the
-//! client releases its holds too, without a way to wait for it.
+//! server confirms, for at most the client's timeout (3 s unless changed). Call it before the program ends; otherwise
+//! locks that the program still holds stay closed until their leases end. A client whose last clone, lock, guard and
+//! future is dropped releases its holds too, but the program cannot wait for it.
 //!
 //! # Read on
 //!

@@ -13,11 +13,11 @@
 //! let (one, other) = (server.client().await?, server.client().await?);
 //! let guard = one.lock("order:42").lock().await?;
 //!
-//! server.advance(Duration::from_secs(3600)).await; // the watchdog goes on renewing
+//! server.advance(Duration::from_secs(3600)).await; // the watchdog keeps renewing
 //! assert!(guard.is_held());
 //! assert!(other.lock("order:42").try_lock().await?.is_none());
 //!
-//! server.delete("order:42"); // somebody deletes the key; the next renewal finds out
+//! server.delete("order:42"); // the key is deleted by hand; the next renewal notices
 //! server.advance(Duration::from_secs(10)).await;
 //! assert_eq!(guard.lost().await, LostReason::Deleted);
 //! # Ok(())
@@ -122,7 +122,7 @@ const SERVER_BEGINS_MS: u64 = 1_767_225_600_000;
 
 /// A server in the process of a test, empty at first. A clone is the same server.
 ///
-/// Its clients are [`Client`]s like any others. When the last clone is dropped, the clock of the clients stands still.
+/// Its clients are [`Client`]s like any others. Their clock stands still once the last clone is dropped.
 ///
 /// # Examples
 /// The behavior of a program when the network fails:

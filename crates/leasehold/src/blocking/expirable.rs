@@ -22,7 +22,7 @@ use crate::section::OnePermit;
 /// # let client = leasehold::blocking::Client::connect("memory://")?;
 /// let downloads = client.expirable_semaphore("downloads");
 /// downloads.try_set_permits(3)?;
-/// let permit = downloads.acquire()?; // waits while three are at it
+/// let permit = downloads.acquire()?; // waits while three permits are acquired
 /// permit.release()?; // or dropped
 /// # Ok(())
 /// # }

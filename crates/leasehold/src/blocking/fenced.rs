@@ -34,7 +34,7 @@ pub struct FencedGuard {
     token: u64,
 }
 
-/// Writes that the resource refuses once a newer holder has written: [`leasehold::FencedWrites`](crate::FencedWrites).
+/// Writes that the server refuses once a newer token has written: [`leasehold::FencedWrites`](crate::FencedWrites).
 ///
 /// # Examples
 /// See [`FencedGuard`].

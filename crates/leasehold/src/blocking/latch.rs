@@ -7,7 +7,8 @@ use std::time::Duration;
 use super::park::park;
 use crate::error::{InspectError, OperationError, WaitError};
 
-/// A latch that opens when it has been counted down: [`leasehold::CountDownLatch`](crate::CountDownLatch). Cheap to clone.
+/// A latch that opens when it is counted down to zero: [`leasehold::CountDownLatch`](crate::CountDownLatch). Cheap to
+/// clone.
 ///
 /// # Examples
 /// ```

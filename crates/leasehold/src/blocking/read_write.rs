@@ -22,8 +22,8 @@ use crate::lock::{Read, Write};
 /// # let client = leasehold::blocking::Client::connect("memory://")?;
 /// let prices = client.rw_lock("prices");
 /// let reader = prices.read()?;
-/// let writer = prices.upgrade(&reader)?; // nobody wrote in between
-/// writer.release()?; // reads on
+/// let writer = prices.upgrade(&reader)?; // no other owner wrote in between
+/// writer.release()?; // the read hold stays
 /// # Ok(())
 /// # }
 /// ```

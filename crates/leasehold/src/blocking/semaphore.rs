@@ -16,7 +16,7 @@ use crate::error::{AcquireError, InspectError, OperationError};
 /// # let client = leasehold::blocking::Client::connect("memory://")?;
 /// let downloads = client.semaphore("downloads");
 /// downloads.try_set_permits(3)?;
-/// let permit = downloads.acquire()?; // waits while three are at it
+/// let permit = downloads.acquire()?; // waits while three permits are acquired
 /// permit.release()?; // or dropped
 /// # Ok(())
 /// # }

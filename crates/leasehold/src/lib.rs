@@ -100,9 +100,9 @@
 //!
 //! Each operation has its own small error type, such as [`AcquireError`], [`ReleaseError`] and [`RunError`]; [`Error`]
 //! holds any of them, for `?`. An error says which is true: the lock was not acquired; the outcome is unknown, and the
-//! lock is free again by a stated time; or the lock was held and is lost, with the [reason](LostReason). The methods
-//! `is_busy`, `is_unavailable`, `is_lost` and `is_retryable` exist on every error. The module [`error`] maps them to
-//! HTTP status codes.
+//! lock is free again by a stated time; or the lock was held and is lost, with the [reason](LostReason). [`Error`] and
+//! each of its variants have the methods `is_busy`, `is_unavailable`, `is_lost` and `is_retryable`. The module
+//! [`error`] maps them to HTTP status codes.
 //!
 //! # Shut down
 //!

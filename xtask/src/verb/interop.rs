@@ -47,8 +47,8 @@ const SINCE: [((u32, u32), &str); 14] = [
     ((3, 41), "the_watchdog_keeps_permits_from_java_for_several_leases"),
     ((3, 44), "a_rust_forced_unlock_of_either_side_wakes_java"),
     ((4, 0), "both_sides_see_one_number_of_permits"),
-    // A Java thread of an older release that waits for several permits needs one message per permit, also from
-    // Redisson's own release.
+    // Java threads of earlier versions that wait for several permits need one message per permit, also when a Java
+    // client releases them.
     ((4, 0), "several_permits_are_handed_over_in_both_directions"),
     ((4, 4), "javas_non_reentrant_lock_is_handed_over_in_both_directions"),
 ];

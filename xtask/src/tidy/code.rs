@@ -9,6 +9,10 @@ const SPLIT_AT: usize = 500;
 /// The lines of code above which a file gets a note; most files have fewer.
 const USUAL: usize = 260;
 
+/// The public pages of rustdoc, below `crates/leasehold/src`.
+const PAGES: [&str; 7] =
+    ["lib.rs", "blocking.rs", "config.rs", "error.rs", "owner.rs", "testing.rs", "guide.rs"];
+
 /// All rules whose findings are errors.
 pub(super) const RULES: [fn(&Source) -> Vec<String>; 9] =
     [back_ends, clocks, observers, lua, unfinished, fixed_sleeps, too_long, words, headers];
@@ -140,18 +144,27 @@ fn humps(name: &str) -> impl Iterator<Item = &str> {
     starts.into_iter().zip(ends).map(|(from, to)| &name[from..to])
 }
 
-/// A module of a library says first what it is, what always holds, and who calls it.
+/// Each file opens with a sentence about itself, which may be followed by its invariant. A list of its callers would rot,
+/// and the public pages of rustdoc are not for readers of the code.
 fn headers(source: &Source) -> Vec<String> {
-    const LINES: [&str; 3] = ["//! ", "//! Invariant: ", "//! Called by: "];
-    if !source.is_library() || source.path.ends_with("/tests.rs") {
+    if source.path.contains("/tests/ui/") {
         return Vec::new();
     }
-    let lacks = |start: &&str| !source.header().any(|line| line.starts_with(*start));
-    LINES
-        .iter()
-        .filter(|start| lacks(start))
-        .map(|start| source.finding(1, &format!("no line begins with `{}`", start.trim_end())))
-        .collect()
+    let mut findings = Vec::new();
+    if !source.header().next().is_some_and(|line| line.starts_with("//! ")) {
+        findings.push(source.finding(1, "the file does not open with `//! `"));
+    }
+    let is_public =
+        source.path.strip_prefix("crates/leasehold/src/").is_some_and(|file| PAGES.contains(&file));
+    for line in source.comments() {
+        if line.text.starts_with("Called by:") {
+            findings.push(source.finding(line.number, "no list of callers: it rots"));
+        }
+        if is_public && line.mark == Some("//!") && line.text.starts_with("Invariant:") {
+            findings.push(source.finding(line.number, "no `Invariant:` on a public page of rustdoc"));
+        }
+    }
+    findings
 }
 
 /// Notes a file that is longer than most.

@@ -17,8 +17,18 @@ pub(super) struct Source {
     pub(super) path: String,
     code: String,
     text: String,
+    comment: String,
     header: String,
     tests_from: usize,
+}
+
+/// A line of prose.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Line<'a> {
+    pub(super) number: usize,
+    /// The mark that lines of one comment share. A comment after code has none, because it stands alone.
+    pub(super) mark: Option<&'static str>,
+    pub(super) text: &'a str,
 }
 
 impl Source {
@@ -26,9 +36,11 @@ impl Source {
         let kinds = classify(source);
         let code = only(Kind::Code, source, &kinds);
         let tests_from = if is_test_file(path) { 0 } else { unit_tests_line(&code) };
-        let header = source.lines().take_while(|line| line.starts_with("//!"));
+        let header = source.lines().skip_while(|line| line.starts_with("#!["));
+        let header = header.take_while(|line| line.starts_with("//!"));
         let header = header.flat_map(|line| [line, "\n"]).collect();
-        Self { path: path.to_owned(), code, text: only(Kind::Text, source, &kinds), header, tests_from }
+        let [text, comment] = [Kind::Text, Kind::Comment].map(|kind| only(kind, source, &kinds));
+        Self { path: path.to_owned(), code, text, comment, header, tests_from }
     }
 
     /// Returns true if its code before the unit tests is code of a library.
@@ -36,7 +48,7 @@ impl Source {
         LIBRARIES.iter().any(|name| self.path.starts_with(&format!("crates/{name}/src/")))
     }
 
-    /// The lines of the comment that the file begins with.
+    /// The lines of the comment that the file begins with; attributes of one line may precede it.
     pub(super) fn header(&self) -> impl Iterator<Item = &str> {
         self.header.lines()
     }
@@ -61,6 +73,16 @@ impl Source {
         numbered(&self.text).take(self.tests_from)
     }
 
+    /// The lines of all comments with slashes.
+    pub(super) fn comments(&self) -> impl Iterator<Item = Line<'_>> {
+        self.comment.lines().zip(numbered(&self.code)).filter_map(|(line, (number, code))| {
+            let line = line.trim();
+            let mark = ["//!", "///", "//"].into_iter().find(|mark| line.starts_with(mark))?;
+            let text = line[mark.len()..].trim();
+            Some(Line { number, mark: code.trim().is_empty().then_some(mark), text })
+        })
+    }
+
     /// The number of lines of code; unit tests at the bottom do not count, all lines of a test file do.
     pub(super) fn length(&self) -> usize {
         let is_blank = |(_, line): &(usize, &str)| line.trim().is_empty();
@@ -74,7 +96,8 @@ impl Source {
     }
 }
 
-fn numbered(text: &str) -> impl Iterator<Item = (usize, &str)> {
+/// The lines of a text with their numbers.
+pub(super) fn numbered(text: &str) -> impl Iterator<Item = (usize, &str)> {
     text.lines().enumerate().map(|(index, line)| (index + 1, line))
 }
 
@@ -143,6 +166,18 @@ mod tests {
     fn a_test_file_is_all_tests_and_all_of_it_counts() {
         let source = Source::new("crates/leasehold/tests/a.rs", SOURCE);
         assert_eq!((source.code().count(), source.length()), (0, 5));
+    }
+
+    #[test]
+    fn comments_have_their_mark_unless_they_follow_code() {
+        let source = Source::new("a.rs", "//! A.\nlet x = \"// b\"; // C.\n    /// D.\n    //\n");
+        let lines = [
+            Line { number: 1, mark: Some("//!"), text: "A." },
+            Line { number: 2, mark: None, text: "C." },
+            Line { number: 3, mark: Some("///"), text: "D." },
+            Line { number: 4, mark: Some("//"), text: "" },
+        ];
+        assert_eq!(source.comments().collect::<Vec<_>>(), lines);
     }
 
     #[test]

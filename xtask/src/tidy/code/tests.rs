@@ -71,12 +71,23 @@ fn forbidden_words_are_found_as_parts_of_names() {
 }
 
 #[test]
-fn headers_of_libraries_say_what_holds_and_who_calls() {
-    let whole = "//! A lock.\n//!\n//! Invariant: one holder.\n//! Called by: users.\n\nfn a() {}\n";
+fn files_open_with_a_sentence_and_list_no_callers() {
+    let whole = "//! A lock.\n//!\n//! Invariant: one holder.\n\nfn a() {}\n";
     assert!(lines(headers, STORE, whole).is_empty());
-    assert_eq!(lines(headers, STORE, "//! A lock.\n\n//! Invariant: too late.\n").len(), 2);
-    assert_eq!(lines(headers, STORE, "fn a() {}\n").len(), 3);
-    assert!(lines(headers, "crates/leasehold/tests/lock.rs", "fn a() {}\n").is_empty());
+    assert!(lines(headers, STORE, &format!("#![no_main]\n{whole}")).is_empty());
+    assert_eq!(lines(headers, STORE, "fn a() {}\n//! Too late.\n"), [1]);
+    assert_eq!(lines(headers, "crates/leasehold/tests/lock.rs", "//!\n//! Second.\n"), [1]);
+    assert!(lines(headers, "crates/leasehold-macros/tests/ui/pass/a.rs", "fn a() {}\n").is_empty());
+    let callers = format!("{whole}//! Called by: users.\n/// Called by: `b`.\nlet x = \"// Called by:\";\n");
+    assert_eq!(lines(headers, STORE, &callers), [6, 7]);
+}
+
+#[test]
+fn public_pages_have_no_invariants() {
+    let page = "//! A lock.\n//! Invariant: one holder.\n";
+    assert_eq!(lines(headers, "crates/leasehold/src/error.rs", page), [2]);
+    assert!(lines(headers, "crates/leasehold/src/engine/error.rs", page).is_empty());
+    assert!(lines(headers, "crates/leasehold-proto/src/lib.rs", page).is_empty());
 }
 
 #[test]

@@ -81,7 +81,7 @@ const VERBS: [Verb; 15] = [
     },
     Verb {
         name: "tidy",
-        purpose: "check the rules of the house that no compiler knows",
+        purpose: "check the rules that no compiler checks; takes --voice, which prints the figures of the prose",
         run: verb::tidy::run,
     },
     Verb {

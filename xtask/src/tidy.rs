@@ -10,6 +10,7 @@ mod manifests;
 mod papers;
 mod promises;
 mod source;
+mod voice;
 mod wire;
 
 use std::path::Path;
@@ -28,6 +29,8 @@ pub(crate) struct Report {
     pub(crate) notes: Vec<String>,
     /// The number of Rust files.
     pub(crate) sources: usize,
+    /// The figures of the prose, as a table.
+    pub(crate) voice: Vec<String>,
 }
 
 /// Checks all rules on this checkout.
@@ -53,9 +56,22 @@ pub(crate) fn check() -> Result<Report> {
     report.findings.extend(promises::unstated(&source::read(&root, "docs/guarantees.md")?));
     let ledger = source::read(&root, "docs/ledger.md")?;
     report.findings.extend(ledger::stale(&ledger, &tests, &sources, &paths));
+    check_voice(&root, &paths, &sources, &mut report)?;
     check_manifests(&root, &paths, &mut report)?;
     report.findings.extend(check_wire(&root, &paths)?);
     Ok(report)
+}
+
+fn check_voice(root: &Path, paths: &[String], sources: &[Source], report: &mut Report) -> Result<()> {
+    let read = |path: &String| Ok((path.clone(), source::read(root, path)?));
+    let texts = |is_chosen: fn(&str) -> bool| -> Result<Vec<(String, String)>> {
+        paths.iter().filter(|path| is_chosen(path)).map(read).collect()
+    };
+    let mut voices = voice::of_crates(sources, &texts(|path| path.ends_with(".lua"))?);
+    voices.extend(texts(papers::is_page)?.iter().map(|(path, text)| voice::of_page(path, text)));
+    report.findings.extend(voices.iter().flat_map(voice::Voice::findings));
+    report.voice = voice::table(&voices);
+    Ok(())
 }
 
 fn check_wire(root: &Path, paths: &[String]) -> Result<Vec<String>> {

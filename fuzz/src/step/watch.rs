@@ -284,7 +284,7 @@ impl Watch {
 
     pub(super) fn bring(&mut self, event: Event) {
         let settled = self.bring_and_settle(event, None);
-        assert_eq!(settled, None, "nobody has asked");
+        assert_eq!(settled, None, "an outcome without a request");
         self.check();
     }
 
@@ -337,7 +337,7 @@ impl Watch {
         assert!(!self.parted.contains(&owner), "{call:?} after its owner has parted");
         if call.verb() == Verb::Renew && call.argument("count") == Some("0") {
             let held = self.held.values().any(|held| held.wire.to_string() == owner);
-            assert!(held, "{call:?} renews what nobody has claimed, or what was given back");
+            assert!(held, "{call:?} renews a hold that was not claimed, or was undone");
         }
     }
 
@@ -346,7 +346,7 @@ impl Watch {
         // A timer may be due at once, but not again and again.
         for _ in 0..8 {
             if self.engine.next_timer() <= self.now && self.now < Moment::NEVER {
-                assert_eq!(self.bring_and_settle(Event::Tick, None), None, "nobody has asked");
+                assert_eq!(self.bring_and_settle(Event::Tick, None), None, "an outcome without a request");
             }
         }
         let busy = self.engine.next_timer() <= self.now && self.now < Moment::NEVER;

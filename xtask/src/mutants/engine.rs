@@ -52,11 +52,11 @@ mutants! {
         TENURE, "let lost = self.server_holds.get(&wire).is_none_or(|server_hold| server_hold.lost.is_some());" => "let lost = false;"
     "a wait has no deadline":
         QUEUE, "            self.timers.set(Timer::Deadline(id), deadline);" => "            let _ = deadline;"
-    "nobody asks again after subscribing":
+    "no attempt after subscribing":
         WAKEUP, "pub(super) fn listening(&mut self, now: Moment, channel: &Channel) {" => "pub(super) fn listening(&mut self, now: Moment, channel: &Channel) {\n        if now >= Moment::default() { return; }"
-    "nobody polls":
+    "no polling":
         QUEUE, "self.settings.poll_interval.min(seen_every);" => "seen_every;"
-    "nobody wakes up by a message":
+    "no wake-up by messages":
         WAKEUP, "pub(super) fn message(&mut self, now: Moment, channel: &Channel) {" => "pub(super) fn message(&mut self, now: Moment, channel: &Channel) {\n        if now >= Moment::default() { return; }"
     "the watchdog stops at an error":
         RENEWAL, "        self.fail_ensuring(ensuring, &EnsureFailure::Unconfirmed { remaining, error: error.clone() });\n        self.plan_renewal(wire);" => "        self.fail_ensuring(ensuring, &EnsureFailure::Unconfirmed { remaining, error: error.clone() });"
@@ -71,7 +71,7 @@ mutants! {
         QUEUE, "            self.begin_release(now, wire, &request.subject, undo);" => "            drop(undo);"
     "a failed release is not tried again":
         UNDO, "        self.timers.set(Timer::Release(wire), now + pause);" => "        let _ = (now, pause);"
-    "nobody is told of a loss":
+    "no holder learns of a loss":
         TENURE, "        for id in holds {\n            self.wake(id);\n        }" => "        drop(holds);"
     "a release frees what others of its owner hold":
         TENURE, "        } else if unused {" => "        } else if unused || !kept {"

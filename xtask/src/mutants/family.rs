@@ -22,9 +22,9 @@ const QUORUM: &str = "crates/leasehold/src/lock/quorum.rs";
 const SEATS: &str = "crates/leasehold/src/lock/seats.rs";
 
 mutants! {
-    "fair: whoever times out takes the head along":
+    "fair: a timeout removes the head too":
         FAIR_RELEASE, "if not mine then leave(q, owner) end" => "if not mine then leave(q, owner) leave(q, redis.call('lindex', queue, 0) or '') end"
-    "fair: nobody leaves the queue":
+    "fair: a waiter never leaves the queue":
         FAIR_RELEASE, "if not mine then leave(q, owner) end" => ""
     "fair: waiters who live are taken out":
         FAIR_QUEUE, "local GONE_AFTER = 5000" => "local GONE_AFTER = 1000"
@@ -64,9 +64,9 @@ mutants! {
         LATCH_WAIT, "if count <= 0 then" => "if count <= 1 then"
     "multi: what was taken first is kept when the rest cannot be had":
         MULTI, "                None => return Ok(None)," => "                None => { guards.into_iter().for_each(Guard::detach); return Ok(None) }"
-    "multi: everybody takes them in an order of his own":
+    "multi: each client takes the members in its own order":
         MULTI, "        members.sort_by_key(|member| member.0.place());" => "        members.rotate_left(0);"
-    "whoever joins a subscription does not ask again":
+    "a waiter that joins a subscription does not retry":
         WAKEUP, "        if joins {" => "        if joins && self.listeners.by_listener.is_empty() {"
     "redlock: a young node counts":
         REDLOCK, "if uptime_ms > 0 then" => "if uptime_ms < 0 then"

@@ -4,6 +4,7 @@
 
 mod circles;
 mod code;
+mod commits;
 mod ledger;
 mod lexer;
 mod manifests;
@@ -57,6 +58,10 @@ pub(crate) fn check() -> Result<Report> {
     let ledger = source::read(&root, "docs/ledger.md")?;
     report.findings.extend(ledger::stale(&ledger, &tests, &sources, &paths));
     check_voice(&root, &paths, &sources, &mut report)?;
+    match commits::check(&root) {
+        Ok(findings) => report.findings.extend(findings),
+        Err(reason) => report.notes.push(format!("commits are not checked: {reason}")),
+    }
     check_manifests(&root, &paths, &mut report)?;
     report.findings.extend(check_wire(&root, &paths)?);
     Ok(report)

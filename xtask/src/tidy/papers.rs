@@ -1,6 +1,6 @@
 //! The rules for scripts and documents.
 //!
-//! Invariant: the rules need only paths, except for the page with a limit on its length.
+//! Invariant: a rule needs only paths, or the text of one page.
 
 use std::collections::BTreeMap;
 
@@ -10,6 +10,8 @@ const FOREIGN: &str = "crates/leasehold-sim/foreign/";
 const DECISIONS: &str = "docs/decisions/";
 /// The length that a newcomer can read at once.
 const ARCHITECTURE_LINES: usize = 150;
+/// The most words of the glossary: as many as a contributor can learn.
+const GLOSSARY_WORDS: usize = 40;
 
 /// Returns true for a page of the project itself: at the root, or below `docs`.
 pub(super) fn is_page(path: &str) -> bool {
@@ -62,6 +64,13 @@ pub(super) fn long_architecture(architecture: &str) -> Option<String> {
         .then(|| format!("ARCHITECTURE.md: {lines} lines, {ARCHITECTURE_LINES} at most"))
 }
 
+/// The glossary stays short enough to learn. Its rows follow the line under the head of the table.
+pub(super) fn long_glossary(glossary: &str) -> Option<String> {
+    let rows = glossary.lines().skip_while(|line| !line.starts_with("|--")).skip(1);
+    let words = rows.filter(|line| line.starts_with('|')).count();
+    (words > GLOSSARY_WORDS).then(|| format!("docs/glossary.md: {words} words, {GLOSSARY_WORDS} at most"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -89,6 +98,12 @@ mod tests {
     fn pages_are_at_the_root_and_below_docs() {
         assert!(is_page("README.md") && is_page("docs/decisions/0001-a.md"));
         assert!(!is_page("docs/a.rs") && !is_page("crates/leasehold/README.md"));
+    }
+
+    #[test]
+    fn the_glossary_may_have_40_words() {
+        let page = |words: usize| format!("# Glossary\n\n| word |\n|---|\n{}", "| lock |\n".repeat(words));
+        assert!(long_glossary(&page(40)).is_none() && long_glossary(&page(41)).is_some());
     }
 
     #[test]

@@ -57,6 +57,8 @@ pub(crate) fn check() -> Result<Report> {
     report.findings.extend(promises::unstated(&source::read(&root, "docs/guarantees.md")?));
     let ledger = source::read(&root, "docs/ledger.md")?;
     report.findings.extend(ledger::stale(&ledger, &tests, &sources, &paths));
+    report.findings.extend(ledger::repeated(&ledger));
+    report.findings.extend(papers::repeated_changes(&source::read(&root, "CHANGELOG.md")?));
     report.findings.extend(papers::long_glossary(&source::read(&root, "docs/glossary.md")?));
     check_voice(&root, &paths, &sources, &mut report)?;
     match commits::check(&root) {

@@ -1,9 +1,9 @@
-//! The rule for the ledger of bugs: its rows name tests that run and code that exists.
+//! The rules for the ledger of bugs: its rows name tests that run and code that exists, and none repeats another.
 //!
 //! Invariant: a row of `docs/ledger.md` has five cells: id, bug, finder, the command that shows it, and the place of the
 //! fix, as files and the items in them.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use super::source::Source;
 
@@ -15,12 +15,7 @@ pub(super) fn stale(
     paths: &[String],
 ) -> Vec<String> {
     let mut findings = Vec::new();
-    for row in ledger.lines() {
-        let cells: Vec<&str> = row.trim_matches('|').split(" | ").map(str::trim).collect();
-        let [id, _, _, command, fix] = cells[..] else { continue };
-        if id.parse::<u32>().is_err() {
-            continue;
-        }
+    for [id, _, _, command, fix] in ledger.lines().filter_map(row) {
         let mut finding = |what: String| findings.push(format!("docs/ledger.md: row {id} {what}"));
         if let Some(filter) = quoted(command).find_map(filter)
             && !runs_something(filter, tests, paths)
@@ -42,6 +37,28 @@ pub(super) fn stale(
         }
     }
     findings
+}
+
+/// Rows that have the id or the content of an earlier row, as merges by union leave them.
+pub(super) fn repeated(ledger: &str) -> Vec<String> {
+    let mut ids = HashSet::new();
+    let mut contents = HashMap::new();
+    let mut findings = Vec::new();
+    for [id, content @ ..] in ledger.lines().filter_map(row) {
+        if !ids.insert(id) {
+            findings.push(format!("docs/ledger.md: two rows have the id {id}"));
+        } else if let Some(other) = contents.insert(content, id) {
+            findings.push(format!("docs/ledger.md: row {id} repeats row {other}"));
+        }
+    }
+    findings
+}
+
+/// The cells of a row that has an id.
+fn row(line: &str) -> Option<[&str; 5]> {
+    let cells: Vec<&str> = line.trim_matches('|').split(" | ").map(str::trim).collect();
+    let cells: [&str; 5] = cells.try_into().ok()?;
+    cells[0].parse::<u32>().is_ok().then_some(cells)
 }
 
 /// The filter that a command passes to the test program, if it runs tests.
@@ -87,6 +104,20 @@ mod tests {
         let sources = [Source::new(path, "fn verdict() {} // forgotten")];
         let paths = [path.to_owned(), "crates/leasehold-proto/scripts/renew.lua".to_owned()];
         stale(&format!("| 7 | a bug | review | {command} | {fix} |\n"), &tests, &sources, &paths)
+    }
+
+    #[test]
+    fn an_id_and_a_content_occur_once() {
+        let row = "| 7 | a bug | review | `a` | `b.rs` |\n";
+        assert_eq!(
+            repeated(&format!("| id | bug | by | a | b |\n{row}{}", row.replace("`a`", "`c`"))).len(),
+            1
+        );
+        assert_eq!(
+            repeated(&format!("{row}{}", row.replace('7', "8"))),
+            ["docs/ledger.md: row 8 repeats row 7"]
+        );
+        assert!(repeated(&row.replace('7', "8").replace("`a`", "`c`")).is_empty());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! Invariant: a rule needs only paths, or the text of one page.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 const SCRIPTS: &str = "crates/leasehold-proto/scripts/";
 /// The scripts of the simulator's foreign clients, which are not leasehold's on purpose.
@@ -71,6 +71,19 @@ pub(super) fn long_glossary(glossary: &str) -> Option<String> {
     (words > GLOSSARY_WORDS).then(|| format!("docs/glossary.md: {words} words, {GLOSSARY_WORDS} at most"))
 }
 
+/// Lines of the changelog that repeat an earlier line, as merges by union leave them. Headings repeat in each version.
+pub(super) fn repeated_changes(changelog: &str) -> Vec<String> {
+    let mut seen = HashMap::new();
+    let mut findings = Vec::new();
+    let lines = changelog.lines().enumerate().filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+    for (index, line) in lines {
+        if let Some(earlier) = seen.insert(line, index + 1) {
+            findings.push(format!("CHANGELOG.md:{}: repeats line {earlier}", index + 1));
+        }
+    }
+    findings
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -104,6 +117,13 @@ mod tests {
     fn the_glossary_may_have_40_words() {
         let page = |words: usize| format!("# Glossary\n\n| word |\n|---|\n{}", "| lock |\n".repeat(words));
         assert!(long_glossary(&page(40)).is_none() && long_glossary(&page(41)).is_some());
+    }
+
+    #[test]
+    fn a_change_is_listed_once() {
+        let changes = "## 2\n\n### Added\n\n- a\n- b\n\n## 1\n\n### Added\n\n- c\n";
+        assert!(repeated_changes(changes).is_empty());
+        assert_eq!(repeated_changes(&format!("{changes}- b\n")), ["CHANGELOG.md:13: repeats line 6"]);
     }
 
     #[test]

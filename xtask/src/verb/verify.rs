@@ -27,8 +27,8 @@ const TESTS: &str = "tests";
 type Check = (&'static str, fn() -> Result<Done>);
 
 const BEFORE_TESTS: [Check; 3] = [
-    ("format", || fully(run_command(&mut cargo(&["fmt", "--all", "--check"])?))),
     ("tidy", || fully(tidy::run(&[]))),
+    ("format", || fully(run_command(&mut cargo(&["fmt", "--all", "--check"])?))),
     ("clippy", || fully(clippy())),
 ];
 const AFTER_TESTS: [Check; 11] = [
@@ -100,6 +100,11 @@ fn documentation() -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tidy_runs_first() {
+        assert_eq!(BEFORE_TESTS[0].0, "tidy");
+    }
 
     #[test]
     fn a_part_that_is_not_there_is_an_error_that_lists_them() {

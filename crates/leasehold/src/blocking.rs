@@ -98,5 +98,5 @@ pub use multi::{Member, MultiGuard, MultiLock};
 pub use park::owner;
 pub use read_write::RwLock;
 pub use redlock::{QuorumGuard, QuorumLock, Redlock, RedlockBuilder};
-pub use section::{Acquirable, Entered, Section};
+pub use section::{Acquirable, Section, SectionGuard};
 pub use semaphore::Semaphore;

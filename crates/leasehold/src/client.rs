@@ -17,7 +17,7 @@ use leasehold_store::{Runtime, Store};
 
 #[cfg(any(feature = "unstable-store", feature = "embedded"))]
 use crate::connect::start;
-use crate::connect::{How, connect};
+use crate::connect::{ConnectOptions, connect};
 use crate::defaults::{HoldTerms, Primitive, check_prefix};
 use crate::error::ConnectError;
 use crate::fenced::FencedWrites;
@@ -55,7 +55,7 @@ pub struct Client {
 #[derive(Clone, Debug, Default)]
 #[must_use = "a builder does nothing until it connects"]
 pub struct ClientBuilder {
-    how: How,
+    options: ConnectOptions,
 }
 
 impl Client {
@@ -328,7 +328,7 @@ impl Client {
         match Ticket::new(&self.handle, Event::Close).await {
             Ok(Outcome::Closed(report)) => report,
             Err(Forked) => CloseReport::default(),
-            Ok(other) => unreachable!("a close settled as {other:?}"),
+            Ok(other) => unreachable!("a close completed as {other:?}"),
         }
     }
 }
@@ -339,14 +339,14 @@ impl ClientBuilder {
     /// It is also the time for which the client retries on a failing server before a waiter gets the error, and the
     /// longest duration of [`Client::close`].
     pub const fn timeout(mut self, timeout: Duration) -> Self {
-        self.how.settings.timeout = timeout;
+        self.options.settings.timeout = timeout;
         self
     }
 
     /// Sets the longest sleep of a waiter between two attempts when no wake-up comes: at least 1 ms (default 1 s). A
     /// lost wake-up costs at most this time.
     pub const fn poll_interval(mut self, interval: Duration) -> Self {
-        self.how.settings.poll_interval = interval;
+        self.options.settings.poll_interval = interval;
         self
     }
 
@@ -354,14 +354,14 @@ impl ClientBuilder {
     /// Redisson). All clients that wait for the same locks must use the same value. Without a cluster it has no
     /// effect.
     pub const fn sharded_pubsub(mut self, sharded_pubsub: ShardedPubsub) -> Self {
-        self.how.sharded_pubsub = sharded_pubsub;
+        self.options.sharded_pubsub = sharded_pubsub;
         self
     }
 
     /// Connects with the first call instead of at once. [`connect`](Self::connect) then succeeds even if the server is
     /// down; calls fail until the server is up.
     pub const fn lazy(mut self) -> Self {
-        self.how.lazy = true;
+        self.options.lazy = true;
         self
     }
 
@@ -381,7 +381,7 @@ impl ClientBuilder {
     /// # }
     /// ```
     pub const fn watchdog(mut self, lease: Duration) -> Self {
-        self.how.defaults.watchdog = lease;
+        self.options.defaults.watchdog = lease;
         self
     }
 
@@ -391,7 +391,7 @@ impl ClientBuilder {
     /// # Examples
     /// See [`HoldTerms`].
     pub fn defaults(mut self, of: Primitive, terms: HoldTerms) -> Self {
-        self.how.defaults.terms.insert(of, terms);
+        self.options.defaults.terms.insert(of, terms);
         self
     }
 
@@ -399,7 +399,7 @@ impl ClientBuilder {
     /// (default 1 ms to 128 ms).
     pub fn spin_backoff(mut self, first: Duration, longest: Duration) -> Self {
         let first = first.max(Duration::from_millis(1));
-        self.how.defaults.backoff = Backoff { first, longest: longest.max(first) };
+        self.options.defaults.backoff = Backoff { first, longest: longest.max(first) };
         self
     }
 
@@ -424,14 +424,14 @@ impl ClientBuilder {
     /// # }
     /// ```
     pub fn key_prefix(mut self, prefix: &str) -> Self {
-        self.how.defaults.key_prefix = prefix.into();
+        self.options.defaults.key_prefix = prefix.into();
         self
     }
 
     /// Sets the name of both connections in `CLIENT LIST`: 1 to 128 bytes of printable ASCII without spaces (default:
     /// no name). If the server refuses the name, the client works without it.
     pub fn client_name(mut self, name: &str) -> Self {
-        self.how.client_name = Some(name.into());
+        self.options.client_name = Some(name.into());
         self
     }
 
@@ -445,7 +445,7 @@ impl ClientBuilder {
     /// Dropping the future ends the attempt; nothing is left behind.
     pub async fn connect(self, url: &str) -> Result<Client, ConnectError> {
         self.check()?;
-        Ok(Client::new(connect(url, self.how).await?))
+        Ok(Client::new(connect(url, self.options).await?))
     }
 
     /// Connects to a custom store, in a custom runtime: for back ends and simulators, which implement the traits of
@@ -487,20 +487,21 @@ impl ClientBuilder {
         O: AsyncFnOnce() -> Result<S, StoreError> + Send + 'static,
     {
         self.check()?;
-        Ok(Client::new(start(runtime, self.how, server.to_owned(), open).await?))
+        Ok(Client::new(start(runtime, self.options, server.to_owned(), open).await?))
     }
 
     fn check(&self) -> Result<(), ConnectError> {
-        for (setting, given) in
-            [("timeout", self.how.settings.timeout), ("poll interval", self.how.settings.poll_interval)]
-        {
+        for (setting, given) in [
+            ("timeout", self.options.settings.timeout),
+            ("poll interval", self.options.settings.poll_interval),
+        ] {
             if given < Duration::from_millis(1) {
                 return Err(ConnectError::TooShort { setting, given });
             }
         }
-        self.how.defaults.check_leases()?;
-        check_prefix(&self.how.defaults.key_prefix).map_err(ConnectError::KeyPrefix)?;
-        if self.how.client_name.as_ref().is_some_and(|name| !is_client_name(name)) {
+        self.options.defaults.check_leases()?;
+        check_prefix(&self.options.defaults.key_prefix).map_err(ConnectError::KeyPrefix)?;
+        if self.options.client_name.as_ref().is_some_and(|name| !is_client_name(name)) {
             return Err(ConnectError::ClientName);
         }
         Ok(())

@@ -11,7 +11,7 @@ use leasehold_proto::{ClientId, Engine};
 #[cfg(feature = "embedded")]
 pub(crate) use leasehold_store::embedded::{BoxFuture, Embedded, Frame};
 #[cfg(feature = "redis")]
-use leasehold_store::redis::{ConnectOptions, Redis, ServerUrl};
+use leasehold_store::redis::{self, Redis, ServerUrl};
 #[cfg(any(feature = "redis", feature = "embedded", test))]
 use leasehold_store::tokio_runtime::TokioRuntime;
 use leasehold_store::url::Scheme;
@@ -26,7 +26,7 @@ use crate::shared::{Handle, Shared};
 
 /// The connect options.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct How {
+pub(crate) struct ConnectOptions {
     pub(crate) settings: Settings,
     pub(crate) sharded_pubsub: ShardedPubsub,
     /// True if the client connects with its first call instead of at once.
@@ -54,39 +54,39 @@ pub(crate) fn check_url(url: &str) -> Result<(), UrlError> {
     not(any(feature = "redis", feature = "embedded")),
     expect(unused_variables, reason = "without a back end nothing can be connected to")
 )]
-pub(crate) async fn connect(url: &str, how: How) -> Result<Arc<Handle>, ConnectError> {
+pub(crate) async fn connect(url: &str, options: ConnectOptions) -> Result<Arc<Handle>, ConnectError> {
     match Scheme::split(url).map_err(ConnectError::Url)? {
         #[cfg(feature = "redis")]
-        (Scheme::Redis | Scheme::Unix, _) => to_redis(url, how).await,
+        (Scheme::Redis | Scheme::Unix, _) => to_redis(url, options).await,
         #[cfg(feature = "embedded")]
-        (Scheme::Memory, rest) => to_memory(rest, how).await,
+        (Scheme::Memory, rest) => to_memory(rest, options).await,
         #[cfg(not(all(feature = "redis", feature = "embedded")))]
         (scheme, _) => Err(ConnectError::Url(scheme.not_built_in())),
     }
 }
 
 #[cfg(feature = "redis")]
-async fn to_redis(url: &str, how: How) -> Result<Arc<Handle>, ConnectError> {
-    let lazy = how.lazy;
+async fn to_redis(url: &str, options: ConnectOptions) -> Result<Arc<Handle>, ConnectError> {
+    let lazy = options.lazy;
     let url = ServerUrl::parse(url).map_err(ConnectError::Url)?;
     let server = url.to_string();
-    let options = ConnectOptions::default()
-        .timeout(how.settings.timeout)
-        .sharded_pubsub(how.sharded_pubsub)
-        .client_name(how.client_name.clone());
+    let redis_options = redis::ConnectOptions::default()
+        .timeout(options.settings.timeout)
+        .sharded_pubsub(options.sharded_pubsub)
+        .client_name(options.client_name.clone());
     let open = async move || match lazy {
-        true => Ok(Redis::lazy(&url, options)),
-        false => Redis::connect(&url, options).await,
+        true => Ok(Redis::lazy(&url, redis_options)),
+        false => Redis::connect(&url, redis_options).await,
     };
-    start(&TokioRuntime, how, server, open).await
+    start(&TokioRuntime, options, server, open).await
 }
 
 /// Returns a new store for a URL without a name, or the shared store of the name.
 #[cfg(feature = "embedded")]
-async fn to_memory(rest: &str, how: How) -> Result<Arc<Handle>, ConnectError> {
+async fn to_memory(rest: &str, options: ConnectOptions) -> Result<Arc<Handle>, ConnectError> {
     let name = leasehold_store::url::store_name(rest).map_err(ConnectError::Url)?;
     let store = name.map_or_else(|| Embedded::new(uptime_ms), |name| Embedded::named(name, uptime_ms));
-    start(&TokioRuntime, how, format!("memory://{rest}"), async move || Ok(store)).await
+    start(&TokioRuntime, options, format!("memory://{rest}"), async move || Ok(store)).await
 }
 
 /// Returns the time of in-memory servers: the monotonic clock by which clients trust their holds, so a change of the
@@ -99,7 +99,7 @@ fn uptime_ms() -> u64 {
 /// Starts a driver where the runtime places it. The driver opens the store there; this returns when the store is open.
 pub(crate) async fn start<R, S, O>(
     runtime: &R,
-    how: How,
+    options: ConnectOptions,
     server: String,
     open: O,
 ) -> Result<Arc<Handle>, ConnectError>
@@ -109,10 +109,10 @@ where
     O: AsyncFnOnce() -> Result<S, leasehold_proto::StoreError> + Send + 'static,
 {
     let clock = runtime.clone();
-    let timeout = how.settings.timeout;
-    let engine = Engine::new(ClientId::from_random(runtime.random()), how.settings);
+    let timeout = options.settings.timeout;
+    let engine = Engine::new(ClientId::from_random(runtime.random()), options.settings);
     let shared = Shared::new(engine, std::process::id(), move || clock.now());
-    let shared = shared.of_server(&server).with(how.defaults).watched_by(runtime.watch());
+    let shared = shared.of_server(&server).with(options.defaults).watched_by(runtime.watch());
     let shared = Arc::new(shared);
     let (mut tell, told) = oneshot::channel();
     let (driven, alarms) = (shared, runtime.clone());
@@ -191,20 +191,22 @@ mod tests {
     #[tokio::test]
     #[expect(clippy::disallowed_methods, reason = "a test that fails instead of hanging")]
     async fn a_driver_that_panics_closes_the_client_and_leaves_nobody_waiting() {
-        let started = start(&TokioRuntime, How::default(), String::new(), async || Ok(Panicking)).await;
+        let started =
+            start(&TokioRuntime, ConnectOptions::default(), String::new(), async || Ok(Panicking)).await;
         let client = Client::new(started.unwrap());
         let guard = client.lock("held").lock().await.unwrap();
-        let asking = client.lock("silent");
-        let all = join3(guard.lost(), asking.lock(), asking.is_locked());
-        let (lost, asked, looked) = tokio::time::timeout(SOON, all).await.expect("nobody waits for ever");
+        let silent = client.lock("silent");
+        let all = join3(guard.lost(), silent.lock(), silent.is_locked());
+        let (lost, acquired, inspected) =
+            tokio::time::timeout(SOON, all).await.expect("no call waits for ever");
         assert_eq!(lost, LostReason::Closed);
-        assert_eq!(asked.unwrap_err(), AcquireErrorKind::Closed);
-        assert_eq!(looked.map_err(|error| error.kind), Err(InspectErrorKind::Closed));
+        assert_eq!(acquired.unwrap_err(), AcquireErrorKind::Closed);
+        assert_eq!(inspected.map_err(|error| error.kind), Err(InspectErrorKind::Closed));
 
         // Later calls fail too.
         assert!(!guard.is_held());
-        assert_eq!(asking.try_lock().await.unwrap_err(), AcquireErrorKind::Closed);
-        assert_eq!(asking.is_locked().await.map_err(|error| error.kind), Err(InspectErrorKind::Closed));
+        assert_eq!(silent.try_lock().await.unwrap_err(), AcquireErrorKind::Closed);
+        assert_eq!(silent.is_locked().await.map_err(|error| error.kind), Err(InspectErrorKind::Closed));
         assert!(guard.release().await.is_ok_and(|released| released == crate::ReleaseOutcome::NotHeld));
         client.close().await;
     }

@@ -15,12 +15,12 @@ use leasehold_store::{Alarm, Heard, Store, Subscription};
 use tokio::sync::mpsc::{self, UnboundedSender};
 use tokio::sync::oneshot;
 
-use crate::shared::{Order, Shared};
+use crate::shared::{Command, Shared};
 
 /// The recipient of a call's result.
 enum Caller {
     Engine(CallId),
-    Somebody(oneshot::Sender<Result<Reply, StoreError>>),
+    Query(oneshot::Sender<Result<Reply, StoreError>>),
 }
 
 /// Runs until the client has ended. `timeout` bounds the calls that do not come from the engine.
@@ -32,17 +32,19 @@ pub(crate) async fn drive<S: Store, A: Alarm>(
 ) {
     let (hear, mut heard) = mpsc::unbounded_channel();
     let mut calls = FuturesUnordered::new();
-    let mut kept = FuturesUnordered::new();
+    let mut tasks = FuturesUnordered::new();
     let mut subscriptions = BTreeMap::new();
-    while let Some((orders, next)) = shared.take_orders() {
-        for order in orders {
-            match order {
-                Order::Act(Action::Run(id, call, limit)) => {
-                    calls.push(carry(&store, Caller::Engine(id), call, limit));
+    while let Some((commands, next)) = shared.take_commands() {
+        for command in commands {
+            match command {
+                Command::Act(Action::Run(id, call, limit)) => {
+                    calls.push(run_call(&store, Caller::Engine(id), call, limit));
                 }
-                Order::Act(action) => listen(&store, &mut subscriptions, &hear, action),
-                Order::Keep(future) => kept.push(future),
-                Order::Look(call, tell) => calls.push(carry(&store, Caller::Somebody(tell), call, timeout)),
+                Command::Act(action) => listen(&store, &mut subscriptions, &hear, action),
+                Command::Spawn(future) => tasks.push(future),
+                Command::Query(call, reply_to) => {
+                    calls.push(run_call(&store, Caller::Query(reply_to), call, timeout))
+                }
             }
         }
         tokio::select! {
@@ -53,19 +55,19 @@ pub(crate) async fn drive<S: Store, A: Alarm>(
                     reply(&shared, caller, result);
                 }
             }
-            Some(news) = heard.recv() => tell(&shared, news),
-            Some(()) = kept.next() => {}
+            Some(message) = heard.recv() => deliver(&shared, message),
+            Some(()) = tasks.next() => {}
             () = alarm.wait_until(next) => shared.step_awake(Event::Tick),
-            () = shared.rung() => {}
+            () = shared.notified() => {}
         }
-        while let Ok(news) = heard.try_recv() {
-            tell(&shared, news);
+        while let Ok(message) = heard.try_recv() {
+            deliver(&shared, message);
         }
     }
 }
 
 /// Runs a call; its result comes with the recipient.
-fn carry<S: Store>(
+fn run_call<S: Store>(
     store: &S,
     caller: Caller,
     call: Call,
@@ -81,7 +83,7 @@ fn reply(shared: &Shared, caller: Caller, result: Result<Reply, StoreError>) {
             shared.step_awake(Event::Replied(id, result));
         }
         // The recipient may have dropped its future.
-        Caller::Somebody(tell) => drop(tell.send(result)),
+        Caller::Query(reply_to) => drop(reply_to.send(result)),
     }
 }
 
@@ -100,8 +102,8 @@ fn listen<S: Store>(
     }
 }
 
-fn tell(shared: &Shared, news: Heard) {
-    shared.step_awake(match news {
+fn deliver(shared: &Shared, message: Heard) {
+    shared.step_awake(match message {
         Heard::Listening(channel) => Event::Listening(channel),
         Heard::Message(channel, _) => Event::Message(channel),
     });

@@ -172,7 +172,7 @@ impl FencedWrites {
             let keys = keys.map_err(OperationErrorKind::from)?;
             let args = args.into_iter().map(|arg| arg.as_ref().to_vec()).collect();
             let call = fence::checked(script.0, self.token, &keys[0], &keys[1..], args);
-            self.handle.ask(call, fence::read).await.map_err(once)
+            self.handle.query(call, fence::read).await.map_err(once)
         };
         done(written.await.about(|| subject.clone())?, subject)
     }

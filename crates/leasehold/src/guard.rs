@@ -157,8 +157,8 @@ impl Guard {
         let watch = Watch { hold, listener: handle.next_id(), handle };
         async move {
             poll_fn(|cx| {
-                let look = |engine: &Engine, now| engine.lost(hold, now);
-                match watch.handle.read_as(hold, watch.listener, cx.waker(), look) {
+                let read = |engine: &Engine, now| engine.lost(hold, now);
+                match watch.handle.read_as(hold, watch.listener, cx.waker(), read) {
                     Ok(Some(reason)) => Poll::Ready(reason),
                     Ok(None) => Poll::Pending,
                     Err(Forked) => Poll::Ready(LostReason::Closed),
@@ -204,7 +204,7 @@ impl Guard {
             let outcome = match ticket.await {
                 Ok(Outcome::Ensured(outcome)) => outcome.map_err(EnsureErrorKind::from),
                 Err(forked) => Err(forked.into()),
-                Ok(other) => unreachable!("an ensure settled as {other:?}"),
+                Ok(other) => unreachable!("an ensure completed as {other:?}"),
             };
             outcome.about(|| subject)
         }
@@ -242,7 +242,7 @@ impl Guard {
             Ok(Outcome::Released(Ok(false))) => Ok(ReleaseOutcome::NotHeld),
             Ok(Outcome::Released(Err(failure))) => Err(ReleaseErrorKind::from(failure)),
             Err(forked) => Err(forked.into()),
-            Ok(other) => unreachable!("a release settled as {other:?}"),
+            Ok(other) => unreachable!("a release completed as {other:?}"),
         };
         outcome.about(|| self.subject())
     }
@@ -257,7 +257,7 @@ impl Guard {
     /// # let client = leasehold::Client::connect("memory://").await?;
     /// let lock = client.lock("daily-report").lease(Duration::from_secs(600));
     /// if let Some(guard) = lock.try_lock().await? {
-    ///     guard.detach(); // nobody else makes it for ten minutes
+    ///     guard.detach(); // no other process makes it for ten minutes
     /// }
     /// # Ok(())
     /// # }

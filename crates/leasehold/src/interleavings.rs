@@ -16,11 +16,11 @@
 //!
 //! | defect | found in schedule |
 //! |---|---|
-//! | no notification when orders are added | 1 |
+//! | no notification when commands are added | 1 |
 //! | no notification for an earlier timer | 351 |
 //! | no notification when the client has ended | 1 |
-//! | the driver stays *awake* when it takes its orders | 1 |
-//! | the driver takes its orders, and stops being awake in a second lock | 31 |
+//! | the driver stays *awake* when it takes its commands | 1 |
+//! | the driver takes its commands, and stops being awake in a second lock | 31 |
 //! | a fired alarm counts as a set one | 1, by priority |
 //! | a waker is not registered, or not woken | 1 |
 //! | a ticket does not read again when it is woken while it reads | 35 |
@@ -229,15 +229,15 @@ fn the_last_user_ends_the_driver_whatever_else_is_going_on() {
     explore(|| {
         let world = World::default();
         let client = world.connect();
-        let (looker, keeper) = (client.clone(), client.clone());
+        let (inspector, holder) = (client.clone(), client.clone());
         at_once(vec![
-            Box::new(move || match poll_and_drop(any_below(4), looker.lock("job").is_locked()) {
+            Box::new(move || match poll_and_drop(any_below(4), inspector.lock("job").is_locked()) {
                 None | Some(Ok(_) | Err(InspectError { kind: InspectErrorKind::Closed, .. })) => {}
-                Some(Err(error)) => panic!("a look ended with {error}"),
+                Some(Err(error)) => panic!("an inspect ended with {error}"),
             }),
             Box::new(move || {
-                let guard = block_on(keeper.lock("job").lock()).expect("the server grants");
-                drop(keeper);
+                let guard = block_on(holder.lock("job").lock()).expect("the server grants");
+                drop(holder);
                 // The guard may be the last user of the client here, and it is still held.
                 assert_eq!(poll_and_drop(1, guard.lost()), None);
                 drop(guard);
@@ -268,12 +268,12 @@ fn a_deadline_before_what_the_driver_sleeps_for_is_kept() {
         let guard = block_on(client.lock("job").lock()).expect("the server grants");
         let lock = client.lock("job");
         let mut first = Box::pin(async move { lock.lock().await });
-        assert!(begin(first.as_mut()), "it is somebody else's");
+        assert!(begin(first.as_mut()), "another owner holds it");
         let (clock, hurried) = (world.clone(), client.lock("job"));
         at_once(vec![Box::new(move || {
             // The second waiter of the queue sets a timer, and gives the driver no call.
             let mut wait = pin!(hurried.try_lock_for(Duration::from_secs(2)));
-            assert!(begin(wait.as_mut()), "it is somebody else's");
+            assert!(begin(wait.as_mut()), "another owner holds it");
             // Time passes from here on, but the renewal is not due.
             let clock = thread::spawn(move || (0..9).for_each(|_| clock.pass(Duration::from_secs(1))));
             // A store error is possible while the first waiter's attempt after its subscription is in flight.

@@ -39,7 +39,7 @@ use crate::ticket::Ticket;
 /// parts.try_set_count(2).await?;
 /// parts.count_down().await?; // each importer when it is done
 /// parts.count_down().await?;
-/// parts.wait().await?; // whoever goes on from there
+/// parts.wait().await?; // the process that continues
 /// # Ok(())
 /// # }
 /// ```
@@ -143,7 +143,7 @@ impl CountDownLatch {
     pub async fn count(&self) -> Result<u64, InspectError> {
         let count = async {
             let name = self.name.as_ref().map_err(|bad| InspectErrorKind::from(bad.clone()))?;
-            self.handle.ask(latch::inspect(name), latch::read_count).await
+            self.handle.query(latch::inspect(name), latch::read_count).await
         };
         count.await.about(|| self.subject())
     }
@@ -173,7 +173,7 @@ impl CountDownLatch {
     pub async fn wait(&self) -> Result<(), WaitError> {
         loop {
             // A wait without a deadline ends with zero or an error; the loop has one turn.
-            if self.ask(|_| Wait::Forever).await? {
+            if self.request(|_| Wait::Forever).await? {
                 return Ok(());
             }
         }
@@ -201,10 +201,10 @@ impl CountDownLatch {
     /// # }
     /// ```
     pub async fn wait_for(&self, wait: Duration) -> Result<bool, WaitError> {
-        self.ask(|handle| wait_for(handle, wait)).await
+        self.request(|handle| wait_for(handle, wait)).await
     }
 
-    async fn ask(&self, wait: impl FnOnce(&Handle) -> Wait) -> Result<bool, WaitError> {
+    async fn request(&self, wait: impl FnOnce(&Handle) -> Wait) -> Result<bool, WaitError> {
         self.opened(wait).await.about(|| self.subject())
     }
 
@@ -216,7 +216,7 @@ impl CountDownLatch {
             Outcome::Acquired(Ok(_)) => Ok(true),
             Outcome::Acquired(Err(AcquireFailure::Contended)) => Ok(false),
             Outcome::Acquired(Err(failure)) => Err(WaitErrorKind::from_failure(failure)),
-            other => unreachable!("a wait settled as {other:?}"),
+            other => unreachable!("a wait completed as {other:?}"),
         }
     }
 

@@ -228,5 +228,5 @@ pub use lock::{
     QuorumLock, Read, Redlock, RedlockBuilder, Reentrant, RwLock, Spin, Write,
 };
 pub use name::IntoName;
-pub use section::{Acquirable, Entered, OnFinish, OnLost, OnePermit, Section};
+pub use section::{Acquirable, OnFinish, OnLost, OnePermit, Section, SectionGuard};
 pub use semaphore::{ExpirableSemaphore, Permits, Semaphore};

@@ -5,15 +5,15 @@
 
 mod fair;
 mod fenced;
+mod inspect;
 mod kind;
-mod look;
 mod multi;
+mod node_holds;
 mod quorum;
 mod read_write;
 mod redlock;
 mod reentrant;
 mod run;
-mod seats;
 mod spin;
 
 use std::fmt;
@@ -34,11 +34,11 @@ pub use fenced::{Fenced, FencedGuard};
 use kind::Claimed;
 pub use kind::{HoldGuard, Kind};
 pub use multi::{Member, MultiGuard, MultiLock};
+pub use node_holds::QuorumGuard;
 pub use quorum::QuorumLock;
 pub use read_write::{Read, RwLock, Write};
 pub use redlock::{Node, Redlock, RedlockBuilder};
 pub use reentrant::Reentrant;
-pub use seats::QuorumGuard;
 pub use spin::Spin;
 
 /// A lock that at most one owner holds at a time, across all processes. Cheap to clone.
@@ -259,7 +259,7 @@ impl<K: Kind> Lock<K> {
     /// # let client = leasehold::Client::connect("memory://").await?;
     /// match client.lock("order:42").try_lock().await? {
     ///     Some(guard) => drop(guard),
-    ///     None => println!("somebody else is at it"),
+    ///     None => println!("another owner holds it"),
     /// }
     /// # Ok(())
     /// # }
@@ -314,10 +314,13 @@ impl<K: Kind> Lock<K> {
     }
 
     async fn acquire(&self, wait: impl FnOnce(&Handle) -> Wait) -> Result<Option<K::Guard>, AcquireError> {
-        self.ask(wait).await.about(|| self.subject())
+        self.request(wait).await.about(|| self.subject())
     }
 
-    async fn ask(&self, wait: impl FnOnce(&Handle) -> Wait) -> Result<Option<K::Guard>, AcquireErrorKind> {
+    async fn request(
+        &self,
+        wait: impl FnOnce(&Handle) -> Wait,
+    ) -> Result<Option<K::Guard>, AcquireErrorKind> {
         let name = self.name.as_ref().map_err(Clone::clone)?;
         let subject = Subject::new(name, self.kind.recipe());
         let owner = self.owner.unwrap_or_else(|| of_caller(self.handle.client(), name));

@@ -32,7 +32,7 @@ pub(crate) async fn perform<T>(
         Outcome::Performed(Ok(reply)) => reply,
         Outcome::Performed(Err(OperationFailure::Closed)) => return Err(OperationErrorKind::Closed),
         Outcome::Performed(Err(OperationFailure::Failed(error))) => return Err(error.into()),
-        other => unreachable!("an operation settled as {other:?}"),
+        other => unreachable!("an operation completed as {other:?}"),
     };
     let (verb, key) = about.expect("the ticket was made");
     let malformed = || StoreError::new(StoreErrorKind::Malformed, verb, key, Applied::Unknown);

@@ -3,9 +3,10 @@
 //! An owner is a value that travels with the code. It is never a thread, since async code changes threads.
 //!
 //! # How it works
-//! A body that runs under a lock has a *re-entry context*: client, name and owner. An acquire uses the owner of the
-//! innermost context with its name, or else the owner of the scope, or else an owner of its own. So the callees of a
-//! body re-enter the body's lock, and the concurrent branches of a body exclude each other on every other name.
+//! A body that runs under a lock adds an entry to the *re-entry context* of its callees: client, name and owner. An
+//! acquire uses the owner of the innermost entry with its name, or else the owner of the scope, or else an owner of
+//! its own. So the callees of a body re-enter the body's lock, and the concurrent branches of a body exclude each
+//! other on every other name.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -16,22 +17,22 @@ use tokio::task;
 pub use leasehold_proto::Owner;
 
 tokio::task_local! {
-    static AROUND: Around;
+    static CONTEXT: ReentryContext;
 }
 
-/// The scope and the re-entry contexts that enclose the running code.
+/// The re-entry context of the running code: its scope, and an entry for each enclosing body.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Around {
+pub(crate) struct ReentryContext {
     /// The task that this value belongs to. A task that polls other tasks, such as one that awaits a `LocalSet`, does
     /// not pass it on to them.
     task: Option<task::Id>,
     scope: Option<Owner>,
-    frames: Option<Arc<Frame>>,
+    innermost: Option<Arc<ContextEntry>>,
 }
 
-/// The re-entry context of one body that runs under a lock.
+/// The entry of one body that runs under a lock.
 #[derive(Debug)]
-struct Frame {
+struct ContextEntry {
     client: ClientId,
     name: Name,
     owner: Owner,
@@ -96,52 +97,52 @@ pub async fn scope<F: Future>(future: F) -> F::Output {
 /// # }
 /// ```
 pub async fn independent<F: Future>(future: F) -> F::Output {
-    AROUND.scope(Around { task: task::try_id(), ..Around::default() }, future).await
+    CONTEXT.scope(ReentryContext { task: task::try_id(), ..ReentryContext::default() }, future).await
 }
 
 /// Returns the owner of the enclosing scope, if the calling code runs in one.
 #[must_use]
 pub fn ambient() -> Option<Owner> {
-    Around::now().scope
+    ReentryContext::current().scope
 }
 
 /// Runs a future in a scope of this owner, unless a scope exists already.
 pub(crate) fn scope_of<F: Future>(owner: Owner, future: F) -> impl Future<Output = F::Output> {
-    let now = Around::now();
-    AROUND.scope(Around { scope: now.scope.or(Some(owner)), ..now }, future)
+    let current = ReentryContext::current();
+    CONTEXT.scope(ReentryContext { scope: current.scope.or(Some(owner)), ..current }, future)
 }
 
 /// Returns the owner of the innermost enclosing body that runs under this name.
-pub(crate) fn of_body_around(client: ClientId, name: &Name) -> Option<Owner> {
-    let mut frame = Around::now().frames;
-    while let Some(around) = frame {
-        if around.client == client && around.name == *name {
-            return Some(around.owner);
+pub(crate) fn enclosing_owner(client: ClientId, name: &Name) -> Option<Owner> {
+    let mut next = ReentryContext::current().innermost;
+    while let Some(entry) = next {
+        if entry.client == client && entry.name == *name {
+            return Some(entry.owner);
         }
-        frame = around.outer.clone();
+        next = entry.outer.clone();
     }
     None
 }
 
 /// Returns the owner of an acquire of this name that has no explicit owner.
 pub(crate) fn of_caller(client: ClientId, name: &Name) -> Owner {
-    of_body_around(client, name).or_else(ambient).unwrap_or_else(Owner::unique)
+    enclosing_owner(client, name).or_else(ambient).unwrap_or_else(Owner::unique)
 }
 
-impl Around {
-    fn now() -> Self {
+impl ReentryContext {
+    fn current() -> Self {
         let task = task::try_id();
-        let around = AROUND.try_with(|around| (around.task == task).then(|| around.clone()));
-        around.ok().flatten().unwrap_or(Self { task, ..Self::default() })
+        let context = CONTEXT.try_with(|context| (context.task == task).then(|| context.clone()));
+        context.ok().flatten().unwrap_or(Self { task, ..Self::default() })
     }
 }
 
-/// The re-entry context that a body will get: a name, or none. The rest of its context is read where the body begins,
-/// which can be another task or thread than the one that waited.
+/// The entry that a body will add to the re-entry context, or none. The rest of its context is read where the body
+/// begins, which can be another task or thread than the one that waited.
 #[derive(Clone, Debug)]
-pub(crate) struct Under(Option<(ClientId, Name, Owner)>);
+pub(crate) struct BodyContext(Option<(ClientId, Name, Owner)>);
 
-impl Under {
+impl BodyContext {
     pub(crate) const fn name(client: ClientId, name: Name, owner: Owner) -> Self {
         Self(Some((client, name, owner)))
     }
@@ -151,26 +152,26 @@ impl Under {
     }
 
     /// Returns the context of the body if it begins here.
-    fn here(self) -> Around {
-        let now = Around::now();
+    fn here(self) -> ReentryContext {
+        let current = ReentryContext::current();
         match self.0 {
             Some((client, name, owner)) => {
-                let frame = Frame { client, name, owner, outer: now.frames };
-                Around { frames: Some(Arc::new(frame)), ..now }
+                let entry = ContextEntry { client, name, owner, outer: current.innermost };
+                ReentryContext { innermost: Some(Arc::new(entry)), ..current }
             }
-            None => now,
+            None => current,
         }
     }
 
     /// Runs a future in this context. The caller creates the future where it awaits it, since the context is read
     /// here.
     pub(crate) fn future<F: Future>(self, future: F) -> impl Future<Output = F::Output> {
-        AROUND.scope(self.here(), future)
+        CONTEXT.scope(self.here(), future)
     }
 
     /// Runs a closure in this context.
     #[cfg(feature = "blocking")]
     pub(crate) fn closure<T>(self, closure: impl FnOnce() -> T) -> T {
-        AROUND.sync_scope(self.here(), closure)
+        CONTEXT.sync_scope(self.here(), closure)
     }
 }

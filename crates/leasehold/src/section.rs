@@ -14,7 +14,7 @@ use leasehold_proto::engine::LostReason;
 use crate::error::{RunError, Subject};
 use crate::guard::{Guard, ReleaseOutcome};
 use crate::lock::{Kind, Lock};
-use crate::owner::Under;
+use crate::owner::BodyContext;
 use crate::semaphore::{ExpirableSemaphore, Permits};
 
 /// The end of the hold after the body has ended.
@@ -56,7 +56,7 @@ pub enum OnLost {
 /// let section = report.section().wait(Duration::ZERO).on_finish(OnFinish::Detach);
 /// section.run(async |_guard| println!("the report")).await?;
 ///
-/// // Nobody makes another one within the hour.
+/// // No other process makes another one within the hour.
 /// let again = report.section().wait(Duration::ZERO).run(async |_guard| ()).await;
 /// assert!(matches!(again, Err(RunError::Busy { .. })));
 /// # Ok(())
@@ -67,7 +67,7 @@ pub enum OnLost {
 pub struct Section<A: Acquirable> {
     acquirable: A,
     wait: Option<Duration>,
-    manners: Manners,
+    options: SectionOptions,
 }
 
 /// A lock or permit for a body to run under: a [`Lock`] of any kind, or a [`OnePermit`] of a semaphore. Only this
@@ -88,30 +88,30 @@ pub trait Sealed {
 
     /// Acquires within this time, if one is given. Returns the guard with the re-entry context of the body.
     #[doc(hidden)]
-    fn take(
+    fn acquire(
         &self,
         wait: Option<Duration>,
-    ) -> impl Future<Output = Result<Option<Taken<Self::Held>>, RunError>> + Send;
+    ) -> impl Future<Output = Result<Option<Acquired<Self::Held>>, RunError>> + Send;
 }
 
 /// A guard with the re-entry context of its body.
 #[doc(hidden)]
 #[derive(Debug)]
-pub struct Taken<G> {
+pub struct Acquired<G> {
     guard: G,
-    under: Under,
+    context: BodyContext,
 }
 
 /// The options for the end of a body and of its hold.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Manners {
+pub(crate) struct SectionOptions {
     on_finish: OnFinish,
     on_lost: OnLost,
 }
 
 impl<A: Acquirable> Section<A> {
     pub(crate) fn of(acquirable: A) -> Self {
-        Self { acquirable, wait: None, manners: Manners::default() }
+        Self { acquirable, wait: None, options: SectionOptions::default() }
     }
 
     /// Limits the wait for the lock (default: no limit). A wait of zero makes exactly one attempt.
@@ -127,7 +127,7 @@ impl<A: Acquirable> Section<A> {
     /// # Examples
     /// See [`Section`].
     pub fn on_finish(mut self, on_finish: OnFinish) -> Self {
-        self.manners.on_finish = on_finish;
+        self.options.on_finish = on_finish;
         self
     }
 
@@ -139,12 +139,12 @@ impl<A: Acquirable> Section<A> {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let client = leasehold::Client::connect("memory://").await?;
     /// let section = client.lock("archive").section().on_lost(leasehold::OnLost::Finish);
-    /// section.run(async |guard| if !guard.is_held() { println!("nobody keeps others out any more") }).await?;
+    /// section.run(async |guard| if !guard.is_held() { println!("other owners may hold the lock now") }).await?;
     /// # Ok(())
     /// # }
     /// ```
     pub fn on_lost(mut self, on_lost: OnLost) -> Self {
-        self.manners.on_lost = on_lost;
+        self.options.on_lost = on_lost;
         self
     }
 
@@ -169,12 +169,12 @@ impl<A: Acquirable> Section<A> {
     where
         F: AsyncFnOnce(&A::Guard) -> T,
     {
-        let Entered { taken: Taken { guard, under }, manners } = self.enter().await?;
-        let value = manners.during(guard.as_ref(), under.future(body(&guard))).await?;
-        manners.end(guard.into(), value).await
+        let SectionGuard { acquired: Acquired { guard, context }, options } = self.enter().await?;
+        let value = options.during(guard.as_ref(), context.future(body(&guard))).await?;
+        options.end(guard.into(), value).await
     }
 
-    /// Acquires the lock, and leaves the body to the caller, who passes it to [`Entered::run`].
+    /// Acquires the lock, and leaves the body to the caller, who passes it to [`SectionGuard::run`].
     ///
     /// # Errors
     /// As [`run`](Self::run), for the errors that can occur before a body runs.
@@ -184,25 +184,25 @@ impl<A: Acquirable> Section<A> {
     /// locked.
     ///
     /// # Losing the lease
-    /// As for [`Entered`].
+    /// As for [`SectionGuard`].
     ///
     /// # Examples
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), leasehold::Error> {
     /// # let client = leasehold::Client::connect("memory://").await?;
-    /// let entered = client.fenced_lock("order:42").section().enter().await?;
-    /// let token = entered.guard().token();
-    /// let paid = entered.run(async move { token > 0 }).await?;
+    /// let section_guard = client.fenced_lock("order:42").section().enter().await?;
+    /// let token = section_guard.guard().token();
+    /// let paid = section_guard.run(async move { token > 0 }).await?;
     /// assert!(paid);
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn enter(self) -> Result<Entered<A>, RunError> {
-        let taken = self.acquirable.take(self.wait).await?;
+    pub async fn enter(self) -> Result<SectionGuard<A>, RunError> {
+        let acquired = self.acquirable.acquire(self.wait).await?;
         let busy =
             || RunError::Busy { subject: self.acquirable.subject(), wait: self.wait.unwrap_or_default() };
-        Ok(Entered { taken: taken.ok_or_else(busy)?, manners: self.manners })
+        Ok(SectionGuard { acquired: acquired.ok_or_else(busy)?, options: self.options })
     }
 }
 
@@ -211,16 +211,16 @@ impl<A: Acquirable> Section<A> {
 /// # Losing the lease
 /// As for its guard. After a loss, no body begins, not even one that may [finish](OnLost::Finish) after a loss.
 #[must_use = "dropping it releases the lock at once"]
-pub struct Entered<A: Acquirable> {
-    taken: Taken<A::Guard>,
-    manners: Manners,
+pub struct SectionGuard<A: Acquirable> {
+    acquired: Acquired<A::Guard>,
+    options: SectionOptions,
 }
 
-impl<A: Acquirable> Entered<A> {
+impl<A: Acquirable> SectionGuard<A> {
     /// Returns the guard of the hold.
     #[must_use]
     pub fn guard(&self) -> &A::Guard {
-        &self.taken.guard
+        &self.acquired.guard
     }
 
     /// Runs the body, and ends the hold.
@@ -234,25 +234,25 @@ impl<A: Acquirable> Entered<A> {
     /// # Examples
     /// See [`Section::enter`].
     pub async fn run<T>(self, body: impl Future<Output = T>) -> Result<T, RunError> {
-        let Self { taken: Taken { guard, under }, manners } = self;
-        let value = manners.during(guard.as_ref(), under.future(body)).await?;
-        manners.end(guard.into(), value).await
+        let Self { acquired: Acquired { guard, context }, options } = self;
+        let value = options.during(guard.as_ref(), context.future(body)).await?;
+        options.end(guard.into(), value).await
     }
 
     /// Splits the section guard into its parts, for a blocking body.
     #[cfg(feature = "blocking")]
-    pub(crate) fn into_parts(self) -> (A::Guard, Under, Manners) {
-        (self.taken.guard, self.taken.under, self.manners)
+    pub(crate) fn into_parts(self) -> (A::Guard, BodyContext, SectionOptions) {
+        (self.acquired.guard, self.acquired.context, self.options)
     }
 }
 
-impl<A: Acquirable> fmt::Debug for Entered<A> {
+impl<A: Acquirable> fmt::Debug for SectionGuard<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Entered").field("guard", self.taken.guard.as_ref()).finish_non_exhaustive()
+        f.debug_struct("SectionGuard").field("guard", self.acquired.guard.as_ref()).finish_non_exhaustive()
     }
 }
 
-impl Manners {
+impl SectionOptions {
     /// Runs the body for as long as it may run.
     async fn during<T>(self, guard: &Guard, body: impl Future<Output = T>) -> Result<T, RunError> {
         match self.on_lost {
@@ -323,13 +323,13 @@ impl<K: Kind> Sealed for Lock<K> {
         Self::subject(self)
     }
 
-    async fn take(&self, wait: Option<Duration>) -> Result<Option<Taken<K::Guard>>, RunError> {
-        let (lock, under) = self.for_a_body()?;
+    async fn acquire(&self, wait: Option<Duration>) -> Result<Option<Acquired<K::Guard>>, RunError> {
+        let (lock, context) = self.for_body()?;
         let guard = match wait {
             None => Some(lock.lock().await?),
             Some(wait) => lock.try_lock_for(wait).await?,
         };
-        Ok(guard.map(|guard| Taken { guard, under }))
+        Ok(guard.map(|guard| Acquired { guard, context }))
     }
 }
 
@@ -358,13 +358,13 @@ impl Sealed for OnePermit {
         self.semaphore.subject()
     }
 
-    async fn take(&self, wait: Option<Duration>) -> Result<Option<Taken<Permits>>, RunError> {
+    async fn acquire(&self, wait: Option<Duration>) -> Result<Option<Acquired<Permits>>, RunError> {
         self.semaphore.set_permits_once(self.most).await?;
         let guard = match wait {
             None => Some(self.semaphore.acquire().await?),
             Some(wait) => self.semaphore.try_acquire_for(wait).await?,
         };
-        Ok(guard.map(|guard| Taken { guard, under: Under::nothing() }))
+        Ok(guard.map(|guard| Acquired { guard, context: BodyContext::nothing() }))
     }
 }
 

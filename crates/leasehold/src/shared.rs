@@ -6,7 +6,7 @@
 //!
 //! # How it works
 //! A caller that adds work for the driver notifies it, but only if it sleeps. The driver is *awake* from a
-//! notification, or from an event that it brings itself, until it takes its orders. It takes them before it sleeps
+//! notification, or from an event that it brings itself, until it takes its commands. It takes them before it sleeps
 //! again, so it sees work that is added in between without a notification. Its alarm only moves to an earlier time:
 //! most timers are put off or cleared before they are due, and an alarm that fires in vain once in a while costs less
 //! than a new alarm each time.
@@ -32,23 +32,23 @@ use tokio::sync::{Notify, oneshot};
 use crate::defaults::Defaults;
 use crate::error::{BadName, InspectErrorKind, Subject, SubjectKind};
 use crate::name::{IntoName, Named, named};
-use crate::sync::{AtomicU64, Mutex, MutexGuard, gap};
+use crate::sync::{AtomicU64, Mutex, MutexGuard, yield_point};
 
-/// An order for the driver.
-pub(crate) enum Order {
+/// A command for the driver.
+pub(crate) enum Command {
     /// An action of the engine.
     Act(Action),
     /// A future to run along with the calls, for as long as the client lives.
-    Keep(BoxFuture<'static, ()>),
+    Spawn(BoxFuture<'static, ()>),
     /// An inspect or other call of the application, in which the engine has no part.
-    Look(Call, oneshot::Sender<Result<Reply, StoreError>>),
+    Query(Call, oneshot::Sender<Result<Reply, StoreError>>),
 }
 
 /// One client: its engine, and the state that connects the engine to the driver and to waiting futures.
 pub(crate) struct Shared {
     state: Mutex<State>,
-    /// Notified when the driver sleeps and has orders, or a timer earlier than its alarm.
-    bell: Notify,
+    /// Notified when the driver sleeps and has commands, or a timer earlier than its alarm.
+    notifier: Notify,
     last_id: AtomicU64,
     clock: Box<dyn Fn() -> Moment + Send + Sync>,
     /// The runtime's watch over waiting futures; tests on a virtual clock have one.
@@ -68,7 +68,7 @@ const SET_MAX: usize = 1024;
 
 struct State {
     engine: Engine,
-    orders: Vec<Order>,
+    commands: Vec<Command>,
     /// The calls that the driver has taken and not answered, each with its error if the driver ends.
     calls: BTreeMap<CallId, StoreError>,
     /// True once the driver has ended.
@@ -78,7 +78,7 @@ struct State {
     wakers: BTreeMap<(Id, Id), Option<Waker>>,
     /// The time until which the driver sleeps, at most the engine's next timer.
     alarm: Moment,
-    /// True if the driver takes its orders without a notification.
+    /// True if the driver takes its commands without a notification.
     awake: bool,
 }
 
@@ -96,7 +96,7 @@ impl Shared {
         let client = engine.client();
         let state = State {
             engine,
-            orders: Vec::new(),
+            commands: Vec::new(),
             calls: BTreeMap::new(),
             ended: false,
             wakers: BTreeMap::new(),
@@ -105,7 +105,7 @@ impl Shared {
         };
         Self {
             state: Mutex::new(state),
-            bell: Notify::new(),
+            notifier: Notify::new(),
             last_id: AtomicU64::new(0),
             clock: Box::new(clock),
             watch: None,
@@ -118,7 +118,7 @@ impl Shared {
     }
 
     /// Returns true if the number of this semaphore's permits was set a short time ago.
-    pub(crate) fn was_set(&self, name: &Name, now: Moment) -> bool {
+    pub(crate) fn was_set_recently(&self, name: &Name, now: Moment) -> bool {
         if self.check_process().is_err() {
             return false;
         }
@@ -127,7 +127,7 @@ impl Shared {
     }
 
     /// Remembers that the number of the semaphore's permits is set.
-    pub(crate) fn is_set(&self, name: &Name, until: Moment) {
+    pub(crate) fn note_set(&self, name: &Name, until: Moment) {
         let mut set = self.set.lock().unwrap_or_else(PoisonError::into_inner);
         if set.len() >= SET_MAX {
             set.clear();
@@ -207,26 +207,26 @@ impl Shared {
     /// Brings an event to the engine.
     pub(crate) fn step(&self, event: Event) -> Result<(), Forked> {
         let mut state = self.enter()?;
-        let mut news = News::default();
-        state.step(self.now(), event, &mut news);
-        self.leave(state, news);
+        let mut effects = Effects::default();
+        state.step(self.now(), event, &mut effects);
+        self.leave(state, effects);
         Ok(())
     }
 
     /// Brings an event of the driver to the engine.
     pub(crate) fn step_awake(&self, event: Event) {
         let mut state = self.lock();
-        let mut news = News::default();
+        let mut effects = Effects::default();
         state.awake = true;
         if matches!(event, Event::Tick) {
-            // The alarm has fired; the driver sets the next one when it takes its orders.
+            // The alarm has fired; the driver sets the next one when it takes its commands.
             state.alarm = Moment::NEVER;
         }
         if let Event::Replied(call, _) = &event {
             state.calls.remove(call);
         }
-        state.step(self.now(), event, &mut news);
-        self.leave(state, news);
+        state.step(self.now(), event, &mut effects);
+        self.leave(state, effects);
     }
 
     /// Brings a ticket's event if the ticket has not brought it, and takes the outcome if there is one. Otherwise
@@ -240,22 +240,22 @@ impl Shared {
         let watched = self.watched(id, waker)?;
         let waker = watched.as_ref().unwrap_or(waker);
         let mut state = self.enter()?;
-        let mut news = News { asker: Some(id), ..News::default() };
+        let mut effects = Effects { polled: Some(id), ..Effects::default() };
         let now = self.now();
         if let Some(event) = first {
-            state.step(now, event, &mut news);
+            state.step(now, event, &mut effects);
         }
-        state.step(now, Event::Claim(id), &mut news);
-        let settled = news.settled.take();
-        if settled.is_some() {
-            news.idle = state.take_wakers(id);
-        } else if news.look_again {
-            news.wakers.push(waker.clone());
+        state.step(now, Event::Claim(id), &mut effects);
+        let outcome = effects.outcome.take();
+        if outcome.is_some() {
+            effects.idle = state.take_wakers(id);
+        } else if effects.poll_again {
+            effects.wakers.push(waker.clone());
         } else {
-            news.idle.extend(state.register(id, id, waker));
+            effects.idle.extend(state.register(id, id, waker));
         }
-        self.leave(state, news);
-        Ok(settled)
+        self.leave(state, effects);
+        Ok(outcome)
     }
 
     /// Registers a polled wait with the runtime's watch. Returns the waker to register, if it differs from the
@@ -267,25 +267,26 @@ impl Shared {
     }
 
     /// Ends a change of the state: unlocks it, then notifies the driver and wakes the listeners.
-    fn leave(&self, mut state: MutexGuard<'_, State>, news: News) {
-        let wanted =
-            !state.orders.is_empty() || state.engine.next_timer() < state.alarm || state.engine.is_finished();
-        let ring = wanted && !state.awake;
-        state.awake |= ring;
+    fn leave(&self, mut state: MutexGuard<'_, State>, effects: Effects) {
+        let wanted = !state.commands.is_empty()
+            || state.engine.next_timer() < state.alarm
+            || state.engine.is_finished();
+        let notify = wanted && !state.awake;
+        state.awake |= notify;
         drop(state);
-        gap();
-        drop((news.idle, news.refused));
-        if ring {
-            self.bell.notify_one();
-            gap();
+        yield_point();
+        drop((effects.idle, effects.refused));
+        if notify {
+            self.notifier.notify_one();
+            yield_point();
         }
-        news.wakers.into_iter().for_each(Waker::wake);
+        effects.wakers.into_iter().for_each(Waker::wake);
     }
 
     /// Reads the engine.
-    pub(crate) fn read<T>(&self, look: impl FnOnce(&Engine, Moment) -> T) -> Result<T, Forked> {
+    pub(crate) fn read<T>(&self, read: impl FnOnce(&Engine, Moment) -> T) -> Result<T, Forked> {
         let state = self.enter()?;
-        Ok(look(&state.engine, self.now()))
+        Ok(read(&state.engine, self.now()))
     }
 
     /// Reads the engine, and registers a waker for changes of this id.
@@ -294,11 +295,11 @@ impl Shared {
         id: Id,
         listener: Id,
         waker: &Waker,
-        look: impl FnOnce(&Engine, Moment) -> T,
+        read: impl FnOnce(&Engine, Moment) -> T,
     ) -> Result<T, Forked> {
         let mut state = self.enter()?;
         let known = state.register(id, listener, waker);
-        let seen = look(&state.engine, self.now());
+        let seen = read(&state.engine, self.now());
         drop(state);
         drop(known);
         Ok(seen)
@@ -326,91 +327,93 @@ impl Shared {
     }
 
     /// Runs a future on the driver's thread, until it or the client ends.
-    pub(crate) fn keep(&self, future: BoxFuture<'static, ()>) -> Result<(), Forked> {
+    pub(crate) fn spawn(&self, future: BoxFuture<'static, ()>) -> Result<(), Forked> {
         let mut state = self.enter()?;
         if !state.ended {
-            state.orders.push(Order::Keep(future));
+            state.commands.push(Command::Spawn(future));
         }
-        self.leave(state, News::default());
+        self.leave(state, Effects::default());
         Ok(())
     }
 
     /// Sends a call in which the engine has no part.
-    async fn look(&self, call: Call) -> Result<Option<Result<Reply, StoreError>>, Forked> {
-        let (tell, mut told) = oneshot::channel();
+    async fn send_query(&self, call: Call) -> Result<Option<Result<Reply, StoreError>>, Forked> {
+        let (reply_to, mut reply) = oneshot::channel();
         let wait = self.next_id();
         {
             let mut state = self.enter()?;
             if state.engine.is_closed() {
                 return Ok(None);
             }
-            state.orders.push(Order::Look(call, tell));
-            self.leave(state, News::default());
+            state.commands.push(Command::Query(call, reply_to));
+            self.leave(state, Effects::default());
         }
         poll_fn(|cx| {
             self.check_process()?;
             let watched = self.watched(wait, cx.waker())?;
             let mut cx = Context::from_waker(watched.as_ref().unwrap_or(cx.waker()));
-            Pin::new(&mut told).poll(&mut cx).map(|answer| Ok(answer.ok()))
+            Pin::new(&mut reply).poll(&mut cx).map(|answer| Ok(answer.ok()))
         })
         .await
     }
 
     /// Sends a call in which the engine has no part, and reads its reply.
-    pub(crate) async fn ask<T>(
+    pub(crate) async fn query<T>(
         &self,
         call: Call,
         read: impl FnOnce(&Reply) -> Option<T>,
     ) -> Result<T, InspectErrorKind> {
         let (verb, key) = (call.verb(), call.subject());
-        let answer = self.look(call).await?.ok_or(InspectErrorKind::Closed)?;
+        let answer = self.send_query(call).await?.ok_or(InspectErrorKind::Closed)?;
         let malformed = || StoreError::new(StoreErrorKind::Malformed, verb, key, Applied::Unknown);
         let read = answer.and_then(|reply| read(&reply).ok_or_else(malformed));
         Ok(read.map_err(surely_untouched)?)
     }
 
-    /// Returns the driver's orders and the time until which it may sleep; `None` when the client has ended.
-    pub(crate) fn take_orders(&self) -> Option<(Vec<Order>, Moment)> {
+    /// Returns the driver's commands and the time until which it may sleep; `None` when the client has ended.
+    pub(crate) fn take_commands(&self) -> Option<(Vec<Command>, Moment)> {
         let mut state = self.lock();
-        // Remaining orders end with the driver: no event would wake it for them.
-        if state.engine.is_finished() && !state.orders.iter().any(|order| matches!(order, Order::Look(..))) {
+        // Remaining commands end with the driver: no event would wake it for them.
+        if state.engine.is_finished()
+            && !state.commands.iter().any(|command| matches!(command, Command::Query(..)))
+        {
             return None;
         }
         state.alarm = state.alarm.min(state.engine.next_timer());
         state.awake = false;
-        let orders = std::mem::take(&mut state.orders);
-        for order in &orders {
-            if let Order::Act(Action::Run(id, call, _)) = order {
+        let commands = std::mem::take(&mut state.commands);
+        for command in &commands {
+            if let Command::Act(Action::Run(id, call, _)) = command {
                 state.calls.insert(*id, gone(call, Applied::Unknown));
             }
         }
-        Some((orders, state.alarm))
+        Some((commands, state.alarm))
     }
 
     /// Closes the client after its driver has ended, by a panic or regularly, and completes everything that waits.
     pub(crate) fn end(&self) {
         let mut state = self.lock();
-        let mut news = News::default();
+        let mut effects = Effects::default();
         let now = self.now();
         state.ended = true;
         let close = self.next_id();
-        state.step(now, Event::Close(close), &mut news);
-        state.step(now, Event::Cancel(close), &mut news);
+        state.step(now, Event::Close(close), &mut effects);
+        state.step(now, Event::Cancel(close), &mut effects);
         for (call, error) in std::mem::take(&mut state.calls) {
-            state.step(now, Event::Replied(call, Err(error)), &mut news);
+            state.step(now, Event::Replied(call, Err(error)), &mut effects);
         }
         // A waiter that pauses before its next attempt makes it now, since no driver brings timers any more.
         while !state.engine.is_finished() && state.engine.next_timer() < Moment::NEVER {
             let due = state.engine.next_timer();
-            state.step(due, Event::Tick, &mut news);
+            state.step(due, Event::Tick, &mut effects);
         }
-        news.wakers.extend(std::mem::take(&mut state.wakers).into_values().flatten());
-        self.leave(state, news);
+        effects.wakers.extend(std::mem::take(&mut state.wakers).into_values().flatten());
+        self.leave(state, effects);
     }
 
-    /// Completes when the driver may have new orders or an earlier timer.
-    pub(crate) async fn rung(&self) {
-        self.bell.notified().await;
+    /// Completes when the driver may have new commands or an earlier timer.
+    pub(crate) async fn notified(&self) {
+        self.notifier.notified().await;
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -421,38 +424,38 @@ impl Shared {
 
 /// The effects of a step for waiting futures.
 #[derive(Default)]
-struct News {
+struct Effects {
     wakers: Vec<Waker>,
-    settled: Option<Outcome>,
-    /// The ticket that is being polled; `look_again` is true if it has an effect since the poll began.
-    asker: Option<Id>,
-    look_again: bool,
+    outcome: Option<Outcome>,
+    /// The ticket that is being polled; `poll_again` is true if it has an effect since the poll began.
+    polled: Option<Id>,
+    poll_again: bool,
     /// Wakers that are not needed any more. They are dropped outside the lock, since dropping a waker runs foreign
     /// code.
     idle: Vec<Waker>,
-    /// Orders without a driver. They are dropped outside the lock too, since that wakes their callers.
-    refused: Vec<Order>,
+    /// Commands without a driver. They are dropped outside the lock too, since that wakes their callers.
+    refused: Vec<Command>,
 }
 
 impl State {
-    fn step(&mut self, now: Moment, event: Event, news: &mut News) {
+    fn step(&mut self, now: Moment, event: Event, effects: &mut Effects) {
         for action in self.engine.step(now, event) {
-            self.take(action, news);
+            self.apply(action, effects);
         }
         if self.ended {
-            self.refuse_orders(now, news);
+            self.refuse_commands(now, effects);
         }
     }
 
-    /// Answers the orders after the driver has ended: no call is sent, and no channel is subscribed.
-    fn refuse_orders(&mut self, now: Moment, news: &mut News) {
-        while let Some(order) = self.orders.pop() {
-            if let Order::Act(Action::Run(id, call, _)) = &order {
+    /// Answers the commands after the driver has ended: no call is sent, and no channel is subscribed.
+    fn refuse_commands(&mut self, now: Moment, effects: &mut Effects) {
+        while let Some(command) = self.commands.pop() {
+            if let Command::Act(Action::Run(id, call, _)) = &command {
                 for action in self.engine.step(now, Event::Replied(*id, Err(gone(call, Applied::No)))) {
-                    self.take(action, news);
+                    self.apply(action, effects);
                 }
             }
-            news.refused.push(order);
+            effects.refused.push(command);
         }
     }
 
@@ -465,26 +468,26 @@ impl State {
     }
 
     fn take_wakers(&mut self, id: Id) -> Vec<Waker> {
-        let mut taken = Vec::new();
+        let mut wakers = Vec::new();
         while let Some((&key, _)) = self.wakers.range((id, Id(0))..=(id, Id(u64::MAX))).next() {
-            taken.extend(self.wakers.remove(&key).flatten());
+            wakers.extend(self.wakers.remove(&key).flatten());
         }
-        taken
+        wakers
     }
 
-    fn wake(&mut self, id: Id, news: &mut News) {
+    fn wake(&mut self, id: Id, effects: &mut Effects) {
         let waiting = self.wakers.range_mut((id, Id(0))..=(id, Id(u64::MAX)));
-        news.wakers.extend(waiting.filter_map(|(_, waker)| waker.take()));
+        effects.wakers.extend(waiting.filter_map(|(_, waker)| waker.take()));
     }
 
-    fn take(&mut self, action: Action, news: &mut News) {
+    fn apply(&mut self, action: Action, effects: &mut Effects) {
         match action {
             Action::Wake(id) => {
-                news.look_again |= news.asker == Some(id);
-                self.wake(id, news);
+                effects.poll_again |= effects.polled == Some(id);
+                self.wake(id, effects);
             }
-            Action::Complete(_, outcome) => news.settled = Some(outcome),
-            order => self.orders.push(Order::Act(order)),
+            Action::Complete(_, outcome) => effects.outcome = Some(outcome),
+            command => self.commands.push(Command::Act(command)),
         }
     }
 }

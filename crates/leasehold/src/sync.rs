@@ -15,7 +15,7 @@ pub(crate) use shuttle::sync::{Mutex, MutexGuard};
 /// A point between two steps of which another thread may see the first and not yet the second. The scheduler switches
 /// threads before its own locks are acquired or released, and elsewhere only at these points.
 #[inline]
-pub(crate) fn gap() {
+pub(crate) fn yield_point() {
     #[cfg(shuttle)]
     shuttle::sync::atomic::AtomicBool::new(false).load(std::sync::atomic::Ordering::SeqCst);
 }

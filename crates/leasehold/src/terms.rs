@@ -103,7 +103,7 @@ pub(crate) async fn acquire(
     match ticket.await? {
         Outcome::Acquired(Ok(grant)) => Ok(Some(Guard::new(handle, hold, (kind, name), grant))),
         Outcome::Acquired(Err(failure)) => AcquireErrorKind::from_failure(failure).map_or(Ok(None), Err),
-        other => unreachable!("an acquire settled as {other:?}"),
+        other => unreachable!("an acquire completed as {other:?}"),
     }
 }
 

@@ -377,7 +377,7 @@ impl Server {
     /// # async fn main() -> Result<(), leasehold::Error> {
     /// let server = testing::Server::new();
     /// let guard = server.client().await?.lock("order:42").lock().await?;
-    /// let holder = server.holder("order:42").expect("somebody holds it");
+    /// let holder = server.holder("order:42").expect("the lock is held");
     /// assert_eq!(holder.wire_owner, guard.wire_owner().to_string());
     /// assert_eq!((holder.hold_count, holder.remaining), (1, Some(Duration::from_secs(30))));
     /// # Ok(())

@@ -38,7 +38,7 @@ const ADDED: &[(&str, &str)] = &[
 ];
 
 /// Items with other arguments.
-const DIFFERENT: &[(&str, &str)] = &[("Entered::run", "its body is a closure instead of a future")];
+const DIFFERENT: &[(&str, &str)] = &[("SectionGuard::run", "its body is a closure instead of a future")];
 
 /// The public methods of one API, by type and generic arguments, and its public functions.
 #[derive(Default)]

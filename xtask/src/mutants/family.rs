@@ -19,7 +19,7 @@ const REST: &str = "crates/leasehold-proto/src/engine/min_hold.rs";
 const WAKEUP: &str = "crates/leasehold-proto/src/engine/wakeup.rs";
 const REDLOCK: &str = "crates/leasehold-proto/scripts/redlock/acquire.lua";
 const QUORUM: &str = "crates/leasehold/src/lock/quorum.rs";
-const SEATS: &str = "crates/leasehold/src/lock/seats.rs";
+const NODE_HOLDS: &str = "crates/leasehold/src/lock/node_holds.rs";
 
 mutants! {
     "fair: a timeout removes the head too":
@@ -65,7 +65,7 @@ mutants! {
     "multi: what was taken first is kept when the rest cannot be had":
         MULTI, "                None => return Ok(None)," => "                None => { guards.into_iter().for_each(Guard::detach); return Ok(None) }"
     "multi: each client takes the members in its own order":
-        MULTI, "        members.sort_by_key(|member| member.0.place());" => "        members.rotate_left(0);"
+        MULTI, "        members.sort_by_key(|member| member.0.rank());" => "        members.rotate_left(0);"
     "a waiter that joins a subscription does not retry":
         WAKEUP, "        if joins {" => "        if joins && self.listeners.by_listener.is_empty() {"
     "redlock: a young node counts":
@@ -73,5 +73,5 @@ mutants! {
     "redlock: less than a majority is enough":
         QUORUM, "self.nodes.len() / 2 + 1" => "self.nodes.len() / 2"
     "redlock: the best part is trusted, not the quorum-th":
-        SEATS, "all.get(quorum - 1)" => "all.first()"
+        NODE_HOLDS, "all.get(quorum - 1)" => "all.first()"
 }

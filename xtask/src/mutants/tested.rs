@@ -4,7 +4,7 @@
 
 const EXIT: &str = "crates/leasehold-cli/src/exit.rs";
 const GUARD: &str = "crates/leasehold/src/guard.rs";
-const QUORUM: &str = "crates/leasehold/src/lock/seats.rs";
+const QUORUM: &str = "crates/leasehold/src/lock/node_holds.rs";
 const QUEUE: &str = "crates/leasehold-proto/src/engine/queue.rs";
 const RENEWAL: &str = "crates/leasehold-proto/src/engine/renewal.rs";
 const SHARED: &str = "crates/leasehold/src/shared.rs";
@@ -20,9 +20,9 @@ mutants! {
     "shared: the waker of a task that moved is kept", "leasehold" "lib" "shared::waking::a_ticket_that_moved_to_another_task_wakes_that_one":
         SHARED, "Some(Some(known)) if known.will_wake(waker) => None," => "Some(Some(_)) => None,"
     "shared: one listener of several is woken", "leasehold" "lib" "shared::waking::every_listener_of_one_id_is_woken_and_no_other":
-        SHARED, "news.wakers.extend(waiting.filter_map(|(_, waker)| waker.take()));" => "news.wakers.extend(waiting.filter_map(|(_, waker)| waker.take()).take(1));"
-    "shared: news of the polled ticket are dropped", "leasehold" "lib" "shared::waking::news_of_the_ticket_that_is_polled_make_it_look_again":
-        SHARED, "news.look_again |= news.asker == Some(id);" => "news.look_again |= false;"
+        SHARED, "effects.wakers.extend(waiting.filter_map(|(_, waker)| waker.take()));" => "effects.wakers.extend(waiting.filter_map(|(_, waker)| waker.take()).take(1));"
+    "shared: effects on the polled ticket are dropped", "leasehold" "lib" "shared::waking::effects_on_the_polled_ticket_make_it_poll_again":
+        SHARED, "effects.poll_again |= effects.polled == Some(id);" => "effects.poll_again |= false;"
     "redlock: a release without a majority is reported", "leasehold" "redlock" "a_release_is_confirmed_by_a_majority_and_by_nothing_less":
         QUORUM, "Some(error) if confirmed < quorum => Err(error)," => "Some(error) if confirmed < quorum && !held => Err(error),"
     "waiting: the polling interval is fifteen times as long", "leasehold" "promised_times" "a_default_client_polls_once_a_second":

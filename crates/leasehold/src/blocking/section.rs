@@ -9,8 +9,8 @@ use std::time::Duration;
 use super::park::park;
 use super::{Guard, Kind, Lock, Permits};
 use crate::error::RunError;
-use crate::owner::Under;
-use crate::section::{Manners, OnFinish, OnLost, OnePermit};
+use crate::owner::BodyContext;
+use crate::section::{OnFinish, OnLost, OnePermit, SectionOptions};
 
 /// A type under which a body can run: a [`Lock`] of any kind, or a [`OnePermit`] of a semaphore. Only this crate's
 /// types implement it.
@@ -103,11 +103,11 @@ impl<A: Acquirable> Section<A> {
     where
         F: FnOnce(&A::Guard) -> T,
     {
-        let entered = Entered::<A>::of(park("Section::run", self.0.enter())?);
-        entered.run_as("Section::run", body)
+        let section_guard = SectionGuard::<A>::of(park("Section::run", self.0.enter())?);
+        section_guard.run_as("Section::run", body)
     }
 
-    /// Acquires the lock, and leaves the body to the caller: [`Entered::run`].
+    /// Acquires the lock, and leaves the body to the caller: [`SectionGuard::run`].
     ///
     /// # Errors
     /// As [`Section::enter`](crate::Section::enter).
@@ -116,41 +116,41 @@ impl<A: Acquirable> Section<A> {
     /// Panics in [async code](crate::blocking#in-async-code).
     ///
     /// # Losing the lease
-    /// As for [`Entered`].
+    /// As for [`SectionGuard`].
     ///
     /// # Examples
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let client = leasehold::blocking::Client::connect("memory://")?;
-    /// let entered = client.fenced_lock("order:42").section().enter()?;
-    /// let token = entered.guard().token();
-    /// let paid = entered.run(|| token > 0)?;
+    /// let section_guard = client.fenced_lock("order:42").section().enter()?;
+    /// let token = section_guard.guard().token();
+    /// let paid = section_guard.run(|| token > 0)?;
     /// assert!(paid);
     /// # Ok(())
     /// # }
     /// ```
     #[track_caller]
-    pub fn enter(self) -> Result<Entered<A>, RunError> {
-        park("Section::enter", self.0.enter()).map(Entered::of)
+    pub fn enter(self) -> Result<SectionGuard<A>, RunError> {
+        park("Section::enter", self.0.enter()).map(SectionGuard::of)
     }
 }
 
-/// A section whose lock is held and whose body has not begun: [`leasehold::Entered`](crate::Entered). Dropping it
-/// releases the lock.
+/// A section whose lock is held and whose body has not begun: [`leasehold::SectionGuard`](crate::SectionGuard).
+/// Dropping it releases the lock.
 ///
 /// # Losing the lease
 /// As for its guard. After a loss no body begins, even if the section lets a body [finish](OnLost::Finish) after one.
 #[must_use = "dropping it releases the lock at once"]
-pub struct Entered<A: Acquirable> {
+pub struct SectionGuard<A: Acquirable> {
     guard: A::Guard,
-    under: Under,
-    manners: Manners,
+    context: BodyContext,
+    options: SectionOptions,
 }
 
-impl<A: Acquirable> Entered<A> {
-    fn of(entered: crate::Entered<A::Async>) -> Self {
-        let (guard, under, manners) = entered.into_parts();
-        Self { guard: A::Guard::from(guard), under, manners }
+impl<A: Acquirable> SectionGuard<A> {
+    fn of(section_guard: crate::SectionGuard<A::Async>) -> Self {
+        let (guard, context, options) = section_guard.into_parts();
+        Self { guard: A::Guard::from(guard), context, options }
     }
 
     /// Returns the guard of the hold.
@@ -162,7 +162,7 @@ impl<A: Acquirable> Entered<A> {
     /// Runs the body, and ends the hold.
     ///
     /// # Errors
-    /// As [`Entered::run`](crate::Entered::run).
+    /// As [`SectionGuard::run`](crate::SectionGuard::run).
     ///
     /// # Panics
     /// Panics in [async code](crate::blocking#in-async-code), or if the body panics; the lock is released then.
@@ -171,17 +171,17 @@ impl<A: Acquirable> Entered<A> {
     /// See [`Section::enter`].
     #[track_caller]
     pub fn run<T>(self, body: impl FnOnce() -> T) -> Result<T, RunError> {
-        self.run_as("Entered::run", |_| body())
+        self.run_as("SectionGuard::run", |_| body())
     }
 
     /// Runs the body for the public method of this name.
     #[track_caller]
     pub(super) fn run_as<T>(self, method: &str, body: impl FnOnce(&A::Guard) -> T) -> Result<T, RunError> {
-        let Self { guard, under, manners } = self;
-        Manners::admit(&guard.as_ref().0)?;
-        let value = under.closure(|| body(&guard));
+        let Self { guard, context, options } = self;
+        SectionOptions::admit(&guard.as_ref().0)?;
+        let value = context.closure(|| body(&guard));
         let Guard(guard) = guard.into();
-        park(method, manners.end(guard, value))
+        park(method, options.end(guard, value))
     }
 }
 
@@ -215,8 +215,8 @@ impl<K: Kind> Lock<K> {
     where
         F: FnOnce(&K::BlockingGuard) -> T,
     {
-        let entered = Entered::<Self>::of(park("Lock::run", self.0.section().enter())?);
-        entered.run_as("Lock::run", body)
+        let section_guard = SectionGuard::<Self>::of(park("Lock::run", self.0.section().enter())?);
+        section_guard.run_as("Lock::run", body)
     }
 
     /// Creates a section: a run of a body under the lock, with options for the wait, a loss and the end of the hold.
@@ -238,8 +238,8 @@ impl<A: Acquirable> fmt::Debug for Section<A> {
     }
 }
 
-impl<A: Acquirable> fmt::Debug for Entered<A> {
+impl<A: Acquirable> fmt::Debug for SectionGuard<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Entered").field("guard", self.guard.as_ref()).finish_non_exhaustive()
+        f.debug_struct("SectionGuard").field("guard", self.guard.as_ref()).finish_non_exhaustive()
     }
 }

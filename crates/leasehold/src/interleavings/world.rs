@@ -23,7 +23,7 @@ use shuttle::thread::{self, JoinHandle};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::client::Client;
-use crate::sync::gap;
+use crate::sync::yield_point;
 
 /// The poll interval, so long that no scenario sees a waiter try again by itself.
 const POLL_INTERVAL: Duration = Duration::from_secs(600);
@@ -77,13 +77,13 @@ impl World {
     /// Works under the lock, and panics if another user does so at the same time.
     pub(super) fn work_alone(&self) {
         assert_eq!(self.inside.fetch_add(1, Ordering::SeqCst), 0, "two hold the lock at one moment");
-        gap();
+        yield_point();
         assert_eq!(self.inside.fetch_sub(1, Ordering::SeqCst), 1, "two hold the lock at one moment");
     }
 
     /// Moves the clock forward.
     pub(super) fn pass(&self, span: Duration) {
-        gap();
+        yield_point();
         let due: Vec<Waker> = {
             let mut time = self.time();
             time.now = time.now + span;

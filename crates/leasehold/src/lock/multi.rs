@@ -25,7 +25,7 @@ use crate::error::{
     self, About, AcquireError, AcquireErrorKind, Cause, EnsureError, ReleaseError, SubjectKind,
 };
 use crate::guard::{Guard, ReleaseOutcome};
-use crate::owner::{ambient, of_body_around};
+use crate::owner::{ambient, enclosing_owner};
 use crate::shared::Handle;
 use crate::terms::{Terms, acquire, wait_for};
 
@@ -56,11 +56,11 @@ pub struct MultiLock {
 
 /// A lock as a member of a [`MultiLock`], of any kind and client.
 #[derive(Clone)]
-pub struct Member(Arc<dyn Part>);
+pub struct Member(Arc<dyn AnyLock>);
 
 /// The position of a member in the order that all multi-locks follow. A write lock precedes the read lock of its name,
 /// which its owner can then acquire too.
-type Place = (String, String, Reverse<&'static str>);
+type Rank = (String, String, Reverse<&'static str>);
 
 /// The wait for one member.
 #[derive(Clone, Copy)]
@@ -71,11 +71,11 @@ enum Waits {
 }
 
 /// The operations on a member, independent of its kind.
-trait Part: Send + Sync {
-    fn place(&self) -> Place;
+trait AnyLock: Send + Sync {
+    fn rank(&self) -> Rank;
     /// Acquires the member, for `owner` unless the member has an owner of its own. Its minimum hold begins only after
     /// all members are held.
-    fn take(&self, owner: Owner, waits: Waits) -> BoxFuture<'_, Result<Option<Guard>, AcquireError>>;
+    fn acquire(&self, owner: Owner, waits: Waits) -> BoxFuture<'_, Result<Option<Guard>, AcquireError>>;
     fn handle(&self) -> &Arc<Handle>;
     fn terms(&self) -> &Terms;
     /// Returns the object that errors name.
@@ -86,23 +86,23 @@ trait Part: Send + Sync {
     fn plain(&self) -> Option<(Name, Terms)>;
 }
 
-impl<K: Kind> Part for Lock<K> {
-    fn place(&self) -> Place {
+impl<K: Kind> AnyLock for Lock<K> {
+    fn rank(&self) -> Rank {
         let name = self.name.as_ref().map(|name| name.as_str().to_owned()).unwrap_or_default();
         (name, self.handle.server().to_owned(), Reverse(self.kind.recipe().kind()))
     }
 
-    fn take(&self, owner: Owner, waits: Waits) -> BoxFuture<'_, Result<Option<Guard>, AcquireError>> {
+    fn acquire(&self, owner: Owner, waits: Waits) -> BoxFuture<'_, Result<Option<Guard>, AcquireError>> {
         let owner = self.owner.or_else(|| self.owner_of_body()).unwrap_or(owner);
         let mut lock = self.clone().owned_by(&owner);
         lock.terms.min_hold = None;
         async move {
-            let taken = match waits {
+            let guard = match waits {
                 Waits::Once => lock.try_lock().await?,
                 Waits::For(wait) => lock.try_lock_for(wait).await?,
                 Waits::Forever => Some(lock.lock().await?),
             };
-            Ok(taken.map(Into::into))
+            Ok(guard.map(Into::into))
         }
         .boxed()
     }
@@ -135,7 +135,7 @@ impl<K: Kind> Part for Lock<K> {
 impl<K: Kind> Lock<K> {
     /// Returns the owner of the innermost enclosing body that runs under this lock's name.
     fn owner_of_body(&self) -> Option<Owner> {
-        of_body_around(self.handle.client(), self.name.as_ref().ok()?)
+        enclosing_owner(self.handle.client(), self.name.as_ref().ok()?)
     }
 }
 
@@ -172,7 +172,7 @@ impl MultiLock {
     pub fn of(members: impl IntoIterator<Item = Member>) -> Self {
         let mut members: Vec<Member> = members.into_iter().collect();
         assert!(!members.is_empty(), "a multi-lock has members");
-        members.sort_by_key(|member| member.0.place());
+        members.sort_by_key(|member| member.0.rank());
         Self { members: members.into() }
     }
 
@@ -266,11 +266,11 @@ impl MultiLock {
                 Waits::For(wait) => wait_for(handle, wait),
                 Waits::Forever => Wait::Forever,
             };
-            let asked = async {
+            let acquiring = async {
                 let request = terms.request(subject, Owner::unique(), wait)?;
                 acquire(handle, request, SubjectKind::MultiLock).await
             };
-            let guard = asked.await.about(|| self.subject())?;
+            let guard = acquiring.await.about(|| self.subject())?;
             return Ok(guard.map(|guard| MultiGuard { guards: vec![guard] }));
         }
         self.one_by_one(waits).await
@@ -303,9 +303,9 @@ impl MultiLock {
 
     /// Returns true if two members are one key with different rules, so that the second would wait for the first. The
     /// two sides of a read-write lock are an exception.
-    fn would_wait_for_itself(&self) -> bool {
+    fn has_self_deadlock(&self) -> bool {
         self.members.windows(2).any(|pair| {
-            let (one, other) = (pair[0].0.place(), pair[1].0.place());
+            let (one, other) = (pair[0].0.rank(), pair[1].0.rank());
             let sides = (one.2.0, other.2.0) == (write::WRITE_LOCK.kind(), read::READ_LOCK.kind());
             let one_client = Arc::ptr_eq(pair[0].0.handle(), pair[1].0.handle());
             one_client && one.0 == other.0 && one.2 != other.2 && !sides
@@ -316,7 +316,7 @@ impl MultiLock {
         // Each member is acquired without its minimum hold, which begins when all are held. All unusable names look
         // alike, so they are refused before the search for members with equal names.
         self.members.iter().try_for_each(|member| member.0.check())?;
-        if self.would_wait_for_itself() {
+        if self.has_self_deadlock() {
             return Err(AcquireErrorKind::Deadlock.of(self.subject()));
         }
         let owner = ambient().unwrap_or_else(Owner::unique);
@@ -329,7 +329,7 @@ impl MultiLock {
                 Waits::For(wait) => Waits::For(wait.saturating_sub(clock.now().since(since))),
                 other => other,
             };
-            match member.0.take(owner, waits).await? {
+            match member.0.acquire(owner, waits).await? {
                 Some(guard) => guards.push(guard),
                 None => return Ok(None),
             }
@@ -348,13 +348,13 @@ impl MultiLock {
 
 impl fmt::Debug for MultiLock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.members.iter().map(|member| member.0.place().0)).finish()
+        f.debug_list().entries(self.members.iter().map(|member| member.0.rank().0)).finish()
     }
 }
 
 impl fmt::Debug for Member {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Member").field(&self.0.place().0).finish()
+        f.debug_tuple("Member").field(&self.0.rank().0).finish()
     }
 }
 

@@ -5,8 +5,8 @@
 //!
 //! # How it works
 //! The lock sends one attempt to every node at the same time, each within its client's timeout. After a majority of
-//! grants, the hold (`seats`) completes the attempts still in flight. If another owner's hold prevents a majority, the
-//! lock gives up the votes of the nodes behind the first node that refused, and waits at that node. So contenders
+//! grants, the hold (`node_holds`) completes the attempts still in flight. If another owner's hold prevents a majority,
+//! the lock gives up the votes of the nodes behind the first node that refused, and waits at that node. So contenders
 //! queue up there, each with votes of preceding nodes only, and cannot keep each other from a majority.
 
 use std::fmt;
@@ -19,8 +19,8 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use leasehold_proto::Moment;
 
 use super::Lock;
+use super::node_holds::QuorumGuard;
 use super::redlock::Node;
-use super::seats::QuorumGuard;
 use crate::error::{AcquireError, AcquireErrorKind, NodeAnswer, QuorumError};
 use crate::guard::Guard;
 
@@ -39,19 +39,19 @@ pub struct QuorumLock {
     watched: bool,
 }
 
-/// The answer of one node to an acquire.
-pub(super) type Asked = Result<Option<Guard>, AcquireError>;
-/// An acquire in flight at one node.
-pub(super) struct Asking {
+/// The answer of one node to an attempt.
+pub(super) type Answer = Result<Option<Guard>, AcquireError>;
+/// An attempt in flight at one node.
+pub(super) struct Attempt {
     pub(super) node: usize,
-    asked: BoxFuture<'static, Asked>,
+    answer: BoxFuture<'static, Answer>,
 }
 
-impl Future for Asking {
-    type Output = (usize, Asked);
+impl Future for Attempt {
+    type Output = (usize, Answer);
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.asked.as_mut().poll(cx).map(|asked| (self.node, asked))
+        self.answer.as_mut().poll(cx).map(|answer| (self.node, answer))
     }
 }
 
@@ -188,7 +188,7 @@ impl QuorumLock {
         let mut round = Round::new(self.nodes.len());
         let mut unavailable_since = None;
         loop {
-            if let Some(guard) = self.ask(&mut round).await {
+            if let Some(guard) = self.run_round(&mut round).await {
                 return Ok(Some(guard));
             }
             let contended = round.granted() + round.refused() >= self.quorum()
@@ -202,11 +202,11 @@ impl QuorumLock {
                 Until::Deadline(deadline) => deadline.since(self.now()),
                 Until::Forever => Duration::MAX,
             };
-            let gate = round.gate(contended);
+            let node = round.node_to_wait_at(contended);
             let given_up = !contended && self.now().since(since) >= UNAVAILABLE;
-            match gate {
-                Some(gate) if !left.is_zero() && !given_up => {
-                    self.wait_at(gate, left.min(AT_ONE_NODE), &mut round).await;
+            match node {
+                Some(node) if !left.is_zero() && !given_up => {
+                    self.wait_at_node(node, left.min(AT_ONE_NODE), &mut round).await;
                 }
                 _ if contended => return Ok(None),
                 _ => return Err(self.failure(round)),
@@ -216,19 +216,19 @@ impl QuorumLock {
 
     /// Sends an attempt to every node that has not voted, at the same time. Returns as soon as a majority has granted,
     /// or as soon as no majority is possible.
-    async fn ask(&self, round: &mut Round) -> Option<QuorumGuard> {
+    async fn run_round(&self, round: &mut Round) -> Option<QuorumGuard> {
         self.renew_votes(round).await;
         let missing = (0..self.nodes.len()).filter(|node| round.votes[*node].is_none());
-        let mut asking: FuturesUnordered<Asking> = missing.map(|node| self.question(node)).collect();
+        let mut attempts: FuturesUnordered<Attempt> = missing.map(|node| self.attempt(node)).collect();
         while round.granted() < self.quorum() {
-            let (node, asked) = asking.next().await?;
-            round.note(node, asked);
+            let (node, answer) = attempts.next().await?;
+            round.note(node, answer);
             if self.nodes.len() - round.refused() < self.quorum() {
                 return None;
             }
         }
         let votes = std::mem::take(&mut round.votes);
-        Some(QuorumGuard::new(self, votes, asking.into_iter().collect()))
+        Some(QuorumGuard::new(self, votes, attempts.into_iter().collect()))
     }
 
     /// Renews the votes of earlier rounds, which have aged, and gives up those that cannot be renewed.
@@ -245,17 +245,17 @@ impl QuorumLock {
         }
     }
 
-    fn question(&self, node: usize) -> Asking {
+    fn attempt(&self, node: usize) -> Attempt {
         let lock = self.nodes[node].clone();
-        Asking { node, asked: async move { lock.try_lock().await }.boxed() }
+        Attempt { node, answer: async move { lock.try_lock().await }.boxed() }
     }
 
     /// Waits at one node, keeping only the votes of the nodes before it.
-    async fn wait_at(&self, gate: usize, span: Duration, round: &mut Round) {
-        round.votes[gate..].fill_with(|| None);
+    async fn wait_at_node(&self, node: usize, span: Duration, round: &mut Round) {
+        round.votes[node..].fill_with(|| None);
         round.forget();
         // Any other answer is dropped: the next round includes this node again.
-        round.votes[gate] = self.nodes[gate].try_lock_for(span).await.ok().flatten();
+        round.votes[node] = self.nodes[node].try_lock_for(span).await.ok().flatten();
     }
 
     /// Returns the lock of one node, for the renewal task that acquires it again.
@@ -287,9 +287,9 @@ impl Round {
         }
     }
 
-    fn note(&mut self, node: usize, asked: Asked) {
-        self.contended[node] = matches!(asked, Ok(None));
-        match asked {
+    fn note(&mut self, node: usize, answer: Answer) {
+        self.contended[node] = matches!(answer, Ok(None));
+        match answer {
             Ok(vote) => (self.votes[node], self.answers[node]) = (vote, None),
             Err(error) => self.answers[node] = Some(error.kind),
         }
@@ -312,7 +312,7 @@ impl Round {
 
     /// Returns the node to wait at: the first one that another owner holds, or else the first one whose error may
     /// pass.
-    fn gate(&self, contended: bool) -> Option<usize> {
+    fn node_to_wait_at(&self, contended: bool) -> Option<usize> {
         if contended {
             return self.contended.iter().position(|contended| *contended);
         }

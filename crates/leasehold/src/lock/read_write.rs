@@ -136,8 +136,8 @@ impl RwLock {
     /// # async fn main() -> Result<(), leasehold::Error> {
     /// # let client = leasehold::Client::connect("memory://").await?;
     /// let prices = client.rw_lock("prices");
-    /// prices.write().await?.detach(); // somebody who does not give it back
-    /// assert!(!prices.read_lock().force_unlock().await?, "nobody reads");
+    /// prices.write().await?.detach(); // a writer that never releases
+    /// assert!(!prices.read_lock().force_unlock().await?, "no owner reads");
     /// assert!(prices.write_lock().force_unlock().await?);
     /// # Ok(())
     /// # }

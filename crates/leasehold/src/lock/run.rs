@@ -2,7 +2,7 @@
 
 use super::{Kind, Lock};
 use crate::error::{About, AcquireError, AcquireErrorKind, RunError};
-use crate::owner::{Under, of_caller};
+use crate::owner::{BodyContext, of_caller};
 use crate::section::Section;
 
 impl<K: Kind> Lock<K> {
@@ -61,10 +61,10 @@ impl<K: Kind> Lock<K> {
     }
 
     /// Returns the lock with the owner of this caller, and the re-entry context for the body.
-    pub(crate) fn for_a_body(&self) -> Result<(Self, Under), AcquireError> {
+    pub(crate) fn for_body(&self) -> Result<(Self, BodyContext), AcquireError> {
         let name = self.name.clone().map_err(AcquireErrorKind::from).about(|| self.subject())?;
         let client = self.handle.client();
         let owner = self.owner.unwrap_or_else(|| of_caller(client, &name));
-        Ok((self.clone().owned_by(&owner), Under::name(client, name, owner)))
+        Ok((self.clone().owned_by(&owner), BodyContext::name(client, name, owner)))
     }
 }

@@ -196,7 +196,7 @@ impl Semaphore {
     pub async fn acquire_many(&self, permits: u32) -> Result<Guard, AcquireError> {
         loop {
             // A wait without a deadline ends with a guard or an error, so the loop runs once.
-            if let Some(guard) = self.ask(permits, |_| Wait::Forever).await? {
+            if let Some(guard) = self.request(permits, |_| Wait::Forever).await? {
                 return Ok(guard);
             }
         }
@@ -220,7 +220,7 @@ impl Semaphore {
     /// # async fn main() -> Result<(), leasehold::Error> {
     /// # let client = leasehold::Client::connect("memory://").await?;
     /// let seats = client.semaphore("seats");
-    /// assert!(seats.try_acquire().await?.is_none(), "nobody has set how many there are");
+    /// assert!(seats.try_acquire().await?.is_none(), "the number of permits is not set");
     /// # Ok(())
     /// # }
     /// ```
@@ -253,7 +253,7 @@ impl Semaphore {
     /// # }
     /// ```
     pub async fn try_acquire_many(&self, permits: u32) -> Result<Option<Guard>, AcquireError> {
-        self.ask(permits, |_| Wait::Once).await
+        self.request(permits, |_| Wait::Once).await
     }
 
     /// Acquires a permit, waiting for at most `wait`, counted from the first poll. Returns `None` if none was
@@ -314,10 +314,10 @@ impl Semaphore {
         permits: u32,
         wait: Duration,
     ) -> Result<Option<Guard>, AcquireError> {
-        self.ask(permits, |handle| wait_for(handle, wait)).await
+        self.request(permits, |handle| wait_for(handle, wait)).await
     }
 
-    async fn ask(
+    async fn request(
         &self,
         permits: u32,
         wait: impl FnOnce(&Handle) -> Wait,
@@ -442,7 +442,7 @@ impl Semaphore {
     pub async fn available(&self) -> Result<i64, InspectError> {
         let available = async {
             let name = self.name.as_ref().map_err(|bad| InspectErrorKind::from(bad.clone()))?;
-            self.handle.ask(semaphore::inspect(name), read_count).await
+            self.handle.query(semaphore::inspect(name), read_count).await
         };
         available.await.about(|| self.subject())
     }

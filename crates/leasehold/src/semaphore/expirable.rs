@@ -74,16 +74,16 @@ impl ExpirableSemaphore {
     }
 
     /// Performs a read of the semaphore.
-    async fn look<T>(
+    async fn inspect<T>(
         &self,
         call: impl FnOnce(&Name) -> Call,
         read: impl FnOnce(&Reply) -> Option<T>,
     ) -> Result<T, InspectError> {
-        let seen = async {
+        let inspected = async {
             let name = self.name.as_ref().map_err(|bad| InspectErrorKind::from(bad.clone()))?;
-            self.handle.ask(call(name), read).await
+            self.handle.query(call(name), read).await
         };
-        seen.await.about(|| self.subject())
+        inspected.await.about(|| self.subject())
     }
 
     /// Sets a fixed lease, from 3 ms to 365 days, and turns the watchdog off. Permits return by themselves when the
@@ -257,7 +257,7 @@ impl ExpirableSemaphore {
     pub async fn acquire_many(&self, permits: u32) -> Result<Permits, AcquireError> {
         loop {
             // A wait without a deadline ends with permits or an error; the loop has one turn.
-            if let Some(permits) = self.ask(permits, |_| Wait::Forever).await? {
+            if let Some(permits) = self.request(permits, |_| Wait::Forever).await? {
                 return Ok(permits);
             }
         }
@@ -281,7 +281,7 @@ impl ExpirableSemaphore {
     /// # async fn main() -> Result<(), leasehold::Error> {
     /// # let client = leasehold::Client::connect("memory://").await?;
     /// let seats = client.expirable_semaphore("seats");
-    /// assert!(seats.try_acquire().await?.is_none(), "nobody has set how many there are");
+    /// assert!(seats.try_acquire().await?.is_none(), "the number of permits is not set");
     /// # Ok(())
     /// # }
     /// ```
@@ -314,7 +314,7 @@ impl ExpirableSemaphore {
     /// # }
     /// ```
     pub async fn try_acquire_many(&self, permits: u32) -> Result<Option<Permits>, AcquireError> {
-        self.ask(permits, |_| Wait::Once).await
+        self.request(permits, |_| Wait::Once).await
     }
 
     /// Acquires a permit, waiting for at most `wait`, counted from the first poll. Returns `None` if none was
@@ -376,7 +376,7 @@ impl ExpirableSemaphore {
         permits: u32,
         wait: Duration,
     ) -> Result<Option<Permits>, AcquireError> {
-        self.ask(permits, |handle| wait_for(handle, wait)).await
+        self.request(permits, |handle| wait_for(handle, wait)).await
     }
 
     /// Creates a section: a run of a body with one permit, at most `most` bodies at a time across all processes.
@@ -403,14 +403,14 @@ impl ExpirableSemaphore {
     pub(crate) async fn set_permits_once(&self, permits: u32) -> Result<(), OperationError> {
         let Ok(name) = &self.name else { return self.try_set_permits(permits).await.map(drop) };
         let now = self.handle.now();
-        if !self.handle.was_set(name, now) {
+        if !self.handle.was_set_recently(name, now) {
             self.try_set_permits(permits).await?;
-            self.handle.is_set(name, now + SET_AGAIN);
+            self.handle.note_set(name, now + SET_AGAIN);
         }
         Ok(())
     }
 
-    async fn ask(
+    async fn request(
         &self,
         permits: u32,
         wait: impl FnOnce(&Handle) -> Wait,
@@ -532,7 +532,7 @@ impl ExpirableSemaphore {
     /// # }
     /// ```
     pub async fn lease_of(&self, id: PermitId) -> Result<Option<Remaining>, InspectError> {
-        self.look(|name| expirable::lease_of(name, id), expirable::read_lease_of).await
+        self.inspect(|name| expirable::lease_of(name, id), expirable::read_lease_of).await
     }
 
     /// Returns the number of available permits, as the server reports it, including permits whose lease has ended. The
@@ -607,12 +607,12 @@ impl ExpirableSemaphore {
     /// ```
     pub async fn permits(&self) -> Result<i64, InspectError> {
         let census = self.census().await?;
-        let taken = i64::try_from(census.acquired).unwrap_or(i64::MAX);
-        Ok(if census.is_set { census.available.saturating_add(taken) } else { 0 })
+        let acquired = i64::try_from(census.acquired).unwrap_or(i64::MAX);
+        Ok(if census.is_set { census.available.saturating_add(acquired) } else { 0 })
     }
 
     async fn census(&self) -> Result<Census, InspectError> {
-        self.look(expirable::inspect, expirable::read_inspect).await
+        self.inspect(expirable::inspect, expirable::read_inspect).await
     }
 }
 

@@ -88,12 +88,12 @@ impl Permits {
     /// # let client = leasehold::Client::connect("memory://").await?;
     /// let seats = client.expirable_semaphore("seats").lease(Duration::from_secs(60));
     /// seats.try_set_permits(10).await?;
-    /// let ids = seats.acquire().await?.detach(); // for somebody else, within a minute
+    /// let ids = seats.acquire().await?.detach(); // for another process, within a minute
     /// assert!(seats.release_ids(&ids).await?);
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use = "nobody else knows the ids"]
+    #[must_use = "no other value has the ids"]
     pub fn detach(self) -> Vec<PermitId> {
         let ids = self.ids();
         self.guard.detach();

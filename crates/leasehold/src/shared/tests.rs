@@ -13,7 +13,7 @@ use crate::error::{
     AcquireErrorKind, EnsureErrorKind, InspectErrorKind, ReleaseErrorKind, RunError, SubjectKind,
 };
 use crate::guard::Guard;
-use crate::section::Manners;
+use crate::section::SectionOptions;
 
 const SOON: Duration = Duration::from_secs(20);
 
@@ -58,7 +58,7 @@ fn walk(handle: &Arc<Handle>) {
     assert_eq!(at_once(held.ensure(SOON)).map_err(|error| error.kind), Err(EnsureErrorKind::Forked));
     assert_eq!(at_once(held.release()).map_err(|error| error.kind), Err(ReleaseErrorKind::Forked));
     // A section whose body ran when the process forked.
-    let ended = at_once(Manners::default().end(guard(), 5));
+    let ended = at_once(SectionOptions::default().end(guard(), 5));
     assert!(matches!(ended, Err(RunError::Lost { reason: LostReason::Closed, .. })), "{ended:?}");
     guard().detach();
     drop(guard());

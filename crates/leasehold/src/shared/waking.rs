@@ -13,7 +13,7 @@ use leasehold_proto::engine::{Action, Event, Id, Outcome, Request, Settings, Sub
 use leasehold_proto::recipe::reentrant::Reentrant;
 use leasehold_proto::{ClientId, Engine, Lease, Moment, Name, Owner, Reply};
 
-use super::{Handle, News, Order, Shared};
+use super::{Command, Effects, Handle, Shared};
 use crate::ticket::Ticket;
 
 /// A task that counts its wake-ups.
@@ -45,9 +45,9 @@ fn request() -> Request {
 
 /// Answers the one call in flight with a grant.
 fn grant(shared: &Shared) {
-    let (orders, _) = shared.take_orders().expect("the client lives");
-    let calls = orders.iter().filter_map(|order| match order {
-        Order::Act(Action::Run(id, ..)) => Some(*id),
+    let (commands, _) = shared.take_commands().expect("the client lives");
+    let calls = commands.iter().filter_map(|command| match command {
+        Command::Act(Action::Run(id, ..)) => Some(*id),
         _ => None,
     });
     let [call] = calls.collect::<Vec<_>>()[..] else { panic!("one call is on its way") };
@@ -78,21 +78,21 @@ fn every_listener_of_one_id_is_woken_and_no_other() {
         let waker = Waker::from(Arc::clone(task));
         shared.read_as(Id(id), Id(listener), &waker, |_, _| ()).expect("it is this process");
     }
-    let mut news = News::default();
+    let mut effects = Effects::default();
     let mut state = shared.lock();
-    state.take(Action::Wake(Id(1)), &mut news);
-    shared.leave(state, news);
+    state.apply(Action::Wake(Id(1)), &mut effects);
+    shared.leave(state, effects);
     let woken: Vec<_> = tasks.iter().map(|task| task.woken()).collect();
     assert_eq!(woken, [1, 1, 1, 0]);
 }
 
 #[test]
-fn news_of_the_ticket_that_is_polled_make_it_look_again() {
+fn effects_on_the_polled_ticket_make_it_poll_again() {
     let shared = client();
-    let mut news = News { asker: Some(Id(1)), ..News::default() };
+    let mut effects = Effects { polled: Some(Id(1)), ..Effects::default() };
     let mut state = shared.lock();
-    state.take(Action::Wake(Id(2)), &mut news);
-    assert!(!news.look_again, "the news are another ticket's");
-    state.take(Action::Wake(Id(1)), &mut news);
-    assert!(news.look_again);
+    state.apply(Action::Wake(Id(2)), &mut effects);
+    assert!(!effects.poll_again, "the effect is on another ticket");
+    state.apply(Action::Wake(Id(1)), &mut effects);
+    assert!(effects.poll_again);
 }

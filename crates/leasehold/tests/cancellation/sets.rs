@@ -52,7 +52,7 @@ cases! {
     "MultiGuard::lost" => |client, url| [let guard = several(&client).lock().await.unwrap();] guard.lost(),
     "Section::run" => |client, url| [let section = client.lock("job").lease(ms(400)).section();] section.wait(ms(80)).run(async |_| tokio::task::yield_now().await),
     "Section::enter" => |client, url| [let section = client.lock("job").lease(ms(400)).section();] section.enter(),
-    "Entered::run" => |client, url| [let entered = client.lock("job").lease(ms(400)).section().enter().await.unwrap();] entered.run(tokio::task::yield_now()),
+    "SectionGuard::run" => |client, url| [let entered = client.lock("job").lease(ms(400)).section().enter().await.unwrap();] entered.run(tokio::task::yield_now()),
     "QuorumLock::lock" => |client, url| [let lock = quorum(&client);] lock.lock(),
     "QuorumLock::try_lock" => |client, url| [let lock = quorum(&client);] lock.try_lock(),
     "QuorumLock::try_lock_for" => |client, url| [let lock = quorum(&client);] lock.try_lock_for(ms(80)),

@@ -68,7 +68,7 @@ impl RwLock {
     /// let reader = prices.read().await?;
     /// let stale = true; // what it has read
     /// if stale {
-    ///     let writer = prices.upgrade(&reader).await?; // nobody wrote in between
+    ///     let writer = prices.upgrade(&reader).await?; // no other owner wrote in between
     ///     writer.release().await?; // reads on
     /// }
     /// # Ok(())
@@ -76,7 +76,7 @@ impl RwLock {
     /// ```
     pub async fn upgrade(&self, reader: &Guard) -> Result<Guard, AcquireError> {
         let lock = self.upgrade_of(reader)?;
-        beside(reader, &lock, lock.lock()).await
+        while_reading(reader, &lock, lock.lock()).await
     }
 
     /// Tries to [`upgrade`](Self::upgrade) with exactly one call to the server. Returns `None` if another owner reads.
@@ -104,7 +104,7 @@ impl RwLock {
     /// ```
     pub async fn try_upgrade(&self, reader: &Guard) -> Result<Option<Guard>, AcquireError> {
         let lock = self.upgrade_of(reader)?;
-        beside(reader, &lock, lock.try_lock()).await
+        while_reading(reader, &lock, lock.try_lock()).await
     }
 
     /// Adds a write hold as [`upgrade`](Self::upgrade) does, waiting for at most `wait`, counted from the first poll.
@@ -140,7 +140,7 @@ impl RwLock {
         wait: Duration,
     ) -> Result<Option<Guard>, AcquireError> {
         let lock = self.upgrade_of(reader)?;
-        beside(reader, &lock, lock.try_lock_for(wait)).await
+        while_reading(reader, &lock, lock.try_lock_for(wait)).await
     }
 
     /// Returns the lock by which the owner of this read guard upgrades.
@@ -161,7 +161,7 @@ impl RwLock {
 }
 
 /// Waits for a write hold as long as the read hold lasts.
-async fn beside<T>(
+async fn while_reading<T>(
     reader: &Guard,
     lock: &Lock<Upgrade>,
     upgrade: impl Future<Output = Result<T, AcquireError>>,

@@ -3,10 +3,10 @@
 //! Invariant: a hold without a majority for an instant is lost for good, even if a node joins later.
 //!
 //! # How it works
-//! Each node has a *seat*: its part of the hold (the node hold), which that node's own client renews. Each seat has a
-//! *keeper*, a renewal task on that client's thread. The task waits until the node hold is lost, and acquires it again
-//! if the lock has a watchdog. A node that restarted joins again as soon as it counts. When the whole hold is lost,
-//! the tasks end and release the remaining node holds.
+//! Each node has a *node hold*: its part of the hold, which that node's own client renews. Each node hold has a
+//! *renewal task* on that client's thread. The task waits until the node hold is lost, and acquires it again if the
+//! lock has a watchdog. A node that restarted joins again as soon as it counts. When the whole hold is lost, the tasks
+//! end and release the remaining node holds.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,7 +19,7 @@ use futures_util::future::{AbortHandle, Either, FutureExt, abortable, join_all, 
 use leasehold_proto::engine::LostReason;
 
 use super::Lock;
-use super::quorum::{Asked, Asking, QuorumLock};
+use super::quorum::{Answer, Attempt, QuorumLock};
 use super::redlock::Node;
 use crate::error::{
     AcquireErrorKind, Cause, EnsureError, EnsureErrorKind, ReleaseError, ReleaseErrorKind, Subject,
@@ -34,12 +34,12 @@ use crate::shared::{Forked, Handle};
 /// its data. As with every lock, a holder that is paused past its validity can still write.
 #[must_use = "dropping a guard releases the lock at once"]
 pub struct QuorumGuard {
-    seats: Arc<Seats>,
-    keepers: Vec<AbortHandle>,
+    holds: Arc<NodeHolds>,
+    renewals: Vec<AbortHandle>,
     subject: Subject,
 }
 
-struct Seats {
+struct NodeHolds {
     quorum: usize,
     state: Mutex<State>,
     /// The handle of the first node, which knows the process that the hold belongs to.
@@ -58,14 +58,14 @@ struct State {
 }
 
 /// The node hold of one node, owned by its renewal task.
-struct Seat {
-    seats: Arc<Seats>,
+struct NodeHold {
+    all: Arc<NodeHolds>,
     node: usize,
 }
 
 /// A wait for the loss; dropping it removes its waker.
 struct Loss<'a> {
-    seats: &'a Seats,
+    holds: &'a NodeHolds,
     number: u64,
 }
 
@@ -81,7 +81,7 @@ impl State {
     }
 }
 
-impl Seats {
+impl NodeHolds {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -98,7 +98,7 @@ impl Seats {
     }
 
     /// Adds a node hold that was granted late or again.
-    fn take(&self, node: usize, guard: Guard) {
+    fn add(&self, node: usize, guard: Guard) {
         let mut state = self.lock();
         if state.ended || state.lost.is_some() {
             return;
@@ -106,7 +106,7 @@ impl Seats {
         // A node hold joins a majority and never creates one: without a majority, another owner may have held the lock
         // meanwhile.
         let is_lost = state.remaining(self.quorum).is_zero();
-        let reason = state.guards.iter().flatten().find_map(|part| part.watch().now_or_never());
+        let reason = state.guards.iter().flatten().find_map(|hold| hold.watch().now_or_never());
         state.guards[node] = Some(guard);
         if is_lost {
             self.lose(state, reason.unwrap_or(LostReason::Unreachable));
@@ -114,7 +114,7 @@ impl Seats {
     }
 
     /// Removes a node hold that is lost.
-    fn give_up(&self, node: usize, reason: LostReason) {
+    fn remove(&self, node: usize, reason: LostReason) {
         let mut state = self.lock();
         if state.ended || state.lost.is_some() {
             return;
@@ -143,7 +143,7 @@ impl Seats {
             state.last_wait += 1;
             state.last_wait
         });
-        Loss { seats: self, number }
+        Loss { holds: self, number }
     }
 }
 
@@ -151,7 +151,7 @@ impl Future for Loss<'_> {
     type Output = LostReason;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<LostReason> {
-        let Ok(mut state) = self.seats.enter() else { return Poll::Ready(LostReason::Closed) };
+        let Ok(mut state) = self.holds.enter() else { return Poll::Ready(LostReason::Closed) };
         if let Some(reason) = state.lost {
             return Poll::Ready(reason);
         }
@@ -165,40 +165,40 @@ impl Future for Loss<'_> {
 impl Drop for Loss<'_> {
     fn drop(&mut self) {
         // A forked process has no waker to remove.
-        let known = self.seats.enter().map(|mut state| state.wakers.remove(&self.number));
+        let known = self.holds.enter().map(|mut state| state.wakers.remove(&self.number));
         drop(known);
     }
 }
 
-impl Drop for Seat {
+impl Drop for NodeHold {
     fn drop(&mut self) {
         // A client that ends drops its renewal tasks, even if they have not seen the loss of their node hold.
-        self.seats.give_up(self.node, LostReason::Closed);
+        self.all.remove(self.node, LostReason::Closed);
     }
 }
 
 /// Keeps one node hold, until the guard is dropped or the node cannot grant again.
-async fn keep(seat: Seat, lock: Lock<Node>, watched: bool, asking: Option<Asking>) {
-    let (seats, node) = (&*seat.seats, seat.node);
-    let mut asked: Option<Asked> = None;
-    if let Some(asking) = asking {
-        asked = Some(asking.await.1);
+async fn renew(hold: NodeHold, lock: Lock<Node>, watched: bool, attempt: Option<Attempt>) {
+    let (holds, node) = (&*hold.all, hold.node);
+    let mut answer: Option<Answer> = None;
+    if let Some(attempt) = attempt {
+        answer = Some(attempt.await.1);
     }
     loop {
-        match asked.take() {
-            Some(Ok(Some(guard))) => seats.take(node, guard),
-            Some(Err(error)) if !may_pass(&error.kind) => return,
+        match answer.take() {
+            Some(Ok(Some(guard))) => holds.add(node, guard),
+            Some(Err(error)) if !is_transient(&error.kind) => return,
             Some(Ok(None) | Err(_)) | None => {}
         }
-        let watch = seats.lock().guards.get(node).and_then(Option::as_ref).map(Guard::watch);
+        let watch = holds.lock().guards.get(node).and_then(Option::as_ref).map(Guard::watch);
         if let Some(watch) = watch {
             let reason = watch.await;
-            seats.give_up(node, reason);
+            holds.remove(node, reason);
         }
-        if !watched || seats.lock().lost.is_some() {
+        if !watched || holds.lock().lost.is_some() {
             return;
         }
-        asked = match select(pin!(lock.lock()), seats.loss()).await {
+        answer = match select(pin!(lock.lock()), holds.loss()).await {
             Either::Left((again, _)) => Some(again.map(Some)),
             Either::Right(_) => return,
         };
@@ -206,7 +206,7 @@ async fn keep(seat: Seat, lock: Lock<Node>, watched: bool, asking: Option<Asking
 }
 
 /// Returns true if another attempt at the node may succeed after this error.
-fn may_pass(error: &AcquireErrorKind) -> bool {
+fn is_transient(error: &AcquireErrorKind) -> bool {
     match error {
         AcquireErrorKind::Store(source) | AcquireErrorKind::Unknown { source, .. } => {
             source.kind.is_transient()
@@ -218,26 +218,26 @@ fn may_pass(error: &AcquireErrorKind) -> bool {
 
 impl QuorumGuard {
     /// Creates the guard from these votes, and starts a renewal task for each node. The tasks also complete the
-    /// requests in flight.
-    pub(super) fn new(lock: &QuorumLock, votes: Vec<Option<Guard>>, asking: Vec<Asking>) -> Self {
+    /// attempts in flight.
+    pub(super) fn new(lock: &QuorumLock, votes: Vec<Option<Guard>>, attempts: Vec<Attempt>) -> Self {
         let nodes = votes.len();
         let state = Mutex::new(State { guards: votes, ..State::default() });
-        let seats =
-            Arc::new(Seats { quorum: lock.quorum(), state, handle: Arc::clone(lock.node(0).handle()) });
-        let mut late: BTreeMap<usize, Asking> =
-            asking.into_iter().map(|asking| (asking.node, asking)).collect();
-        let mut keepers = Vec::with_capacity(nodes);
+        let holds =
+            Arc::new(NodeHolds { quorum: lock.quorum(), state, handle: Arc::clone(lock.node(0).handle()) });
+        let mut late: BTreeMap<usize, Attempt> =
+            attempts.into_iter().map(|attempt| (attempt.node, attempt)).collect();
+        let mut renewals = Vec::with_capacity(nodes);
         for node in 0..nodes {
             let node_lock = lock.node(node).clone();
             let handle = Arc::clone(node_lock.handle());
-            let seat = Seat { seats: Arc::clone(&seats), node };
-            let keeper = keep(seat, node_lock, lock.is_watched(), late.remove(&node));
-            let (keeper, abort) = abortable(keeper);
+            let hold = NodeHold { all: Arc::clone(&holds), node };
+            let renewal = renew(hold, node_lock, lock.is_watched(), late.remove(&node));
+            let (renewal, abort) = abortable(renewal);
             // A forked process starts no task: the hold belongs to the parent.
-            let _ = handle.keep(keeper.map(|_| ()).boxed());
-            keepers.push(abort);
+            let _ = handle.spawn(renewal.map(|_| ()).boxed());
+            renewals.push(abort);
         }
-        Self { seats, keepers, subject: lock.node(0).subject() }
+        Self { holds, renewals, subject: lock.node(0).subject() }
     }
 
     /// Returns true if a majority is valid now, by the clock.
@@ -249,7 +249,7 @@ impl QuorumGuard {
     /// Returns the time for which a majority is valid without a renewal; zero if the hold is lost.
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        self.seats.remaining()
+        self.holds.remaining()
     }
 
     /// Returns the number of nodes on which the hold is valid now.
@@ -270,7 +270,7 @@ impl QuorumGuard {
         let held = |state: MutexGuard<'_, State>| {
             state.guards.iter().flatten().filter(|guard| guard.is_held()).count()
         };
-        self.seats.enter().map_or(0, held)
+        self.holds.enter().map_or(0, held)
     }
 
     /// Completes when the majority is lost, and returns the reason for the loss of the node that decided it.
@@ -295,7 +295,7 @@ impl QuorumGuard {
     /// # }
     /// ```
     pub async fn lost(&self) -> LostReason {
-        self.seats.loss().await
+        self.holds.loss().await
     }
 
     /// Ensures that a majority stays valid for at least this long.
@@ -320,7 +320,7 @@ impl QuorumGuard {
     /// # }
     /// ```
     pub async fn ensure(&self, least: Duration) -> Result<(), EnsureError> {
-        let ensuring: Vec<_> = match self.seats.enter() {
+        let ensuring: Vec<_> = match self.holds.enter() {
             Ok(state) => state.guards.iter().flatten().map(|guard| guard.ensuring(least)).collect(),
             Err(forked) => return Err(EnsureErrorKind::from(forked).of(self.subject.clone())),
         };
@@ -328,7 +328,7 @@ impl QuorumGuard {
         match failed {
             Some(error) if self.remaining() < least => Err(error),
             None if self.remaining() < least => {
-                let reason = self.seats.lock().lost.unwrap_or(LostReason::Unreachable);
+                let reason = self.holds.lock().lost.unwrap_or(LostReason::Unreachable);
                 Err(EnsureErrorKind::Lost(reason).of(self.subject.clone()))
             }
             _ => Ok(()),
@@ -355,11 +355,11 @@ impl QuorumGuard {
     /// # }
     /// ```
     pub async fn release(self) -> Result<ReleaseOutcome, ReleaseError> {
-        if let Err(forked) = self.seats.handle.check_process() {
+        if let Err(forked) = self.holds.handle.check_process() {
             return Err(ReleaseErrorKind::from(forked).of(self.subject.clone()));
         }
         let (held, guards) = (self.is_held(), self.end());
-        let quorum = self.seats.quorum;
+        let quorum = self.holds.quorum;
         let reports = join_all(guards.into_iter().map(Guard::release)).await;
         let confirmed = reports.iter().filter(|report| report.is_ok()).count();
         let error = reports.into_iter().find_map(Result::err);
@@ -378,12 +378,12 @@ impl QuorumGuard {
     /// Takes the node holds and ends the renewal tasks. In a forked process it does nothing: both belong to the
     /// parent.
     fn end(&self) -> Vec<Guard> {
-        let Ok(mut state) = self.seats.enter() else { return Vec::new() };
+        let Ok(mut state) = self.holds.enter() else { return Vec::new() };
         state.ended = true;
         let guards = std::mem::take(&mut state.guards);
         drop(state);
-        // The tasks end last: a task that ends drops its `Seat`, which gives up a node hold that is still there.
-        self.keepers.iter().for_each(AbortHandle::abort);
+        // The tasks end last: a task that ends drops its `NodeHold`, which removes a node hold that is still there.
+        self.renewals.iter().for_each(AbortHandle::abort);
         guards.into_iter().flatten().collect()
     }
 }
@@ -431,9 +431,9 @@ mod tests {
         let (tell, told) = mpsc::channel();
         std::thread::spawn(move || {
             let guards = [forked(), forked(), forked()];
-            let seats = guards.each_ref().map(|guard| Arc::clone(&guard.seats));
+            let holds = guards.each_ref().map(|guard| Arc::clone(&guard.holds));
             // Simulates a fork while a thread of the parent held the mutexes.
-            let taken = seats.each_ref().map(|seats| seats.lock());
+            let locked = holds.each_ref().map(|holds| holds.lock());
             let [guard, released, kept] = guards;
             let at_once = "a forked process is told at the first poll";
             assert_eq!(guard.lost().now_or_never().expect(at_once), LostReason::Closed);
@@ -444,7 +444,7 @@ mod tests {
             assert_eq!(released.map_err(|error| error.kind), Err(ReleaseErrorKind::Forked));
             kept.detach();
             drop(guard);
-            drop(taken);
+            drop(locked);
             tell.send(()).expect("the test waits");
         });
         told.recv_timeout(SOON).expect("nothing fails and nothing waits for the lock");

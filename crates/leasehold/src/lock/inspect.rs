@@ -35,7 +35,7 @@ impl<K: Kind> Lock<K> {
     /// # async fn main() -> Result<(), leasehold::Error> {
     /// # let client = leasehold::Client::connect("memory://").await?;
     /// let lock = client.lock("order:42");
-    /// lock.lock().await?.detach(); // somebody who does not give it back
+    /// lock.lock().await?.detach(); // a holder that never releases
     /// assert!(lock.force_unlock().await?);
     /// assert!(!lock.force_unlock().await?, "it was free");
     /// # Ok(())
@@ -49,7 +49,7 @@ impl<K: Kind> Lock<K> {
     async fn force_release(&self) -> Result<bool, InspectErrorKind> {
         let name = self.name.as_ref().map_err(Clone::clone)?;
         let recipe = self.kind.recipe();
-        self.handle.ask(recipe.force_release(name), |reply| recipe.read_force_release(reply)).await
+        self.handle.query(recipe.force_release(name), |reply| recipe.read_force_release(reply)).await
     }
 
     /// Returns true if any owner holds the lock.
@@ -172,6 +172,6 @@ impl<K: Kind> Lock<K> {
             }
             None => None,
         };
-        self.handle.ask(recipe.inspect(name, wire), |reply| recipe.read_inspect(reply)).await
+        self.handle.query(recipe.inspect(name, wire), |reply| recipe.read_inspect(reply)).await
     }
 }

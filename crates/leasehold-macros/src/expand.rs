@@ -107,7 +107,7 @@ impl Expansion {
     fn section(&self) -> TokenStream {
         let [name, client, section] = ["name", "client", "section"].map(hidden);
         let (made, get_client, lock) = (&self.name, self.client(), self.lock());
-        let (terms, manners) = (self.terms(), self.manners());
+        let (terms, section_options) = (self.terms(), self.section_options());
         let section_of = match value(self.options.kind.as_ref()) {
             Some(Kind::Semaphore(most)) => quote_spanned!(Span::mixed_site()=> .section(#most)),
             _ => quote_spanned!(Span::mixed_site()=> .section()),
@@ -115,7 +115,7 @@ impl Expansion {
         quote_spanned! {Span::mixed_site()=>
             let #name = #made;
             #get_client
-            let #section = #client #lock #terms #section_of #manners;
+            let #section = #client #lock #terms #section_of #section_options;
             #section
         }
     }
@@ -124,15 +124,15 @@ impl Expansion {
     fn client(&self) -> TokenStream {
         let krate = &self.krate;
         let [client, installed, error] = ["client", "installed", "error"].map(hidden);
-        let face = if self.function.is_async() { quote!(#krate) } else { quote!(#krate::blocking) };
+        let api = if self.function.is_async() { quote!(#krate) } else { quote!(#krate::blocking) };
         if let Some(given) = value(self.options.client.as_ref()) {
             // A reference to a reference is a warning of clippy.
             let borrow = (!matches!(given, Expr::Reference(_))).then(|| quote_spanned!(given.span()=> &));
-            return quote_spanned!(given.span()=> let #client: &#face::Client = #borrow #given;);
+            return quote_spanned!(given.span()=> let #client: &#api::Client = #borrow #given;);
         }
         let refused = self.refused();
         quote_spanned! {Span::mixed_site()=>
-            let #installed = match #face::installed() {
+            let #installed = match #api::installed() {
                 ::core::result::Result::Ok(#installed) => #installed,
                 ::core::result::Result::Err(#error) => return #refused,
             };
@@ -181,7 +181,7 @@ impl Expansion {
     }
 
     /// Generates `.wait(..)` and the other options of the section.
-    fn manners(&self) -> TokenStream {
+    fn section_options(&self) -> TokenStream {
         let (krate, options) = (&self.krate, &self.options);
         let wait = value(options.wait.as_ref());
         let wait = wait.map(|wait| quote_spanned!(Span::mixed_site()=> .wait(#wait)));

@@ -298,7 +298,7 @@ fn a_grant_that_was_lost_before_anybody_looked_is_told() {
         let guard = block_on(lock.lock()).expect("the server grants");
         // The acquire re-enters, and may not be polled again before the end.
         let mut again = Box::pin(async move { lock.lock().await });
-        assert!(begin(again.as_mut()), "the server is asked");
+        assert!(begin(again.as_mut()), "an attempt is sent");
         let clock = world.clone();
         at_once(vec![
             Box::new(move || (0..4).for_each(|_| clock.pass(Duration::from_secs(1)))),

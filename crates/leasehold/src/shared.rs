@@ -60,7 +60,7 @@ pub(crate) struct Shared {
     server: String,
     defaults: Defaults,
     /// The semaphores whose number of permits is known to be set, each with the end of that knowledge.
-    set: Mutex<BTreeMap<Name, Moment>>,
+    permits_set: Mutex<BTreeMap<Name, Moment>>,
 }
 
 /// The number of semaphores that a client remembers as set. One more clears the list.
@@ -113,7 +113,7 @@ impl Shared {
             client,
             server: String::new(),
             defaults: Defaults::default(),
-            set: Mutex::new(BTreeMap::new()),
+            permits_set: Mutex::new(BTreeMap::new()),
         }
     }
 
@@ -122,13 +122,13 @@ impl Shared {
         if self.check_process().is_err() {
             return false;
         }
-        let set = self.set.lock().unwrap_or_else(PoisonError::into_inner);
+        let set = self.permits_set.lock().unwrap_or_else(PoisonError::into_inner);
         set.get(name).is_some_and(|until| now < *until)
     }
 
     /// Remembers that the number of the semaphore's permits is set.
     pub(crate) fn note_set(&self, name: &Name, until: Moment) {
-        let mut set = self.set.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut set = self.permits_set.lock().unwrap_or_else(PoisonError::into_inner);
         if set.len() >= SET_MAX {
             set.clear();
         }

@@ -460,9 +460,9 @@ impl Server {
     /// let server = testing::Server::new();
     /// let lock = server.client().await?.lock("order:42");
     /// server.lose_replies(true);
-    /// let asking = tokio::spawn(async move { lock.try_lock().await });
+    /// let acquiring = tokio::spawn(async move { lock.try_lock().await });
     /// server.advance(Duration::from_secs(3)).await; // the client's timeout
-    /// let outcome = asking.await.expect("the task does not panic");
+    /// let outcome = acquiring.await.expect("the task does not panic");
     /// assert!(matches!(outcome.unwrap_err().kind, leasehold::AcquireErrorKind::Unknown { .. }));
     /// # Ok(())
     /// # }

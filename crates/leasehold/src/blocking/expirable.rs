@@ -322,7 +322,7 @@ impl Permits {
     }
 
     /// Leaves the permits to their lease, and returns their ids. See [`Permits::detach`](crate::Permits::detach).
-    #[must_use = "nobody else knows the ids"]
+    #[must_use = "without the ids, the permits stay acquired until their lease ends"]
     pub fn detach(self) -> Vec<PermitId> {
         let ids = self.ids();
         self.guard.detach();

@@ -67,7 +67,7 @@ pub enum AcquireErrorKind {
     AlreadyHeld,
     /// The wait would never end: the holder is this caller, or waits for this caller. Nothing was changed.
     Deadlock,
-    /// The guard to upgrade is not a read guard of this lock, taken through this client; nothing was sent.
+    /// The guard to upgrade is not a read guard of this lock, acquired through this client; nothing was sent.
     WrongGuard,
     /// Another kind of object has this name; it is unchanged.
     OtherKind(StoreError),
@@ -231,11 +231,11 @@ impl AcquireErrorKind {
 
 impl fmt::Display for AcquireError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let how = match self.kind {
+        let outcome = match self.kind {
             AcquireErrorKind::Unknown { .. } => "may or may not be acquired",
             _ => "not acquired",
         };
-        write!(f, "{} {how}: {}", self.subject, self.kind)
+        write!(f, "{} {outcome}: {}", self.subject, self.kind)
     }
 }
 

@@ -399,12 +399,12 @@ impl fmt::Display for InspectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let unknown =
             matches!(&self.kind, InspectErrorKind::Store(source) if source.applied == Applied::Unknown);
-        let how = match self.during {
+        let outcome = match self.during {
             Verb::ForceRelease if unknown => "may or may not be forced free",
             Verb::ForceRelease => "not forced free",
             _ => "not inspected",
         };
-        write!(f, "{} {how}: ", self.subject)?;
+        write!(f, "{} {outcome}: ", self.subject)?;
         match &self.kind {
             InspectErrorKind::Name(error) => error.fmt(f),
             InspectErrorKind::Store(source) => source.reason().fmt(f),

@@ -93,7 +93,7 @@ impl Permits {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use = "no other value has the ids"]
+    #[must_use = "without the ids, the permits stay acquired until their lease ends"]
     pub fn detach(self) -> Vec<PermitId> {
         let ids = self.ids();
         self.guard.detach();

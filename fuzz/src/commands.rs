@@ -170,13 +170,17 @@ fn one(u: &mut Unstructured<'_>, database: &mut Database, now_ms: &mut u64) -> R
         _ => {}
     }
     let command = command(u)?;
-    let mut twin = database.clone();
+    let mut counterpart = database.clone();
     let before = database.entries(*now_ms);
     let executed = database.execute(*now_ms, &command);
     let after = database.entries(*now_ms);
     check(&command, &executed, &before, &after, *now_ms);
-    assert_eq!(twin.execute(*now_ms, &command), executed, "{command:?} answers otherwise the second time");
-    assert_eq!(twin.entries(*now_ms), after, "{command:?} does something else the second time");
+    assert_eq!(
+        counterpart.execute(*now_ms, &command),
+        executed,
+        "{command:?} answers otherwise the second time"
+    );
+    assert_eq!(counterpart.entries(*now_ms), after, "{command:?} does something else the second time");
     Ok(())
 }
 

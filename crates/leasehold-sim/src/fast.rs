@@ -20,33 +20,33 @@ use leasehold_store::embedded::{Condition, Frame};
 use tokio::sync::Notify;
 
 use self::executor::{Executor, Home, spawn};
-use self::net::{Net, Placed, Trouble};
+use self::net::{Impairment, Net, Placed};
 use self::runtime::FastRuntime;
 use self::server::{Server, Work};
 use self::store::FastStore;
 use self::timeline::Timeline;
 use crate::clock::Clock;
+use crate::environment::{Env, Environment};
 use crate::fault::{Fault, Kind};
-use crate::ground::{Env, Ground};
 use crate::history::Event;
-use crate::life;
+use crate::lifecycle;
 use crate::observe::Observed;
 use crate::plan::{Plan, stream};
 use crate::primitive::Primitive;
 use crate::recorder::Recorder;
-use crate::schedule::{Turn, replicated_at};
+use crate::schedule::{Action, replicated_at};
 use crate::workload;
 
 struct World {
     plan: Arc<Plan>,
     executor: Executor,
-    ground: Arc<FastGround>,
+    environment: Arc<FastEnvironment>,
     clocks: Vec<Clock>,
     /// The signal of each process that its clock has jumped; its alarms wait for it.
     jumped: Vec<Arc<Notify>>,
     recorder: Recorder,
     /// The number of starts of each process.
-    lives: Vec<u64>,
+    starts: Vec<u64>,
     /// True for each process that lives.
     alive: Vec<bool>,
 }
@@ -62,11 +62,11 @@ pub(crate) fn run(plan: &Arc<Plan>, keep: bool) -> Recorder {
     let mut world = World {
         plan: Arc::clone(plan),
         executor: Executor::new(&timeline, plan.processes + plan.foreigners, stream(plan.seed, "schedule")),
-        ground: Arc::new(FastGround { timeline, net }),
+        environment: Arc::new(FastEnvironment { timeline, net }),
         clocks,
         jumped: (0..plan.processes).map(|_| Arc::default()).collect(),
         recorder: recorder.clone(),
-        lives: vec![0; plan.processes],
+        starts: vec![0; plan.processes],
         alive: vec![false; plan.processes],
     };
     world.live();
@@ -82,33 +82,33 @@ impl World {
             let env = self.env(foreigner, foreigner as u64, None);
             spawn(Home::User(foreigner), workload::foreign::live(env));
         }
-        life::live(self);
+        lifecycle::live(self);
     }
 
     fn begin(&mut self, index: usize) {
         let fault = self.plan.faults[index].clone();
         self.record(Event::Fault { index, kind: fault.kind, begins: true });
-        let (net, until) = (self.ground.net.clone(), fault.ends());
+        let (net, until) = (self.environment.net.clone(), fault.ends());
         let process = fault.process;
-        let trouble = |trouble| net.trouble(process, trouble, until);
+        let impair = |impairment| net.impair(process, impairment, until);
         match fault.kind {
-            Kind::RequestsStall => trouble(Trouble::RequestsStall),
-            Kind::RepliesStall => trouble(Trouble::RepliesStall),
+            Kind::RequestsStall => impair(Impairment::RequestsStall),
+            Kind::RepliesStall => impair(Impairment::RepliesStall),
             Kind::Partition => {
-                trouble(Trouble::RequestsStall);
-                trouble(Trouble::RepliesStall);
+                impair(Impairment::RequestsStall);
+                impair(Impairment::RepliesStall);
             }
             Kind::Reset => net.reset(process),
             Kind::Refuse => {
                 for process in 0..self.plan.processes + self.plan.foreigners {
-                    net.trouble(process, Trouble::Refused, until);
+                    net.impair(process, Impairment::Refused, until);
                     net.reset(process);
                 }
             }
-            Kind::Slow => trouble(Trouble::Slow),
-            Kind::Duplicate => trouble(Trouble::Repeated),
-            Kind::MessagesLost => trouble(Trouble::MessagesLost),
-            Kind::DropFutures => trouble(Trouble::DropsFutures),
+            Kind::Slow => impair(Impairment::Slow),
+            Kind::Duplicate => impair(Impairment::Repeated),
+            Kind::MessagesLost => impair(Impairment::MessagesLost),
+            Kind::DropFutures => impair(Impairment::DropsFutures),
             Kind::ServerFreeze => net.with_server(|server, _| {
                 server.frozen_until = server.frozen_until.max(until);
             }),
@@ -150,17 +150,17 @@ impl World {
             }
             Kind::Pause => {
                 self.executor.pause(process, true);
-                self.recorder.pause(self.ground.now(), process, true);
+                self.recorder.pause(self.environment.now(), process, true);
             }
             Kind::Starve => {
                 self.executor.starve(process, true);
-                self.recorder.pause(self.ground.now(), process, true);
+                self.recorder.pause(self.environment.now(), process, true);
             }
             _ => {
-                self.recorder.pause(self.ground.now(), process, false);
-                self.recorder.kill(self.ground.now(), process);
+                self.recorder.pause(self.environment.now(), process, false);
+                self.recorder.kill(self.environment.now(), process);
                 self.executor.kill(process);
-                self.ground.net.reset(process);
+                self.environment.net.reset(process);
                 self.alive[process] = false;
             }
         }
@@ -172,12 +172,12 @@ impl World {
             // Another fault of this kind is still active.
             _ if self.lasts_elsewhere(index) => {}
             Kind::OutOfMemory | Kind::ReadOnly | Kind::Busy => {
-                self.ground.net.with_server(|server, _| server.refuse(None));
+                self.environment.net.with_server(|server, _| server.refuse(None));
             }
             Kind::Pause | Kind::Starve if fault.process < self.plan.processes => {
                 self.executor.pause(fault.process, false);
                 self.executor.starve(fault.process, false);
-                self.recorder.pause(self.ground.now(), fault.process, false);
+                self.recorder.pause(self.environment.now(), fault.process, false);
             }
             Kind::Crash if self.alive.get(fault.process) == Some(&false) => self.start(fault.process),
             _ => {}
@@ -187,7 +187,7 @@ impl World {
 
     /// Returns true if another fault with the same effect is still active.
     fn lasts_elsewhere(&self, index: usize) -> bool {
-        let (ended, now) = (&self.plan.faults[index], self.ground.now());
+        let (ended, now) = (&self.plan.faults[index], self.environment.now());
         self.plan.faults.iter().enumerate().any(|(other, fault)| {
             let same = fault.kind == ended.kind && fault.process == ended.process;
             other != index && same && fault.begins <= now && fault.ends() > now
@@ -196,26 +196,27 @@ impl World {
 
     /// Starts a process: its client, and its users once the client has connected.
     fn start(&mut self, process: usize) {
-        self.lives[process] += 1;
+        self.starts[process] += 1;
         self.alive[process] = true;
-        let life = (process as u64) << 32 | self.lives[process];
+        let incarnation = (process as u64) << 32 | self.starts[process];
         let runtime = FastRuntime {
-            timeline: Arc::clone(&self.ground.timeline),
+            timeline: Arc::clone(&self.environment.timeline),
             clock: self.clocks[process].clone(),
             process,
-            rng: Arc::new(Mutex::new(stream(self.plan.seed ^ life, "identity"))),
+            rng: Arc::new(Mutex::new(stream(self.plan.seed ^ incarnation, "identity"))),
             jumped: Arc::clone(&self.jumped[process]),
         };
         let builder = Client::builder().timeout(self.plan.timeout).poll_interval(self.plan.poll_interval);
         let observed = {
-            let (net, recorder) = (self.ground.net.clone(), self.recorder.clone());
-            let ground: Arc<dyn Ground> = self.ground.clone();
-            Observed { store: FastStore { net, process }, process, recorder, ground }
+            let (net, recorder) = (self.environment.net.clone(), self.recorder.clone());
+            let environment: Arc<dyn Environment> = self.environment.clone();
+            Observed { store: FastStore { net, process }, process, recorder, environment }
         };
         let connecting =
             async move { builder.connect_over(&runtime, "sim", async move || Ok(observed)).await };
-        let envs: Vec<_> =
-            (0..self.plan.users).map(|user| self.env(process, life << 8 | user as u64, None)).collect();
+        let envs: Vec<_> = (0..self.plan.users)
+            .map(|user| self.env(process, incarnation << 8 | user as u64, None))
+            .collect();
         self.record(Event::Started { process });
         spawn(Home::User(process), async move {
             let client = connecting.await.expect("a store that is there can be opened");
@@ -227,7 +228,7 @@ impl World {
 
     fn env(&self, process: usize, salt: u64, client: Option<Client>) -> Env {
         Env {
-            ground: self.ground.clone(),
+            environment: self.environment.clone(),
             plan: Arc::clone(&self.plan),
             recorder: self.recorder.clone(),
             process,
@@ -237,21 +238,21 @@ impl World {
     }
 
     fn record(&self, event: Event) {
-        self.recorder.record(self.ground.now(), event);
+        self.recorder.record(self.environment.now(), event);
     }
 
     fn violate(&self, id: &'static str, what: String) {
-        self.recorder.violate(self.ground.now(), id, what);
+        self.recorder.violate(self.environment.now(), id, what);
     }
 }
 
-impl life::World for World {
+impl lifecycle::World for World {
     fn plan(&self) -> Arc<Plan> {
         Arc::clone(&self.plan)
     }
 
     fn now(&self) -> Duration {
-        self.ground.now()
+        self.environment.now()
     }
 
     fn recorder(&self) -> &Recorder {
@@ -262,17 +263,17 @@ impl life::World for World {
         self.executor.users()
     }
 
-    fn turn(&mut self, turn: Turn) {
-        match turn {
-            Turn::Begin(index) => self.begin(index),
-            Turn::End(index) => self.end(index),
-            Turn::Replicate => self.ground.net.with_server(Server::replicate),
+    fn apply(&mut self, action: Action) {
+        match action {
+            Action::Begin(index) => self.begin(index),
+            Action::End(index) => self.end(index),
+            Action::Replicate => self.environment.net.with_server(Server::replicate),
         }
     }
 
     fn run_until(&mut self, at: Duration) -> bool {
-        let (recorder, ground) = (&self.recorder, &self.ground);
-        let went_on = self.executor.run_until(at, || !recorder.look(ground.now()));
+        let (recorder, environment) = (&self.recorder, &self.environment);
+        let went_on = self.executor.run_until(at, || !recorder.check_time(environment.now()));
         if !went_on {
             self.violate("L", "the world is caught in a loop at one moment".into());
         }
@@ -280,17 +281,17 @@ impl life::World for World {
     }
 
     fn left_over(&self) -> (Vec<String>, Vec<String>) {
-        self.ground.net.with_server(|server, now| (server.left_over(now, &self.plan), server.channels()))
+        self.environment.net.with_server(|server, now| (server.left_over(now, &self.plan), server.channels()))
     }
 }
 
 /// The environment of the workloads in the fast mode.
-struct FastGround {
+struct FastEnvironment {
     timeline: Arc<Timeline>,
     net: Net,
 }
 
-impl Ground for FastGround {
+impl Environment for FastEnvironment {
     fn now(&self) -> Duration {
         self.timeline.now()
     }

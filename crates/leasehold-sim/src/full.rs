@@ -9,17 +9,17 @@
 //! so all hosts have the same time within a step. A message takes one step at least, so no host sees another host's
 //! future. The world begins and ends faults between two steps; only then does anything change from outside.
 
+mod active_faults;
+mod barrier;
+mod environment;
 mod faults;
-mod gate;
-mod ground;
-mod landing;
+mod host;
 mod net;
 mod parse;
 mod process;
 mod runtime;
-mod seat;
 mod server;
-mod weather;
+mod server_socket;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -27,17 +27,17 @@ use std::time::Duration;
 
 use turmoil::{Builder, Sim};
 
-use self::ground::FullGround;
+use self::active_faults::ActiveFaults;
+use self::environment::FullEnvironment;
+use self::host::Host;
 use self::net::Cuts;
 use self::process::Truth;
-use self::seat::Seat;
-use self::server::{HOST, PROCESS, Server, host};
-use self::weather::Weather;
+use self::server::{HOST, PROCESS, Server, run_host};
 use crate::clock::Clock;
-use crate::life;
+use crate::lifecycle;
 use crate::plan::{Plan, stream};
 use crate::recorder::Recorder;
-use crate::schedule::Turn;
+use crate::schedule::Action;
 
 /// One step of the simulation.
 const STEP: Duration = Duration::from_millis(1);
@@ -49,7 +49,7 @@ pub(crate) fn run(plan: &Arc<Plan>, keep: bool) -> Recorder {
     let recorder = Recorder::new(plan, clocks.clone(), server_clock.clone(), keep);
     let (truth, cuts) = (Truth::default(), Cuts::default());
     let server = Arc::new(Server::new(plan, truth.clone(), cuts.clone(), server_clock, recorder.clone()));
-    let ground = Arc::new(FullGround {
+    let environment = Arc::new(FullEnvironment {
         truth: truth.clone(),
         cuts,
         timeout: plan.timeout,
@@ -63,13 +63,20 @@ pub(crate) fn run(plan: &Arc<Plan>, keep: bool) -> Recorder {
         .max_message_latency(usual_latency(plan))
         .rng_seed(stream(plan.seed, "network").u64(..))
         .build();
-    let seat = Arc::clone(&server);
-    sim.host(HOST, move || host(Arc::clone(&seat)));
-    let weather = Weather::new(plan, clocks.clone());
-    let mut world =
-        World { plan: Arc::clone(plan), sim, truth, server, ground, recorder: recorder.clone(), weather };
+    let hosted = Arc::clone(&server);
+    sim.host(HOST, move || run_host(Arc::clone(&hosted)));
+    let active_faults = ActiveFaults::new(plan, clocks.clone());
+    let mut world = World {
+        plan: Arc::clone(plan),
+        sim,
+        truth,
+        server,
+        environment,
+        recorder: recorder.clone(),
+        active_faults,
+    };
     world.settle(clocks);
-    life::live(&mut world);
+    lifecycle::live(&mut world);
     recorder
 }
 
@@ -83,29 +90,29 @@ struct World {
     sim: Sim<'static>,
     truth: Truth,
     server: Arc<Server>,
-    ground: Arc<FullGround>,
+    environment: Arc<FullEnvironment>,
     recorder: Recorder,
-    weather: Weather,
+    active_faults: ActiveFaults,
 }
 
 impl World {
     /// Creates the host of every process.
     fn settle(&mut self, clocks: Vec<Clock>) {
         for number in 0..self.plan.processes + self.plan.foreigners {
-            let seat = Seat {
+            let host = Host {
                 number,
                 plan: Arc::clone(&self.plan),
-                ground: Arc::clone(&self.ground),
+                environment: Arc::clone(&self.environment),
                 recorder: self.recorder.clone(),
                 // A foreign client reads no clock of its own.
                 clock: clocks.get(number).cloned().unwrap_or_else(|| self.plan.clock_of(number)),
-                lives: Mutex::new(0),
+                starts: Mutex::new(0),
             };
             self.sim.host(format!("{PROCESS}{number}"), move || {
-                let process = seat.begin();
-                let life = seat.live(process);
+                let process = host.begin();
+                let running = host.live(process);
                 async move {
-                    life.await;
+                    running.await;
                     Ok(())
                 }
             });
@@ -113,7 +120,7 @@ impl World {
     }
 }
 
-impl life::World for World {
+impl lifecycle::World for World {
     fn plan(&self) -> Arc<Plan> {
         Arc::clone(&self.plan)
     }
@@ -128,18 +135,18 @@ impl life::World for World {
 
     fn users(&self) -> usize {
         let hosts = self.plan.processes + self.plan.foreigners;
-        (0..hosts).map(|number| self.ground.process(number).users()).sum()
+        (0..hosts).map(|number| self.environment.process(number).users()).sum()
     }
 
-    fn turn(&mut self, turn: Turn) {
-        self.carry_through(&turn);
+    fn apply(&mut self, action: Action) {
+        self.carry_through(&action);
     }
 
     fn run_until(&mut self, at: Duration) -> bool {
         while self.sim.elapsed() < at {
             self.sim.step().expect("no host ends with an error");
             self.truth.pass(self.sim.elapsed());
-            self.recorder.look(self.truth.now());
+            self.recorder.check_time(self.truth.now());
             if self.recorder.violation().is_some() {
                 return false;
             }

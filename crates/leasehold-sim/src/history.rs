@@ -10,7 +10,7 @@ use leasehold::{Applied, LostReason, ReleaseOutcome};
 use leasehold_proto::Verb;
 
 use crate::fault::Kind;
-use crate::key::Key;
+use crate::name_state::NameState;
 
 /// A wire owner as the server sees it.
 pub(crate) type Wire = Arc<str>;
@@ -28,19 +28,19 @@ pub(crate) struct Hold(pub(crate) u64);
 #[derive(Clone, Debug, Hash)]
 pub(crate) enum Event {
     /// A user begins an operation, which has to end by itself within `within`, if that is given.
-    Asked { op: Op, process: usize, name: Arc<str>, what: What, within: Option<Duration> },
+    Requested { op: Op, process: usize, name: Arc<str>, what: What, within: Option<Duration> },
     /// The operation has ended.
-    Answered { op: Op, outcome: Outcome },
+    Completed { op: Op, outcome: Outcome },
     /// The future of the operation was dropped.
     Dropped { op: Op },
     /// A user has a guard.
     Claimed { hold: Hold, op: Op, wire: Wire, token: Option<u64> },
     /// A user has several guards as one, whose validity is `remaining`.
-    Several { op: Op, holds: Vec<Hold>, remaining: Duration },
+    ClaimedTogether { op: Op, holds: Vec<Hold>, remaining: Duration },
     /// The user ends the hold; the release may still have to be sent.
     Ending { hold: Hold, how: Ending },
     /// A user begins or stops to wait for the loss of a hold.
-    Watches { hold: Hold, begins: bool },
+    AwaitsLoss { hold: Hold, begins: bool },
     /// The guard has reported to its user that the hold is lost.
     Lost { hold: Hold, reason: LostReason },
     /// A client gives a call to its store.
@@ -54,7 +54,7 @@ pub(crate) enum Event {
         lease: Option<Duration>,
     },
     /// The store has reported the outcome of the call.
-    Told { process: usize, call: u64, applied: Option<Applied> },
+    Returned { process: usize, call: u64, applied: Option<Applied> },
     /// The server has executed a script on a lock.
     Executed {
         verb: Verb,
@@ -63,8 +63,8 @@ pub(crate) enum Event {
         units: u32,
         by: By,
         reply: Reply,
-        before: Key,
-        after: Key,
+        before: NameState,
+        after: NameState,
         /// A key that belongs to no lock, if there is one.
         stray: Option<String>,
     },
@@ -79,7 +79,7 @@ pub(crate) enum Event {
     /// A process is killed, with all its holds.
     Killed { process: usize },
     /// The last fault has ended.
-    Calm,
+    Quiesced,
     /// Users take no more locks.
     Stopped,
 }
@@ -105,7 +105,7 @@ pub(crate) enum What {
     Adjust,
     Release,
     Ensure,
-    Look,
+    Inspect,
     Close,
 }
 
@@ -192,28 +192,28 @@ pub(crate) fn short(wire: &str) -> String {
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Asked { op, process, name, what, within } => {
+            Self::Requested { op, process, name, what, within } => {
                 write!(f, "process {process}: {what:?} {name} (op {})", op.0)?;
                 within.map_or(Ok(()), |within| write!(f, " within {within:?}"))
             }
-            Self::Answered { op, outcome } => write!(f, "op {}: {outcome:?}", op.0),
+            Self::Completed { op, outcome } => write!(f, "op {}: {outcome:?}", op.0),
             Self::Dropped { op } => write!(f, "op {}: its future is dropped", op.0),
             Self::Claimed { hold, op, wire, token } => {
                 write!(f, "op {}: claimed, hold {} as {}", op.0, hold.0, short(wire))?;
                 token.map_or(Ok(()), |token| write!(f, ", token {token}"))
             }
-            Self::Several { op, remaining, .. } => {
+            Self::ClaimedTogether { op, remaining, .. } => {
                 write!(f, "op {}: has them all, for {remaining:?}", op.0)
             }
             Self::Ending { hold, how } => write!(f, "hold {}: {how:?}", hold.0),
-            Self::Watches { hold, begins: true } => write!(f, "hold {}: watched", hold.0),
-            Self::Watches { hold, begins: false } => write!(f, "hold {}: watched no more", hold.0),
+            Self::AwaitsLoss { hold, begins: true } => write!(f, "hold {}: watched", hold.0),
+            Self::AwaitsLoss { hold, begins: false } => write!(f, "hold {}: watched no more", hold.0),
             Self::Lost { hold, reason } => write!(f, "hold {}: told that it is lost, {reason}", hold.0),
             Self::Sent { process, call, verb, name, wire, count, .. } => {
                 write!(f, "process {process}: sends {verb} {name} {} (call {call})", short(wire))?;
                 count.map_or(Ok(()), |count| write!(f, " count {count}"))
             }
-            Self::Told { process, call, applied } => match applied {
+            Self::Returned { process, call, applied } => match applied {
                 None => write!(f, "process {process}: call {call} is answered"),
                 Some(applied) => write!(f, "process {process}: call {call} failed, applied {applied:?}"),
             },
@@ -229,7 +229,7 @@ impl fmt::Display for Event {
             Self::ForeignEnd { name, wire } => write!(f, "foreigner gives back {name} of {}", short(wire)),
             Self::Started { process } => write!(f, "process {process}: starts"),
             Self::Killed { process } => write!(f, "process {process}: is killed"),
-            Self::Calm => f.write_str("no fault is at work any more"),
+            Self::Quiesced => f.write_str("no fault is at work any more"),
             Self::Stopped => f.write_str("users take no more locks"),
         }
     }

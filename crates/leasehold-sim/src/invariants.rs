@@ -10,16 +10,16 @@ mod errors;
 mod exclusion;
 mod fair;
 mod forced;
-mod ghosts;
 mod latch;
+mod leaked_holds;
 mod losses;
+mod min_holds;
 mod multi;
 mod permits;
 mod read_write;
 mod reasons;
 mod reentry;
 mod renewals;
-mod rests;
 mod server_keeps;
 mod tokens;
 mod validity;
@@ -44,7 +44,7 @@ pub(crate) trait Invariant: Send {
     ///
     /// # Errors
     /// Describes the overdue action, if the promise is broken.
-    fn look(&mut self, _view: &View) -> Result<(), String> {
+    fn check_time(&mut self, _view: &View) -> Result<(), String> {
         Ok(())
     }
 }
@@ -61,9 +61,9 @@ pub(crate) fn all() -> Vec<Box<dyn Invariant>> {
         Box::new(deadlines::Deadlines::default()),
         Box::new(errors::Errors::default()),
         Box::new(claims::Claims::default()),
-        Box::new(ghosts::Ghosts::default()),
+        Box::new(leaked_holds::LeakedHolds::default()),
         Box::new(renewals::Renewals::default()),
-        Box::new(rests::Rests::default()),
+        Box::new(min_holds::MinHolds::default()),
         Box::new(losses::Losses::default()),
         Box::new(forced::Forced::default()),
         Box::new(wake_ups::WakeUps::default()),

@@ -6,22 +6,22 @@
 //!
 //! Invariant: two runs of one seed have equal histories.
 
+mod bounds;
 mod clock;
 pub mod command;
+mod environment;
 mod fast;
 mod fault;
 mod full;
-mod ground;
 mod history;
 mod invariants;
-mod key;
-mod life;
+mod lifecycle;
+mod name_state;
 mod observe;
 mod plan;
 mod primitive;
 mod recorder;
 mod report;
-mod rest;
 mod runner;
 mod schedule;
 mod shrink;

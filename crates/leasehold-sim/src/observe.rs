@@ -9,7 +9,7 @@ use leasehold_proto::{Applied, Call, Channel, Reply, StoreError};
 use leasehold_store::{Heard, Store, Subscription};
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::ground::Ground;
+use crate::environment::Environment;
 use crate::history::Event;
 use crate::recorder::Recorder;
 use crate::wire::Decoded;
@@ -19,7 +19,7 @@ pub(crate) struct Observed<S> {
     pub(crate) store: S,
     pub(crate) process: usize,
     pub(crate) recorder: Recorder,
-    pub(crate) ground: Arc<dyn Ground>,
+    pub(crate) environment: Arc<dyn Environment>,
 }
 
 impl<S: Store> Store for Observed<S> {
@@ -28,7 +28,8 @@ impl<S: Store> Store for Observed<S> {
         call: Call,
         timeout: Duration,
     ) -> impl Future<Output = Result<Reply, StoreError>> + Send + 'static {
-        let (process, recorder, ground) = (self.process, self.recorder.clone(), Arc::clone(&self.ground));
+        let (process, recorder, environment) =
+            (self.process, self.recorder.clone(), Arc::clone(&self.environment));
         let number = recorder.next_call();
         let Decoded { verb, wire, .. } = Decoded::from(&call);
         let count = call.argument("count").or(call.argument("remaining"));
@@ -41,12 +42,12 @@ impl<S: Store> Store for Observed<S> {
             count: count.map_or(Some(0), |count| count.parse().ok()),
             lease: call.argument("lease_ms").and_then(|ms| ms.parse().ok()).map(Duration::from_millis),
         };
-        recorder.record(ground.now(), sent);
+        recorder.record(environment.now(), sent);
         let run = self.store.run(call, timeout);
         async move {
             let result = run.await;
             let applied: Option<Applied> = result.as_ref().err().map(|error| error.applied);
-            recorder.record(ground.now(), Event::Told { process, call: number, applied });
+            recorder.record(environment.now(), Event::Returned { process, call: number, applied });
             result
         }
     }

@@ -52,7 +52,7 @@ pub(crate) struct Plan {
     /// The leases that acquires choose from.
     pub(crate) leases: Vec<Duration>,
     /// True if some holds have a minimum hold time.
-    pub(crate) rests: bool,
+    pub(crate) has_min_holds: bool,
     /// The timeout of one call.
     pub(crate) timeout: Duration,
     /// The longest sleep of a waiter.
@@ -64,7 +64,7 @@ pub(crate) struct Plan {
     /// The faults, in order of their begin.
     pub(crate) faults: Vec<Fault>,
     /// The quiesce time: all faults have ended.
-    pub(crate) calm_at: Duration,
+    pub(crate) quiesce_at: Duration,
     /// The time at which users stop taking locks.
     pub(crate) stop_at: Duration,
 }
@@ -85,7 +85,7 @@ impl Plan {
             (Mode::Fast, _) => &[5_000, 30_000],
         };
         let leases: Vec<_> = leases.iter().copied().map(ms).collect();
-        let calm_at = if full { ms(rng.u64(2_000..5_000)) } else { leases[0] * rng.u32(3..12) + ms(500) };
+        let quiesce_at = if full { ms(rng.u64(2_000..5_000)) } else { leases[0] * rng.u32(3..12) + ms(500) };
         let mut plan = Self {
             seed,
             mode,
@@ -96,19 +96,19 @@ impl Plan {
             timeout: if full { ms(rng.u64(200..800)) } else { ms(rng.u64(200..3_000)) },
             poll_interval: ms(*rng.choice(&[250, 1_000, 1_000, 20_000]).expect("one of several")),
             think_max: leases[0] / rng.u32(1..=4),
-            rests: mode != Mode::Quorum && stream(seed, "rests").u8(0..4) == 0,
+            has_min_holds: mode != Mode::Quorum && stream(seed, "rests").u8(0..4) == 0,
             latency_max: Duration::from_micros(*rng.choice(&[200, 1_000, 5_000]).expect("one of several")),
             leases,
             faults: Vec::new(),
-            calm_at,
-            stop_at: calm_at + ms(if full { 1_000 } else { 3_000 }),
+            quiesce_at,
+            stop_at: quiesce_at + ms(if full { 1_000 } else { 3_000 }),
         };
         if mode == Mode::Quorum {
             let (grows_up, timeout) = (plan.longest_lease() + ms(2_000), ms(rng.u64(100..600)));
             plan.names = vec![Arc::from("redlock-0")];
             (plan.foreigners, plan.timeout) = (0, timeout);
             (plan.processes, plan.users) = (plan.processes.max(2), plan.users.min(2));
-            (plan.calm_at, plan.stop_at) = (plan.calm_at + grows_up, plan.stop_at + grows_up * 2);
+            (plan.quiesce_at, plan.stop_at) = (plan.quiesce_at + grows_up, plan.stop_at + grows_up * 2);
         }
         plan.faults = plan.choose_faults();
         plan
@@ -124,9 +124,9 @@ impl Plan {
         let mut faults: Vec<_> = (0..count)
             .map(|_| {
                 let kind = *rng.choice(&kinds).expect("there are kinds");
-                let begins = self.calm_at.mul_f64(rng.f64() * 0.9);
+                let begins = self.quiesce_at.mul_f64(rng.f64() * 0.9);
                 let longest =
-                    (self.calm_at - begins).min(self.longest_lease() * 2).min(Duration::from_secs(15));
+                    (self.quiesce_at - begins).min(self.longest_lease() * 2).min(Duration::from_secs(15));
                 let part = if kind.is_instant() { 0.0 } else { rng.f64() * rng.f64() };
                 let lasts = longest.mul_f64(part).max(Duration::from_millis(1));
                 let process = rng.usize(0..self.processes + self.foreigners);
@@ -134,7 +134,7 @@ impl Plan {
                 Fault {
                     kind,
                     begins,
-                    lasts: lasts.min(self.calm_at - begins),
+                    lasts: lasts.min(self.quiesce_at - begins),
                     process,
                     name,
                     chance: rng.u64(..),
@@ -151,14 +151,14 @@ impl Plan {
     /// Creates a fault in which a process receives no wake-up until the quiesce time, so that its waiters live by
     /// polling.
     fn deaf(&self, process: usize) -> Fault {
-        let (name, lasts) = (Arc::clone(&self.names[0]), self.calm_at);
+        let (name, lasts) = (Arc::clone(&self.names[0]), self.quiesce_at);
         Fault { kind: Kind::MessagesLost, begins: Duration::ZERO, lasts, process, name, chance: 0 }
     }
 
     /// Returns the longest minimum hold time.
     #[must_use]
-    pub(crate) fn longest_rest(&self) -> Duration {
-        if self.rests { self.longest_lease() * 3 / 2 } else { Duration::ZERO }
+    pub(crate) fn longest_min_hold(&self) -> Duration {
+        if self.has_min_holds { self.longest_lease() * 3 / 2 } else { Duration::ZERO }
     }
 
     /// Returns the longest lease of the plan.

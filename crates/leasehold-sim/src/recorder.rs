@@ -11,7 +11,7 @@ use crate::clock::Clock;
 use crate::fault::Kind;
 use crate::history::{Ending, Event, Hold, Op, Wire};
 use crate::invariants::{Invariant, all};
-use crate::key::Side;
+use crate::name_state::Side;
 use crate::plan::Plan;
 use crate::primitive::Primitive;
 use crate::workload::Taken;
@@ -45,7 +45,7 @@ pub(crate) struct View {
     pub(crate) server_clock: Clock,
     pauses: Vec<Pauses>,
     /// The number of active faults that disturb calls.
-    at_work: usize,
+    disturbances: usize,
     /// The end of the last such fault; `None` if none has ended yet.
     quiet_since: Option<Duration>,
     /// The number of active losses of wake-ups.
@@ -80,9 +80,9 @@ pub(crate) struct LiveHold {
     pub(crate) terms: Terms,
     /// The time of the claim.
     pub(crate) since: Duration,
-    /// The end of its validity by the client's clock, at the last look.
+    /// The end of its validity by the client's clock, at the last check of time.
     pub(crate) valid_until: Duration,
-    /// True if it was valid at the last look.
+    /// True if it was valid at the last check of time.
     held: bool,
     taken: Weak<Taken>,
     /// The index of the guard among several.
@@ -121,7 +121,7 @@ pub(crate) struct Terms {
     /// True if it is renewed without a bound.
     pub(crate) watched: bool,
     /// The minimum hold time.
-    pub(crate) least: Option<Duration>,
+    pub(crate) min_hold: Option<Duration>,
 }
 
 /// The totals of a seed.
@@ -143,9 +143,9 @@ struct State {
     events: Vec<(Duration, Event)>,
     keep: bool,
     /// True if an event was recorded since the last refresh.
-    news: bool,
-    /// The time of the last look.
-    looked_at: Duration,
+    dirty: bool,
+    /// The time of the last check of time.
+    checked_at: Duration,
     hash: DefaultHasher,
     counts: Counts,
     violation: Option<Violation>,
@@ -162,9 +162,9 @@ impl View {
     }
 
     /// Returns the wire owner of a hold with a minimum hold time: the server may keep it past the release.
-    pub(crate) fn rests(&self, hold: &Hold) -> Option<Wire> {
+    pub(crate) fn min_hold_owner(&self, hold: &Hold) -> Option<Wire> {
         let hold = self.holds.get(hold)?;
-        hold.terms.least.map(|_| Arc::clone(&hold.wire))
+        hold.terms.min_hold.map(|_| Arc::clone(&hold.wire))
     }
 
     /// Returns true if a hold is valid by its last refresh. A query of the guard costs more, and this check runs after
@@ -186,7 +186,7 @@ impl View {
     /// Returns true if no fault disturbs calls now, and none did within the given time.
     #[must_use]
     pub(crate) fn is_quiet_for(&self, span: Duration) -> bool {
-        self.at_work == 0 && self.quiet_since.is_none_or(|since| self.now.saturating_sub(since) >= span)
+        self.disturbances == 0 && self.quiet_since.is_none_or(|since| self.now.saturating_sub(since) >= span)
     }
 
     /// Returns true if no wake-ups are lost now, and none were within the given time.
@@ -229,7 +229,7 @@ impl Recorder {
             clocks,
             server_clock,
             pauses,
-            at_work: 0,
+            disturbances: 0,
             quiet_since: None,
             messages_lost: 0,
             heard_since: None,
@@ -239,8 +239,8 @@ impl Recorder {
             invariants: all(),
             events: Vec::new(),
             keep,
-            news: false,
-            looked_at: Duration::ZERO,
+            dirty: false,
+            checked_at: Duration::ZERO,
             hash: DefaultHasher::new(),
             counts: Counts::default(),
             violation: None,
@@ -327,7 +327,7 @@ impl Recorder {
             state.record(now, Event::Claimed { hold, op, wire, token });
         }
         if several {
-            let event = Event::Several { op, holds: holds.clone(), remaining: taken.remaining() };
+            let event = Event::ClaimedTogether { op, holds: holds.clone(), remaining: taken.remaining() };
             state.record(now, event);
         }
         holds
@@ -339,15 +339,15 @@ impl Recorder {
     }
 
     /// Updates the view after a step of the world: refreshes the holds if events were recorded and, if time has passed
-    /// since the last look, checks for overdue actions. Returns `false` if a promise was broken.
-    pub(crate) fn look(&self, now: Duration) -> bool {
+    /// since the last check of time, checks for overdue actions. Returns `false` if a promise was broken.
+    pub(crate) fn check_time(&self, now: Duration) -> bool {
         let mut state = self.lock();
         state.view.now = now;
-        if std::mem::take(&mut state.news) {
+        if std::mem::take(&mut state.dirty) {
             state.refresh();
         }
-        if now > state.looked_at {
-            state.look(now);
+        if now > state.checked_at {
+            state.check_time(now);
         }
         state.violation.is_none()
     }
@@ -420,10 +420,10 @@ impl State {
             return;
         }
         self.view.now = now;
-        self.news = true;
+        self.dirty = true;
         match &event {
             Event::Fault { kind, begins: true, .. } => {
-                self.view.at_work += usize::from(!kind.leaves_calls_alone());
+                self.view.disturbances += usize::from(!kind.leaves_calls_alone());
                 self.view.messages_lost += usize::from(*kind == Kind::MessagesLost);
                 *self.counts.faults.entry(*kind).or_default() += 1;
             }
@@ -432,7 +432,7 @@ impl State {
                 self.view.heard_since = Some(now);
             }
             Event::Fault { kind, begins: false, .. } if !kind.leaves_calls_alone() => {
-                self.view.at_work = self.view.at_work.saturating_sub(1);
+                self.view.disturbances = self.view.disturbances.saturating_sub(1);
                 self.view.quiet_since = Some(now);
             }
             Event::Executed { .. } => self.counts.scripts += 1,
@@ -453,11 +453,11 @@ impl State {
         }
     }
 
-    fn look(&mut self, now: Duration) {
+    fn check_time(&mut self, now: Duration) {
         self.view.now = now;
-        self.looked_at = now;
+        self.checked_at = now;
         for invariant in &mut self.invariants {
-            if let Err(what) = invariant.look(&self.view) {
+            if let Err(what) = invariant.check_time(&self.view) {
                 let id = id_of(invariant.id(), &what);
                 self.violation.get_or_insert(Violation { at: now, id, what });
             }

@@ -12,7 +12,7 @@ const LAG_MAX_MS: u64 = 400;
 
 /// A scheduled action of the plan.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Turn {
+pub(crate) enum Action {
     /// The fault with this index begins.
     Begin(usize),
     /// The fault with this index ends.
@@ -21,19 +21,19 @@ pub(crate) enum Turn {
     Replicate,
 }
 
-/// Returns all turns, in order of time.
-pub(crate) fn turns(plan: &Plan) -> Vec<(Duration, Turn)> {
-    let mut turns = Vec::new();
+/// Returns all actions, in order of time.
+pub(crate) fn schedule(plan: &Plan) -> Vec<(Duration, Action)> {
+    let mut actions = Vec::new();
     for (index, fault) in plan.faults.iter().enumerate() {
         // The save comes first, for a replica that lags by nothing.
         if fault.kind == Kind::Failover {
-            turns.push((replicated_at(fault), Turn::Replicate));
+            actions.push((replicated_at(fault), Action::Replicate));
         }
-        turns.push((fault.begins, Turn::Begin(index)));
-        turns.push((fault.ends(), Turn::End(index)));
+        actions.push((fault.begins, Action::Begin(index)));
+        actions.push((fault.ends(), Action::End(index)));
     }
-    turns.sort_by_key(|(at, _)| *at);
-    turns
+    actions.sort_by_key(|(at, _)| *at);
+    actions
 }
 
 /// Returns the time up to which the replica of a failover has seen the writes.

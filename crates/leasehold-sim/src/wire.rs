@@ -3,13 +3,13 @@
 //! Invariant: this module reads only the wire and the keyspace, never the state of the client.
 
 mod decode;
-mod places;
+mod name_keys;
 
 use std::time::Duration;
 
 use leasehold_store::embedded::{Database, Entry, Executed, Frame};
 
-use self::places::Places;
+use self::name_keys::NameKeys;
 use crate::clock::Clock;
 use crate::history::{By, Event, Reply};
 use crate::plan::Plan;
@@ -24,12 +24,12 @@ pub(crate) struct Witness {
     /// The server's clock.
     pub(crate) clock: Clock,
     /// The names of the plan, with the keys that belong to each.
-    places: Vec<Places>,
+    name_keys: Vec<NameKeys>,
 }
 
 impl Witness {
     pub(crate) fn new(plan: &Plan, recorder: Recorder, clock: Clock) -> Self {
-        Self { recorder, clock, places: plan.names.iter().map(Places::of).collect() }
+        Self { recorder, clock, name_keys: plan.names.iter().map(NameKeys::of).collect() }
     }
 
     /// Returns the time on the server's clock, in Unix milliseconds.
@@ -48,17 +48,19 @@ impl Witness {
     ) -> Executed {
         let now_ms = self.now_ms(now);
         let Some(Decoded { verb, names, wire, units, .. }) = script else { return execute(database, now_ms) };
-        let places: Vec<_> = self.places.iter().filter(|places| names.contains(&places.name)).collect();
+        let name_keys: Vec<_> =
+            self.name_keys.iter().filter(|name_keys| names.contains(&name_keys.name)).collect();
         let entries = database.entries(now_ms);
-        let before: Vec<_> = places.iter().map(|places| places.key(&entries)).collect();
+        let before: Vec<_> = name_keys.iter().map(|name_keys| name_keys.state(&entries)).collect();
         let executed = execute(database, now_ms);
         let entries = database.entries(now_ms);
-        let stray = entries.iter().find(|entry| !self.places.iter().any(|places| places.has(&entry.key)));
+        let stray =
+            entries.iter().find(|entry| !self.name_keys.iter().any(|name_keys| name_keys.has(&entry.key)));
         let stray = stray.map(|entry| String::from_utf8_lossy(&entry.key).into_owned());
         let reply = reply(&executed.reply);
-        for (places, before) in places.into_iter().zip(before) {
-            let after = places.key(&entries);
-            let (name, wire) = (places.name.clone(), wire.clone());
+        for (name_keys, before) in name_keys.into_iter().zip(before) {
+            let after = name_keys.state(&entries);
+            let (name, wire) = (name_keys.name.clone(), wire.clone());
             let (reply, stray) = (reply.clone(), stray.clone());
             let event = Event::Executed { verb, name, wire, units, by, reply, before, after, stray };
             self.recorder.record(now, event);
@@ -69,8 +71,9 @@ impl Witness {
     /// Returns the keys that are left and should not be, long after all users have ended.
     pub(crate) fn left_over(&self, database: &mut Database, now: Duration, plan: &Plan) -> Vec<String> {
         let now_ms = self.now_ms(now);
-        let may_stay =
-            |entry: &Entry| self.places.iter().any(|places| places.may_stay(entry, plan.timeout, now_ms));
+        let may_stay = |entry: &Entry| {
+            self.name_keys.iter().any(|name_keys| name_keys.may_stay(entry, plan.timeout, now_ms))
+        };
         let mut entries = database.entries(now_ms);
         entries.retain(|entry| !may_stay(entry));
         entries.into_iter().map(|entry| String::from_utf8_lossy(&entry.key).into_owned()).collect()

@@ -16,7 +16,7 @@ mod user;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::ground::Env;
+use crate::environment::Env;
 use crate::plan::Plan;
 use crate::primitive::{Primitive, name_of};
 

@@ -11,7 +11,7 @@ use leasehold_proto::{Call, Channel, ClientId, Engine, Moment, Owner, Reply, Sto
 use super::server::Server;
 
 /// The largest number of iterations until the engine has finished.
-const REST: usize = 5_000;
+const ITERATIONS_TO_END: usize = 5_000;
 
 /// The distance from the end of time, some 584 years after the start, within which a pause may reach beyond the end, so
 /// that its timer never fires.
@@ -21,7 +21,7 @@ const NEAR_THE_END: Duration = Duration::from_secs(2 * 365 * 24 * 60 * 60);
 struct Waiting {
     kind: Kind,
     /// True if its caller has a reason to poll: it has not polled yet, or it was woken.
-    news: bool,
+    woken: bool,
 }
 
 #[derive(Debug, PartialEq)]
@@ -55,8 +55,8 @@ pub(super) struct Watch {
     held: BTreeMap<Id, Held>,
     calls: Vec<Transit>,
     last_call: Option<CallId>,
-    ghosts: Vec<Call>,
-    news: Vec<Event>,
+    repeatable: Vec<Call>,
+    undelivered: Vec<Event>,
     channels: BTreeSet<Channel>,
     /// The wire owners whose last hold was released: no later call may acquire or renew for them.
     parted: BTreeSet<String>,
@@ -76,8 +76,8 @@ impl Watch {
             held: BTreeMap::new(),
             calls: Vec::new(),
             last_call: None,
-            ghosts: Vec::new(),
-            news: Vec::new(),
+            repeatable: Vec::new(),
+            undelivered: Vec::new(),
             channels: BTreeSet::new(),
             parted: BTreeSet::new(),
             server: Server::default(),
@@ -111,7 +111,7 @@ impl Watch {
     }
 
     fn wait_for(&mut self, id: Id, kind: Kind) {
-        self.waiting.insert(id, Waiting { kind, news: true });
+        self.waiting.insert(id, Waiting { kind, woken: true });
     }
 
     pub(super) fn acquire(&mut self, id: Id, request: Request) {
@@ -189,7 +189,7 @@ impl Watch {
         let call = self.calls[at].call.clone();
         let (reply, tells) = self.server.run(&call, self.now);
         if tells {
-            self.news.extend(self.channels.iter().cloned().map(Event::Message));
+            self.undelivered.extend(self.channels.iter().cloned().map(Event::Message));
         }
         reply
     }
@@ -199,7 +199,7 @@ impl Watch {
         self.execute(place);
         let Some(at) = self.place(place) else { return };
         let Transit { id, call, reply } = self.calls.remove(at);
-        self.ghosts.push(call);
+        self.repeatable.push(call);
         self.bring(Event::Replied(id, Ok(reply.expect("it was executed"))));
     }
 
@@ -207,7 +207,7 @@ impl Watch {
     pub(super) fn fail(&mut self, place: u8, error: StoreError) {
         let Some(at) = self.place(place) else { return };
         let Transit { id, call, .. } = self.calls.remove(at);
-        self.ghosts.push(call);
+        self.repeatable.push(call);
         self.bring(Event::Replied(id, Err(error)));
     }
 
@@ -239,9 +239,9 @@ impl Watch {
 
     /// Delivers a call once more: a lost one late, or an answered one again.
     pub(super) fn repeat(&mut self, place: u8) {
-        if !self.ghosts.is_empty() {
-            let ghost = self.ghosts.remove(usize::from(place) % self.ghosts.len());
-            self.server.run(&ghost, self.now);
+        if !self.repeatable.is_empty() {
+            let call = self.repeatable.remove(usize::from(place) % self.repeatable.len());
+            self.server.run(&call, self.now);
         }
     }
 
@@ -252,21 +252,21 @@ impl Watch {
 
     /// Delivers an event of the channels.
     pub(super) fn hear(&mut self, place: u8) {
-        if !self.news.is_empty() {
-            let event = self.news.remove(usize::from(place) % self.news.len());
+        if !self.undelivered.is_empty() {
+            let event = self.undelivered.remove(usize::from(place) % self.undelivered.len());
             self.bring(event);
         }
     }
 
     pub(super) fn claim(&mut self, id: Id) {
-        // A wake-up during the claim sets `news` again.
+        // A wake-up during the claim sets `woken` again.
         let woken =
-            self.waiting.get_mut(&id).is_some_and(|waiting| std::mem::replace(&mut waiting.news, false));
+            self.waiting.get_mut(&id).is_some_and(|waiting| std::mem::replace(&mut waiting.woken, false));
         let Some(outcome) = self.bring_and_settle(Event::Claim(id), Some(id)) else {
             return self.check();
         };
         let waiting = self.waiting.remove(&id).expect("an outcome is told once, and only to who waits");
-        assert!(woken || waiting.news, "{id:?} has an outcome, {outcome:?}, and was not woken for it");
+        assert!(woken || waiting.woken, "{id:?} has an outcome, {outcome:?}, and was not woken for it");
         match (waiting.kind, outcome) {
             (Kind::Acquire(name, owner), Outcome::Acquired(Ok(Grant { wire, .. }))) => {
                 let can_be_trusted = self.engine.is_held(id, self.now) || self.now == Moment::NEVER;
@@ -302,13 +302,13 @@ impl Watch {
                     self.calls.push(Transit { id, call, reply: None });
                 }
                 Action::Listen(channel) => {
-                    self.news.push(Event::Listening(channel.clone()));
+                    self.undelivered.push(Event::Listening(channel.clone()));
                     assert!(self.channels.insert(channel), "it listens already");
                 }
                 Action::Unlisten(channel) => assert!(self.channels.remove(&channel), "it does not listen"),
                 Action::Wake(id) => {
                     if let Some(waiting) = self.waiting.get_mut(&id) {
-                        waiting.news = true;
+                        waiting.woken = true;
                     }
                 }
                 Action::Complete(id, outcome) => {
@@ -382,8 +382,8 @@ impl Watch {
         }
         let close = self.fresh();
         self.close(close);
-        for _ in 0..REST {
-            let woken = self.waiting.iter().filter(|(_, waiting)| waiting.news).map(|(id, _)| *id);
+        for _ in 0..ITERATIONS_TO_END {
+            let woken = self.waiting.iter().filter(|(_, waiting)| waiting.woken).map(|(id, _)| *id);
             for id in woken.collect::<Vec<_>>() {
                 self.claim(id);
             }

@@ -56,7 +56,7 @@ struct Link {
     cut_at: Vec<Duration>,
     wire: Wire,
     /// The calls of this generation that wait for a reply.
-    waiting: BTreeMap<u64, oneshot::Sender<Answer>>,
+    pending: BTreeMap<u64, oneshot::Sender<Answer>>,
     last_call: u64,
     last_request: Duration,
     last_reply: Duration,
@@ -87,7 +87,7 @@ pub(super) struct Window {
 
 /// The effect of a fault on one link; each has its window.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Trouble {
+pub(super) enum Impairment {
     RequestsStall,
     RepliesStall,
     Refused,
@@ -132,18 +132,18 @@ impl Net {
     }
 
     /// Begins an effect of a fault on the link of a process.
-    pub(super) fn trouble(&self, process: usize, trouble: Trouble, until: Duration) {
+    pub(super) fn impair(&self, process: usize, impairment: Impairment, until: Duration) {
         let now = self.timeline.now();
         let mut state = self.state();
         let link = &mut state.links[process];
-        let window = match trouble {
-            Trouble::RequestsStall => &mut link.requests_stall,
-            Trouble::RepliesStall => &mut link.replies_stall,
-            Trouble::Refused => &mut link.refused,
-            Trouble::Slow => &mut link.slow,
-            Trouble::Repeated => &mut link.repeated,
-            Trouble::MessagesLost => &mut link.messages_lost,
-            Trouble::DropsFutures => &mut link.drops_futures,
+        let window = match impairment {
+            Impairment::RequestsStall => &mut link.requests_stall,
+            Impairment::RepliesStall => &mut link.replies_stall,
+            Impairment::Refused => &mut link.refused,
+            Impairment::Slow => &mut link.slow,
+            Impairment::Repeated => &mut link.repeated,
+            Impairment::MessagesLost => &mut link.messages_lost,
+            Impairment::DropsFutures => &mut link.drops_futures,
         };
         // An active window is extended.
         let from = if window.holds(now) { window.from } else { now };
@@ -156,9 +156,9 @@ impl Net {
 
     /// Ends the command connection of a process.
     pub(super) fn cut(&self, process: usize) {
-        let waiting = self.state().links[process].cut(self.timeline.now());
-        for (_, tell) in waiting {
-            let _ = tell.send(Err((StoreErrorKind::ConnectionLost, Applied::Unknown)));
+        let pending = self.state().links[process].cut(self.timeline.now());
+        for (_, reply_to) in pending {
+            let _ = reply_to.send(Err((StoreErrorKind::ConnectionLost, Applied::Unknown)));
         }
     }
 
@@ -177,16 +177,16 @@ impl Net {
 
     /// Puts work on the connection of a process, behind earlier work.
     pub(super) fn put(&self, process: usize, work: Work) -> Placed {
-        let (tell, answer) = oneshot::channel();
+        let (reply_to, answer) = oneshot::channel();
         let mut state = self.state();
         match &mut state.links[process].wire {
             Wire::Open(_) => {
-                let number = state.enqueue(self, process, work, tell);
+                let number = state.enqueue(self, process, work, reply_to);
                 return Placed { answer, number: Some(number) };
             }
-            Wire::Opening(line) => line.push((work, tell)),
+            Wire::Opening(queue) => queue.push((work, reply_to)),
             closed => {
-                *closed = Wire::Opening(vec![(work, tell)]);
+                *closed = Wire::Opening(vec![(work, reply_to)]);
                 spawn(Home::World, self.clone().open(process, state.links[process].generation));
             }
         }
@@ -225,12 +225,12 @@ impl Net {
             return;
         }
         let (sender, received) = unbounded_channel();
-        let line = std::mem::replace(&mut state.links[process].wire, Wire::Open(sender));
+        let queue = std::mem::replace(&mut state.links[process].wire, Wire::Open(sender));
         spawn(Home::World, self.clone().carry(process, generation, received));
-        if let Wire::Opening(line) = line {
-            for (work, tell) in line {
-                if !tell.is_closed() {
-                    state.enqueue(&self, process, work, tell);
+        if let Wire::Opening(queue) = queue {
+            for (work, reply_to) in queue {
+                if !reply_to.is_closed() {
+                    state.enqueue(&self, process, work, reply_to);
                 }
             }
         }
@@ -242,10 +242,10 @@ impl Net {
         if link.generation != generation {
             return;
         }
-        let Wire::Opening(line) = std::mem::take(&mut link.wire) else { return };
+        let Wire::Opening(queue) = std::mem::take(&mut link.wire) else { return };
         drop(state);
-        for (_, tell) in line {
-            let _ = tell.send(Err((StoreErrorKind::Unreachable, Applied::No)));
+        for (_, reply_to) in queue {
+            let _ = reply_to.send(Err((StoreErrorKind::Unreachable, Applied::No)));
         }
     }
 
@@ -287,7 +287,7 @@ impl Net {
             }
             if state.rng.u8(0..3) == 0 {
                 let later = self.plan.longest_lease().mul_f64(state.rng.f64() * 2.0);
-                let latest = self.plan.calm_at.saturating_sub(now);
+                let latest = self.plan.quiesce_at.saturating_sub(now);
                 spawn(Home::World, self.clone().repeat(process, request.work.clone(), later.min(latest)));
             }
         }
@@ -318,13 +318,13 @@ impl Net {
         self.timeline.sleep_until(arrives).await;
         let through = self.state().links[process].replies_stall.lets_through(arrives);
         self.timeline.sleep_until(through).await;
-        let tell = {
+        let reply_to = {
             let mut state = self.state();
             let link = &mut state.links[process];
-            (link.generation == generation).then(|| link.waiting.remove(&number)).flatten()
+            (link.generation == generation).then(|| link.pending.remove(&number)).flatten()
         };
-        if let Some(tell) = tell {
-            let _ = tell.send(Ok(frame));
+        if let Some(reply_to) = reply_to {
+            let _ = reply_to.send(Ok(frame));
         }
     }
 
@@ -428,7 +428,7 @@ pub(super) struct Placed {
 }
 
 impl State {
-    fn enqueue(&mut self, net: &Net, process: usize, work: Work, tell: oneshot::Sender<Answer>) -> u64 {
+    fn enqueue(&mut self, net: &Net, process: usize, work: Work, reply_to: oneshot::Sender<Answer>) -> u64 {
         let now = net.timeline.now();
         let takes = self.travel_time(&net.plan, process, now);
         let epoch = self.server.epoch;
@@ -437,7 +437,7 @@ impl State {
         let number = link.last_call;
         link.last_request = (now + takes).max(link.last_request);
         let request = Request { number, work, arrives: link.last_request, epoch };
-        link.waiting.insert(number, tell);
+        link.pending.insert(number, reply_to);
         if let Wire::Open(requests) = &link.wire {
             // The send fails only if the task of the connection has ended with the world.
             let _ = requests.send(request);
@@ -467,6 +467,6 @@ impl Link {
         self.generation += 1;
         self.wire = Wire::Closed;
         (self.last_request, self.last_reply) = (Duration::ZERO, Duration::ZERO);
-        std::mem::take(&mut self.waiting)
+        std::mem::take(&mut self.pending)
     }
 }

@@ -15,7 +15,7 @@ use leasehold::{Client, QuorumGuard, QuorumLock, Redlock};
 use tokio::sync::Notify;
 
 use super::executor::{Executor, Home, spawn};
-use super::net::{Net, Trouble};
+use super::net::{Impairment, Net};
 use super::runtime::FastRuntime;
 use super::server::Server;
 use super::store::FastStore;
@@ -23,11 +23,11 @@ use super::timeline::Timeline;
 use crate::clock::Clock;
 use crate::fault::{Fault, Kind};
 use crate::history::Event;
-use crate::life;
+use crate::lifecycle;
 use crate::plan::{Plan, stream};
 use crate::primitive::Primitive;
 use crate::recorder::Recorder;
-use crate::schedule::Turn;
+use crate::schedule::Action;
 
 /// The number of nodes.
 const NODES: usize = 3;
@@ -37,10 +37,10 @@ const NAME: &str = "redlock-0";
 struct World {
     plan: Arc<Plan>,
     executor: Executor,
-    ground: Ground,
+    environment: Environment,
     clocks: Vec<Clock>,
     /// The number of starts of each process.
-    lives: Vec<u64>,
+    starts: Vec<u64>,
     /// True for each process that lives.
     alive: Vec<bool>,
 }
@@ -50,7 +50,7 @@ type Believer = (usize, Weak<QuorumGuard>);
 
 /// The environment of the users.
 #[derive(Clone)]
-struct Ground {
+struct Environment {
     timeline: Arc<Timeline>,
     nodes: Vec<Net>,
     recorder: Recorder,
@@ -69,33 +69,37 @@ pub(crate) fn run(plan: &Arc<Plan>, keep: bool) -> Recorder {
         Net::new(&timeline, plan, Server::new(plan, clock, unseen))
     });
     let nodes = nodes.collect();
-    let ground =
-        Ground { timeline: Arc::clone(&timeline), nodes, recorder: recorder.clone(), held: Arc::default() };
+    let environment = Environment {
+        timeline: Arc::clone(&timeline),
+        nodes,
+        recorder: recorder.clone(),
+        held: Arc::default(),
+    };
     let mut world = World {
         plan: Arc::clone(plan),
         executor: Executor::new(&timeline, plan.processes, stream(plan.seed, "schedule")),
-        ground,
+        environment,
         clocks,
-        lives: vec![0; plan.processes],
+        starts: vec![0; plan.processes],
         alive: vec![false; plan.processes],
     };
     for process in 0..plan.processes {
         world.start(process);
     }
-    life::live(&mut world);
+    lifecycle::live(&mut world);
     recorder
 }
 
 impl World {
     fn start(&mut self, process: usize) {
-        self.lives[process] += 1;
+        self.starts[process] += 1;
         self.alive[process] = true;
-        let life = (process as u64) << 32 | self.lives[process];
+        let incarnation = (process as u64) << 32 | self.starts[process];
         let plan = Arc::clone(&self.plan);
-        let connecting = self.ground.nodes.iter().enumerate().map(|(node, net)| {
-            let identity = stream(plan.seed ^ life ^ ((node as u64) << 16), "identity");
+        let connecting = self.environment.nodes.iter().enumerate().map(|(node, net)| {
+            let identity = stream(plan.seed ^ incarnation ^ ((node as u64) << 16), "identity");
             let runtime = FastRuntime {
-                timeline: Arc::clone(&self.ground.timeline),
+                timeline: Arc::clone(&self.environment.timeline),
                 clock: self.clocks[process].clone(),
                 process,
                 rng: Arc::new(Mutex::new(identity)),
@@ -106,7 +110,7 @@ impl World {
             async move { builder.connect_over(&runtime, "node", async move || Ok(store)).await }
         });
         let connecting: Vec<_> = connecting.collect();
-        let ground = self.ground.clone();
+        let environment = self.environment.clone();
         self.record(Event::Started { process });
         spawn(Home::User(process), async move {
             let clients = join_all(connecting).await.into_iter().collect::<Result<Vec<_>, _>>();
@@ -114,17 +118,19 @@ impl World {
             let builder = Redlock::builder().longest_lease(plan.longest_lease());
             let redlock = builder.over(clients);
             for user in 0..plan.users {
-                let rng =
-                    stream(plan.seed ^ (life << 8 | user as u64).wrapping_mul(0x0002_0000_0001), "user");
-                let (plan, ground, redlock) = (Arc::clone(&plan), ground.clone(), redlock.clone());
-                let user = User { plan, ground, process, rng };
+                let rng = stream(
+                    plan.seed ^ (incarnation << 8 | user as u64).wrapping_mul(0x0002_0000_0001),
+                    "user",
+                );
+                let (plan, environment, redlock) = (Arc::clone(&plan), environment.clone(), redlock.clone());
+                let user = User { plan, environment, process, rng };
                 spawn(Home::User(process), user.live(redlock));
             }
         });
     }
 
     fn record(&self, event: Event) {
-        self.ground.recorder.record(self.ground.timeline.now(), event);
+        self.environment.recorder.record(self.environment.timeline.now(), event);
     }
 
     /// Injects a fault between a process and a node, into the node, or into the process.
@@ -132,20 +138,23 @@ impl World {
         let fault = self.plan.faults[index].clone();
         self.record(Event::Fault { index, kind: fault.kind, begins: true });
         let (net, until, process) = (self.node_of(&fault).clone(), fault.ends(), fault.process);
-        let trouble = |trouble| net.trouble(process, trouble, until);
+        let impair = |impairment| net.impair(process, impairment, until);
         match fault.kind {
-            Kind::RequestsStall => trouble(Trouble::RequestsStall),
-            Kind::RepliesStall => trouble(Trouble::RepliesStall),
+            Kind::RequestsStall => impair(Impairment::RequestsStall),
+            Kind::RepliesStall => impair(Impairment::RepliesStall),
             Kind::Partition => {
-                trouble(Trouble::RequestsStall);
-                trouble(Trouble::RepliesStall);
+                impair(Impairment::RequestsStall);
+                impair(Impairment::RepliesStall);
             }
             Kind::Reset => net.reset(process),
-            Kind::Slow => trouble(Trouble::Slow),
-            Kind::Duplicate => trouble(Trouble::Repeated),
-            Kind::MessagesLost => trouble(Trouble::MessagesLost),
+            Kind::Slow => impair(Impairment::Slow),
+            Kind::Duplicate => impair(Impairment::Repeated),
+            Kind::MessagesLost => impair(Impairment::MessagesLost),
             Kind::DropFutures => {
-                self.ground.nodes.iter().for_each(|net| net.trouble(process, Trouble::DropsFutures, until));
+                self.environment
+                    .nodes
+                    .iter()
+                    .for_each(|net| net.impair(process, Impairment::DropsFutures, until));
             }
             Kind::ServerFreeze => {
                 net.with_server(|server, _| server.frozen_until = server.frozen_until.max(until));
@@ -159,7 +168,7 @@ impl World {
             Kind::Starve => self.executor.starve(process, true),
             Kind::Crash => {
                 self.executor.kill(process);
-                self.ground.nodes.iter().for_each(|net| net.reset(process));
+                self.environment.nodes.iter().for_each(|net| net.reset(process));
                 self.alive[process] = false;
             }
             _ => {}
@@ -178,38 +187,38 @@ impl World {
     }
 
     fn node_of(&self, fault: &Fault) -> &Net {
-        &self.ground.nodes[usize::try_from(fault.chance % NODES as u64).unwrap_or_default()]
+        &self.environment.nodes[usize::try_from(fault.chance % NODES as u64).unwrap_or_default()]
     }
 }
 
-impl life::World for World {
+impl lifecycle::World for World {
     fn plan(&self) -> Arc<Plan> {
         Arc::clone(&self.plan)
     }
 
     fn now(&self) -> Duration {
-        self.ground.timeline.now()
+        self.environment.timeline.now()
     }
 
     fn recorder(&self) -> &Recorder {
-        &self.ground.recorder
+        &self.environment.recorder
     }
 
     fn users(&self) -> usize {
         self.executor.users()
     }
 
-    fn turn(&mut self, turn: Turn) {
-        match turn {
-            Turn::Begin(index) => self.begin(index),
-            Turn::End(index) => self.end(index),
-            Turn::Replicate => {}
+    fn apply(&mut self, action: Action) {
+        match action {
+            Action::Begin(index) => self.begin(index),
+            Action::End(index) => self.end(index),
+            Action::Replicate => {}
         }
     }
 
     fn run_until(&mut self, at: Duration) -> bool {
-        let Ground { recorder, timeline, .. } = &self.ground;
-        if !self.executor.run_until(at, || !recorder.look(timeline.now())) {
+        let Environment { recorder, timeline, .. } = &self.environment;
+        if !self.executor.run_until(at, || !recorder.check_time(timeline.now())) {
             recorder.violate(timeline.now(), "L", "the world is caught in a loop at one moment".into());
         }
         recorder.violation().is_none()
@@ -217,7 +226,7 @@ impl life::World for World {
 
     fn left_over(&self) -> (Vec<String>, Vec<String>) {
         let of_each =
-            self.ground.nodes.iter().map(|net| {
+            self.environment.nodes.iter().map(|net| {
                 net.with_server(|server, now| (server.left_over(now, &self.plan), server.channels()))
             });
         let (keys, channels): (Vec<_>, Vec<_>) = of_each.unzip();
@@ -228,14 +237,14 @@ impl life::World for World {
 /// A user that takes the lock again and again.
 struct User {
     plan: Arc<Plan>,
-    ground: Ground,
+    environment: Environment,
     process: usize,
     rng: fastrand::Rng,
 }
 
 impl User {
     async fn live(mut self, redlock: Redlock) {
-        while self.ground.timeline.now() < self.plan.stop_at {
+        while self.environment.timeline.now() < self.plan.stop_at {
             self.nap(self.plan.think_max).await;
             let lease = *self.rng.choice(&self.plan.leases).expect("there are leases");
             let lock = redlock.lock(NAME);
@@ -251,32 +260,32 @@ impl User {
 
     async fn nap(&mut self, most: Duration) {
         let span = most.mul_f64(self.rng.f64());
-        self.ground.timeline.sleep(span).await;
+        self.environment.timeline.sleep(span).await;
     }
 
     /// Acquires in one of three ways; some requests give up, and some futures are dropped.
     async fn acquire(&mut self, lock: &QuorumLock, lease: Duration) -> Option<Arc<QuorumGuard>> {
         let wait = lease.mul_f64(self.rng.f64() * 1.5);
         let way = self.rng.u8(0..4);
-        let asking = async {
+        let request = async {
             match way {
                 0 => lock.try_lock().await,
                 1 | 2 => lock.try_lock_for(wait).await,
                 _ => lock.lock().await.map(Some),
             }
         };
-        let given_up_after = match self.ground.nodes[0].drops_futures(self.process) {
+        let given_up_after = match self.environment.nodes[0].drops_futures(self.process) {
             true => lease.mul_f64(self.rng.f64() * 0.5),
             // Longer than any request takes while the nodes answer.
             false => Duration::from_secs(3_600),
         };
-        let gives_up = self.ground.timeline.sleep(given_up_after);
-        let asked = match select(std::pin::pin!(asking), std::pin::pin!(gives_up)).await {
-            Either::Left((asked, _)) => asked,
+        let gives_up = self.environment.timeline.sleep(given_up_after);
+        let outcome = match select(std::pin::pin!(request), std::pin::pin!(gives_up)).await {
+            Either::Left((outcome, _)) => outcome,
             Either::Right(_) => return None,
         };
-        let guard = Arc::new(asked.ok().flatten()?);
-        self.ground.claim(self.process, &guard);
+        let guard = Arc::new(outcome.ok().flatten()?);
+        self.environment.claim(self.process, &guard);
         Some(guard)
     }
 
@@ -284,11 +293,11 @@ impl User {
     async fn hold(&mut self, guard: Arc<QuorumGuard>, lease: Duration) {
         let span = lease.mul_f64(self.rng.f64() * 1.5);
         let lost = {
-            let (span, lost) = (self.ground.timeline.sleep(span), guard.lost());
+            let (span, lost) = (self.environment.timeline.sleep(span), guard.lost());
             matches!(select(span, std::pin::pin!(lost)).await, Either::Right(_))
         };
         if lost && guard.is_held() {
-            self.ground.violate("L5", "a hold that was told to be lost is valid".into());
+            self.environment.violate("L5", "a hold that was told to be lost is valid".into());
         }
         let guard = Arc::into_inner(guard).expect("only its user keeps a guard");
         match self.rng.u8(0..6) {
@@ -299,7 +308,7 @@ impl User {
     }
 }
 
-impl Ground {
+impl Environment {
     /// Checks a new hold: no other hold may be valid now.
     fn claim(&self, process: usize, guard: &Arc<QuorumGuard>) {
         self.recorder.count(Primitive::Redlock);

@@ -12,7 +12,7 @@ use fastrand::Rng;
 use leasehold_proto::Moment;
 use turmoil::net::TcpStream;
 
-use super::gate::Gate;
+use super::barrier::Barrier;
 use super::net::Cuts;
 use super::runtime::spawn;
 use crate::clock::Clock;
@@ -43,13 +43,13 @@ pub(super) struct Process {
     /// The number of user tasks that have not ended.
     users: AtomicUsize,
     /// Closed while the process is paused.
-    pub(super) running: Gate,
+    pub(super) running: Barrier,
     /// Closed while the users of the process are not polled.
-    pub(super) polled: Gate,
+    pub(super) polled: Barrier,
     /// Closed while the process can send nothing.
-    pub(super) requests: Gate,
+    pub(super) requests: Barrier,
     /// Closed while the process receives nothing.
-    pub(super) replies: Gate,
+    pub(super) replies: Barrier,
     /// The number of resets, each of all streams open at the time, and the tasks to wake at the next one.
     resets: Mutex<(u64, Vec<Waker>)>,
     /// The streams that were closed during a kill; `None` at other times.
@@ -58,8 +58,8 @@ pub(super) struct Process {
 
 impl Process {
     pub(super) fn new(number: usize, truth: Truth, cuts: Cuts, clock: Clock, rng: Rng) -> Self {
-        let gate = Gate::default;
-        let (running, polled, requests, replies) = (gate(), gate(), gate(), gate());
+        let barrier = Barrier::default;
+        let (running, polled, requests, replies) = (barrier(), barrier(), barrier(), barrier());
         let (rng, users) = (Mutex::new(rng), AtomicUsize::new(0));
         let (resets, left) = (Mutex::default(), Mutex::default());
         Self { number, truth, cuts, clock, rng, users, running, polled, requests, replies, resets, left }
@@ -113,11 +113,11 @@ impl Process {
     pub(super) fn start(self: &Arc<Self>, user: impl Future<Output = ()> + 'static) {
         self.users.fetch_add(1, Ordering::Relaxed);
         let process = Arc::clone(self);
-        let life = async move {
+        let task = async move {
             user.await;
             process.users.fetch_sub(1, Ordering::Relaxed);
         };
-        spawn(self.running.around(self.polled.around(life)));
+        spawn(self.running.around(self.polled.around(task)));
     }
 
     /// Returns the number of user tasks that have not ended.

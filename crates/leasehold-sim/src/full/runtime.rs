@@ -14,7 +14,7 @@ use tokio::task::AbortHandle;
 
 use super::process::Process;
 
-/// The longest sleep between two looks at the clock, which may have jumped.
+/// The longest sleep between two readings of the clock, which may have jumped.
 const NAP_MAX: Duration = Duration::from_millis(20);
 
 /// The runtime of one process, on its host.

@@ -13,11 +13,11 @@ use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use turmoil::net::TcpListener;
 
-use super::gate::Gate;
-use super::landing::Landing;
+use super::barrier::Barrier;
 use super::net::Cuts;
 use super::process::Truth;
 use super::runtime::spawn;
+use super::server_socket::ServerSocket;
 use crate::clock::Clock;
 use crate::history::By;
 use crate::plan::Plan;
@@ -42,9 +42,9 @@ pub(super) struct Server {
     embedded: Arc<embedded::Server>,
     state: Mutex<State>,
     /// Closed while the server is frozen: received requests wait.
-    pub(super) running: Gate,
+    pub(super) running: Barrier,
     /// Closed while the server accepts no connections.
-    door: Gate,
+    door: Barrier,
 }
 
 #[derive(Default)]
@@ -69,8 +69,8 @@ impl Server {
             processes: plan.processes,
             embedded: Arc::new(embedded::Server::new(move || says.now_ms(now.now()))),
             state: Mutex::default(),
-            running: Gate::default(),
-            door: Gate::default(),
+            running: Barrier::default(),
+            door: Barrier::default(),
         }
     }
 
@@ -206,7 +206,7 @@ impl Watch for Visit {
 }
 
 /// Runs on the server's host.
-pub(super) async fn host(server: Arc<Server>) -> turmoil::Result {
+pub(super) async fn run_host(server: Arc<Server>) -> turmoil::Result {
     loop {
         server.door.passed().await;
         let (ended, until_ended) = oneshot::channel::<()>();
@@ -229,9 +229,9 @@ async fn accept(server: Arc<Server>) {
         let name = turmoil::reverse_lookup(peer.ip()).expect("every host has a name");
         let number = name.strip_prefix(PROCESS).and_then(|number| number.parse().ok());
         let process: usize = number.expect("only processes connect");
-        let landing = Landing::new(stream, peer, server.cuts.clone(), server.running.clone());
+        let server_socket = ServerSocket::new(stream, peer, server.cuts.clone(), server.running.clone());
         let visit = Visit { process, server: Arc::clone(&server) };
-        let task = spawn(serve_watched(landing, Arc::clone(&server.embedded), visit));
+        let task = spawn(serve_watched(server_socket, Arc::clone(&server.embedded), visit));
         let mut state = server.state();
         state.connections.retain(|(_, task)| !task.is_finished());
         state.connections.push((Some(process), task));

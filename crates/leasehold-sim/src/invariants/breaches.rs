@@ -10,7 +10,7 @@ use leasehold_proto::Verb;
 
 use crate::fault::{Fault, Kind};
 use crate::history::{By, Event, Reply, Wire};
-use crate::key::Key;
+use crate::name_state::NameState;
 use crate::primitive::Primitive;
 use crate::recorder::View;
 
@@ -91,8 +91,8 @@ pub(super) fn is_taken_away(fault: &Fault) -> bool {
 
 /// Returns true if the server keeps a lock for at least as long as its holders trust it now. A short renewal after a
 /// jump of the server's clock does not restore the validity that was confirmed before the jump.
-fn outlasts_trust(view: &View, wire: &str, key: &Key) -> bool {
-    let Some(until_ms) = key.holder(wire).and_then(|holder| holder.until_ms) else { return true };
+fn outlasts_trust(view: &View, wire: &str, state: &NameState) -> bool {
+    let Some(until_ms) = state.holder(wire).and_then(|holder| holder.until_ms) else { return true };
     let expires_at = Duration::from_millis(until_ms);
     let kept = expires_at.saturating_sub(view.server_clock.says(view.now));
     let mut holds = view.holds.values().filter(|hold| *hold.wire == *wire);

@@ -68,7 +68,7 @@ impl Invariant for Claims {
         Ok(())
     }
 
-    fn look(&mut self, view: &View) -> Result<(), String> {
+    fn check_time(&mut self, view: &View) -> Result<(), String> {
         // An acquire of several names claims each as soon as it is granted.
         self.unclaimed.retain(|_, grant| !self.gathering.takes(grant.process, &grant.name));
         for (wire, Grant { name, process, at, within }) in &self.unclaimed {

@@ -29,11 +29,11 @@ impl Invariant for Deadlines {
 
     fn see(&mut self, event: &Event, view: &View) -> Result<(), String> {
         match event {
-            Event::Asked { op, process, what, within: Some(within), .. } => {
+            Event::Requested { op, process, what, within: Some(within), .. } => {
                 let wait = Wait { process: *process, what: *what, since: view.now, within: *within };
                 self.waiting.insert(*op, wait);
             }
-            Event::Answered { op, .. } | Event::Dropped { op } => {
+            Event::Completed { op, .. } | Event::Dropped { op } => {
                 if let Some(wait) = self.waiting.remove(op) {
                     return wait.in_time(*op, view);
                 }
@@ -41,10 +41,10 @@ impl Invariant for Deadlines {
             Event::Killed { process } => self.waiting.retain(|_, wait| wait.process != *process),
             _ => {}
         }
-        self.look(view)
+        self.check_time(view)
     }
 
-    fn look(&mut self, view: &View) -> Result<(), String> {
+    fn check_time(&mut self, view: &View) -> Result<(), String> {
         self.waiting.iter().try_for_each(|(op, wait)| wait.in_time(*op, view))
     }
 }

@@ -13,36 +13,36 @@ use super::Invariant;
 use super::breaches::Breaches;
 use crate::fault::Kind;
 use crate::history::{By, Ending, Event, Hold, Op, Outcome, Wire, short};
-use crate::key::Key;
+use crate::name_state::NameState;
 use crate::primitive::{Primitive, covers, overlap};
 use crate::recorder::View;
 
 #[derive(Default)]
 pub(super) struct Errors {
     breaches: Breaches,
-    asking: BTreeMap<Op, Asking>,
-    keys: BTreeMap<Arc<str>, Key>,
+    requests: BTreeMap<Op, Request>,
+    states: BTreeMap<Arc<str>, NameState>,
     /// The owners with a detached hold or with a minimum hold time.
     kept: BTreeSet<Wire>,
     /// The owners of requests that the network has repeated; a repetition may be granted after the first was refused.
     repeated: BTreeSet<Wire>,
     /// The owners that must be off the server, each from a time on.
-    settled: Vec<Settled>,
+    must_be_gone: Vec<MustBeGone>,
 }
 
-struct Settled {
+struct MustBeGone {
     /// The time from which the owner must be gone.
     from: Duration,
     /// If set, the check applies only without a disturbance since this time.
     quiet_since: Option<Duration>,
-    /// The time of the statement `said`.
+    /// The time of the statement.
     at: Duration,
     name: Arc<str>,
     wire: Wire,
-    said: &'static str,
+    reason: &'static str,
 }
 
-struct Asking {
+struct Request {
     process: usize,
     name: Arc<str>,
     wires: BTreeSet<Wire>,
@@ -56,57 +56,60 @@ impl Invariant for Errors {
 
     fn see(&mut self, event: &Event, view: &View) -> Result<(), String> {
         self.breaches.see(event, view);
-        Breaches::forget_changed(&mut self.keys, event, view);
+        Breaches::forget_changed(&mut self.states, event, view);
         match event {
-            Event::Asked { op, process, name, what, .. } if what.acquires() => self.asks(*op, *process, name),
+            Event::Requested { op, process, name, what, .. } if what.acquires() => {
+                self.request_begins(*op, *process, name);
+            }
             Event::Sent { process, verb: Verb::Acquire, name, wire, .. } => {
-                let asking = self.asking.values_mut();
-                for asking in asking.filter(|asking| asking.process == *process && covers(&asking.name, name))
+                let requests = self.requests.values_mut();
+                for request in
+                    requests.filter(|request| request.process == *process && covers(&request.name, name))
                 {
-                    asking.wires.insert(Arc::clone(wire));
+                    request.wires.insert(Arc::clone(wire));
                 }
             }
-            Event::Answered { op, outcome } => {
-                if let Some(asking) = self.asking.remove(op).filter(|asking| asking.alone) {
-                    self.answered(view, &asking, outcome);
+            Event::Completed { op, outcome } => {
+                if let Some(request) = self.requests.remove(op).filter(|request| request.alone) {
+                    self.request_ends(view, &request, outcome);
                 }
             }
             Event::Dropped { op } => {
-                if let Some(asking) = self.asking.remove(op).filter(|asking| asking.alone) {
+                if let Some(request) = self.requests.remove(op).filter(|request| request.alone) {
                     let from = view.now + undone_within(view);
-                    self.settle(view, &asking, from, Some(view.now), "its future's end");
+                    self.expect_gone(view, &request, from, Some(view.now), "its future's end");
                 }
             }
-            Event::Claimed { hold, .. } => self.kept.extend(view.rests(hold)),
+            Event::Claimed { hold, .. } => self.kept.extend(view.min_hold_owner(hold)),
             Event::Ending { hold, how: Ending::Detach } => {
                 self.kept.extend(view.holds.get(hold).map(|hold| Arc::clone(&hold.wire)));
             }
             Event::Ending { hold, how: Ending::Release | Ending::Drop } => self.ends(view, *hold),
-            Event::Killed { process } => self.asking.retain(|_, asking| asking.process != *process),
+            Event::Killed { process } => self.requests.retain(|_, request| request.process != *process),
             Event::Executed { name, wire, by, after, .. } => {
-                self.keys.insert(Arc::clone(name), after.clone());
+                self.states.insert(Arc::clone(name), after.clone());
                 if matches!(by, By::Duplicate(_)) {
                     // A network that repeats a request brings back an owner that had gone.
-                    self.settled.retain(|settled| settled.wire != *wire);
+                    self.must_be_gone.retain(|must_be_gone| must_be_gone.wire != *wire);
                     self.repeated.insert(Arc::clone(wire));
                 }
             }
             _ => {}
         }
-        self.look(view)
+        self.check_time(view)
     }
 
-    fn look(&mut self, view: &View) -> Result<(), String> {
-        for Settled { from, quiet_since, at, name, wire, said } in &self.settled {
+    fn check_time(&mut self, view: &View) -> Result<(), String> {
+        for MustBeGone { from, quiet_since, at, name, wire, reason } in &self.must_be_gone {
             let now_ms = view.now_ms();
-            let mut keys = self.keys.iter().filter(|(key, _)| covers(name, key));
-            let there = keys.any(|(_, key)| key.stands(wire, now_ms.saturating_add(1)));
+            let mut keys = self.states.iter().filter(|(key, _)| covers(name, key));
+            let there = keys.any(|(_, state)| state.is_live(wire, now_ms.saturating_add(1)));
             // A disturbance shortly before may still have effects.
             let disturbed = quiet_since.is_some_and(|since| {
                 !view.is_quiet_for(view.now - since + view.plan.timeout + Duration::from_secs(2))
             });
             if view.now > *from && there && !disturbed && !self.broken_since(name, *at) {
-                return Err(format!("{} stands on {name} after {said}", short(wire)));
+                return Err(format!("{} stands on {name} after {reason}", short(wire)));
             }
         }
         Ok(())
@@ -118,29 +121,29 @@ impl Errors {
         names.split(' ').any(|name| self.breaches.any_since(name, at))
     }
 
-    fn asks(&mut self, op: Op, process: usize, name: &Arc<str>) {
+    fn request_begins(&mut self, op: Op, process: usize, name: &Arc<str>) {
         let mut alone = true;
-        let others = self.asking.values_mut();
+        let others = self.requests.values_mut();
         for other in others.filter(|other| other.process == process && overlap(&other.name, name)) {
             (other.alone, alone) = (false, false);
         }
-        let asking = Asking { process, name: Arc::clone(name), wires: BTreeSet::new(), alone };
-        self.asking.insert(op, asking);
+        let request = Request { process, name: Arc::clone(name), wires: BTreeSet::new(), alone };
+        self.requests.insert(op, request);
     }
 
-    fn answered(&mut self, view: &View, asking: &Asking, outcome: &Outcome) {
-        let (within, said) = match outcome {
+    fn request_ends(&mut self, view: &View, request: &Request, outcome: &Outcome) {
+        let (within, reason) = match outcome {
             Outcome::Done => return,
             // The outcome describes the name that was refused. The client undoes the names it had acquired before, or
             // they expire.
-            _ if asking.name.contains(' ') => (
+            _ if request.name.contains(' ') => (
                 view.plan.longest_lease().mul_f64(1.01) + view.plan.timeout,
                 "several were not taken together",
             ),
             Outcome::NotApplied(_) => (Duration::ZERO, "an acquire that was not made"),
             // The last request may be in flight; the client undoes its grant, or the grant expires. A grant without an
             // end is always undone, unless the process is killed.
-            Outcome::Contended if Primitive::of(&asking.name).is_unending() => return,
+            Outcome::Contended if Primitive::of(&request.name).is_unending() => return,
             Outcome::Contended => {
                 (view.plan.longest_lease().mul_f64(1.01) + view.plan.timeout, "an acquire that was refused")
             }
@@ -150,7 +153,7 @@ impl Errors {
             }
             _ => return,
         };
-        self.settle(view, asking, view.now + within + Duration::from_millis(1), None, said);
+        self.expect_gone(view, request, view.now + within + Duration::from_millis(1), None, reason);
     }
 
     /// Handles the end of a hold. The last guard of an owner ends the lock.
@@ -158,33 +161,34 @@ impl Errors {
         // A hold that was lost before expires by itself.
         let Some(ending) = view.holds.get(&hold).filter(|hold| view.seems_valid(hold)) else { return };
         let others = view.holds.iter().any(|(id, other)| *id != hold && other.wire == ending.wire);
-        let shared = self.asking.values().any(|asking| asking.process == ending.process);
+        let shared = self.requests.values().any(|request| request.process == ending.process);
         // A detached hold of the same owner keeps the lock.
         if !others && !shared && !self.kept.contains(&ending.wire) && !self.repeated.contains(&ending.wire) {
             let (name, wire) = (Arc::clone(&ending.name), Arc::clone(&ending.wire));
             let from = view.now + undone_within(view);
-            let (at, said) = (view.now, "its release");
-            self.settled.push(Settled { from, quiet_since: Some(at), at, name, wire, said });
+            let (at, reason) = (view.now, "its release");
+            self.must_be_gone.push(MustBeGone { from, quiet_since: Some(at), at, name, wire, reason });
         }
     }
 
-    fn settle(
+    fn expect_gone(
         &mut self,
         view: &View,
-        asking: &Asking,
+        request: &Request,
         from: Duration,
         quiet_since: Option<Duration>,
-        said: &'static str,
+        reason: &'static str,
     ) {
         let held: BTreeSet<&Wire> = view.holds.values().map(|hold| &hold.wire).collect();
-        let wires = asking.wires.iter().filter(|wire| !held.contains(wire) && !self.repeated.contains(*wire));
-        self.settled.extend(wires.map(|wire| Settled {
+        let wires =
+            request.wires.iter().filter(|wire| !held.contains(wire) && !self.repeated.contains(*wire));
+        self.must_be_gone.extend(wires.map(|wire| MustBeGone {
             from,
             quiet_since,
             at: view.now,
-            name: Arc::clone(&asking.name),
+            name: Arc::clone(&request.name),
             wire: Arc::clone(wire),
-            said,
+            reason,
         }));
     }
 }

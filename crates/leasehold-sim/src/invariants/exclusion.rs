@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::Invariant;
 use super::breaches::Breaches;
 use crate::history::{Event, Wire, short};
-use crate::key::Side;
+use crate::name_state::Side;
 use crate::recorder::{LiveHold, View};
 
 #[derive(Default)]

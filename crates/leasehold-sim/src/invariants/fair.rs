@@ -12,7 +12,7 @@ use leasehold_proto::Verb;
 
 use super::Invariant;
 use crate::history::{By, Event, Op, Wire, short};
-use crate::key::Key;
+use crate::name_state::NameState;
 use crate::plan::Mode;
 use crate::primitive::{Primitive, covers};
 use crate::recorder::View;
@@ -24,7 +24,7 @@ const FOREIGN_WAIT_MS: i64 = 300_000;
 
 #[derive(Default)]
 pub(super) struct Fair {
-    asking: BTreeMap<Op, (usize, Arc<str>, Duration)>,
+    requests: BTreeMap<Op, (usize, Arc<str>, Duration)>,
     /// The process that uses a wire owner, and the time of its first use.
     users: BTreeMap<Wire, (usize, Duration)>,
     /// The owners that a repetition of the network has brought back.
@@ -36,8 +36,8 @@ struct Run<'a> {
     verb: Verb,
     name: &'a Arc<str>,
     wire: &'a Wire,
-    before: &'a Key,
-    after: &'a Key,
+    before: &'a NameState,
+    after: &'a NameState,
     now_ms: i64,
 }
 
@@ -48,14 +48,14 @@ impl Invariant for Fair {
 
     fn see(&mut self, event: &Event, view: &View) -> Result<(), String> {
         match event {
-            Event::Asked { op, process, name, what, .. } if what.acquires() => {
-                self.asking.insert(*op, (*process, Arc::clone(name), view.now));
+            Event::Requested { op, process, name, what, .. } if what.acquires() => {
+                self.requests.insert(*op, (*process, Arc::clone(name), view.now));
             }
-            Event::Answered { op, .. } | Event::Dropped { op } => {
-                self.asking.remove(op);
+            Event::Completed { op, .. } | Event::Dropped { op } => {
+                self.requests.remove(op);
             }
             Event::Killed { process } => {
-                self.asking.retain(|_, (of, ..)| of != process);
+                self.requests.retain(|_, (of, ..)| of != process);
                 self.users.retain(|_, (of, _)| of != process);
             }
             Event::Sent { process, verb: Verb::Acquire, wire, .. } => {
@@ -93,15 +93,18 @@ impl Fair {
         }
         for gone in run.before.queue.iter().filter(|wire| *wire != run.wire && !run.after.queues(wire)) {
             let Some((process, since)) = self.users.get(gone) else { continue };
-            let mut asking = self.asking.values();
-            let asks =
-                asking.any(|(of, name, asked)| of == process && covers(name, run.name) && asked <= since);
+            let mut requests = self.requests.values();
+            let requested =
+                requests.any(|(of, name, asked)| of == process && covers(name, run.name) && asked <= since);
             let stood_still = !view.paused_since(*process, view.now.saturating_sub(while_quiet)).is_zero();
             // Another wait of the same process may be the one that polls.
-            let alone =
-                self.asking.values().filter(|(of, name, _)| of == process && covers(name, run.name)).count()
-                    == 1;
-            if asks && alone && !stood_still && !self.repeated.contains(gone) {
+            let alone = self
+                .requests
+                .values()
+                .filter(|(of, name, _)| of == process && covers(name, run.name))
+                .count()
+                == 1;
+            if requested && alone && !stood_still && !self.repeated.contains(gone) {
                 return Err(format!(
                     "F1: {} was taken out of the queue of {} while it waits",
                     short(gone),
@@ -114,19 +117,19 @@ impl Fair {
 }
 
 impl Run<'_> {
-    fn seen(&self, wire: &Wire) -> Option<i64> {
-        self.before.seen.iter().find(|(known, _)| known == wire).map(|(_, at)| *at)
+    fn last_seen(&self, wire: &Wire) -> Option<i64> {
+        self.before.last_seen.iter().find(|(known, _)| known == wire).map(|(_, at)| *at)
     }
 
-    fn due(key: &Key, wire: &Wire) -> Option<i64> {
-        key.due.iter().find(|(known, _)| known == wire).map(|(_, at)| *at)
+    fn deadline(state: &NameState, wire: &Wire) -> Option<i64> {
+        state.redisson_deadlines.iter().find(|(known, _)| known == wire).map(|(_, at)| *at)
     }
 
     /// Returns true if a waiter of the queue may be passed over and removed.
     fn is_gone(&self, wire: &Wire) -> bool {
-        match self.seen(wire) {
-            Some(seen) => seen <= self.now_ms - GONE_AFTER_MS,
-            None => Self::due(self.before, wire).is_none_or(|due| due <= self.now_ms),
+        match self.last_seen(wire) {
+            Some(last_seen) => last_seen <= self.now_ms - GONE_AFTER_MS,
+            None => Self::deadline(self.before, wire).is_none_or(|deadline| deadline <= self.now_ms),
         }
     }
 
@@ -137,13 +140,13 @@ impl Run<'_> {
         if list.len() != after.queue.len() {
             return Err(format!("F2: after {verb} somebody stands twice in the queue of {name}: {after}"));
         }
-        let due: BTreeSet<&Wire> = after.due.iter().map(|(wire, _)| wire).collect();
-        let seen: BTreeSet<&Wire> = after.seen.iter().map(|(wire, _)| wire).collect();
-        let complete = if Primitive::of(name) == Primitive::Fair { list == due } else { list == seen };
+        let deadlines: BTreeSet<&Wire> = after.redisson_deadlines.iter().map(|(wire, _)| wire).collect();
+        let seen: BTreeSet<&Wire> = after.last_seen.iter().map(|(wire, _)| wire).collect();
+        let complete = if Primitive::of(name) == Primitive::Fair { list == deadlines } else { list == seen };
         if !complete || !seen.is_subset(&list) {
             return Err(format!(
                 "F2: after {verb} the queue of {name} and its times differ: {after} {:?}",
-                after.due
+                after.redisson_deadlines
             ));
         }
         match after.holders.iter().find(|holder| after.queues(&holder.wire)) {
@@ -200,18 +203,19 @@ impl Run<'_> {
     /// F6: a deadline of Redisson is never later than the waiters ahead require.
     fn bounds_scores(&self) -> Result<(), String> {
         let Self { name, wire, before, after, .. } = self;
-        for (waiter, due) in &after.due {
+        for (waiter, deadline) in &after.redisson_deadlines {
             let place = after.queue.iter().position(|known| known == waiter).unwrap_or_default();
             let ahead = after.queue.iter().take(place);
-            let foreign = ahead.filter(|known| !after.seen.iter().any(|(seen, _)| seen == *known)).count();
+            let foreign =
+                ahead.filter(|known| !after.last_seen.iter().any(|(seen, _)| seen == *known)).count();
             let number = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
             let most = self.now_ms + number(place + 1) * GONE_AFTER_MS + number(foreign) * FOREIGN_WAIT_MS;
-            let grew = Self::due(before, waiter).is_none_or(|known| known < *due);
-            if grew && (waiter != *wire || *due > most) {
+            let grew = Self::deadline(before, waiter).is_none_or(|known| known < *deadline);
+            if grew && (waiter != *wire || *deadline > most) {
                 return Err(format!(
                     "F6: the deadline of {} in {name} is now {} ms away",
                     short(waiter),
-                    due - self.now_ms
+                    deadline - self.now_ms
                 ));
             }
         }

@@ -39,7 +39,7 @@ impl Invariant for Forced {
         Ok(())
     }
 
-    fn look(&mut self, view: &View) -> Result<(), String> {
+    fn check_time(&mut self, view: &View) -> Result<(), String> {
         self.taken.retain(|(hold, _)| view.holds.get(hold).is_some_and(|hold| view.seems_valid(hold)));
         for (id, taken_at) in &self.taken {
             let Some(hold) = view.holds.get(id) else { continue };

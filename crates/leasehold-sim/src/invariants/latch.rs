@@ -11,7 +11,7 @@ use leasehold_proto::Verb;
 use super::Invariant;
 use crate::fault::Kind;
 use crate::history::{Event, Op, Outcome, What};
-use crate::key::Key;
+use crate::name_state::NameState;
 use crate::primitive::Primitive;
 use crate::recorder::View;
 
@@ -31,13 +31,13 @@ impl Invariant for Latch {
 
     fn see(&mut self, event: &Event, view: &View) -> Result<(), String> {
         match event {
-            Event::Asked { op, process, name, what: What::Wait, .. } => {
+            Event::Requested { op, process, name, what: What::Wait, .. } => {
                 self.waiting.insert(*op, (Arc::clone(name), view.now, *process));
             }
             Event::Dropped { op } => {
                 self.waiting.remove(op);
             }
-            Event::Answered { op, outcome } => {
+            Event::Completed { op, outcome } => {
                 let Some((name, since, _)) = self.waiting.remove(op) else { return Ok(()) };
                 let closed = self.closed.get(&name).is_some_and(|closed| *closed <= since);
                 if *outcome == Outcome::Done && closed {
@@ -72,7 +72,7 @@ impl Invariant for Latch {
     }
 
     /// K4: no wait outlasts zero by more than the polling interval.
-    fn look(&mut self, view: &View) -> Result<(), String> {
+    fn check_time(&mut self, view: &View) -> Result<(), String> {
         let trip = view.plan.latency_max * 12 + Duration::from_millis(40);
         for (op, (name, since, process)) in &self.waiting {
             let Some((open, told)) = self.open.get(name).filter(|(open, _)| open >= since) else { continue };
@@ -88,12 +88,18 @@ impl Invariant for Latch {
     }
 }
 
-fn is_open(key: &Key) -> bool {
-    key.value.unwrap_or_default() <= 0
+fn is_open(state: &NameState) -> bool {
+    state.value.unwrap_or_default() <= 0
 }
 
 /// Checks K1, K2 and K5.
-fn counts(verb: Verb, name: &str, operation: &str, before: &Key, after: &Key) -> Result<(), String> {
+fn counts(
+    verb: Verb,
+    name: &str,
+    operation: &str,
+    before: &NameState,
+    after: &NameState,
+) -> Result<(), String> {
     let (was, is) = (before.value.unwrap_or_default(), after.value.unwrap_or_default());
     if is < 0 {
         return Err(format!("K5: {name} is {is}"));
@@ -101,7 +107,7 @@ fn counts(verb: Verb, name: &str, operation: &str, before: &Key, after: &Key) ->
     if was == is {
         return Ok(());
     }
-    let known = |key: &Key| key.answered.iter().any(|(known, _)| **known == *operation);
+    let known = |state: &NameState| state.answered.iter().any(|(known, _)| **known == *operation);
     if verb != Verb::Adjust || known(before) {
         return Err(format!("K2: {verb} by {operation} changed {name} from {was} to {is} once more"));
     }

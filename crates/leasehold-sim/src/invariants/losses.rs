@@ -25,10 +25,10 @@ impl Invariant for Losses {
 
     fn see(&mut self, event: &Event, view: &View) -> Result<(), String> {
         match event {
-            Event::Watches { hold, begins: true } => {
+            Event::AwaitsLoss { hold, begins: true } => {
                 self.watched.insert(*hold, view.now);
             }
-            Event::Watches { hold, begins: false } => {
+            Event::AwaitsLoss { hold, begins: false } => {
                 self.watched.remove(hold);
             }
             Event::Lost { hold, reason } => {
@@ -47,7 +47,7 @@ impl Invariant for Losses {
         Ok(())
     }
 
-    fn look(&mut self, view: &View) -> Result<(), String> {
+    fn check_time(&mut self, view: &View) -> Result<(), String> {
         let watched = self.watched.iter().filter_map(|(id, since)| Some((id, view.holds.get(id)?, since)));
         let mut over = watched.filter(|(_, hold, _)| !view.seems_valid(hold));
         over.try_for_each(|(id, hold, since)| in_time(view, *id, hold, *since))

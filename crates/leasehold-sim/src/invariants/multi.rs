@@ -1,5 +1,5 @@
 //! M1: a guard of several locks holds all of them, and is valid for as long as the shortest. The observers of single
-//! locks check M2: `errors`, `ghosts` and `claims`. The final check of the world covers M3.
+//! locks check M2: `errors`, `leaked_holds` and `claims`. The final check of the world covers M3.
 //!
 //! Invariant: judged by the combined guard and by the guard of each lock.
 
@@ -20,7 +20,7 @@ impl Invariant for Multi {
     }
 
     fn see(&mut self, event: &Event, view: &View) -> Result<(), String> {
-        let Event::Several { op, holds, remaining } = event else { return Ok(()) };
+        let Event::ClaimedTogether { op, holds, remaining } = event else { return Ok(()) };
         let holds = holds.iter().filter_map(|hold| view.holds.get(hold));
         let shortest = holds.map(|hold| hold.valid_until.saturating_sub(view.clock_says(hold.process))).min();
         match shortest {
@@ -42,7 +42,7 @@ pub(super) struct Gathering(BTreeMap<Op, (usize, Arc<str>)>);
 impl Gathering {
     pub(super) fn see(&mut self, event: &Event) {
         match event {
-            Event::Asked {
+            Event::Requested {
                 op,
                 process,
                 name,
@@ -51,7 +51,7 @@ impl Gathering {
             } => {
                 self.0.insert(*op, (*process, Arc::clone(name)));
             }
-            Event::Answered { op, .. } | Event::Dropped { op } => {
+            Event::Completed { op, .. } | Event::Dropped { op } => {
                 self.0.remove(op);
             }
             Event::Killed { process } => self.0.retain(|_, (of, _)| of != process),

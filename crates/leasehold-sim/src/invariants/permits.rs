@@ -13,7 +13,7 @@ use leasehold_proto::Verb;
 use super::Invariant;
 use super::breaches::Breaches;
 use crate::history::{By, Event, Wire, short};
-use crate::key::Key;
+use crate::name_state::NameState;
 use crate::primitive::Primitive;
 use crate::recorder::View;
 
@@ -101,13 +101,13 @@ impl Permits {
 }
 
 /// Returns the available plus the acquired permits.
-fn total(key: &Key) -> i64 {
-    key.value.unwrap_or_default() + key.taken()
+fn total(state: &NameState) -> i64 {
+    state.value.unwrap_or_default() + state.taken()
 }
 
 /// S4: an operation that was answered changes nothing again, and an applied operation is remembered.
-fn adjusted(name: &str, operation: &str, before: &Key, after: &Key) -> Result<(), String> {
-    let known = |key: &Key| key.answered.iter().any(|(known, _)| **known == *operation);
+fn adjusted(name: &str, operation: &str, before: &NameState, after: &NameState) -> Result<(), String> {
+    let known = |state: &NameState| state.answered.iter().any(|(known, _)| **known == *operation);
     let same = before.value == after.value && before.holders == after.holders;
     if known(before) && !same {
         return Err(format!("S4: {operation} was applied to {name} twice: {before}, then {after}"));
@@ -121,7 +121,7 @@ fn adjusted(name: &str, operation: &str, before: &Key, after: &Key) -> Result<()
 }
 
 /// P5: a new permit ends by the server's clock, within the longest lease.
-fn ends(view: &View, name: &str, by: &By, before: &Key, after: &Key) -> Result<(), String> {
+fn ends(view: &View, name: &str, by: &By, before: &NameState, after: &NameState) -> Result<(), String> {
     let longest = u64::try_from(view.plan.longest_lease().as_millis()).unwrap_or(u64::MAX);
     let now_ms = view.now_ms();
     let new = after.holders.iter().filter(|holder| !before.holders.contains(holder));

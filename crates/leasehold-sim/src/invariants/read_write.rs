@@ -11,7 +11,7 @@ use leasehold_proto::Verb;
 
 use super::Invariant;
 use crate::history::{By, Event, Op, What, Wire, short};
-use crate::key::{Key, Side};
+use crate::name_state::{NameState, Side};
 use crate::primitive::Primitive;
 use crate::recorder::View;
 
@@ -27,10 +27,10 @@ impl Invariant for ReadWrite {
 
     fn see(&mut self, event: &Event, view: &View) -> Result<(), String> {
         match event {
-            Event::Asked { op, process, name, what: What::Upgrade, .. } => {
+            Event::Requested { op, process, name, what: What::Upgrade, .. } => {
                 self.upgrading.insert(*op, (Arc::clone(name), view.now, *process));
             }
-            Event::Answered { op, .. } | Event::Dropped { op } => {
+            Event::Completed { op, .. } | Event::Dropped { op } => {
                 self.upgrading.remove(op);
             }
             Event::Killed { process } => self.upgrading.retain(|_, (_, _, of)| of != process),
@@ -38,7 +38,7 @@ impl Invariant for ReadWrite {
                 if Primitive::of(name) == Primitive::ReadWrite && *by != By::Foreigner =>
             {
                 // A network that repeats an acquire restores the first of several expired leases.
-                let revived = matches!(by, By::Duplicate(_)) && !before.stands(wire, view.now_ms());
+                let revived = matches!(by, By::Duplicate(_)) && !before.is_live(wire, view.now_ms());
                 let held = || (!revived).then(|| leases(*verb, wire, before, after)).flatten();
                 let broken = sides(after).or_else(|| lives(after)).or_else(held);
                 if let Some(broken) = broken {
@@ -55,7 +55,7 @@ impl Invariant for ReadWrite {
     }
 
     /// W7: without a disturbance, one of two readers that would wait for each other gets an error.
-    fn look(&mut self, view: &View) -> Result<(), String> {
+    fn check_time(&mut self, view: &View) -> Result<(), String> {
         let within = view.plan.latency_max * 12 + Duration::from_millis(40);
         let waits = |(name, since, process): &&(Arc<str>, Duration, usize)| {
             let long =
@@ -78,29 +78,32 @@ impl Invariant for ReadWrite {
 }
 
 /// W3: the mode agrees with the holders.
-fn sides(key: &Key) -> Option<String> {
-    let count = |side| key.holders.iter().filter(|holder| holder.side == side).count();
+fn sides(state: &NameState) -> Option<String> {
+    let count = |side| state.holders.iter().filter(|holder| holder.side == side).count();
     let (readers, writers) = (count(Side::Reader), count(Side::Writer));
-    let right = match key.mode.as_deref() {
+    let right = match state.mode.as_deref() {
         Some("write") => writers == 1 && readers <= 1,
         Some("read") => writers == 0 && readers > 0,
         Some(_) => false,
-        None => key.holders.is_empty(),
+        None => state.holders.is_empty(),
     };
-    (!right).then(|| format!("W3: the mode is {:?}, with {readers} readers and {writers} writers", key.mode))
+    (!right)
+        .then(|| format!("W3: the mode is {:?}, with {readers} readers and {writers} writers", state.mode))
 }
 
 /// W5: the key lives as long as its longest reader.
-fn lives(key: &Key) -> Option<String> {
-    let reads = |wire: &Wire| key.holder(wire).is_some_and(|holder| holder.side == Side::Reader);
-    let longest = key.leases.iter().filter(|(wire, ..)| reads(wire)).map(|(_, _, until)| *until).max()?;
-    let short = key.expires_at_ms.is_some_and(|at| at < longest);
+fn lives(state: &NameState) -> Option<String> {
+    let reads = |wire: &Wire| state.holder(wire).is_some_and(|holder| holder.side == Side::Reader);
+    let longest = state.leases.iter().filter(|(wire, ..)| reads(wire)).map(|(_, _, until)| *until).max()?;
+    let short = state.expires_at_ms.is_some_and(|at| at < longest);
     short.then(|| format!("W5: a reader's lease lasts until {longest}"))
 }
 
 /// W4, W8: a reader has a lease for each hold, a writer has none.
-fn leases(verb: Verb, wire: &Wire, before: &Key, after: &Key) -> Option<String> {
-    let of = |key: &Key, wire: &Wire| key.leases.iter().filter(|(owner, ..)| owner == wire).count() as u64;
+fn leases(verb: Verb, wire: &Wire, before: &NameState, after: &NameState) -> Option<String> {
+    let of = |state: &NameState, wire: &Wire| {
+        state.leases.iter().filter(|(owner, ..)| owner == wire).count() as u64
+    };
     let (had, has) = (of(before, wire), of(after, wire));
     match after.holder(wire) {
         Some(holder) if holder.side == Side::Writer && has > 0 => {

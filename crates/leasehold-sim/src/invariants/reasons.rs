@@ -28,13 +28,13 @@ impl Invariant for Reasons {
     fn see(&mut self, event: &Event, view: &View) -> Result<(), String> {
         self.breaches.see(event, view);
         match event {
-            Event::Asked { op, process, what, .. } => {
+            Event::Requested { op, process, what, .. } => {
                 if *what == What::Close {
                     self.closing.insert(*process);
                 }
                 self.process_of.insert(*op, *process);
             }
-            Event::Answered { op, outcome } => {
+            Event::Completed { op, outcome } => {
                 let process = self.process_of.remove(op).unwrap_or_default();
                 if *outcome == Outcome::Closed && !self.closing.contains(&process) {
                     return Err(format!(

@@ -12,12 +12,12 @@ use leasehold_proto::Verb;
 use super::Invariant;
 use super::breaches::Breaches;
 use crate::history::{By, Ending, Event, Hold, Op, Outcome, What, Wire, short};
-use crate::key::Key;
+use crate::name_state::NameState;
 use crate::recorder::View;
 
 #[derive(Default)]
 pub(super) struct Reentry {
-    keys: BTreeMap<Arc<str>, Key>,
+    states: BTreeMap<Arc<str>, NameState>,
     /// The owners whose last guard is being released, by the hold.
     last: BTreeMap<Hold, (Arc<str>, Wire, Duration)>,
     /// The releases that report their outcome.
@@ -35,10 +35,10 @@ impl Invariant for Reentry {
 
     fn see(&mut self, event: &Event, view: &View) -> Result<(), String> {
         self.breaches.see(event, view);
-        Breaches::forget_changed(&mut self.keys, event, view);
+        Breaches::forget_changed(&mut self.states, event, view);
         match event {
             Event::Executed { name, wire, verb, by, before, after, .. } => {
-                self.keys.insert(Arc::clone(name), after.clone());
+                self.states.insert(Arc::clone(name), after.clone());
                 if matches!(by, By::Duplicate(_)) {
                     self.repeated.insert(Arc::clone(wire));
                 }
@@ -47,10 +47,10 @@ impl Invariant for Reentry {
                     return freed_early(view, name, wire);
                 }
             }
-            Event::Asked { op, what: What::Release, .. } => {
+            Event::Requested { op, what: What::Release, .. } => {
                 self.reports.insert(*op, Hold(0));
             }
-            Event::Claimed { hold, .. } => self.kept.extend(view.rests(hold)),
+            Event::Claimed { hold, .. } => self.kept.extend(view.min_hold_owner(hold)),
             Event::Ending { hold, how: Ending::Detach } => {
                 self.kept.extend(view.holds.get(hold).map(|hold| hold.wire.clone()));
             }
@@ -66,13 +66,13 @@ impl Invariant for Reentry {
                     *report.get_mut() = *hold;
                 }
             }
-            Event::Answered { op, outcome } => {
+            Event::Completed { op, outcome } => {
                 let Some(hold) = self.reports.remove(op) else { return Ok(()) };
                 let Some((name, wire, since)) = self.last.remove(&hold) else { return Ok(()) };
                 // A stale replica that took over meanwhile has restored the hold.
                 let freed = *outcome == Outcome::Released(ReleaseOutcome::Released)
                     && !self.breaches.any_since(&name, since);
-                let there = self.keys.get(&name).is_some_and(|key| key.is_held_by(&wire));
+                let there = self.states.get(&name).is_some_and(|state| state.is_held_by(&wire));
                 if freed && there && !self.repeated.contains(&wire) && !self.kept.contains(&wire) {
                     return Err(format!(
                         "{} has released {name} for the last time and still has it",

@@ -22,9 +22,9 @@ pub(super) struct Renewals {
     gathering: Gathering,
     released: BTreeSet<Wire>,
     /// The owners with a minimum hold time; after their last guard, a renewal keeps that time.
-    rests: BTreeSet<Wire>,
-    /// The owners of `rests` whose last guard has gone.
-    resting: BTreeSet<Wire>,
+    min_holds: BTreeSet<Wire>,
+    /// The owners of `min_holds` whose last guard has gone.
+    holding_on: BTreeSet<Wire>,
     /// The time at which the last guard of an owner went.
     ended: BTreeMap<Wire, Duration>,
     /// The renewals without an answer, by call.
@@ -32,7 +32,7 @@ pub(super) struct Renewals {
     /// The re-entries without an answer, by call.
     entering: BTreeMap<u64, Wire>,
     /// The last time at which the lease of an owner was requested.
-    asked: BTreeMap<Wire, Duration>,
+    requested: BTreeMap<Wire, Duration>,
     /// The time of a failed renewal that no other has followed.
     failed: BTreeMap<Wire, Duration>,
 }
@@ -47,16 +47,16 @@ impl Invariant for Renewals {
         match event {
             Event::Claimed { hold, wire, .. } => {
                 self.claimed.insert(wire.clone());
-                self.asked.entry(wire.clone()).or_insert(view.now);
+                self.requested.entry(wire.clone()).or_insert(view.now);
                 self.ended.remove(wire);
-                self.rests.extend(view.rests(hold));
-                self.resting.remove(wire);
+                self.min_holds.extend(view.min_hold_owner(hold));
+                self.holding_on.remove(wire);
             }
             Event::Ending { hold, .. } => {
                 let Some(ending) = view.holds.get(hold) else { return Ok(()) };
                 let others = view.holds.iter().any(|(id, other)| id != hold && other.wire == ending.wire);
-                if !others && self.rests.contains(&ending.wire) {
-                    self.resting.insert(ending.wire.clone());
+                if !others && self.min_holds.contains(&ending.wire) {
+                    self.holding_on.insert(ending.wire.clone());
                 } else if !others {
                     self.ended.insert(ending.wire.clone(), view.now);
                 }
@@ -75,10 +75,10 @@ impl Invariant for Renewals {
             }
             Event::Sent { verb: Verb::Renew, call, wire, .. } => {
                 // A re-entry renews too.
-                self.asked.insert(wire.clone(), view.now);
+                self.requested.insert(wire.clone(), view.now);
                 self.entering.insert(*call, wire.clone());
             }
-            Event::Told { call, applied, .. } => {
+            Event::Returned { call, applied, .. } => {
                 if let (Some(wire), Some(_)) = (self.under_way.remove(call), applied) {
                     self.failed.insert(wire, view.now);
                 }
@@ -91,7 +91,7 @@ impl Invariant for Renewals {
         Ok(())
     }
 
-    fn look(&mut self, view: &View) -> Result<(), String> {
+    fn check_time(&mut self, view: &View) -> Result<(), String> {
         view.holds.values().try_for_each(|hold| {
             self.tried_again(view, hold)?;
             self.in_time(view, hold)
@@ -115,12 +115,12 @@ impl Renewals {
             return Err(format!("D3: {} is renewed although its last guard has gone", short(wire)));
         }
         // The watchdog's renewals have ended with the last guard; later renewals keep the minimum hold time.
-        if !self.resting.contains(wire) && self.under_way.values().any(|other| other == wire) {
+        if !self.holding_on.contains(wire) && self.under_way.values().any(|other| other == wire) {
             return Err(format!("D2: {} is renewed twice at once", short(wire)));
         }
         self.under_way.insert(call, wire.clone());
         self.failed.remove(wire);
-        self.asked.insert(wire.clone(), view.now);
+        self.requested.insert(wire.clone(), view.now);
         Ok(())
     }
 
@@ -142,7 +142,7 @@ impl Renewals {
             return Ok(());
         }
         let paused = view.paused_since(hold.process, hold.since);
-        let since = self.asked.get(&hold.wire).map_or(hold.since, |asked| *asked);
+        let since = self.requested.get(&hold.wire).map_or(hold.since, |asked| *asked);
         if !paused.is_zero() || view.now.saturating_sub(since) <= third + slack || !view.seems_valid(hold) {
             return Ok(());
         }

@@ -8,13 +8,13 @@ use std::sync::Arc;
 use super::Invariant;
 use super::breaches::Breaches;
 use crate::history::{Event, short};
-use crate::key::Key;
+use crate::name_state::NameState;
 use crate::recorder::View;
 
 #[derive(Default)]
 pub(super) struct ServerKeeps {
     breaches: Breaches,
-    keys: BTreeMap<Arc<str>, Key>,
+    states: BTreeMap<Arc<str>, NameState>,
 }
 
 impl Invariant for ServerKeeps {
@@ -28,16 +28,16 @@ impl Invariant for ServerKeeps {
             self.kept(view, name, before)?;
         }
         self.breaches.see(event, view);
-        Breaches::forget_changed(&mut self.keys, event, view);
+        Breaches::forget_changed(&mut self.states, event, view);
         match event {
             Event::Executed { name, after, .. } => {
-                self.keys.insert(Arc::clone(name), after.clone());
+                self.states.insert(Arc::clone(name), after.clone());
                 self.kept(view, name, after)
             }
             Event::Claimed { hold, .. } => {
                 let Some(claimed) = view.holds.get(hold) else { return Ok(()) };
-                let key = self.keys.get(&claimed.name).cloned().unwrap_or_default();
-                self.kept(view, &claimed.name, &key)
+                let state = self.states.get(&claimed.name).cloned().unwrap_or_default();
+                self.kept(view, &claimed.name, &state)
             }
             _ => Ok(()),
         }
@@ -45,13 +45,13 @@ impl Invariant for ServerKeeps {
 }
 
 impl ServerKeeps {
-    fn kept(&self, view: &View, name: &str, key: &Key) -> Result<(), String> {
+    fn kept(&self, view: &View, name: &str, state: &NameState) -> Result<(), String> {
         let now_ms = view.now_ms();
-        let mut lost = view.valid_holds(name).filter(|(_, hold)| !key.stands(&hold.wire, now_ms));
+        let mut lost = view.valid_holds(name).filter(|(_, hold)| !state.is_live(&hold.wire, now_ms));
         match lost.find(|(_, hold)| !self.breaches.excuse(name, &hold.wire)) {
             None => Ok(()),
             Some((id, hold)) => Err(format!(
-                "hold {} of {name} as {} is valid, but on the server the lock is {key}",
+                "hold {} of {name} as {} is valid, but on the server the lock is {state}",
                 id.0,
                 short(&hold.wire)
             )),

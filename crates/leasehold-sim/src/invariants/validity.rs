@@ -18,7 +18,7 @@ use crate::recorder::View;
 #[derive(Default)]
 pub(super) struct Validity {
     /// The calls under way, each with the validity that its confirmation gives its owner.
-    asked: BTreeMap<u64, (Wire, Duration)>,
+    requested: BTreeMap<u64, (Wire, Duration)>,
     /// The confirmed end of the validity of each owner.
     confirmed: BTreeMap<Wire, Duration>,
 }
@@ -40,10 +40,10 @@ impl Invariant for Validity {
             } => {
                 let drift = *lease / 100 + Duration::from_millis(2);
                 let until = view.clock_says(*process) + lease.saturating_sub(drift);
-                self.asked.insert(*call, (Arc::clone(wire), until));
+                self.requested.insert(*call, (Arc::clone(wire), until));
             }
-            Event::Told { call, applied, .. } => {
-                if let (Some((wire, until)), None) = (self.asked.remove(call), applied) {
+            Event::Returned { call, applied, .. } => {
+                if let (Some((wire, until)), None) = (self.requested.remove(call), applied) {
                     let known = self.confirmed.entry(wire).or_default();
                     *known = until.max(*known);
                 }
@@ -53,9 +53,9 @@ impl Invariant for Validity {
         Ok(())
     }
 
-    fn look(&mut self, view: &View) -> Result<(), String> {
+    fn check_time(&mut self, view: &View) -> Result<(), String> {
         for (id, hold) in &view.holds {
-            // A clock jump between two looks shifts the recorded validity.
+            // A clock jump between two checks of time shifts the recorded validity.
             let jumps = view.plan.faults.iter().any(|fault| fault.kind == Kind::ClockForward);
             // The validity of a hold without an end is not confirmed.
             if Primitive::of(&hold.name).is_unending() {

@@ -43,10 +43,10 @@ impl Invariant for WakeUps {
 
     fn see(&mut self, event: &Event, view: &View) -> Result<(), String> {
         match event {
-            Event::Asked { op, process, name, what: What::Lock | What::TryLockFor, .. } => {
+            Event::Requested { op, process, name, what: What::Lock | What::TryLockFor, .. } => {
                 self.waiting.insert(*op, (Arc::clone(name), view.now, *process));
             }
-            Event::Answered { op, .. } | Event::Dropped { op } => {
+            Event::Completed { op, .. } | Event::Dropped { op } => {
                 self.waiting.remove(op);
             }
             Event::Killed { process } => {
@@ -76,10 +76,10 @@ impl Invariant for WakeUps {
             }
             _ => {}
         }
-        self.look(view)
+        self.check_time(view)
     }
 
-    fn look(&mut self, view: &View) -> Result<(), String> {
+    fn check_time(&mut self, view: &View) -> Result<(), String> {
         let says = u64::try_from(view.server_clock.says(view.now).as_millis()).unwrap_or(u64::MAX);
         for (name, expires_at_ms) in &self.expires {
             if expires_at_ms.is_some_and(|at| at < says) {

@@ -7,7 +7,7 @@ use leasehold_proto::Verb;
 
 use super::Invariant;
 use crate::history::{By, Event, Reply, short};
-use crate::key::{Holder, Key, is_of};
+use crate::name_state::{Holder, NameState, is_of};
 use crate::primitive::Primitive;
 use crate::recorder::View;
 
@@ -52,7 +52,7 @@ impl Invariant for Writes {
             ));
         }
         if *verb == Verb::Acquire {
-            let counts = [before, after].map(|key| key.holder(wire).map(|holder| holder.count));
+            let counts = [before, after].map(|state| state.holder(wire).map(|holder| holder.count));
             if counts[0].is_some() && counts[0] != counts[1] {
                 return Err(format!(
                     "R1: an acquire that ran twice has counted twice: {before}, then {after}"
@@ -64,7 +64,7 @@ impl Invariant for Writes {
 }
 
 /// Returns true if the hold of another owner has changed or ends sooner.
-fn changed(verb: Verb, holder: &Holder, after: &Key) -> bool {
+fn changed(verb: Verb, holder: &Holder, after: &NameState) -> bool {
     let Some(now) = after.holder(&holder.wire) else { return verb != Verb::ForceRelease };
     now.side != holder.side || now.count != holder.count || sooner(now.until_ms, holder.until_ms)
 }
@@ -74,7 +74,7 @@ fn sooner(now: Option<u64>, before: Option<u64>) -> bool {
 }
 
 /// Checks that a renewal, or an acquire that finds its own hold, takes away no time that a client may count on.
-fn shortened(verb: Verb, before: &Key, after: &Key, wire: &str) -> Result<(), String> {
+fn shortened(verb: Verb, before: &NameState, after: &NameState, wire: &str) -> Result<(), String> {
     let (Some(was), Some(is)) = (before.holder(wire), after.holder(wire)) else { return Ok(()) };
     // A release of one of several leases of a reader gives that lease up.
     if verb != Verb::ForceRelease && verb != Verb::Release && sooner(is.until_ms, was.until_ms) {

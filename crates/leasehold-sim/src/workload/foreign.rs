@@ -9,7 +9,7 @@ use std::time::Duration;
 use leasehold_proto::Verb;
 use leasehold_store::embedded::Frame;
 
-use crate::ground::Env;
+use crate::environment::Env;
 use crate::history::{Event, Wire};
 use crate::primitive::{Primitive, name_of};
 
@@ -20,7 +20,7 @@ const RELEASE: &str = include_str!("../../foreign/release.lua");
 /// The index of the owner among the arguments of its scripts.
 pub(crate) const OWNER_ARG: usize = 1;
 /// The longest pause between two attempts.
-const ASK_AGAIN_WITHIN: Duration = Duration::from_millis(500);
+const TRY_AGAIN_WITHIN: Duration = Duration::from_millis(500);
 
 /// Returns the verb of one of its scripts.
 pub(crate) fn verb_of(script: &[u8]) -> Option<Verb> {
@@ -64,9 +64,9 @@ impl Foreigner<'_> {
                     self.believe(sent_at);
                     return true;
                 }
-                Some(_) => self.env.nap(ASK_AGAIN_WITHIN.min(self.lease)).await,
+                Some(_) => self.env.nap(TRY_AGAIN_WITHIN.min(self.lease)).await,
                 None => {
-                    self.give_back().await;
+                    self.release().await;
                     return false;
                 }
             }
@@ -79,7 +79,7 @@ impl Foreigner<'_> {
         let until = self.env.now() + self.env.some_of(self.lease * 2);
         while self.env.now() < until {
             let nap = (self.lease / 3).min(until.saturating_sub(self.env.now()));
-            self.env.ground.sleep(nap).await;
+            self.env.environment.sleep(nap).await;
             let sent_at = self.env.now();
             match self.run(RENEW, None).await {
                 Some(Frame::Int(1)) => self.believe(sent_at),
@@ -88,7 +88,7 @@ impl Foreigner<'_> {
         }
         let end = Event::ForeignEnd { name: Arc::clone(&self.name), wire: Arc::clone(&self.wire) };
         self.env.recorder.record(self.env.now(), end);
-        self.give_back().await;
+        self.release().await;
     }
 
     fn believe(&self, sent_at: Duration) {
@@ -100,12 +100,12 @@ impl Foreigner<'_> {
     }
 
     /// Releases until the server reports that it holds nothing, or that the lock is free.
-    async fn give_back(&mut self) {
+    async fn release(&mut self) {
         let channel = name_of(&self.name).prefixed("redisson_lock__channel").to_string();
         for _ in 0..10 {
             match self.run(RELEASE, Some(&channel)).await {
                 Some(Frame::Nil | Frame::Int(1)) => return,
-                _ => self.env.nap(ASK_AGAIN_WITHIN).await,
+                _ => self.env.nap(TRY_AGAIN_WITHIN).await,
             }
         }
     }
@@ -115,6 +115,6 @@ impl Foreigner<'_> {
         let mut command: Vec<Vec<u8>> =
             ["EVAL", script, "1", &*self.name, &*lease, &*self.wire].map(Into::into).into();
         command.extend(channel.map(Into::into));
-        self.env.ground.command(self.env.process, command).await
+        self.env.environment.command(self.env.process, command).await
     }
 }

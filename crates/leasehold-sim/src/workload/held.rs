@@ -9,7 +9,7 @@ use std::time::Duration;
 use leasehold::{Guard, LostReason, ReleaseError, ReleaseOutcome};
 
 use super::Taken;
-use crate::ground::Env;
+use crate::environment::Env;
 use crate::history::{Ending, Event, Hold, Op};
 use crate::recorder::Claim;
 
@@ -57,17 +57,17 @@ impl Held {
     }
 
     /// Requests a longer validity.
-    pub(super) async fn ensure(&self, least: Duration) -> Result<(), leasehold::EnsureError> {
-        self.taken().ensure(least).await
+    pub(super) async fn ensure(&self, validity: Duration) -> Result<(), leasehold::EnsureError> {
+        self.taken().ensure(validity).await
     }
 
     /// Releases, and waits for the report.
     pub(super) fn release(mut self) -> impl Future<Output = Result<ReleaseOutcome, ReleaseError>> {
-        self.take(Ending::Release).release()
+        self.end(Ending::Release).release()
     }
 
     pub(super) fn detach(mut self) {
-        self.take(Ending::Detach).detach();
+        self.end(Ending::Detach).detach();
     }
 
     /// Returns the remaining validity.
@@ -75,13 +75,13 @@ impl Held {
         self.taken().remaining()
     }
 
-    fn take(&mut self, how: Ending) -> Taken {
-        self.tell(how);
+    fn end(&mut self, how: Ending) -> Taken {
+        self.record(how);
         let taken = self.taken.take().expect("a hold ends once");
         Arc::into_inner(taken).expect("only its user keeps a guard")
     }
 
-    fn tell(&self, how: Ending) {
+    fn record(&self, how: Ending) {
         for hold in &self.holds {
             self.env.recorder.end(self.env.now(), *hold, how);
         }
@@ -91,7 +91,7 @@ impl Held {
 impl Drop for Held {
     fn drop(&mut self) {
         if self.taken.is_some() {
-            self.tell(Ending::Drop);
+            self.record(Ending::Drop);
         }
     }
 }
@@ -102,19 +102,19 @@ struct Watch<'a>(&'a Held);
 impl<'a> Watch<'a> {
     fn begin(held: &'a Held) -> Self {
         let watch = Self(held);
-        watch.tell(true);
+        watch.record(true);
         watch
     }
 
-    fn tell(&self, begins: bool) {
+    fn record(&self, begins: bool) {
         for hold in &self.0.holds {
-            self.0.env.recorder.record(self.0.env.now(), Event::Watches { hold: *hold, begins });
+            self.0.env.recorder.record(self.0.env.now(), Event::AwaitsLoss { hold: *hold, begins });
         }
     }
 }
 
 impl Drop for Watch<'_> {
     fn drop(&mut self) {
-        self.tell(false);
+        self.record(false);
     }
 }

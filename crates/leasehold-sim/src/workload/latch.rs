@@ -27,7 +27,7 @@ pub(super) async fn work(user: &mut User, latch: CountDownLatch, name: &Arc<str>
 async fn wait(user: &mut User, latch: &CountDownLatch, name: &Arc<str>) {
     let lease = user.env.plan.longest_lease();
     let (wait, within) = user.wait(What::Wait, lease);
-    let op = user.ask(name, What::Wait, within);
+    let op = user.begin(name, What::Wait, within);
     let Some(outcome) = user.unless_dropped(op, latch.wait_for(wait)).await else { return };
     let outcome = match outcome {
         Ok(true) => Outcome::Done,
@@ -38,5 +38,5 @@ async fn wait(user: &mut User, latch: &CountDownLatch, name: &Arc<str>) {
     if outcome == Outcome::Done {
         user.env.recorder.count(Primitive::Latch);
     }
-    user.answer(op, outcome);
+    user.finish(op, outcome);
 }

@@ -8,9 +8,9 @@ use leasehold::{InspectError, InspectErrorKind, Kind, Lock, Tokens};
 
 use super::Taken;
 use super::held::Held;
-use super::user::{Keeping, User};
+use super::user::{LeaseMode, User};
 use crate::history::{Outcome, What};
-use crate::key::Side;
+use crate::name_state::Side;
 use crate::primitive::Primitive;
 use crate::recorder::{Claim, Terms};
 
@@ -27,10 +27,10 @@ pub(super) async fn work<K: Kind>(
     token: fn(&K::Guard) -> Option<u64>,
 ) {
     if user.env.rng.u8(0..20) == 0 {
-        return look(user, &lock, name).await;
+        return inspect(user, &lock, name).await;
     }
-    let (terms, keeping) = user.terms();
-    let lock = on(lock, terms, keeping);
+    let (terms, mode) = user.terms();
+    let lock = on(lock, terms, mode);
     let reenters = user.env.rng.u8(0..4) == 0;
     let lock = if reenters { lock.owned_by(&user.owner) } else { lock };
     let choice = [What::Lock, What::Lock, What::TryLock, What::TryLockFor];
@@ -50,13 +50,13 @@ pub(super) async fn work<K: Kind>(
 }
 
 /// Returns a lock with these terms.
-pub(super) fn on<K: Kind>(lock: Lock<K>, terms: Terms, keeping: Keeping) -> Lock<K> {
-    match keeping {
-        Keeping::Watched => lock.watchdog(terms.lease),
-        Keeping::Fixed => lock.lease(terms.lease),
-        Keeping::AtMost(most) => lock.watchdog(terms.lease).max_hold(most),
-        Keeping::Renewals(most) => lock.watchdog(terms.lease).max_renewals(most),
-        Keeping::AtLeast(least) => lock.watchdog(terms.lease).min_hold(least),
+pub(super) fn on<K: Kind>(lock: Lock<K>, terms: Terms, mode: LeaseMode) -> Lock<K> {
+    match mode {
+        LeaseMode::Watched => lock.watchdog(terms.lease),
+        LeaseMode::Fixed => lock.lease(terms.lease),
+        LeaseMode::AtMost(most) => lock.watchdog(terms.lease).max_hold(most),
+        LeaseMode::Renewals(most) => lock.watchdog(terms.lease).max_renewals(most),
+        LeaseMode::AtLeast(min_hold) => lock.watchdog(terms.lease).min_hold(min_hold),
     }
 }
 
@@ -69,7 +69,7 @@ async fn acquire<K: Kind>(
     token: fn(&K::Guard) -> Option<u64>,
 ) -> Option<Held> {
     let (wait, within) = user.wait(what, terms.lease);
-    let op = user.ask(name, what, within);
+    let op = user.begin(name, what, within);
     let waiting = async {
         match what {
             What::TryLock => lock.try_lock().await,
@@ -84,16 +84,16 @@ async fn acquire<K: Kind>(
         let claim = Claim { name, wire, side: Side::Alone, owner: 0, units: 1, token, terms, place: 0 };
         (Taken::One(guard.into()), vec![claim])
     };
-    user.take(op, waiting, claims).await
+    user.acquire(op, waiting, claims).await
 }
 
-async fn look<K: Kind>(user: &mut User, lock: &Lock<K>, name: &str) {
-    let op = user.ask(name, What::Look, Some(user.env.plan.timeout));
+async fn inspect<K: Kind>(user: &mut User, lock: &Lock<K>, name: &str) {
+    let op = user.begin(name, What::Inspect, Some(user.env.plan.timeout));
     let Some(outcome) = user.unless_dropped(op, lock.remaining()).await else { return };
     let outcome = match outcome {
         Ok(_) => Outcome::Done,
         Err(InspectError { kind: InspectErrorKind::Closed, .. }) => Outcome::Closed,
         Err(error) => Outcome::Other(error.to_string()),
     };
-    user.answer(op, outcome);
+    user.finish(op, outcome);
 }

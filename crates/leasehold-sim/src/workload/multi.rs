@@ -9,9 +9,9 @@ use leasehold::{Member, MultiGuard, MultiLock};
 
 use super::Taken;
 use super::locks::{on, tokens};
-use super::user::{Keeping, User};
+use super::user::{LeaseMode, User};
 use crate::history::What;
-use crate::key::Side;
+use crate::name_state::Side;
 use crate::primitive::{Primitive, name_of};
 use crate::recorder::{Claim, Terms};
 
@@ -27,8 +27,8 @@ pub(super) async fn work(user: &mut User) {
         user.env.plan.names.iter().filter(|name| Primitive::of(name).is_lock()).cloned().collect();
     user.env.rng.shuffle(&mut names);
     names.truncate(user.env.rng.usize(2..=names.len()));
-    let (terms, keeping) = user.terms();
-    let members: Vec<Member> = names.iter().map(|name| member(user, name, terms, keeping)).collect();
+    let (terms, mode) = user.terms();
+    let members: Vec<Member> = names.iter().map(|name| member(user, name, terms, mode)).collect();
     let multi = MultiLock::of(members);
     let choice = [What::LockAll, What::LockAll, What::TryLockAll, What::TryLockAllFor];
     let what = *user.env.rng.choice(&choice).expect("some");
@@ -37,7 +37,7 @@ pub(super) async fn work(user: &mut User) {
     let more = user.env.plan.timeout * u32::try_from(names.len()).unwrap_or(u32::MAX);
     let all: Vec<&str> = names.iter().map(|name| &**name).collect();
     let all = all.join(" ");
-    let op = user.ask(&all, what, within.map(|within: Duration| within + more));
+    let op = user.begin(&all, what, within.map(|within: Duration| within + more));
     let waiting = async {
         match what {
             What::TryLockAll => multi.try_lock().await,
@@ -45,21 +45,21 @@ pub(super) async fn work(user: &mut User) {
             _ => multi.lock().await.map(Some),
         }
     };
-    let Some(held) = user.take(op, waiting, |guard| claims(guard, &names, terms)).await else { return };
+    let Some(held) = user.acquire(op, waiting, |guard| claims(guard, &names, terms)).await else { return };
     user.hold(&held, terms).await;
     user.end(held, &all).await;
 }
 
-fn member(user: &User, name: &str, terms: Terms, keeping: Keeping) -> Member {
+fn member(user: &User, name: &str, terms: Terms, mode: LeaseMode) -> Member {
     let (client, known) = (&user.client, name_of(name));
     match Primitive::of(name) {
-        Primitive::Fair => on(client.fair_lock(known), terms, keeping).into(),
+        Primitive::Fair => on(client.fair_lock(known), terms, mode).into(),
         Primitive::Fenced | Primitive::Hybrid => {
-            on(client.fenced_lock(known).tokens(tokens(name)), terms, keeping).into()
+            on(client.fenced_lock(known).tokens(tokens(name)), terms, mode).into()
         }
-        Primitive::Spin => on(client.spin_lock(known), terms, keeping).into(),
-        Primitive::ReadWrite => on(client.rw_lock(known).write_lock(), terms, keeping).into(),
-        _ => on(client.lock(known), terms, keeping).into(),
+        Primitive::Spin => on(client.spin_lock(known), terms, mode).into(),
+        Primitive::ReadWrite => on(client.rw_lock(known).write_lock(), terms, mode).into(),
+        _ => on(client.lock(known), terms, mode).into(),
     }
 }
 

@@ -8,9 +8,9 @@ use leasehold::{AcquireError, Guard, Owner, RwLock};
 
 use super::Taken;
 use super::held::Held;
-use super::user::{Keeping, User};
+use super::user::{LeaseMode, User};
 use crate::history::What;
-use crate::key::Side;
+use crate::name_state::Side;
 use crate::recorder::{Claim, Terms};
 
 /// One use of the lock by a user, with its terms and owner.
@@ -24,11 +24,11 @@ struct Visit<'a> {
 
 /// Reads, writes, or both.
 pub(super) async fn work(user: &mut User, lock: RwLock, name: &Arc<str>) {
-    let (terms, keeping) = user.terms();
-    let terms = Terms { least: None, ..terms };
+    let (terms, mode) = user.terms();
+    let terms = Terms { min_hold: None, ..terms };
     let own = user.env.rng.bool();
     let (owner, number) = user.owner(own);
-    let lock = on(lock, &owner, terms, keeping);
+    let lock = on(lock, &owner, terms, mode);
     let lock = if user.env.rng.u8(0..3) == 0 { lock.prefer_writers() } else { lock };
     let choice = user.env.rng.u8(0..12);
     let mut visit = Visit { user, lock, name, terms, owner: number };
@@ -41,23 +41,23 @@ pub(super) async fn work(user: &mut User, lock: RwLock, name: &Arc<str>) {
     }
 }
 
-fn on(lock: RwLock, owner: &Owner, terms: Terms, keeping: Keeping) -> RwLock {
+fn on(lock: RwLock, owner: &Owner, terms: Terms, mode: LeaseMode) -> RwLock {
     let lock = lock.owned_by(owner);
-    match keeping {
-        Keeping::Watched | Keeping::AtLeast(_) => lock.watchdog(terms.lease),
-        Keeping::Fixed => lock.lease(terms.lease),
-        Keeping::AtMost(most) => lock.watchdog(terms.lease).max_hold(most),
-        Keeping::Renewals(most) => lock.watchdog(terms.lease).max_renewals(most),
+    match mode {
+        LeaseMode::Watched | LeaseMode::AtLeast(_) => lock.watchdog(terms.lease),
+        LeaseMode::Fixed => lock.lease(terms.lease),
+        LeaseMode::AtMost(most) => lock.watchdog(terms.lease).max_hold(most),
+        LeaseMode::Renewals(most) => lock.watchdog(terms.lease).max_renewals(most),
     }
 }
 
 impl Visit<'_> {
     /// Takes one side, sometimes twice.
     async fn only(&mut self, side: Side) {
-        let Some(held) = self.take(side, None).await else { return };
+        let Some(held) = self.acquire(side, None).await else { return };
         self.user.hold(&held, self.terms).await;
         if self.user.env.rng.u8(0..4) == 0
-            && let Some(inner) = self.take(side, Some(What::Reenter)).await
+            && let Some(inner) = self.acquire(side, Some(What::Reenter)).await
         {
             self.user.hold(&inner, self.terms).await;
             self.user.end(inner, self.name).await;
@@ -68,9 +68,9 @@ impl Visit<'_> {
     /// Takes one side and the other inside it, and releases them in any order: a writer may read, a reader that wants to
     /// write gets an error instead of a wait.
     async fn both(&mut self, first: Side, second: Side) {
-        let Some(outer) = self.take(first, None).await else { return };
+        let Some(outer) = self.acquire(first, None).await else { return };
         self.user.hold(&outer, self.terms).await;
-        let Some(inner) = self.take(second, None).await else {
+        let Some(inner) = self.acquire(second, None).await else {
             return self.user.end(outer, self.name).await;
         };
         self.user.hold(&inner, self.terms).await;
@@ -79,23 +79,23 @@ impl Visit<'_> {
 
     /// Upgrades from reading to writing.
     async fn upgrade(&mut self) {
-        let Some(reader) = self.take(Side::Reader, None).await else { return };
+        let Some(reader) = self.acquire(Side::Reader, None).await else { return };
         self.user.hold(&reader, self.terms).await;
         let what = What::Upgrade;
         let once = self.user.env.rng.u8(0..3);
-        let asked = [What::Lock, What::TryLock, What::TryLockFor][usize::from(once)];
-        let (wait, within) = self.user.wait(asked, self.terms.lease);
-        let op = self.user.ask(self.name, what, within);
+        let way = [What::Lock, What::TryLock, What::TryLockFor][usize::from(once)];
+        let (wait, within) = self.user.wait(way, self.terms.lease);
+        let op = self.user.begin(self.name, what, within);
         let lock = self.lock.clone();
         let waiting = async {
-            match asked {
+            match way {
                 What::TryLock => lock.try_upgrade(reader.guard()).await,
                 What::TryLockFor => lock.try_upgrade_for(reader.guard(), wait).await,
                 _ => lock.upgrade(reader.guard()).await.map(Some),
             }
         };
         let claims = self.claims(Side::Writer);
-        let Some(writer) = self.user.take(op, waiting, claims).await else {
+        let Some(writer) = self.user.acquire(op, waiting, claims).await else {
             return self.user.end(reader, self.name).await;
         };
         self.user.hold(&writer, self.terms).await;
@@ -109,11 +109,11 @@ impl Visit<'_> {
         self.user.end(last, self.name).await;
     }
 
-    async fn take(&mut self, side: Side, what: Option<What>) -> Option<Held> {
+    async fn acquire(&mut self, side: Side, what: Option<What>) -> Option<Held> {
         let choice = [What::Lock, What::Lock, What::TryLock, What::TryLockFor];
         let what = what.unwrap_or_else(|| *self.user.env.rng.choice(&choice).expect("some"));
         let (wait, within) = self.user.wait(what, self.terms.lease);
-        let op = self.user.ask(self.name, what, within);
+        let op = self.user.begin(self.name, what, within);
         let (reads, lock) = (side == Side::Reader, self.lock.clone());
         let waiting = async {
             let taken: Result<Option<Guard>, AcquireError> = match (what, reads) {
@@ -127,7 +127,7 @@ impl Visit<'_> {
             taken
         };
         let claims = self.claims(side);
-        self.user.take(op, waiting, claims).await
+        self.user.acquire(op, waiting, claims).await
     }
 
     fn claims(&self, side: Side) -> impl FnOnce(Guard) -> (Taken, Vec<Claim>) + use<> {

@@ -12,7 +12,7 @@ use super::held::Held;
 use super::user::User;
 use crate::fault::Kind;
 use crate::history::{Outcome, What};
-use crate::key::Side;
+use crate::name_state::Side;
 use crate::primitive::Primitive;
 use crate::recorder::{Claim, Terms};
 
@@ -34,10 +34,10 @@ pub(super) async fn work(user: &mut User, semaphore: Semaphore, name: &Arc<str>)
     }
     let units = user.env.rng.u32(1..=UNITS_MAX);
     let (terms, _) = user.terms();
-    let terms = Terms { watched: false, least: None, ..terms };
+    let terms = Terms { watched: false, min_hold: None, ..terms };
     let what = *user.env.rng.choice(&[What::TryLock, What::TryLockFor, What::TryLockFor]).expect("some");
     let (wait, within) = user.wait(what, terms.lease);
-    let op = user.ask(name, what, within);
+    let op = user.begin(name, what, within);
     let waiting = async {
         match what {
             What::TryLock => semaphore.try_acquire_many(units).await,
@@ -48,7 +48,7 @@ pub(super) async fn work(user: &mut User, semaphore: Semaphore, name: &Arc<str>)
         let wire = guard.wire_owner().to_string().into();
         (Taken::One(guard), vec![claim(name, wire, units, terms)])
     };
-    let Some(held) = user.take(op, waiting, claims).await else { return };
+    let Some(held) = user.acquire(op, waiting, claims).await else { return };
     user.hold(&held, terms).await;
     user.end(held, name).await;
 }
@@ -64,23 +64,23 @@ pub(super) async fn work_expirable(user: &mut User, semaphore: ExpirableSemaphor
     }
     let units = user.env.rng.u32(1..=UNITS_MAX);
     let (terms, _) = user.terms();
-    let terms = Terms { least: None, ..terms };
+    let terms = Terms { min_hold: None, ..terms };
     let semaphore =
         if terms.watched { semaphore.watchdog(terms.lease) } else { semaphore.lease(terms.lease) };
     // A wait without a bound is safe only if the permits surely exist.
     let for_ever = user.env.rng.u8(0..3) == 0 && stays(user) && {
-        let op = user.ask(name, What::Adjust, Some(user.env.plan.timeout));
+        let op = user.begin(name, What::Adjust, Some(user.env.plan.timeout));
         let outcome = user.unless_dropped(op, semaphore.set_permits(many)).await;
         let is_set = matches!(outcome, Some(Ok(_)));
         if let Some(outcome) = outcome {
-            user.answer(op, told(&outcome));
+            user.finish(op, outcome_of(&outcome));
         }
         is_set
     };
     let choice = if for_ever { [What::Lock, What::Lock] } else { [What::TryLock, What::TryLockFor] };
     let what = *user.env.rng.choice(&choice).expect("some");
     let (wait, within) = user.wait(what, terms.lease);
-    let op = user.ask(name, what, within);
+    let op = user.begin(name, what, within);
     let waiting = async {
         match what {
             What::TryLock => semaphore.try_acquire_many(units).await,
@@ -92,7 +92,7 @@ pub(super) async fn work_expirable(user: &mut User, semaphore: ExpirableSemaphor
         let wire = permits.ids()[0].to_string().into();
         (Taken::One(permits.into()), vec![claim(name, wire, units, terms)])
     };
-    let Some(held) = user.take(op, waiting, claims).await else { return };
+    let Some(held) = user.acquire(op, waiting, claims).await else { return };
     user.hold(&held, terms).await;
     if user.env.rng.u8(0..8) == 0 {
         return hand_over(user, &semaphore, held, units, name).await;
@@ -126,12 +126,12 @@ pub(super) async fn operate<T>(
     operation: impl Future<Output = Result<T, OperationError>>,
 ) {
     let within: Option<Duration> = Some(user.env.plan.timeout);
-    let op = user.ask(name, What::Adjust, within);
+    let op = user.begin(name, What::Adjust, within);
     let Some(outcome) = user.unless_dropped(op, operation).await else { return };
-    user.answer(op, told(&outcome));
+    user.finish(op, outcome_of(&outcome));
 }
 
-fn told<T>(outcome: &Result<T, OperationError>) -> Outcome {
+fn outcome_of<T>(outcome: &Result<T, OperationError>) -> Outcome {
     match outcome {
         Ok(_) => Outcome::Done,
         Err(OperationError { kind: OperationErrorKind::Closed, .. }) => Outcome::Closed,

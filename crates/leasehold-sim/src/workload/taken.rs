@@ -37,10 +37,10 @@ impl Taken {
         }
     }
 
-    pub(super) async fn ensure(&self, least: Duration) -> Result<(), EnsureError> {
+    pub(super) async fn ensure(&self, validity: Duration) -> Result<(), EnsureError> {
         match self {
-            Self::One(guard) => guard.ensure(least).await,
-            Self::Several(guard) => guard.ensure(least).await,
+            Self::One(guard) => guard.ensure(validity).await,
+            Self::Several(guard) => guard.ensure(validity).await,
         }
     }
 

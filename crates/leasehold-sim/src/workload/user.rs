@@ -16,7 +16,7 @@ use leasehold::{
 
 use super::Taken;
 use super::held::Held;
-use crate::ground::Env;
+use crate::environment::Env;
 use crate::history::{Event, Op, Outcome, What};
 use crate::recorder::{Claim, Terms};
 
@@ -32,7 +32,7 @@ pub(super) struct User {
 
 /// The mode in which a hold is kept alive and bounded.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Keeping {
+pub(super) enum LeaseMode {
     Watched,
     Fixed,
     AtMost(Duration),
@@ -58,26 +58,26 @@ impl User {
     /// Ends the user; some users close the client.
     pub(super) async fn leave(mut self) {
         if self.env.rng.u8(0..4) == 0 {
-            let op = self.ask("", What::Close, Some(self.env.plan.timeout));
+            let op = self.begin("", What::Close, Some(self.env.plan.timeout));
             let _ = self.client.close().await;
-            self.answer(op, Outcome::Done);
+            self.finish(op, Outcome::Done);
         }
     }
 
     /// Returns random terms.
-    pub(super) fn terms(&mut self) -> (Terms, Keeping) {
+    pub(super) fn terms(&mut self) -> (Terms, LeaseMode) {
         let rng = &mut self.env.rng;
         let lease = *rng.choice(&self.env.plan.leases).expect("there are leases");
-        let keeping = match rng.u8(0..10) {
-            0 | 1 if self.env.plan.rests => Keeping::AtLeast(lease.mul_f64(0.5 + rng.f64())),
-            0..=5 => Keeping::Watched,
-            6 | 7 => Keeping::Fixed,
-            8 => Keeping::AtMost(lease.mul_f64(0.2 + 2.0 * rng.f64())),
-            _ => Keeping::Renewals(rng.u32(0..3)),
+        let mode = match rng.u8(0..10) {
+            0 | 1 if self.env.plan.has_min_holds => LeaseMode::AtLeast(lease.mul_f64(0.5 + rng.f64())),
+            0..=5 => LeaseMode::Watched,
+            6 | 7 => LeaseMode::Fixed,
+            8 => LeaseMode::AtMost(lease.mul_f64(0.2 + 2.0 * rng.f64())),
+            _ => LeaseMode::Renewals(rng.u32(0..3)),
         };
-        let watched = matches!(keeping, Keeping::Watched | Keeping::AtLeast(_));
-        let least = if let Keeping::AtLeast(least) = keeping { Some(least) } else { None };
-        (Terms { lease, watched, least }, keeping)
+        let watched = matches!(mode, LeaseMode::Watched | LeaseMode::AtLeast(_));
+        let min_hold = if let LeaseMode::AtLeast(min_hold) = mode { Some(min_hold) } else { None };
+        (Terms { lease, watched, min_hold }, mode)
     }
 
     /// Returns the user's own owner or a new one, with a unique number.
@@ -102,7 +102,7 @@ impl User {
     }
 
     /// Awaits an acquire, and records its guard in the same poll.
-    pub(super) async fn take<G>(
+    pub(super) async fn acquire<G>(
         &mut self,
         op: Op,
         waiting: impl Future<Output = Result<Option<G>, AcquireError>>,
@@ -112,16 +112,16 @@ impl User {
             Ok(Some(guard)) => {
                 let (taken, claims) = claims(guard);
                 let held = Held::new(&self.env, op, taken, claims);
-                self.answer(op, Outcome::Done);
+                self.finish(op, Outcome::Done);
                 Some(held)
             }
             Ok(None) => {
-                self.answer(op, Outcome::Contended);
+                self.finish(op, Outcome::Contended);
                 None
             }
             Err(error) => {
                 self.closed |= error == AcquireErrorKind::Closed;
-                self.answer(op, outcome_of(&error));
+                self.finish(op, outcome_of(&error));
                 None
             }
         }
@@ -131,20 +131,20 @@ impl User {
     pub(super) async fn hold(&mut self, held: &Held, terms: Terms) {
         let longest = if self.env.rng.u8(0..3) == 0 { terms.lease.mul_f64(1.5) } else { terms.lease / 4 };
         let span = self.env.some_of(longest);
-        let ground = Arc::clone(&self.env.ground);
-        if let Either::Right(_) = select(ground.sleep(span), pin!(held.lost())).await {
+        let environment = Arc::clone(&self.env.environment);
+        if let Either::Right(_) = select(environment.sleep(span), pin!(held.lost())).await {
             return;
         }
         if self.env.rng.u8(0..6) == 0 {
             let more = held.remaining().saturating_add(self.env.some_of(terms.lease / 4));
-            let op = self.ask(held.guard().name(), What::Ensure, Some(self.env.plan.timeout));
+            let op = self.begin(held.guard().name(), What::Ensure, Some(self.env.plan.timeout));
             let Some(outcome) = self.unless_dropped(op, held.ensure(more)).await else { return };
             let outcome = match outcome {
                 Ok(()) => Outcome::Done,
                 Err(EnsureError { kind: EnsureErrorKind::Lost(reason), .. }) => Outcome::Lost(reason),
                 Err(error) => Outcome::Other(error.to_string()),
             };
-            self.answer(op, outcome);
+            self.finish(op, outcome);
         }
     }
 
@@ -152,7 +152,7 @@ impl User {
     pub(super) async fn end(&mut self, held: Held, name: &str) {
         match self.env.rng.u8(0..10) {
             0..=5 => {
-                let op = self.ask(name, What::Release, Some(self.env.plan.timeout));
+                let op = self.begin(name, What::Release, Some(self.env.plan.timeout));
                 let Some(outcome) = self.unless_dropped(op, held.release()).await else { return };
                 let outcome = match outcome {
                     Ok(released) => Outcome::Released(released),
@@ -162,27 +162,27 @@ impl User {
                     }) => Outcome::Unknown(bound(free_within), format!("{:?}", source.kind)),
                     Err(error) => Outcome::Other(error.to_string()),
                 };
-                self.answer(op, outcome);
+                self.finish(op, outcome);
             }
             6..=8 => drop(held),
             _ => held.detach(),
         }
     }
 
-    pub(super) fn ask(&self, name: &str, what: What, within: Option<Duration>) -> Op {
+    pub(super) fn begin(&self, name: &str, what: What, within: Option<Duration>) -> Op {
         let op = self.env.recorder.next_op();
-        let asked = Event::Asked { op, process: self.env.process, name: name.into(), what, within };
-        self.env.recorder.record(self.env.now(), asked);
+        let requested = Event::Requested { op, process: self.env.process, name: name.into(), what, within };
+        self.env.recorder.record(self.env.now(), requested);
         op
     }
 
-    pub(super) fn answer(&self, op: Op, outcome: Outcome) {
-        self.env.recorder.record(self.env.now(), Event::Answered { op, outcome });
+    pub(super) fn finish(&self, op: Op, outcome: Outcome) {
+        self.env.recorder.record(self.env.now(), Event::Completed { op, outcome });
     }
 
     /// Awaits a future or, while futures are being dropped, polls it for a limited number of times or a limited time.
     pub(super) async fn unless_dropped<F: Future>(&mut self, op: Op, future: F) -> Option<F::Output> {
-        if !self.env.ground.drops_futures(self.env.process) || self.env.rng.bool() {
+        if !self.env.environment.drops_futures(self.env.process) || self.env.rng.bool() {
             return Some(future.await);
         }
         let mut polls_left = self.env.rng.u8(0..6);
@@ -190,7 +190,7 @@ impl User {
         let mut expiry = if self.env.rng.bool() {
             polls_left = u8::MAX;
             let span = self.env.some_of(most);
-            self.env.ground.sleep(span)
+            self.env.environment.sleep(span)
         } else {
             Box::pin(std::future::pending())
         };

@@ -13,7 +13,7 @@ use crate::world::{Ledger, Move, Scene, Verdict, World};
 const STATES_MAX: usize = 60_000_000;
 
 const RULES: &str = "no rule is broken";
-const REST: &str = "after the faults everybody is served, and nothing is left";
+const ENDS_WELL: &str = "after the faults everybody is served, and nothing is left";
 const TRIED: &str = "what is to be tried was tried";
 
 /// A state space: its first state, its moves, and the properties to check.
@@ -26,7 +26,7 @@ pub(crate) trait Space: Send + Sync + 'static {
     fn make(&self, state: &mut Self::State, chosen: Self::Move);
     fn broken(&self, state: &Self::State) -> Option<&'static str>;
     /// Returns `Ok` if a state without further moves is a good end.
-    fn comes_to_rest(&self, state: &Self::State) -> Verdict;
+    fn ends_well(&self, state: &Self::State) -> Verdict;
     fn wanted(&self, state: &Self::State) -> bool;
 }
 
@@ -56,8 +56,8 @@ impl<L: Ledger> Space for Play<L> {
         world.broken
     }
 
-    fn comes_to_rest(&self, world: &World<L>) -> Verdict {
-        world.comes_to_rest(&self.scene)
+    fn ends_well(&self, world: &World<L>) -> Verdict {
+        world.ends_well(&self.scene)
     }
 
     fn wanted(&self, world: &World<L>) -> bool {
@@ -88,8 +88,8 @@ impl<S: Space> Model for Exploration<S> {
     fn properties(&self) -> Vec<Property<Self>> {
         vec![
             Property::always(RULES, |model, state| model.0.broken(state).is_none()),
-            Property::always(REST, |model, state| {
-                !model.0.moves(state).is_empty() || model.0.comes_to_rest(state).is_ok()
+            Property::always(ENDS_WELL, |model, state| {
+                !model.0.moves(state).is_empty() || model.0.ends_well(state).is_ok()
             }),
             Property::sometimes(TRIED, |model, state| model.0.wanted(state)),
         ]
@@ -110,12 +110,12 @@ fn explore<S: Space>(name: &str, space: S) -> Found<S::Move> {
     let states = checker.state_count();
     println!("{name}: {states} states, {} of them different", checker.unique_state_count());
     let tried = checker.discovery(TRIED).is_some();
-    let Some(path) = checker.discovery(RULES).or_else(|| checker.discovery(REST)) else {
+    let Some(path) = checker.discovery(RULES).or_else(|| checker.discovery(ENDS_WELL)) else {
         return Found { rule: "", path: Vec::new(), tried, states };
     };
     let space = &checker.model().0;
     let last = path.last_state();
-    let rule = space.broken(last).or_else(|| space.comes_to_rest(last).err()).unwrap_or_default();
+    let rule = space.broken(last).or_else(|| space.ends_well(last).err()).unwrap_or_default();
     Found { rule, path: path.into_actions(), tried, states }
 }
 

@@ -14,9 +14,9 @@ use std::time::Duration;
 use leasehold_proto::engine::{Event, Id, Outcome, Request, Settings};
 use leasehold_proto::{Call, ClientId, Engine, Moment};
 
-pub(crate) use memory::{Kept, Wish};
+pub(crate) use memory::{Effect, Shared};
 pub(crate) use net::{Arrival, Net, Repeats, Seen};
-pub(crate) use server::{Server, Twin};
+pub(crate) use server::{BrokenVariant, Server};
 
 /// The initial time of every clock.
 pub(crate) const START_MS: u64 = 1_000_000;
@@ -73,10 +73,10 @@ pub(crate) struct Scene {
     /// The commands that prepare the server.
     pub(crate) before: &'static [&'static [&'static str]],
     /// The number of ticks without a fault after which every client must be served and every key gone.
-    pub(crate) rest: u8,
+    pub(crate) ticks_to_end: u8,
     /// A condition that some path must reach; otherwise the scene tested nothing.
     pub(crate) wanted: fn(&[Client]) -> bool,
-    pub(crate) twin: Option<Twin>,
+    pub(crate) variant: Option<BrokenVariant>,
 }
 
 /// The memory of a model about a run, with its rules.
@@ -87,7 +87,7 @@ pub(crate) trait Ledger: Clone + Debug + Default + PartialEq + Hash + Send + Syn
     }
 
     /// Checks when a client gets an outcome.
-    fn settled(_world: &mut World<Self>, _client: usize, _what: u8, _settlement: &Outcome) -> Verdict {
+    fn completed(_world: &mut World<Self>, _client: usize, _what: u8, _outcome: &Outcome) -> Verdict {
         Ok(())
     }
 
@@ -95,7 +95,7 @@ pub(crate) trait Ledger: Clone + Debug + Default + PartialEq + Hash + Send + Syn
     fn always(world: &World<Self>) -> Verdict;
 
     /// Checks after the faults have ended and all clients have had time.
-    fn at_rest(world: &World<Self>) -> Verdict;
+    fn at_end(world: &World<Self>) -> Verdict;
 }
 
 /// An event of the world.
@@ -122,7 +122,7 @@ pub(crate) enum Move {
 struct Waiting {
     id: Id,
     what: u8,
-    news: bool,
+    woken: bool,
     /// True if the client acquires nothing else after a failure.
     needed: bool,
 }
@@ -141,7 +141,7 @@ pub(crate) enum End {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Client {
-    pub(crate) engine: Kept<Engine>,
+    pub(crate) engine: Shared<Engine>,
     pub(crate) alive: bool,
     at: usize,
     last_id: u64,
@@ -166,11 +166,11 @@ pub(crate) struct World<L> {
 
 impl<L: Ledger> World<L> {
     pub(crate) fn new(scene: &Scene) -> Self {
-        assert!(scene.twin.is_none_or(|twin| twin.exists()), "the twin breaks nothing");
+        assert!(scene.variant.is_none_or(|variant| variant.exists()), "the twin breaks nothing");
         let tick = Duration::from_millis(scene.tick_ms);
         let settings = Settings { timeout: tick * 2, poll_interval: tick };
         let client = |index: usize| Client {
-            engine: Kept::new(Engine::new(client_id(index), settings)),
+            engine: Shared::new(Engine::new(client_id(index), settings)),
             alive: true,
             at: 0,
             last_id: 0,
@@ -199,8 +199,8 @@ impl<L: Ledger> World<L> {
 
     /// Returns all events that are possible now.
     pub(crate) fn moves(&self, scene: &Scene) -> Vec<Move> {
-        let has_news = |client: &Client| client.waiting.is_some_and(|waiting| waiting.news);
-        if let Some(client) = self.clients.iter().position(has_news) {
+        let is_woken = |client: &Client| client.waiting.is_some_and(|waiting| waiting.woken);
+        if let Some(client) = self.clients.iter().position(is_woken) {
             return vec![Move::Claim(client)];
         }
         let mut moves = Vec::new();
@@ -218,7 +218,7 @@ impl<L: Ledger> World<L> {
         for (index, transit) in self.net.transits.iter().enumerate() {
             let executed = transit.reply.is_some();
             moves.push(if executed { Move::Answer(index) } else { Move::Execute(index) });
-            if !executed && self.budget.delays > 0 && self.clients[transit.seat].alive {
+            if !executed && self.budget.delays > 0 && self.clients[transit.sender].alive {
                 moves.push(Move::Stall(index));
             }
             if !executed && self.budget.losses > 0 {
@@ -228,7 +228,7 @@ impl<L: Ledger> World<L> {
                 moves.push(Move::Lose(index));
             }
         }
-        moves.extend((0..self.net.ghosts()).map(Move::Repeat));
+        moves.extend((0..self.net.repeatable()).map(Move::Repeat));
         if self.budget.ticks > 0 && (self.net.transits.is_empty() || self.budget.delays > 0) {
             moves.push(Move::Tick);
         }
@@ -266,12 +266,12 @@ impl<L: Ledger> World<L> {
                 self.lose(scene, call);
             }
             Move::Lose(call) => self.lose(scene, call),
-            Move::Repeat(ghost) => {
+            Move::Repeat(place) => {
                 self.budget.repeats -= 1;
-                let seen = self.net.repeat(ghost, self.now_ms, scene.twin);
-                self.look(&seen);
+                let seen = self.net.repeat(place, self.now_ms, scene.variant);
+                self.observe(&seen);
                 if self.budget.repeats == 0 {
-                    self.net.forget_ghosts();
+                    self.net.forget_repeatable();
                 }
             }
         }
@@ -314,7 +314,7 @@ impl<L: Ledger> World<L> {
                 client.last_id += 1;
                 let id = Id(client.last_id);
                 let needed = matches!(step, Step::Take(_));
-                client.waiting = Some(Waiting { id, what, news: false, needed });
+                client.waiting = Some(Waiting { id, what, woken: false, needed });
                 let event = match step {
                     Step::Do(_) => Event::Perform(id, (scene.operation)(&client.engine, id, what)),
                     _ => Event::Acquire(id, (scene.request)(what)),
@@ -326,7 +326,7 @@ impl<L: Ledger> World<L> {
 
     fn claim(&mut self, index: usize) {
         let Some(waiting) = self.clients[index].waiting.as_mut() else { return };
-        waiting.news = false;
+        waiting.woken = false;
         let Waiting { id, what, needed, .. } = *waiting;
         let Some(outcome) = self.step(index, Event::Claim(id)) else { return };
         let client = &mut self.clients[index];
@@ -338,7 +338,7 @@ impl<L: Ledger> World<L> {
             End::Refused | End::Deadlock | End::Failed => client.stopped |= needed,
             End::GivenUp | End::Done => {}
         }
-        let verdict = L::settled(self, index, what, &outcome);
+        let verdict = L::completed(self, index, what, &outcome);
         self.judge(verdict);
     }
 
@@ -364,11 +364,11 @@ impl<L: Ledger> World<L> {
     }
 
     fn execute(&mut self, scene: &Scene, call: usize) {
-        let seen = self.net.execute(call, self.now_ms, scene.twin);
-        self.look(&seen);
+        let seen = self.net.execute(call, self.now_ms, scene.variant);
+        self.observe(&seen);
     }
 
-    fn look(&mut self, seen: &Seen) {
+    fn observe(&mut self, seen: &Seen) {
         let verdict = L::executed(self, seen);
         self.judge(verdict);
     }
@@ -389,28 +389,28 @@ impl<L: Ledger> World<L> {
     }
 
     fn hear(&mut self, arrival: Arrival) {
-        let Arrival { seat, id, result } = arrival;
-        if self.clients[seat].alive {
-            self.step(seat, Event::Replied(id, result));
+        let Arrival { sender, id, result } = arrival;
+        if self.clients[sender].alive {
+            self.step(sender, Event::Replied(id, result));
         }
     }
 
     fn step(&mut self, index: usize, event: Event) -> Option<Outcome> {
         let now = self.now();
         let client = &mut self.clients[index];
-        let mut settled = None;
-        for wish in client.engine.step(now, event).iter() {
-            match wish {
-                Wish::Run(id, call) => self.net.send(index, 0, *id, call.clone()),
-                Wish::Wake(woken) => {
+        let mut completed = None;
+        for effect in client.engine.step(now, event).iter() {
+            match effect {
+                Effect::Run(id, call) => self.net.send(index, 0, *id, call.clone()),
+                Effect::Wake(woken) => {
                     if let Some(waiting) = client.waiting.as_mut().filter(|waiting| waiting.id == *woken) {
-                        waiting.news = true;
+                        waiting.woken = true;
                     }
                 }
-                Wish::Complete(outcome) => settled = Some(outcome.clone()),
+                Effect::Complete(outcome) => completed = Some(outcome.clone()),
             }
         }
-        settled
+        completed
     }
 
     /// Returns the wire owner of a client's hold, if the hold is valid.
@@ -428,10 +428,10 @@ impl<L: Ledger> World<L> {
     }
 
     /// Runs the world without further faults, and checks that all clients are served and nothing is left.
-    pub(crate) fn comes_to_rest(&self, scene: &Scene) -> Verdict {
+    pub(crate) fn ends_well(&self, scene: &Scene) -> Verdict {
         let mut world = self.clone();
-        world.budget = Budget { ticks: scene.rest, ..QUIET };
-        world.net.forget_ghosts();
+        world.budget = Budget { ticks: scene.ticks_to_end, ..QUIET };
+        world.net.forget_repeatable();
         while let Some(next) = world.moves(scene).first().copied() {
             world.make(scene, next);
             if let Some(rule) = world.broken {
@@ -444,7 +444,7 @@ impl<L: Ledger> World<L> {
         if !world.clients.iter().zip(scene.plans).all(finished) {
             return Err("L: somebody waits for ever");
         }
-        L::at_rest(&world)
+        L::at_end(&world)
     }
 }
 

@@ -9,7 +9,9 @@ use leasehold_store::embedded::SortedSet;
 
 use crate::check::{assert_found, assert_sound};
 use crate::world::Step::{Give, Take};
-use crate::world::{Budget, End, Ledger, QUIET, Repeats, Scene, Seen, Step, Twin, Verdict, World, count};
+use crate::world::{
+    BrokenVariant, Budget, End, Ledger, QUIET, Repeats, Scene, Seen, Step, Verdict, World, count,
+};
 
 const TICK_MS: u64 = 100;
 const PERMIT: u8 = 0;
@@ -45,7 +47,7 @@ impl Ledger for Rules {
         if held > taken { Err("M: a permit is valid that has ended on the server") } else { Ok(()) }
     }
 
-    fn at_rest(world: &World<Self>) -> Verdict {
+    fn at_end(world: &World<Self>) -> Verdict {
         let ids = world.server().sorted_set("{x}:timeout");
         let now_ms = f64::from(u32::try_from(world.now_ms).unwrap());
         let taken = ids.is_some_and(|ids| ids.iter().any(|(_, ends)| ends > now_ms));
@@ -69,9 +71,9 @@ fn scene(budget: Budget) -> Scene {
         operation: |_, _, _| unreachable!("nothing is done without a hold"),
         within: |_| None,
         before: &[&["SET", "x", "1"]],
-        rest: 10,
+        ticks_to_end: 10,
         wanted: |clients| count(clients, End::Granted) == 2,
-        twin: None,
+        variant: None,
     }
 }
 
@@ -84,7 +86,10 @@ fn permits_that_end_are_counted_once() {
 
 #[test]
 fn a_release_that_does_not_look_for_the_id_is_found_out() {
-    let twin = Some(Twin { find: "if ends then taken[#taken + 1] = id end", put: "taken[#taken + 1] = id" });
-    let scene = Scene { twin, ..scene(Budget { ticks: 3, losses: 1, ..QUIET }) };
+    let variant = Some(BrokenVariant {
+        find: "if ends then taken[#taken + 1] = id end",
+        put: "taken[#taken + 1] = id",
+    });
+    let scene = Scene { variant, ..scene(Budget { ticks: 3, losses: 1, ..QUIET }) };
     assert_found::<Rules>("twin: a release does not look for the id", scene, &["P"]);
 }

@@ -12,7 +12,9 @@ use leasehold_store::embedded::SortedSet;
 
 use crate::check::{assert_found, assert_sound};
 use crate::world::Step::{Give, Take, Try};
-use crate::world::{Budget, End, Ledger, QUIET, Repeats, Scene, Seen, Step, Twin, Verdict, World, count};
+use crate::world::{
+    BrokenVariant, Budget, End, Ledger, QUIET, Repeats, Scene, Seen, Step, Verdict, World, count,
+};
 
 /// A waiter is gone after two ticks without a poll.
 const TICK_MS: u64 = 2_600;
@@ -96,7 +98,7 @@ impl Ledger for Queue {
         if kept { Ok(()) } else { Err("M: a hold is valid that the server does not keep") }
     }
 
-    fn at_rest(world: &World<Self>) -> Verdict {
+    fn at_end(world: &World<Self>) -> Verdict {
         if world.server().entries().is_empty() { Ok(()) } else { Err("G4: a key is left") }
     }
 }
@@ -118,9 +120,9 @@ fn scene(plans: &'static [&'static [Step]], budget: Budget) -> Scene {
         operation: |_, _, _| unreachable!("nothing is done without a hold"),
         within: |_| None,
         before: &[],
-        rest: 14,
+        ticks_to_end: 14,
         wanted: |clients| count(clients, End::Granted) >= 2,
-        twin: None,
+        variant: None,
     }
 }
 
@@ -136,25 +138,25 @@ fn grants_follow_the_order_of_enqueueing_on_a_network_that_loses_and_repeats() {
     assert_sound::<Queue>("fair, loss", scene(A_TRY, budget));
 }
 
-fn twin(name: &str, find: &'static str, put: &'static str, budget: Budget, rule: &str) {
-    let twin = Some(Twin { find, put });
-    assert_found::<Queue>(name, Scene { twin, ..scene(A_TRY, budget) }, &[rule]);
+fn variant(name: &str, find: &'static str, put: &'static str, budget: Budget, rule: &str) {
+    let variant = Some(BrokenVariant { find, put });
+    assert_found::<Queue>(name, Scene { variant, ..scene(A_TRY, budget) }, &[rule]);
 }
 
 #[test]
 fn a_place_that_is_given_up_in_the_list_alone_is_found_out() {
     let budget = Budget { cancels: 1, ..QUIET };
-    twin("twin: leaving forgets the set", "redis.call('zrem', q.timeout, owner)", "", budget, "F2");
+    variant("twin: leaving forgets the set", "redis.call('zrem', q.timeout, owner)", "", budget, "F2");
 }
 
 #[test]
 fn a_try_that_passes_the_queue_by_is_found_out() {
     let (find, put) = ("(not head or head == owner)", "(not head or head == owner or once == 1)");
-    twin("twin: a try barges", find, put, QUIET, "F1");
+    variant("twin: a try barges", find, put, QUIET, "F1");
 }
 
 #[test]
 fn a_purge_of_those_who_are_alive_is_found_out() {
     let (find, put) = ("q.now - GONE_AFTER)", "q.now)");
-    twin("twin: the purge takes a living head", find, put, Budget { ticks: 1, ..QUIET }, "F1");
+    variant("twin: the purge takes a living head", find, put, Budget { ticks: 1, ..QUIET }, "F1");
 }

@@ -10,7 +10,7 @@ use leasehold_proto::{Call, Engine, Lease, Moment, Name, Owner, Verb};
 use crate::check::{assert_found, assert_sound};
 use crate::world::Step::{Do, Take};
 use crate::world::{
-    Budget, End, Ledger, QUIET, Repeats, START_MS, Scene, Seen, Step, Twin, Verdict, World, count,
+    BrokenVariant, Budget, End, Ledger, QUIET, Repeats, START_MS, Scene, Seen, Step, Verdict, World, count,
 };
 
 const TICK_MS: u64 = 100;
@@ -53,7 +53,7 @@ impl Ledger for Counts {
         if *applied == 1 { Ok(()) } else { Err("K2: an operation is applied twice") }
     }
 
-    fn settled(world: &mut World<Self>, _client: usize, what: u8, outcome: &Outcome) -> Verdict {
+    fn completed(world: &mut World<Self>, _client: usize, what: u8, outcome: &Outcome) -> Verdict {
         match outcome {
             Outcome::Acquired(Ok(_)) if what == OPEN && !world.ledger.opened => {
                 Err("K3: a wait ended though the count was never zero")
@@ -67,7 +67,7 @@ impl Ledger for Counts {
         Ok(())
     }
 
-    fn at_rest(world: &World<Self>) -> Verdict {
+    fn at_end(world: &World<Self>) -> Verdict {
         let counts = &world.ledger;
         let told: usize = world.clients[..2]
             .iter()
@@ -111,9 +111,9 @@ fn scene(budget: Budget) -> Scene {
         operation,
         within: |_| None,
         before: &[&["SET", "x", "2"]],
-        rest: 12,
+        ticks_to_end: 12,
         wanted: |clients| count(clients, End::Granted) == 1 && count(clients, End::Done) == 3,
-        twin: None,
+        variant: None,
     }
 }
 
@@ -125,13 +125,13 @@ fn every_count_down_counts_once_and_waiting_ends_at_zero() {
 
 #[test]
 fn a_count_down_without_a_marker_is_found_out() {
-    let twin = Some(Twin { find: "redis.call('set', done, left, 'PX', done_ms)", put: "" });
-    let scene = Scene { twin, ..scene(Budget { ticks: 1, losses: 1, ..QUIET }) };
+    let variant = Some(BrokenVariant { find: "redis.call('set', done, left, 'PX', done_ms)", put: "" });
+    let scene = Scene { variant, ..scene(Budget { ticks: 1, losses: 1, ..QUIET }) };
     assert_found::<Counts>("twin: the marker is omitted", scene, &["K2"]);
 }
 
 #[test]
 fn a_wait_that_ends_at_any_count_is_found_out() {
-    let twin = Some(Twin { find: "return count", put: "return 0" });
-    assert_found::<Counts>("twin: waiting ends at any count", Scene { twin, ..scene(QUIET) }, &["K3"]);
+    let variant = Some(BrokenVariant { find: "return count", put: "return 0" });
+    assert_found::<Counts>("twin: waiting ends at any count", Scene { variant, ..scene(QUIET) }, &["K3"]);
 }

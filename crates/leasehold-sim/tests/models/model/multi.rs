@@ -10,7 +10,9 @@ use leasehold_proto::{Lease, Name, Owner, Verb};
 
 use crate::check::{assert_found, assert_sound};
 use crate::world::Step::{Give, Take};
-use crate::world::{Budget, End, Ledger, QUIET, Repeats, Scene, Seen, Step, Twin, Verdict, World, count};
+use crate::world::{
+    BrokenVariant, Budget, End, Ledger, QUIET, Repeats, Scene, Seen, Step, Verdict, World, count,
+};
 
 const TICK_MS: u64 = 100;
 /// The requests: one of two locks, or both in one step.
@@ -58,7 +60,7 @@ impl Ledger for Owners {
         Ok(())
     }
 
-    fn at_rest(world: &World<Self>) -> Verdict {
+    fn at_end(world: &World<Self>) -> Verdict {
         if world.server().entries().is_empty() { Ok(()) } else { Err("M2: a lock is left") }
     }
 }
@@ -91,9 +93,9 @@ fn scene(plans: &'static [&'static [Step]], request: fn(u8) -> Request, budget: 
         operation: |_, _, _| unreachable!("nothing is done without a hold"),
         within: |_| None,
         before: &[],
-        rest: 12,
+        ticks_to_end: 12,
         wanted: |clients| count(clients, End::Granted) >= clients.len(),
-        twin: None,
+        variant: None,
     }
 }
 
@@ -116,7 +118,7 @@ fn locks_that_are_taken_in_no_order_are_found_out() {
 
 #[test]
 fn one_step_that_takes_what_is_held_is_found_out() {
-    let twin = Some(Twin { find: "if taken then return longest end", put: "" });
-    let scene = Scene { twin, ..scene(IN_ONE_STEP, request, QUIET) };
+    let variant = Some(BrokenVariant { find: "if taken then return longest end", put: "" });
+    let scene = Scene { variant, ..scene(IN_ONE_STEP, request, QUIET) };
     assert_found::<Owners>("twin: one step takes what is held", scene, &["L2"]);
 }

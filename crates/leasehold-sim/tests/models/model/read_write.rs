@@ -9,7 +9,9 @@ use leasehold_store::embedded::Entry;
 
 use crate::check::{assert_found, assert_sound};
 use crate::world::Step::{Give, Take};
-use crate::world::{Budget, Client, End, Ledger, QUIET, Repeats, Scene, Step, Twin, Verdict, World, count};
+use crate::world::{
+    BrokenVariant, Budget, Client, End, Ledger, QUIET, Repeats, Scene, Step, Verdict, World, count,
+};
 
 /// The mark of a waiting upgrade lives for one tick and not for two.
 const TICK_MS: u64 = 1_600;
@@ -88,7 +90,7 @@ impl Ledger for Rules {
         hash_is_sane(world)
     }
 
-    fn at_rest(world: &World<Self>) -> Verdict {
+    fn at_end(world: &World<Self>) -> Verdict {
         if world.server().entries().is_empty() { Ok(()) } else { Err("G4: a key is left") }
     }
 }
@@ -125,9 +127,9 @@ fn scene(plans: &'static [&'static [Step]], budget: Budget) -> Scene {
         operation: |_, _, _| unreachable!("nothing is done without a hold"),
         within: |what| (what == UPGRADE).then_some(READ),
         before: &[],
-        rest: 10,
+        ticks_to_end: 10,
         wanted: |clients| count(clients, End::Granted) >= 3,
-        twin: None,
+        variant: None,
     }
 }
 
@@ -158,22 +160,22 @@ fn an_upgrade_that_is_given_up_or_dies_is_in_nobodys_way() {
 #[test]
 fn a_reader_that_is_admitted_beside_a_writer_is_found_out() {
     let find = "local within = mode == 'write' and";
-    let twin = Some(Twin { find, put: "local within = mode == 'write' or" });
-    let scene = Scene { twin, ..scene(TWO_READERS_AND_A_WRITER, QUIET) };
+    let variant = Some(BrokenVariant { find, put: "local within = mode == 'write' or" });
+    let scene = Scene { variant, ..scene(TWO_READERS_AND_A_WRITER, QUIET) };
     assert_found::<Rules>("twin: a reader is admitted beside a writer", scene, &["W1"]);
 }
 
 #[test]
 fn a_last_reader_that_deletes_the_writer_too_is_found_out() {
     let find = " or redis.call('hget', lock, 'mode') == 'write'";
-    let scene = Scene { twin: Some(Twin { find, put: "" }), ..scene(UP_BESIDE_OTHERS, QUIET) };
+    let scene = Scene { variant: Some(BrokenVariant { find, put: "" }), ..scene(UP_BESIDE_OTHERS, QUIET) };
     assert_found::<Rules>("twin: the last reader deletes the lock", scene, &["M"]);
 }
 
 #[test]
 fn upgrades_that_do_not_look_at_the_mark_are_found_out() {
     let find = "if other and string.sub(other, 1, #companion + 1) ~= companion .. ' ' then return -3 end";
-    let twin = Some(Twin { find, put: "" });
-    let scene = Scene { twin, ..two_upgrades(QUIET) };
+    let variant = Some(BrokenVariant { find, put: "" });
+    let scene = Scene { variant, ..two_upgrades(QUIET) };
     assert_found::<Rules>("twin: an upgrade ignores the mark", scene, &["L"]);
 }

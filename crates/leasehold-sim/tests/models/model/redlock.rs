@@ -11,31 +11,31 @@ use leasehold_proto::recipe::redlock::Redlock;
 use leasehold_proto::{Engine, Lease, Moment, Name, Owner, Verb};
 
 use crate::check::{Space, assert_found_in_space, assert_sound_space};
-use crate::world::{Arrival, Kept, Net, START_MS, Server, Verdict, Wish, client_id};
+use crate::world::{Arrival, Effect, Net, START_MS, Server, Shared, Verdict, client_id};
 
 /// A server reports its uptime in whole seconds.
 const TICK_MS: u64 = 1_000;
 const NODES: usize = 3;
 /// The number of ticks without a fault after which nothing may be left.
-const REST: u8 = 8;
+const TICKS_TO_END: u8 = 8;
 
 /// A deliberate defect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Twin {
+enum Variant {
     Sound,
     /// A recently restarted server counts at once.
-    YoungNodesCount,
+    RecentlyRestartedNodesCount,
     /// One node is a quorum.
     OneIsEnough,
     /// A failed round releases only the known grants.
-    OnlyWhatIsKnownIsGivenBack,
+    OnlyKnownGrantsAreReleased,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Rounds {
     budget: Budget,
     lease_ms: u64,
-    twin: Twin,
+    variant: Variant,
 }
 
 /// The budget of time and faults, as in the other worlds. A restart is that of the first server, which loses its data.
@@ -51,9 +51,9 @@ struct Budget {
 enum Move {
     Tick,
     /// A client starts a round.
-    Ask(usize),
+    Start(usize),
     /// A client releases.
-    GiveBack(usize),
+    Release(usize),
     /// A client claims the outcome of a node.
     Claim(usize, usize),
     /// A call is executed and answered; the next four variants name a call too.
@@ -66,10 +66,10 @@ enum Move {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Seat {
+enum NodeHold {
     Empty,
-    Asked {
-        news: bool,
+    Requested {
+        woken: bool,
     },
     Granted,
     /// Another owner holds the lock on the node.
@@ -80,17 +80,17 @@ enum Seat {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Phase {
     Idle,
-    Asking,
+    Requesting,
     Holding,
     Over,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Client {
-    engines: Vec<Kept<Engine>>,
-    seats: [Seat; NODES],
+    engines: Vec<Shared<Engine>>,
+    node_holds: [NodeHold; NODES],
     /// True for each node that has reported a grant.
-    told: [bool; NODES],
+    reported: [bool; NODES],
     phase: Phase,
     /// True if the hold was without a quorum for an instant.
     lost: bool,
@@ -114,26 +114,28 @@ impl Client {
         let tick = Duration::from_millis(TICK_MS);
         let settings = Settings { timeout: tick * 2, poll_interval: tick };
         Self {
-            engines: vec![Kept::new(Engine::new(client_id(index), settings)); NODES],
-            seats: [Seat::Empty; NODES],
-            told: [false; NODES],
+            engines: vec![Shared::new(Engine::new(client_id(index), settings)); NODES],
+            node_holds: [NodeHold::Empty; NODES],
+            reported: [false; NODES],
             phase: Phase::Idle,
             lost: false,
             held: false,
         }
     }
 
-    fn asked(&self) -> impl Iterator<Item = usize> {
-        (0..NODES).filter(|node| matches!(self.seats[*node], Seat::Asked { .. }))
+    fn requested(&self) -> impl Iterator<Item = usize> {
+        (0..NODES).filter(|node| matches!(self.node_holds[*node], NodeHold::Requested { .. }))
     }
 
-    fn count(&self, seat: Seat) -> usize {
-        self.seats.iter().filter(|other| **other == seat).count()
+    fn count(&self, hold: NodeHold) -> usize {
+        self.node_holds.iter().filter(|other| **other == hold).count()
     }
 
     /// Returns the number of valid node holds.
     fn votes(&self, now: Moment) -> usize {
-        let valid = |node: &usize| self.seats[*node] == Seat::Granted && self.engines[*node].is_held(ID, now);
+        let valid = |node: &usize| {
+            self.node_holds[*node] == NodeHold::Granted && self.engines[*node].is_held(ID, now)
+        };
         (0..NODES).filter(valid).count()
     }
 
@@ -144,13 +146,17 @@ impl Client {
 
 impl Rounds {
     fn quorum(&self) -> usize {
-        if self.twin == Twin::OneIsEnough { 1 } else { NODES / 2 + 1 }
+        if self.variant == Variant::OneIsEnough { 1 } else { NODES / 2 + 1 }
     }
 
     fn request(&self) -> Request {
         let lease = Lease::new(Duration::from_millis(self.lease_ms)).unwrap();
         let subject = Subject::new(&Name::new("x").unwrap(), &Redlock);
-        let uptime = if self.twin == Twin::YoungNodesCount { Duration::ZERO } else { lease.duration() };
+        let uptime = if self.variant == Variant::RecentlyRestartedNodesCount {
+            Duration::ZERO
+        } else {
+            lease.duration()
+        };
         let request = Request::new(subject, Owner::from_number(7), lease, Wait::Once);
         Request { watchdog: false, uptime, ..request }
     }
@@ -174,13 +180,15 @@ impl World {
     fn moves(&self) -> Vec<Move> {
         let mut moves = Vec::new();
         for (index, client) in self.clients.iter().enumerate() {
-            if let Some(node) = client.seats.iter().position(|seat| *seat == Seat::Asked { news: true }) {
+            if let Some(node) =
+                client.node_holds.iter().position(|hold| *hold == NodeHold::Requested { woken: true })
+            {
                 return vec![Move::Claim(index, node)];
             }
             match client.phase {
-                Phase::Idle => moves.push(Move::Ask(index)),
-                Phase::Holding => moves.push(Move::GiveBack(index)),
-                Phase::Asking | Phase::Over => {}
+                Phase::Idle => moves.push(Move::Start(index)),
+                Phase::Holding => moves.push(Move::Release(index)),
+                Phase::Requesting | Phase::Over => {}
             }
         }
         for (index, transit) in self.net.transits.iter().enumerate() {
@@ -206,14 +214,14 @@ impl World {
     fn make(&mut self, rules: &Rounds, chosen: Move) {
         match chosen {
             Move::Tick => self.tick(rules),
-            Move::Ask(client) => {
-                self.clients[client].phase = Phase::Asking;
+            Move::Start(client) => {
+                self.clients[client].phase = Phase::Requesting;
                 for node in 0..NODES {
-                    self.clients[client].seats[node] = Seat::Asked { news: false };
+                    self.clients[client].node_holds[node] = NodeHold::Requested { woken: false };
                     self.step(rules, client, node, Event::Acquire(ID, rules.request()));
                 }
             }
-            Move::GiveBack(client) => self.end(rules, client),
+            Move::Release(client) => self.end(rules, client),
             Move::Claim(client, node) => self.claim(rules, client, node),
             Move::Execute(call) => {
                 let _ = self.net.execute(call, self.now_ms, None);
@@ -267,54 +275,54 @@ impl World {
     }
 
     fn hear(&mut self, rules: &Rounds, arrival: Arrival) {
-        let Arrival { seat, id, result } = arrival;
-        self.step(rules, seat / NODES, seat % NODES, Event::Replied(id, result));
+        let Arrival { sender, id, result } = arrival;
+        self.step(rules, sender / NODES, sender % NODES, Event::Replied(id, result));
     }
 
     fn step(&mut self, rules: &Rounds, client: usize, node: usize, event: Event) -> Option<Outcome> {
         let now = self.now();
         let this = &mut self.clients[client];
-        let mut settled = None;
-        for wish in this.engines[node].step(now, event).iter() {
-            match wish {
-                Wish::Run(id, call) => {
-                    let known = call.verb() != Verb::Release || this.told[node];
-                    if known || rules.twin != Twin::OnlyWhatIsKnownIsGivenBack {
+        let mut completed = None;
+        for effect in this.engines[node].step(now, event).iter() {
+            match effect {
+                Effect::Run(id, call) => {
+                    let known = call.verb() != Verb::Release || this.reported[node];
+                    if known || rules.variant != Variant::OnlyKnownGrantsAreReleased {
                         self.net.send(client * NODES + node, node, *id, call.clone());
                     }
                 }
-                Wish::Wake(ID) => {
-                    if let Seat::Asked { news } = &mut this.seats[node] {
-                        *news = true;
+                Effect::Wake(ID) => {
+                    if let NodeHold::Requested { woken } = &mut this.node_holds[node] {
+                        *woken = true;
                     }
                 }
-                Wish::Wake(_) => {}
-                Wish::Complete(outcome) => settled = Some(outcome.clone()),
+                Effect::Wake(_) => {}
+                Effect::Complete(outcome) => completed = Some(outcome.clone()),
             }
         }
-        settled
+        completed
     }
 
     /// Claims the outcome of a node, and applies it to the round or to the hold.
     fn claim(&mut self, rules: &Rounds, index: usize, node: usize) {
         let now = self.now();
         let Some(outcome) = self.step(rules, index, node, Event::Claim(ID)) else {
-            self.clients[index].seats[node] = Seat::Asked { news: false };
+            self.clients[index].node_holds[node] = NodeHold::Requested { woken: false };
             return;
         };
         let client = &mut self.clients[index];
         client.lost |= client.phase == Phase::Holding && client.votes(now) < rules.quorum();
-        client.seats[node] = match outcome {
-            Outcome::Acquired(Ok(_)) => Seat::Granted,
-            Outcome::Acquired(Err(leasehold_proto::engine::AcquireFailure::Contended)) => Seat::Refused,
-            _ => Seat::Failed,
+        client.node_holds[node] = match outcome {
+            Outcome::Acquired(Ok(_)) => NodeHold::Granted,
+            Outcome::Acquired(Err(leasehold_proto::engine::AcquireFailure::Contended)) => NodeHold::Refused,
+            _ => NodeHold::Failed,
         };
-        client.told[node] |= client.seats[node] == Seat::Granted;
-        if client.phase != Phase::Asking {
+        client.reported[node] |= client.node_holds[node] == NodeHold::Granted;
+        if client.phase != Phase::Requesting {
             return;
         }
         let hopeless =
-            NODES - client.count(Seat::Refused) < rules.quorum() || client.asked().next().is_none();
+            NODES - client.count(NodeHold::Refused) < rules.quorum() || client.requested().next().is_none();
         if client.votes(now) >= rules.quorum() {
             (client.phase, client.held) = (Phase::Holding, true);
         } else if hopeless {
@@ -325,12 +333,12 @@ impl World {
     /// Releases all node holds, and cancels the requests that may still be granted.
     fn end(&mut self, rules: &Rounds, index: usize) {
         for node in 0..NODES {
-            let event = match self.clients[index].seats[node] {
-                Seat::Granted => Event::Release { hold: ID, report: None },
-                Seat::Asked { .. } => Event::Cancel(ID),
-                Seat::Empty | Seat::Refused | Seat::Failed => continue,
+            let event = match self.clients[index].node_holds[node] {
+                NodeHold::Granted => Event::Release { hold: ID, report: None },
+                NodeHold::Requested { .. } => Event::Cancel(ID),
+                NodeHold::Empty | NodeHold::Refused | NodeHold::Failed => continue,
             };
-            self.clients[index].seats[node] = Seat::Empty;
+            self.clients[index].node_holds[node] = NodeHold::Empty;
             self.step(rules, index, node, event);
         }
         self.clients[index].phase = Phase::Over;
@@ -342,9 +350,10 @@ impl World {
         for index in 0..self.clients.len() {
             for node in 0..NODES {
                 let client = &self.clients[index];
-                let lost = client.seats[node] == Seat::Granted && !client.engines[node].is_held(ID, now);
+                let lost =
+                    client.node_holds[node] == NodeHold::Granted && !client.engines[node].is_held(ID, now);
                 if lost && client.phase == Phase::Holding {
-                    self.clients[index].seats[node] = Seat::Empty;
+                    self.clients[index].node_holds[node] = NodeHold::Empty;
                     self.step(rules, index, node, Event::Release { hold: ID, report: None });
                 }
             }
@@ -374,9 +383,9 @@ impl Space for Rounds {
         world.broken
     }
 
-    fn comes_to_rest(&self, world: &World) -> Verdict {
+    fn ends_well(&self, world: &World) -> Verdict {
         let mut world = world.clone();
-        world.budget = Budget { ticks: REST, ..QUIET };
+        world.budget = Budget { ticks: TICKS_TO_END, ..QUIET };
         while let Some(next) = world.moves().first().copied() {
             world.make(self, next);
         }
@@ -401,34 +410,34 @@ const LONG: u64 = 90 * TICK_MS;
 #[test]
 fn a_server_that_forgets_makes_no_second_majority() {
     let budget = Budget { ticks: 4, delays: 1, restarts: 1, ..QUIET };
-    let rounds = Rounds { budget, lease_ms: SHORT, twin: Twin::Sound };
+    let rounds = Rounds { budget, lease_ms: SHORT, variant: Variant::Sound };
     assert_sound_space("redlock, restart", rounds);
 }
 
 #[test]
 fn a_round_leaves_nothing_behind_on_a_network_that_is_slow_and_loses() {
     let budget = Budget { ticks: 1, delays: 1, losses: 1, ..QUIET };
-    let rounds = Rounds { budget, lease_ms: LONG, twin: Twin::Sound };
+    let rounds = Rounds { budget, lease_ms: LONG, variant: Variant::Sound };
     assert_sound_space("redlock, loss", rounds);
 }
 
-fn twin(name: &str, twin: Twin, budget: Budget, lease_ms: u64, rule: &str) {
-    assert_found_in_space(name, Rounds { budget, lease_ms, twin }, &[rule]);
+fn variant(name: &str, variant: Variant, budget: Budget, lease_ms: u64, rule: &str) {
+    assert_found_in_space(name, Rounds { budget, lease_ms, variant }, &[rule]);
 }
 
 #[test]
 fn a_young_server_that_counts_is_found_out() {
     let budget = Budget { restarts: 1, ..QUIET };
-    twin("twin: a young node counts", Twin::YoungNodesCount, budget, SHORT, "Q1");
+    variant("twin: a young node counts", Variant::RecentlyRestartedNodesCount, budget, SHORT, "Q1");
 }
 
 #[test]
 fn a_majority_of_one_is_found_out() {
-    twin("twin: one node is enough", Twin::OneIsEnough, QUIET, SHORT, "Q1");
+    variant("twin: one node is enough", Variant::OneIsEnough, QUIET, SHORT, "Q1");
 }
 
 #[test]
 fn a_failure_that_leaves_the_unknown_is_found_out() {
-    let (what, budget) = (Twin::OnlyWhatIsKnownIsGivenBack, Budget { losses: 1, ..QUIET });
-    twin("twin: the unknown is not given back", what, budget, LONG, "Q2");
+    let (what, budget) = (Variant::OnlyKnownGrantsAreReleased, Budget { losses: 1, ..QUIET });
+    variant("twin: the unknown is not given back", what, budget, LONG, "Q2");
 }

@@ -10,7 +10,7 @@ use leasehold_proto::{Lease, Name, Owner};
 
 use crate::check::{assert_found, assert_sound};
 use crate::world::Step::{Give, Take};
-use crate::world::{Budget, End, Ledger, Repeats, Scene, Seen, Step, Twin, Verdict, World, count};
+use crate::world::{BrokenVariant, Budget, End, Ledger, Repeats, Scene, Seen, Step, Verdict, World, count};
 
 const TICK_MS: u64 = 2_600;
 /// The requests.
@@ -53,7 +53,7 @@ impl Ledger for Rules {
         Ok(())
     }
 
-    fn at_rest(world: &World<Self>) -> Verdict {
+    fn at_end(world: &World<Self>) -> Verdict {
         if left(world) != PERMITS {
             return Err("S2: what is left is not what there is");
         }
@@ -82,9 +82,9 @@ fn scene(plans: &'static [&'static [Step]], budget: Budget) -> Scene {
         operation: |_, _, _| unreachable!("nothing is done without a hold"),
         within: |_| None,
         before: &[&["SET", "x", "2"]],
-        rest: 10,
+        ticks_to_end: 10,
         wanted: |clients| count(clients, End::Granted) == 2,
-        twin: None,
+        variant: None,
     }
 }
 
@@ -104,13 +104,17 @@ fn every_permit_is_taken_and_given_back_once_in_order_too() {
 #[test]
 fn an_acquire_without_a_marker_is_found_out() {
     let find = "redis.call('set', marker, doubtful == 1 and -permits or permits, 'PX', MARKER_MS)";
-    let scene = Scene { twin: Some(Twin { find, put: "" }), ..scene(PLANS, Budget { losses: 1, ..FAULTS }) };
+    let scene = Scene {
+        variant: Some(BrokenVariant { find, put: "" }),
+        ..scene(PLANS, Budget { losses: 1, ..FAULTS })
+    };
     assert_found::<Rules>("twin: the marker is omitted", scene, &["L", "S"]);
 }
 
 #[test]
 fn a_release_that_forgets_what_may_still_arrive_is_found_out() {
-    let twin = Some(Twin { find: "if doubtful == 1 or (taken and taken <= 0) then", put: "if false then" });
-    let scene = Scene { twin, ..scene(PLANS, FAULTS) };
+    let variant =
+        Some(BrokenVariant { find: "if doubtful == 1 or (taken and taken <= 0) then", put: "if false then" });
+    let scene = Scene { variant, ..scene(PLANS, FAULTS) };
     assert_found::<Rules>("twin: the release forgets the marker", scene, &["L", "S4"]);
 }

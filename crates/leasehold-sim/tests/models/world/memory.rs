@@ -16,21 +16,21 @@ use std::sync::Arc;
 use leasehold_proto::engine::{Action, CallId, Event, Id, Outcome};
 use leasehold_proto::{Call, Engine, Moment, Reply, StoreError};
 
-use super::server::{Server, Twin};
+use super::server::{BrokenVariant, Server};
 
 /// A value that most steps leave unchanged: cheap to clone and to hash.
 #[derive(Debug)]
-pub(crate) struct Kept<T>(Arc<T>, u64);
+pub(crate) struct Shared<T>(Arc<T>, u64);
 
 /// An effect that an engine requests.
 #[derive(Clone, Debug)]
-pub(crate) enum Wish {
-    Run(CallId, Kept<Call>),
+pub(crate) enum Effect {
+    Run(CallId, Shared<Call>),
     Wake(Id),
     Complete(Outcome),
 }
 
-type Stepped = (Kept<Engine>, Arc<[Wish]>);
+type Stepped = (Shared<Engine>, Arc<[Effect]>);
 type Answered = (Server, Result<Reply, StoreError>);
 
 thread_local! {
@@ -38,35 +38,35 @@ thread_local! {
     static CALLS: RefCell<HashMap<(u64, u64), Answered>> = RefCell::default();
 }
 
-impl<T: Hash> Kept<T> {
+impl<T: Hash> Shared<T> {
     pub(crate) fn new(value: T) -> Self {
         let print = print_of(&value);
         Self(Arc::new(value), print)
     }
 }
 
-impl Kept<Engine> {
+impl Shared<Engine> {
     /// Steps the engine with one event. The server of these worlds sends no wake-ups, so subscriptions are ignored.
-    pub(crate) fn step(&mut self, now: Moment, event: Event) -> Arc<[Wish]> {
+    pub(crate) fn step(&mut self, now: Moment, event: Event) -> Arc<[Effect]> {
         let key = (self.1, print_of(&(now, &event)));
         let known = STEPS.with_borrow(|steps| steps.get(&key).cloned());
-        let (engine, wishes) = known.unwrap_or_else(|| {
+        let (engine, effects) = known.unwrap_or_else(|| {
             let mut engine = (*self.0).clone();
             let actions = engine.step(now, event);
-            let stepped: Stepped = (Self::new(engine), actions.into_iter().filter_map(wish).collect());
+            let stepped: Stepped = (Self::new(engine), actions.into_iter().filter_map(effect).collect());
             STEPS.with_borrow_mut(|steps| steps.insert(key, stepped.clone()));
             stepped
         });
         *self = engine;
-        wishes
+        effects
     }
 }
 
-fn wish(action: Action) -> Option<Wish> {
+fn effect(action: Action) -> Option<Effect> {
     match action {
-        Action::Run(id, call, _) => Some(Wish::Run(id, Kept::new(call))),
-        Action::Wake(id) => Some(Wish::Wake(id)),
-        Action::Complete(_, outcome) => Some(Wish::Complete(outcome)),
+        Action::Run(id, call, _) => Some(Effect::Run(id, Shared::new(call))),
+        Action::Wake(id) => Some(Effect::Wake(id)),
+        Action::Complete(_, outcome) => Some(Effect::Complete(outcome)),
         Action::Listen(_) | Action::Unlisten(_) => None,
     }
 }
@@ -75,15 +75,15 @@ impl Server {
     /// Executes a call.
     pub(crate) fn run(
         &mut self,
-        call: &Kept<Call>,
+        call: &Shared<Call>,
         now_ms: u64,
-        twin: Option<Twin>,
+        variant: Option<BrokenVariant>,
     ) -> Result<Reply, StoreError> {
-        let key = (print_of(&*self), print_of(&(now_ms, call, twin)));
+        let key = (print_of(&*self), print_of(&(now_ms, call, variant)));
         let known = CALLS.with_borrow(|calls| calls.get(&key).cloned());
         let (server, reply) = known.unwrap_or_else(|| {
             let mut server = self.clone();
-            let reply = server.execute(call, now_ms, twin);
+            let reply = server.execute(call, now_ms, variant);
             CALLS.with_borrow_mut(|calls| calls.insert(key, (server.clone(), reply.clone())));
             (server, reply)
         });
@@ -92,13 +92,13 @@ impl Server {
     }
 }
 
-impl<T> Clone for Kept<T> {
+impl<T> Clone for Shared<T> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0), self.1)
     }
 }
 
-impl<T> Deref for Kept<T> {
+impl<T> Deref for Shared<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -106,15 +106,15 @@ impl<T> Deref for Kept<T> {
     }
 }
 
-impl<T> PartialEq for Kept<T> {
+impl<T> PartialEq for Shared<T> {
     fn eq(&self, other: &Self) -> bool {
         self.1 == other.1
     }
 }
 
-impl<T> Eq for Kept<T> {}
+impl<T> Eq for Shared<T> {}
 
-impl<T> Hash for Kept<T> {
+impl<T> Hash for Shared<T> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write_u64(self.1);
     }

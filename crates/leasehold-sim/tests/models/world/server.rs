@@ -9,16 +9,16 @@ use std::sync::Arc;
 use leasehold_proto::{Call, Reply, StoreError, recipe};
 use leasehold_store::embedded::{Database, Entry, Fields, SortedSet, Value, read_reply};
 
-use super::memory::Kept;
+use super::memory::Shared;
 
 /// A broken variant of a script, to show that the checks can fail: a text of the script, and its replacement.
 #[derive(Clone, Copy, Debug, Hash)]
-pub(crate) struct Twin {
+pub(crate) struct BrokenVariant {
     pub(crate) find: &'static str,
     pub(crate) put: &'static str,
 }
 
-impl Twin {
+impl BrokenVariant {
     /// Returns true if a script contains the text.
     pub(crate) fn exists(&self) -> bool {
         recipe::scripts().any(|script| script.source().contains(self.find))
@@ -29,7 +29,7 @@ impl Twin {
 pub(crate) struct Server {
     database: Arc<Database>,
     /// The entries now, and the start time.
-    state: Kept<(Vec<Entry>, u64)>,
+    state: Shared<(Vec<Entry>, u64)>,
 }
 
 impl Server {
@@ -40,7 +40,7 @@ impl Server {
             let words: Vec<Vec<u8>> = command.iter().map(|word| word.as_bytes().to_vec()).collect();
             assert!(!database.execute(now_ms, &words).reply.is_error(), "{command:?}");
         }
-        let state = Kept::new((database.entries(now_ms), 0));
+        let state = Shared::new((database.entries(now_ms), 0));
         Self { database: Arc::new(database), state }
     }
 
@@ -48,16 +48,16 @@ impl Server {
         &mut self,
         call: &Call,
         now_ms: u64,
-        twin: Option<Twin>,
+        variant: Option<BrokenVariant>,
     ) -> Result<Reply, StoreError> {
         let database = Arc::make_mut(&mut self.database);
-        let broken = twin.filter(|twin| call.script().source().contains(twin.find));
+        let broken = variant.filter(|variant| call.script().source().contains(variant.find));
         let executed = match broken {
             None => database.run(now_ms, call),
-            Some(twin) => database.execute(now_ms, &eval(call, twin)),
+            Some(variant) => database.execute(now_ms, &eval(call, variant)),
         };
         let entries = database.entries(now_ms);
-        self.state = Kept::new((entries, self.state.1));
+        self.state = Shared::new((entries, self.state.1));
         read_reply(executed.reply, call.verb(), call.subject())
     }
 
@@ -66,7 +66,7 @@ impl Server {
         let lives = |entry: &Entry| entry.expires_at_ms.is_none_or(|at| now_ms <= at);
         if !self.entries().iter().all(lives) {
             let present = self.entries().iter().filter(|entry| lives(entry)).cloned().collect();
-            self.state = Kept::new((present, self.state.1));
+            self.state = Shared::new((present, self.state.1));
         }
     }
 
@@ -75,7 +75,7 @@ impl Server {
         let database = Arc::make_mut(&mut self.database);
         let _ = database.execute(now_ms, &[b"FLUSHALL".to_vec()]);
         database.restart(now_ms);
-        self.state = Kept::new((Vec::new(), now_ms));
+        self.state = Shared::new((Vec::new(), now_ms));
     }
 
     pub(crate) fn entries(&self) -> &[Entry] {
@@ -135,8 +135,8 @@ impl Hash for Server {
 }
 
 /// Builds the `EVAL` command of a call with a broken script.
-fn eval(call: &Call, twin: Twin) -> Vec<Vec<u8>> {
-    let source = call.script().source().replace(twin.find, twin.put);
+fn eval(call: &Call, variant: BrokenVariant) -> Vec<Vec<u8>> {
+    let source = call.script().source().replace(variant.find, variant.put);
     let head = [b"EVAL".to_vec(), source.into_bytes(), call.keys().len().to_string().into_bytes()];
     let keys = call.keys().iter().map(|key| key.as_bytes().to_vec());
     head.into_iter().chain(keys).chain(call.args().iter().cloned()).collect()

@@ -9,7 +9,7 @@ use leasehold_store::embedded::{Entry, Value};
 
 use super::decode::{hex, text};
 use crate::history::Wire;
-use crate::key::{Holder, Key, Side};
+use crate::name_state::{Holder, NameState, Side};
 use crate::primitive::{Primitive, name_of};
 
 /// The role of a key for its name.
@@ -37,14 +37,14 @@ enum Role {
 
 /// The keys of a name.
 #[derive(Clone, Debug)]
-pub(super) struct Places {
+pub(super) struct NameKeys {
     pub(super) name: Arc<str>,
     primitive: Primitive,
     exact: Vec<(String, Role)>,
     beginning: Vec<(String, Role)>,
 }
 
-impl Places {
+impl NameKeys {
     pub(super) fn of(name: &Arc<str>) -> Self {
         let primitive = Primitive::of(name);
         let known = name_of(name);
@@ -95,43 +95,44 @@ impl Places {
     }
 
     /// Returns the state of the name.
-    pub(super) fn key(&self, entries: &[Entry]) -> Key {
-        let mut key = Key::default();
+    pub(super) fn state(&self, entries: &[Entry]) -> NameState {
+        let mut state = NameState::default();
         for entry in entries {
             if let Some((role, rest)) = self.role(&entry.key) {
-                self.read(&mut key, role, rest, entry);
+                self.read(&mut state, role, rest, entry);
             }
         }
         if self.primitive == Primitive::ReadWrite {
-            for holder in key.holders.iter_mut().filter(|holder| holder.side == Side::Reader) {
-                let own = key.leases.iter().filter(|(wire, ..)| *wire == holder.wire);
+            for holder in state.holders.iter_mut().filter(|holder| holder.side == Side::Reader) {
+                let own = state.leases.iter().filter(|(wire, ..)| *wire == holder.wire);
                 holder.until_ms = Some(own.map(|(_, _, until)| *until).max().unwrap_or_default());
             }
         }
-        key
+        state
     }
 
-    fn read(&self, key: &mut Key, role: Role, rest: &[u8], entry: &Entry) {
+    fn read(&self, state: &mut NameState, role: Role, rest: &[u8], entry: &Entry) {
         match (role, &entry.value) {
             (Role::Itself, Value::Hash(fields)) if self.primitive.is_lock() => {
-                key.is_there = true;
-                key.expires_at_ms = entry.expires_at_ms;
+                state.is_there = true;
+                state.expires_at_ms = entry.expires_at_ms;
                 for (field, value) in fields {
-                    self.read_field(key, &text(field), value, entry.expires_at_ms);
+                    self.read_field(state, &text(field), value, entry.expires_at_ms);
                 }
             }
             (Role::Itself | Role::Token, Value::String(value))
                 if !(role == Role::Itself && self.primitive.is_lock()) =>
             {
-                key.is_there |= role == Role::Itself;
-                key.value = Some(number(value));
+                state.is_there |= role == Role::Itself;
+                state.value = Some(number(value));
             }
-            (Role::Queue, Value::List(list)) => key.queue = list.iter().map(|owner| text(owner)).collect(),
+            (Role::Queue, Value::List(list)) => state.queue = list.iter().map(|owner| text(owner)).collect(),
             (Role::Due, Value::SortedSet(set)) => {
-                key.due = set.iter().map(|(owner, score)| (text(owner), score as i64)).collect();
+                state.redisson_deadlines =
+                    set.iter().map(|(owner, score)| (text(owner), score as i64)).collect();
             }
             (Role::Seen, Value::SortedSet(set)) => {
-                key.seen = set.iter().map(|(owner, score)| (text(owner), score as i64)).collect();
+                state.last_seen = set.iter().map(|(owner, score)| (text(owner), score as i64)).collect();
             }
             (Role::Ids, Value::SortedSet(set)) => {
                 let holder = |(id, until): (&[u8], f64)| Holder {
@@ -140,27 +141,27 @@ impl Places {
                     count: 1,
                     until_ms: Some(until as u64),
                 };
-                key.holders = set.iter().map(holder).collect();
-                key.holders.sort_by(|one, other| one.wire.cmp(&other.wire));
+                state.holders = set.iter().map(holder).collect();
+                state.holders.sort_by(|one, other| one.wire.cmp(&other.wire));
             }
-            (Role::WriterMark | Role::UpgradeMark, Value::String(mark)) => key.marks.push(text(mark)),
-            (Role::Lease, Value::String(_)) => key.leases.extend(lease(rest, entry.expires_at_ms)),
+            (Role::WriterMark | Role::UpgradeMark, Value::String(mark)) => state.marks.push(text(mark)),
+            (Role::Lease, Value::String(_)) => state.leases.extend(lease(rest, entry.expires_at_ms)),
             (Role::Acquisition, Value::String(taken)) => match number(taken).unsigned_abs() {
-                0 => key.burnt.push(text(rest)),
+                0 => state.undone.push(text(rest)),
                 count => {
                     let (wire, side) = (text(rest), Side::Permits);
-                    key.holders.push(Holder { wire, side, count, until_ms: None });
+                    state.holders.push(Holder { wire, side, count, until_ms: None });
                 }
             },
-            (Role::Operation, Value::String(answer)) => key.answered.push((text(rest), number(answer))),
+            (Role::Operation, Value::String(answer)) => state.answered.push((text(rest), number(answer))),
             (Role::Deleted, Value::String(_)) => {}
-            _ => key.foreign_type = true,
+            _ => state.foreign_type = true,
         }
     }
 
-    fn read_field(&self, key: &mut Key, field: &str, value: &[u8], until_ms: Option<u64>) {
+    fn read_field(&self, state: &mut NameState, field: &str, value: &[u8], until_ms: Option<u64>) {
         if self.primitive == Primitive::ReadWrite && field == "mode" {
-            key.mode = Some(text(value));
+            state.mode = Some(text(value));
             return;
         }
         let count = number(value).unsigned_abs();
@@ -169,7 +170,7 @@ impl Places {
             (Primitive::ReadWrite, None) => (field.into(), Side::Reader),
             _ => (field.into(), Side::Alone),
         };
-        key.holders.push(Holder { wire, side, count, until_ms });
+        state.holders.push(Holder { wire, side, count, until_ms });
     }
 
     /// Returns true if a key is left behind by design: counters stay forever, answers and acquires are remembered for a

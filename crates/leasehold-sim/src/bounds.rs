@@ -18,8 +18,8 @@ const QUEUES_GO_WITHIN: Duration = Duration::from_secs(16);
 pub(crate) fn users_end_within(plan: &Plan) -> Duration {
     let everybody = u32::try_from(plan.processes * plan.users + plan.foreigners).unwrap_or(u32::MAX);
     // Each user in turn holds every name for as long as it may, behind a leaked hold of the longest lease, and closes.
-    let turn = workload::hold_max(plan) + plan.poll_interval + plan.timeout;
-    keys_go_within(plan) + turn * (everybody + 1) * 2 + Duration::from_secs(60)
+    let each = workload::hold_max(plan) + plan.poll_interval + plan.timeout;
+    keys_go_within(plan) + each * (everybody + 1) * 2 + Duration::from_secs(60)
 }
 
 /// Returns the time within which all keys that are not renewed are gone.
@@ -36,5 +36,7 @@ pub(crate) fn keys_go_within(plan: &Plan) -> Duration {
     let queues =
         plan.names.iter().any(|name| matches!(Primitive::of(name), Primitive::Fair | Primitive::Fifo));
     let queues = if queues { QUEUES_GO_WITHIN } else { Duration::ZERO };
-    plan.longest_lease().max(plan.longest_rest()).mul_f64(1.02).max(queues) + back + Duration::from_secs(3)
+    plan.longest_lease().max(plan.longest_min_hold()).mul_f64(1.02).max(queues)
+        + back
+        + Duration::from_secs(3)
 }

@@ -14,7 +14,7 @@ use super::Invariant;
 use super::breaches::Breaches;
 use crate::fault::Kind;
 use crate::history::{By, Ending, Event, Op, Wire, short};
-use crate::key::{Key, is_of};
+use crate::name_state::{NameState, is_of};
 use crate::primitive::covers;
 use crate::recorder::View;
 
@@ -25,9 +25,9 @@ const UNDONE_WITHIN: Duration = Duration::from_secs(3);
 const GONE_AFTER_MS: u64 = 5_000;
 
 #[derive(Default)]
-pub(super) struct Ghosts {
-    keys: BTreeMap<Arc<str>, Key>,
-    asking: BTreeMap<Op, Asking>,
+pub(super) struct LeakedHolds {
+    states: BTreeMap<Arc<str>, NameState>,
+    requests: BTreeMap<Op, Request>,
     /// The owners of living processes, with the time of their first use.
     process_of: BTreeMap<Wire, (usize, Duration)>,
     /// The owners that are left to their lease.
@@ -36,59 +36,59 @@ pub(super) struct Ghosts {
     since: BTreeMap<Wire, Duration>,
 }
 
-struct Asking {
+struct Request {
     process: usize,
     name: Arc<str>,
     since: Duration,
 }
 
-impl Invariant for Ghosts {
+impl Invariant for LeakedHolds {
     fn id(&self) -> &'static str {
         "G6"
     }
 
     fn see(&mut self, event: &Event, view: &View) -> Result<(), String> {
-        Breaches::forget_changed(&mut self.keys, event, view);
+        Breaches::forget_changed(&mut self.states, event, view);
         match event {
-            Event::Asked { op, process, name, what, .. } if what.acquires() => {
-                let asking = Asking { process: *process, name: Arc::clone(name), since: view.now };
-                self.asking.insert(*op, asking);
+            Event::Requested { op, process, name, what, .. } if what.acquires() => {
+                let request = Request { process: *process, name: Arc::clone(name), since: view.now };
+                self.requests.insert(*op, request);
             }
-            Event::Answered { op, .. } | Event::Dropped { op } => {
-                self.asking.remove(op);
+            Event::Completed { op, .. } | Event::Dropped { op } => {
+                self.requests.remove(op);
             }
             Event::Sent { process, verb: Verb::Acquire, wire, .. } => {
                 self.process_of.entry(Arc::clone(wire)).or_insert((*process, view.now));
             }
             Event::Executed { name, wire, by, after, .. } => {
-                self.keys.insert(Arc::clone(name), after.clone());
+                self.states.insert(Arc::clone(name), after.clone());
                 if matches!(by, By::Duplicate(_)) {
                     self.excused.insert(Arc::clone(wire));
                 }
             }
-            Event::Claimed { hold, .. } => self.excused.extend(view.rests(hold)),
+            Event::Claimed { hold, .. } => self.excused.extend(view.min_hold_owner(hold)),
             Event::Ending { hold, how: Ending::Detach } => {
                 self.excused.extend(view.holds.get(hold).map(|hold| Arc::clone(&hold.wire)));
             }
             Event::Killed { process } => {
                 self.process_of.retain(|_, (of, _)| of != process);
-                self.asking.retain(|_, asking| asking.process != *process);
+                self.requests.retain(|_, request| request.process != *process);
             }
             _ => {}
         }
         Ok(())
     }
 
-    fn look(&mut self, view: &View) -> Result<(), String> {
+    fn check_time(&mut self, view: &View) -> Result<(), String> {
         // A hold that ends by a jumped clock leaves its key to a lease that has not jumped; a stale replica restores
         // released holds.
         let excuses = |kind| matches!(kind, Kind::ClockForward | Kind::ServerClockBack | Kind::Failover);
         if view.plan.faults.iter().any(|fault| excuses(fault.kind) && fault.begins <= view.now) {
             return Ok(());
         }
-        let ghosts: BTreeMap<Wire, (Arc<str>, usize)> = self.ghosts(view).collect();
-        self.since.retain(|wire, _| ghosts.contains_key(wire));
-        for (wire, (name, process)) in ghosts {
+        let leaked: BTreeMap<Wire, (Arc<str>, usize)> = self.leaked(view).collect();
+        self.since.retain(|wire, _| leaked.contains_key(wire));
+        for (wire, (name, process)) in leaked {
             let since = *self.since.entry(Arc::clone(&wire)).or_insert(view.now);
             let within = view.plan.timeout + UNDONE_WITHIN;
             if view.now - since > within && view.is_quiet_for(within) && !is_paused(view, process, within) {
@@ -100,27 +100,27 @@ impl Invariant for Ghosts {
     }
 }
 
-impl Ghosts {
-    fn ghosts(&self, view: &View) -> impl Iterator<Item = (Wire, (Arc<str>, usize))> {
+impl LeakedHolds {
+    fn leaked(&self, view: &View) -> impl Iterator<Item = (Wire, (Arc<str>, usize))> {
         let now_ms = view.now_ms();
-        let standing = self.keys.iter().flat_map(move |(name, key)| {
-            let holders = key.holders.iter().filter(move |holder| holder.stands(now_ms));
+        let live = self.states.iter().flat_map(move |(name, state)| {
+            let holders = state.holders.iter().filter(move |holder| holder.is_live(now_ms));
             // A place in a queue counts too, until other waiters may remove it.
             let stays = move |at: i64| u64::try_from(at).unwrap_or_default() + GONE_AFTER_MS > now_ms;
-            let places = key.seen.iter().filter(move |(_, at)| stays(*at)).map(|(wire, _)| wire);
-            let wires = holders.map(|holder| &holder.wire).chain(places);
+            let waiters = state.last_seen.iter().filter(move |(_, at)| stays(*at)).map(|(wire, _)| wire);
+            let wires = holders.map(|holder| &holder.wire).chain(waiters);
             wires.map(move |wire| (name, wire))
         });
-        standing.filter_map(move |(name, wire)| {
+        live.filter_map(move |(name, wire)| {
             let (process, used_since) = *self.process_of.get(wire)?;
             let held = view.holds.values().any(|hold| is_of(&hold.wire, hold.units, wire));
             // A request that began later has an owner of its own.
-            let asks = |asking: &Asking| {
-                asking.process == process && covers(&asking.name, name) && asking.since <= used_since
+            let requests_it = |request: &Request| {
+                request.process == process && covers(&request.name, name) && request.since <= used_since
             };
-            let asked = self.asking.values().any(asks);
-            let ghost = !held && !asked && !self.excused.contains(wire);
-            ghost.then(|| (Arc::clone(wire), (Arc::clone(name), process)))
+            let requested = self.requests.values().any(requests_it);
+            let leaked = !held && !requested && !self.excused.contains(wire);
+            leaked.then(|| (Arc::clone(wire), (Arc::clone(name), process)))
         })
     }
 }

@@ -10,24 +10,24 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::gate::Gate;
+use super::barrier::Barrier;
 use super::net::Cuts;
 
 /// The server's end of a stream.
-pub(super) struct Landing<S> {
+pub(super) struct ServerSocket<S> {
     stream: S,
     /// The address of the other end.
     peer: SocketAddr,
     cuts: Cuts,
     /// Closed while the server is frozen.
-    gate: Gate,
+    barrier: Barrier,
     received: Vec<u8>,
     ended: bool,
 }
 
-impl<S: AsyncRead + Unpin> Landing<S> {
-    pub(super) const fn new(stream: S, peer: SocketAddr, cuts: Cuts, gate: Gate) -> Self {
-        Self { stream, peer, cuts, gate, received: Vec::new(), ended: false }
+impl<S: AsyncRead + Unpin> ServerSocket<S> {
+    pub(super) const fn new(stream: S, peer: SocketAddr, cuts: Cuts, barrier: Barrier) -> Self {
+        Self { stream, peer, cuts, barrier, received: Vec::new(), ended: false }
     }
 
     /// Takes the bytes that have arrived. Reads and writes of the listener both call it, and the listener wakes when
@@ -49,20 +49,20 @@ impl<S: AsyncRead + Unpin> Landing<S> {
     }
 }
 
-impl<S> Drop for Landing<S> {
+impl<S> Drop for ServerSocket<S> {
     fn drop(&mut self) {
         self.cuts.remove(self.peer);
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Landing<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for ServerSocket<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         self.receive(cx);
-        ready!(self.gate.poll_open(cx));
+        ready!(self.barrier.poll_open(cx));
         if self.received.is_empty() && !self.ended {
             return Poll::Pending;
         }
@@ -73,10 +73,10 @@ impl<S: AsyncRead + Unpin> AsyncRead for Landing<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Landing<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for ServerSocket<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.receive(cx);
-        ready!(self.gate.poll_open(cx));
+        ready!(self.barrier.poll_open(cx));
         let written = ready!(Pin::new(&mut self.stream).poll_write(cx, bytes));
         // The peer has gone. The server still executes all requests that it has received.
         Poll::Ready(Ok(written.unwrap_or(bytes.len())))
@@ -87,7 +87,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Landing<S> {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        ready!(self.gate.poll_open(cx));
+        ready!(self.barrier.poll_open(cx));
         Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }
@@ -100,22 +100,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_arrived_at_a_closed_gate_is_read_when_it_opens_though_the_stream_broke() {
+    fn what_arrived_at_a_closed_barrier_is_read_when_it_opens_though_the_stream_broke() {
         let (mut near, far) = duplex(64);
-        let (gate, cuts) = (Gate::default(), Cuts::default());
+        let (barrier, cuts) = (Barrier::default(), Cuts::default());
         let peer = SocketAddr::from(([10, 0, 0, 1], 1));
-        let mut landing = Landing::new(far, peer, cuts.clone(), gate.clone());
+        let mut server_socket = ServerSocket::new(far, peer, cuts.clone(), barrier.clone());
         let mut heard = Vec::new();
-        gate.close();
+        barrier.close();
         near.write_all(b"before").now_or_never().unwrap().unwrap();
-        assert!(landing.write_all(b"reply").now_or_never().is_none(), "nothing is answered");
+        assert!(server_socket.write_all(b"reply").now_or_never().is_none(), "nothing is answered");
         near.write_all(b"after").now_or_never().unwrap().unwrap();
         cuts.add(peer);
-        assert!(landing.read_to_end(&mut heard).now_or_never().is_none(), "nothing is read");
+        assert!(server_socket.read_to_end(&mut heard).now_or_never().is_none(), "nothing is read");
         drop(near);
-        gate.open();
-        landing.write_all(b"reply").now_or_never().unwrap().unwrap();
-        landing.read_to_end(&mut heard).now_or_never().unwrap().unwrap();
+        barrier.open();
+        server_socket.write_all(b"reply").now_or_never().unwrap().unwrap();
+        server_socket.read_to_end(&mut heard).now_or_never().unwrap().unwrap();
         assert_eq!(heard, b"before", "what had not been received is lost");
     }
 }

@@ -12,10 +12,10 @@ use crate::fault::{Fault, Kind};
 use crate::plan::Plan;
 
 /// The active faults and the state of the world that they have changed.
-pub(super) struct Weather {
+pub(super) struct ActiveFaults {
     plan: Arc<Plan>,
     pub(super) clocks: Vec<Clock>,
-    pub(super) at_work: Vec<usize>,
+    pub(super) active: Vec<usize>,
     pub(super) server_is_up: bool,
     pub(super) links: Vec<Link>,
     /// True if the process is up.
@@ -38,13 +38,13 @@ pub(super) enum Link {
     Cut,
 }
 
-impl Weather {
+impl ActiveFaults {
     pub(super) fn new(plan: &Arc<Plan>, clocks: Vec<Clock>) -> Self {
         let hosts = plan.processes + plan.foreigners;
         Self {
             plan: Arc::clone(plan),
             clocks,
-            at_work: Vec::new(),
+            active: Vec::new(),
             server_is_up: true,
             links: vec![Link::Healthy; hosts],
             up: vec![true; hosts],
@@ -53,7 +53,7 @@ impl Weather {
     }
 
     pub(super) fn faults(&self) -> impl Iterator<Item = &Fault> {
-        self.at_work.iter().map(|index| &self.plan.faults[*index])
+        self.active.iter().map(|index| &self.plan.faults[*index])
     }
 
     /// Returns true if a fault that matches is active on a process.

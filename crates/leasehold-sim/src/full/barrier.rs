@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 
 /// A barrier, open at first. Clones are the same barrier.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Gate(Arc<Mutex<State>>);
+pub(super) struct Barrier(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -17,7 +17,7 @@ struct State {
     waiting: Vec<Waker>,
 }
 
-impl Gate {
+impl Barrier {
     pub(super) fn close(&self) {
         self.with(|state| state.closed = true);
     }
@@ -54,8 +54,8 @@ impl Gate {
     }
 
     /// Wraps work so that it is polled only while the barrier is open.
-    pub(super) fn around<F: Future>(&self, work: F) -> Gated<F> {
-        Gated { gate: self.clone(), work: Box::pin(work) }
+    pub(super) fn around<F: Future>(&self, work: F) -> BehindBarrier<F> {
+        BehindBarrier { barrier: self.clone(), work: Box::pin(work) }
     }
 
     fn with<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
@@ -65,16 +65,16 @@ impl Gate {
 
 /// Work that is polled only while a barrier is open.
 #[derive(Debug)]
-pub(super) struct Gated<F> {
-    gate: Gate,
+pub(super) struct BehindBarrier<F> {
+    barrier: Barrier,
     work: Pin<Box<F>>,
 }
 
-impl<F: Future> Future for Gated<F> {
+impl<F: Future> Future for BehindBarrier<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        std::task::ready!(self.gate.poll_open(cx));
+        std::task::ready!(self.barrier.poll_open(cx));
         self.work.as_mut().poll(cx)
     }
 }
@@ -87,11 +87,11 @@ mod tests {
 
     #[test]
     fn work_stands_still_behind_a_closed_gate_and_goes_on_when_it_opens() {
-        let gate = Gate::default();
-        gate.close();
-        let mut work = gate.around(async { 7 });
+        let barrier = Barrier::default();
+        barrier.close();
+        let mut work = barrier.around(async { 7 });
         assert_eq!((&mut work).now_or_never(), None);
-        gate.open();
+        barrier.open();
         assert_eq!(work.now_or_never(), Some(7));
     }
 }

@@ -14,7 +14,7 @@ use crate::plan::Plan;
 use crate::recorder::Recorder;
 
 /// The environment of the users of a world.
-pub(crate) trait Ground: Send + Sync {
+pub(crate) trait Environment: Send + Sync {
     /// Returns the true time since the beginning.
     fn now(&self) -> Duration;
 
@@ -33,7 +33,7 @@ pub(crate) trait Ground: Send + Sync {
 #[derive(Clone)]
 pub(crate) struct Env {
     /// The environment of the user.
-    pub(crate) ground: Arc<dyn Ground>,
+    pub(crate) environment: Arc<dyn Environment>,
     /// The plan.
     pub(crate) plan: Arc<Plan>,
     /// The recorder of events.
@@ -50,7 +50,7 @@ impl Env {
     /// Returns the true time.
     #[must_use]
     pub(crate) fn now(&self) -> Duration {
-        self.ground.now()
+        self.environment.now()
     }
 
     /// Returns a random part of a duration.
@@ -61,6 +61,6 @@ impl Env {
     /// Sleeps for a random part of a duration.
     pub(crate) async fn nap(&mut self, most: Duration) {
         let span = self.some_of(most);
-        self.ground.sleep(span).await;
+        self.environment.sleep(span).await;
     }
 }

@@ -19,24 +19,24 @@ use crate::recorder::View;
 const DRIFT: f64 = 0.98;
 
 #[derive(Default)]
-pub(super) struct Rests {
+pub(super) struct MinHolds {
     breaches: Breaches,
     /// The time at which the acquire of an owner was first sent.
-    asked: BTreeMap<Wire, Duration>,
-    last_asked: Option<Op>,
+    requested_at: BTreeMap<Wire, Duration>,
+    last_requested: Option<Op>,
     /// The releases that are not confirmed yet.
-    ending: BTreeMap<Op, Rest>,
-    resting: Vec<Rest>,
+    ending: BTreeMap<Op, MinHold>,
+    holding_on: Vec<MinHold>,
 }
 
-struct Rest {
+struct MinHold {
     name: Arc<str>,
     wire: Wire,
     since: Duration,
     until: Duration,
 }
 
-impl Invariant for Rests {
+impl Invariant for MinHolds {
     fn id(&self) -> &'static str {
         "H1"
     }
@@ -45,30 +45,32 @@ impl Invariant for Rests {
         self.breaches.see(event, view);
         match event {
             Event::Sent { verb: Verb::Acquire, wire, .. } => {
-                self.asked.entry(Arc::clone(wire)).or_insert(view.now);
+                self.requested_at.entry(Arc::clone(wire)).or_insert(view.now);
             }
-            Event::Asked { op, what: What::Release, .. } => self.last_asked = Some(*op),
+            Event::Requested { op, what: What::Release, .. } => self.last_requested = Some(*op),
             // This ending belongs to the release that was requested just before.
             Event::Ending { hold, how: Ending::Release } => {
-                if let (Some(op), Some(rest)) = (self.last_asked.take(), self.rest_of(view, *hold)) {
-                    self.ending.insert(op, rest);
+                if let (Some(op), Some(min_hold)) =
+                    (self.last_requested.take(), self.min_hold_of(view, *hold))
+                {
+                    self.ending.insert(op, min_hold);
                 }
             }
-            Event::Answered { op, outcome } => {
-                let rest = self.ending.remove(op);
+            Event::Completed { op, outcome } => {
+                let min_hold = self.ending.remove(op);
                 let confirmed = *outcome == Outcome::Released(ReleaseOutcome::Released);
-                self.resting.extend(rest.filter(|_| confirmed));
+                self.holding_on.extend(min_hold.filter(|_| confirmed));
             }
             Event::Executed { verb: Verb::Acquire, name, wire, before, after, .. } => {
-                self.resting.retain(|rest| rest.until > view.now);
+                self.holding_on.retain(|min_hold| min_hold.until > view.now);
                 let granted = after.is_held_by(wire) && !before.is_held_by(wire);
-                let of_name = |rest: &&Rest| rest.name == *name && rest.wire != *wire;
-                return match self.resting.iter().find(of_name) {
-                    Some(rest) if granted && !self.excused(view, rest) => Err(format!(
+                let of_name = |min_hold: &&MinHold| min_hold.name == *name && min_hold.wire != *wire;
+                return match self.holding_on.iter().find(of_name) {
+                    Some(min_hold) if granted && !self.excused(view, min_hold) => Err(format!(
                         "{} was granted {name}, which rests as {} until {:?}",
                         short(wire),
-                        short(&rest.wire),
-                        rest.until
+                        short(&min_hold.wire),
+                        min_hold.until
                     )),
                     _ => Ok(()),
                 };
@@ -79,21 +81,22 @@ impl Invariant for Rests {
     }
 }
 
-impl Rests {
-    fn rest_of(&self, view: &View, hold: Hold) -> Option<Rest> {
+impl MinHolds {
+    fn min_hold_of(&self, view: &View, hold: Hold) -> Option<MinHold> {
         let hold = view.holds.get(&hold)?;
-        let since = *self.asked.get(&hold.wire)?;
+        let since = *self.requested_at.get(&hold.wire)?;
         let others = view.holds.values().filter(|other| other.wire == hold.wire).count() > 1;
-        let until = since + hold.terms.least?.mul_f64(DRIFT);
-        let rest = Rest { name: Arc::clone(&hold.name), wire: Arc::clone(&hold.wire), since, until };
-        Some(rest).filter(|_| !others)
+        let until = since + hold.terms.min_hold?.mul_f64(DRIFT);
+        let min_hold = MinHold { name: Arc::clone(&hold.name), wire: Arc::clone(&hold.wire), since, until };
+        Some(min_hold).filter(|_| !others)
     }
 
     /// A jump of the clock of the process or of the server ends the minimum hold time early.
-    fn excused(&self, view: &View, rest: &Rest) -> bool {
+    fn excused(&self, view: &View, min_hold: &MinHold) -> bool {
         let jumps = |kind| matches!(kind, Kind::ClockForward);
         let mut faults = view.plan.faults.iter();
-        self.breaches.any_since(&rest.name, rest.since)
-            || faults.any(|fault| jumps(fault.kind) && fault.begins >= rest.since && fault.begins <= view.now)
+        self.breaches.any_since(&min_hold.name, min_hold.since)
+            || faults
+                .any(|fault| jumps(fault.kind) && fault.begins >= min_hold.since && fault.begins <= view.now)
     }
 }

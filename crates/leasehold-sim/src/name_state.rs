@@ -9,7 +9,7 @@ use crate::history::{Wire, short};
 
 /// The keys that belong to a name, parsed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Key {
+pub(crate) struct NameState {
     /// The holders.
     pub(crate) holders: Vec<Holder>,
     /// The expiry of the key itself by the server's clock, in milliseconds; `None` without an expiry, or without a key.
@@ -29,13 +29,13 @@ pub(crate) struct Key {
     /// The owners that wait in the queue.
     pub(crate) queue: Vec<Wire>,
     /// The time until which Redisson counts each waiter as alive.
-    pub(crate) due: Vec<(Wire, i64)>,
+    pub(crate) redisson_deadlines: Vec<(Wire, i64)>,
     /// The time at which each waiter of ours was last seen.
-    pub(crate) seen: Vec<(Wire, i64)>,
+    pub(crate) last_seen: Vec<(Wire, i64)>,
     /// The operations that were answered, each with its answer.
     pub(crate) answered: Vec<(Wire, i64)>,
     /// The acquires that were undone and may yet arrive.
-    pub(crate) burnt: Vec<Wire>,
+    pub(crate) undone: Vec<Wire>,
 }
 
 /// A holder.
@@ -60,7 +60,7 @@ pub(crate) enum Side {
     Permits,
 }
 
-impl Key {
+impl NameState {
     /// Returns true if it has no holder.
     #[must_use]
     pub(crate) fn is_free(&self) -> bool {
@@ -81,8 +81,8 @@ impl Key {
 
     /// Returns true if this owner holds it and the hold has not expired.
     #[must_use]
-    pub(crate) fn stands(&self, wire: &str, now_ms: u64) -> bool {
-        self.holder(wire).is_some_and(|holder| holder.stands(now_ms))
+    pub(crate) fn is_live(&self, wire: &str, now_ms: u64) -> bool {
+        self.holder(wire).is_some_and(|holder| holder.is_live(now_ms))
     }
 
     /// Returns the number of acquired permits.
@@ -102,7 +102,7 @@ impl Key {
 impl Holder {
     /// Returns true if the hold has not expired.
     #[must_use]
-    pub(crate) fn stands(&self, now_ms: u64) -> bool {
+    pub(crate) fn is_live(&self, now_ms: u64) -> bool {
         self.until_ms.is_none_or(|until| until >= now_ms)
     }
 }
@@ -118,7 +118,7 @@ pub(crate) fn is_of(wire: &str, units: u32, other: &str) -> bool {
     }
 }
 
-impl fmt::Display for Key {
+impl fmt::Display for NameState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(value) = self.value {
             write!(f, "[{value}] ")?;
@@ -133,7 +133,7 @@ impl fmt::Display for Key {
             None if self.holders.is_empty() => {}
             None => f.write_str(" for ever")?,
         }
-        for (what, who) in [("queue", &self.queue), ("marks", &self.marks), ("burnt", &self.burnt)] {
+        for (what, who) in [("queue", &self.queue), ("marks", &self.marks), ("burnt", &self.undone)] {
             if !who.is_empty() {
                 let who: Vec<_> = who.iter().map(|wire| short(wire)).collect();
                 write!(f, ", {what} {}", who.join(" "))?;

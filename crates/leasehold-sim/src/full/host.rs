@@ -8,13 +8,13 @@ use std::time::Duration;
 use leasehold::Client;
 use leasehold_store::redis::{ConnectOptions, Redis, ServerUrl};
 
-use super::ground::FullGround;
+use super::environment::FullEnvironment;
 use super::net::Dialer;
 use super::process::Process;
 use super::runtime::{FullRuntime, pause};
 use super::server::HOST;
 use crate::clock::Clock;
-use crate::ground::{Env, Ground};
+use crate::environment::{Env, Environment};
 use crate::history::Event;
 use crate::observe::Observed;
 use crate::plan::{Plan, stream};
@@ -25,33 +25,36 @@ use crate::workload;
 const CONNECT_AGAIN_AFTER: Duration = Duration::from_millis(50);
 
 /// The host of a process, which may start several times.
-pub(super) struct Seat {
+pub(super) struct Host {
     pub(super) number: usize,
     pub(super) plan: Arc<Plan>,
-    pub(super) ground: Arc<FullGround>,
+    pub(super) environment: Arc<FullEnvironment>,
     pub(super) recorder: Recorder,
     pub(super) clock: Clock,
     /// The number of starts on this host.
-    pub(super) lives: Mutex<u64>,
+    pub(super) starts: Mutex<u64>,
 }
 
-impl Seat {
+impl Host {
     /// Creates a new process in place of the one before.
     pub(super) fn begin(&self) -> (Arc<Process>, u64) {
-        let mut lives = self.lives.lock().expect("nobody panics with it");
-        *lives += 1;
-        let life = (self.number as u64) << 32 | *lives;
-        let identity = stream(self.plan.seed ^ life, "identity");
-        let (truth, cuts) = (self.ground.truth.clone(), self.ground.cuts.clone());
+        let mut starts = self.starts.lock().expect("nobody panics with it");
+        *starts += 1;
+        let incarnation = (self.number as u64) << 32 | *starts;
+        let identity = stream(self.plan.seed ^ incarnation, "identity");
+        let (truth, cuts) = (self.environment.truth.clone(), self.environment.cuts.clone());
         let process = Arc::new(Process::new(self.number, truth, cuts, self.clock.clone(), identity));
-        self.ground.set_process(Arc::clone(&process));
-        (process, life)
+        self.environment.set_process(Arc::clone(&process));
+        (process, incarnation)
     }
 
     /// Runs the process: a client and its users, or the user of a foreign client.
-    pub(super) fn live(&self, (process, life): (Arc<Process>, u64)) -> impl Future<Output = ()> + use<> {
+    pub(super) fn live(
+        &self,
+        (process, incarnation): (Arc<Process>, u64),
+    ) -> impl Future<Output = ()> + use<> {
         let env = |salt: u64| Env {
-            ground: self.ground.clone(),
+            environment: self.environment.clone(),
             plan: Arc::clone(&self.plan),
             recorder: self.recorder.clone(),
             process: self.number,
@@ -61,10 +64,10 @@ impl Seat {
         let foreign = self.number >= self.plan.processes;
         let envs: Vec<_> = match foreign {
             true => vec![env(self.number as u64)],
-            false => (0..self.plan.users).map(|user| env(life << 8 | user as u64)).collect(),
+            false => (0..self.plan.users).map(|user| env(incarnation << 8 | user as u64)).collect(),
         };
         if !foreign {
-            self.recorder.record(self.ground.now(), Event::Started { process: self.number });
+            self.recorder.record(self.environment.now(), Event::Started { process: self.number });
         }
         async move {
             let home = Arc::clone(&process);
@@ -88,12 +91,13 @@ async fn connect(process: &Arc<Process>, env: &Env) -> Client {
     let url = ServerUrl::parse(&format!("redis://{HOST}")).expect("a host's name makes a URL");
     loop {
         let (url, dialer) = (url.clone(), Arc::new(Dialer(Arc::clone(process))));
-        let (number, recorder, ground) = (process.number, env.recorder.clone(), Arc::clone(&env.ground));
+        let (number, recorder, environment) =
+            (process.number, env.recorder.clone(), Arc::clone(&env.environment));
         let timeout = env.plan.timeout;
         let open = async move || {
             let options = ConnectOptions::default().timeout(timeout);
             let store = Redis::connect_through(&url, options, dialer).await?;
-            Ok(Observed { store, process: number, recorder, ground })
+            Ok(Observed { store, process: number, recorder, environment })
         };
         let builder = Client::builder().timeout(timeout).poll_interval(env.plan.poll_interval);
         match builder.connect_over(&FullRuntime(Arc::clone(process)), "sim", open).await {

@@ -15,10 +15,10 @@ use super::net::{Cuts, Dialer};
 use super::parse::reply;
 use super::process::{Process, Truth};
 use super::runtime::{pause, within};
-use crate::ground::Ground;
+use crate::environment::Environment;
 
 /// The environment of all processes.
-pub(super) struct FullGround {
+pub(super) struct FullEnvironment {
     pub(super) truth: Truth,
     pub(super) cuts: Cuts,
     /// The time that a foreign client waits for a reply.
@@ -29,7 +29,7 @@ pub(super) struct FullGround {
     pub(super) dropping: Mutex<BTreeSet<usize>>,
 }
 
-impl FullGround {
+impl FullEnvironment {
     pub(super) fn process(&self, number: usize) -> Arc<Process> {
         Arc::clone(&self.processes.lock().unwrap_or_else(PoisonError::into_inner)[&number])
     }
@@ -39,7 +39,7 @@ impl FullGround {
     }
 }
 
-impl Ground for FullGround {
+impl Environment for FullEnvironment {
     fn now(&self) -> Duration {
         self.truth.now()
     }
@@ -51,7 +51,7 @@ impl Ground for FullGround {
     /// Uses a new connection, which is closed at the timeout.
     fn command(&self, process: usize, command: Vec<Vec<u8>>) -> BoxFuture<'static, Option<Frame>> {
         let (process, timeout) = (self.process(process), self.timeout);
-        async move { within(timeout, ask(process, command)).await.flatten() }.boxed()
+        async move { within(timeout, request(process, command)).await.flatten() }.boxed()
     }
 
     fn drops_futures(&self, process: usize) -> bool {
@@ -59,7 +59,7 @@ impl Ground for FullGround {
     }
 }
 
-async fn ask(process: Arc<Process>, command: Vec<Vec<u8>>) -> Option<Frame> {
+async fn request(process: Arc<Process>, command: Vec<Vec<u8>>) -> Option<Frame> {
     let command = Frame::Array(command.into_iter().map(Frame::Bulk).collect());
     let mut stream = Dialer(process).dial_server().await.ok()?;
     stream.write_all(&command.encode()).await.ok()?;

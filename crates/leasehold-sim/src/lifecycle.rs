@@ -1,18 +1,18 @@
 //! The lifecycle of a world, from its first fault to its end.
 //!
-//! Invariant: all modes have the same lifecycle; they differ in the passage of time and in the effects of a turn.
+//! Invariant: all modes have the same lifecycle; they differ in the passage of time and in the effects of an action.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::bounds;
 use crate::history::Event;
 use crate::plan::Plan;
 use crate::recorder::Recorder;
-use crate::rest;
-use crate::schedule::{Turn, turns};
+use crate::schedule::{Action, schedule};
 
 /// The interval at which the world checks if the users have ended.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+const CHECK_EVERY: Duration = Duration::from_millis(100);
 
 /// A world of any mode.
 pub(crate) trait World {
@@ -26,8 +26,8 @@ pub(crate) trait World {
     /// Returns the number of users that have not ended.
     fn users(&self) -> usize;
 
-    /// Carries out a turn of the schedule.
-    fn turn(&mut self, turn: Turn);
+    /// Carries out an action of the schedule.
+    fn apply(&mut self, action: Action);
 
     /// Runs until a true time. Returns `false` if a promise was broken and the run can stop.
     fn run_until(&mut self, at: Duration) -> bool;
@@ -39,26 +39,26 @@ pub(crate) trait World {
 /// Runs the world to its end, or to the first broken promise.
 pub(crate) fn live(world: &mut impl World) {
     let plan = world.plan();
-    for (at, turn) in turns(&plan) {
+    for (at, action) in schedule(&plan) {
         if !world.run_until(at) {
             return;
         }
-        world.turn(turn);
+        world.apply(action);
     }
-    for (at, reached) in [(plan.calm_at, Event::Calm), (plan.stop_at, Event::Stopped)] {
+    for (at, reached) in [(plan.quiesce_at, Event::Quiesced), (plan.stop_at, Event::Stopped)] {
         if !world.run_until(at) {
             return;
         }
         world.recorder().record(world.now(), reached);
     }
-    come_to_rest(world, &plan);
+    wind_down(world, &plan);
 }
 
 /// Checks the end of the world: the users end, their clients close, and nothing is left on the server.
-fn come_to_rest(world: &mut impl World, plan: &Plan) {
-    let latest = plan.stop_at + rest::users_end_within(plan);
+fn wind_down(world: &mut impl World, plan: &Plan) {
+    let latest = plan.stop_at + bounds::users_end_within(plan);
     while world.users() > 0 && world.now() < latest {
-        let next = world.now() + LOOK_EVERY;
+        let next = world.now() + CHECK_EVERY;
         if !world.run_until(next) {
             return;
         }
@@ -67,7 +67,7 @@ fn come_to_rest(world: &mut impl World, plan: &Plan) {
     if left > 0 {
         return violate(world, "L", format!("{left} users still wait long after the last fault"));
     }
-    let gone_by = world.now() + rest::keys_go_within(plan);
+    let gone_by = world.now() + bounds::keys_go_within(plan);
     if !world.run_until(gone_by) {
         return;
     }

@@ -129,7 +129,7 @@ async fn ask(store: &Redis) {
     let name = Name::new("c").expect("it is a name");
     let owner = WireOwner::new(ClientId::from_random([3; 16]), 1);
     let subject = Subject::new(&name, &Reentrant);
-    let channel = Reentrant.channels(&subject, owner).pop().expect("the lock has a channel");
+    let channel = subject.channels(owner).pop().expect("the lock has a channel");
     let subscription = store.subscribe(channel, hear);
     for call in calls(&name) {
         if let Err(error) = in_time("a call", store.run(call, TIMEOUT)).await {

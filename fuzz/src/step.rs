@@ -17,7 +17,7 @@ use std::time::Duration;
 use arbitrary::{Result, Unstructured};
 use leasehold_proto::engine::{Event, Id, Request, Settings, Subject, Wait};
 use leasehold_proto::recipe::reentrant::Reentrant;
-use leasehold_proto::{Applied, ClientId, Lease, Name, Owner, Recipe, WireOwner};
+use leasehold_proto::{Applied, ClientId, Lease, Name, Owner, WireOwner};
 
 use server::{any_error, any_reply};
 use watch::Watch;
@@ -122,7 +122,7 @@ fn stranger(u: &mut Unstructured<'_>, watch: &mut Watch) -> Result<()> {
         kind => {
             let subject = Subject::new(&a_name(name), &Reentrant);
             let owner = WireOwner::new(ClientId::from_random([3; 16]), 1);
-            let channel = Reentrant.channels(&subject, owner).pop().expect("the lock has a channel");
+            let channel = subject.channels(owner).pop().expect("the lock has a channel");
             let event = if kind == 2 { Event::Listening(channel) } else { Event::Message(channel) };
             watch.bring(event);
         }

@@ -33,17 +33,19 @@ mod wakeup;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::backoff::Backoff;
 use crate::call::{Call, Reply};
 use crate::lease::Lease;
 use crate::moment::Moment;
-use crate::name::{Channel, Name};
+use crate::name::Channel;
 use crate::outcome::StoreError;
 use crate::owner::{ClientId, Owner, WireOwner};
-use crate::recipe::Recipe;
+
+pub use crate::id::{CallId, Id};
+pub use crate::settings::Settings;
+pub use crate::subject::Subject;
 
 use min_hold::MinHold;
 use operation::Operation;
@@ -55,42 +57,6 @@ pub use ticket::{
 };
 use timer::{Timer, Timers};
 use wakeup::Listeners;
-
-/// The settings of a client's engine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Settings {
-    /// The timeout of one store call, connecting included. Also the time for which a waiter retries a failing store
-    /// before its acquire fails.
-    pub timeout: Duration,
-    /// The longest time for which a waiter sleeps without a wake-up before its next attempt.
-    pub poll_interval: Duration,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self { timeout: Duration::from_secs(3), poll_interval: Duration::from_secs(1) }
-    }
-}
-
-/// The id of one ticket: an acquire, release or renewal that a caller waits for. A granted acquire's id is also the id
-/// of its hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Id(pub u64);
-
-/// The id of one in-flight store call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct CallId(u64);
-
-/// A name with the rules by which it is locked.
-#[derive(Clone)]
-pub struct Subject {
-    /// The name.
-    pub name: Name,
-    /// The names that are locked together with it, all or nothing.
-    pub others: Arc<[Name]>,
-    /// The primitive's rules.
-    pub recipe: &'static dyn Recipe,
-}
 
 /// The terms of an acquire.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -467,61 +433,5 @@ impl Engine {
 
     fn wake(&mut self, id: Id) {
         self.actions.push(Action::Wake(id));
-    }
-}
-
-impl Subject {
-    /// Creates the subject of one name with these rules.
-    #[must_use]
-    pub fn new(name: &Name, recipe: &'static dyn Recipe) -> Self {
-        Self { name: name.clone(), others: Arc::default(), recipe }
-    }
-
-    /// Returns the same names with other rules.
-    #[must_use]
-    fn by(&self, recipe: &'static dyn Recipe) -> Self {
-        Self { recipe, ..self.clone() }
-    }
-
-    /// Returns the same names with the rules by which a grant is held.
-    fn as_held(&self) -> Self {
-        self.by(self.recipe.held_as().unwrap_or(self.recipe))
-    }
-
-    /// The key of equality and order: one name with other rules is another subject.
-    fn order(&self) -> (&Name, &'static str, &[Name]) {
-        (&self.name, self.recipe.kind(), &self.others)
-    }
-}
-
-impl PartialEq for Subject {
-    fn eq(&self, other: &Self) -> bool {
-        self.order() == other.order()
-    }
-}
-
-impl Eq for Subject {}
-
-impl PartialOrd for Subject {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Subject {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.order().cmp(&other.order())
-    }
-}
-
-impl std::hash::Hash for Subject {
-    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
-        self.order().hash(state);
-    }
-}
-
-impl fmt::Debug for Subject {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {:?}", self.recipe.kind(), self.name)
     }
 }

@@ -8,6 +8,7 @@
 pub mod backoff;
 pub mod call;
 pub mod engine;
+mod id;
 pub mod lease;
 pub mod map_entry;
 pub mod marker;
@@ -18,7 +19,9 @@ pub mod owner;
 pub mod permit;
 pub mod recipe;
 pub mod script;
+mod settings;
 pub mod span;
+mod subject;
 
 pub use call::{Call, Reply};
 pub use engine::Engine;

@@ -7,9 +7,10 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::call::{Call, Reply};
-use crate::engine::{Id, Settings};
+use crate::id::Id;
 use crate::name::Name;
 use crate::owner::{ClientId, WireOwner};
+use crate::settings::Settings;
 
 /// The time for which an operation's answer outlives the last attempt that its client can make.
 const LATE: Duration = Duration::from_secs(60);

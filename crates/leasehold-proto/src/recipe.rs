@@ -14,20 +14,19 @@ pub mod read_write;
 pub mod redlock;
 pub mod reentrant;
 pub mod rights;
+pub(crate) mod rules;
 pub mod semaphore;
+mod sides;
 pub mod spin;
 pub mod upgrade;
 pub mod write;
 
-use std::fmt;
-use std::time::Duration;
-
-use crate::call::{Call, Reply};
-use crate::engine::Subject;
-use crate::lease::Lease;
-use crate::name::{Channel, Name};
-use crate::owner::WireOwner;
 use crate::script::Script;
+
+pub use rules::{
+    Answer, CallArgs, CallContext, Holding, Inspection, LockRecipe, Policy, Polling, Recipe, Remaining,
+    Renewal,
+};
 
 /// Returns all scripts of all recipes.
 pub fn scripts() -> impl Iterator<Item = &'static Script> {
@@ -39,7 +38,7 @@ pub fn scripts() -> impl Iterator<Item = &'static Script> {
         &multi::SCRIPTS,
         &latch::SCRIPTS,
         &read::SCRIPTS,
-        &read_write::SCRIPTS,
+        &sides::SCRIPTS,
         &redlock::SCRIPTS,
         &reentrant::SCRIPTS,
         &semaphore::SCRIPTS,
@@ -49,269 +48,3 @@ pub fn scripts() -> impl Iterator<Item = &'static Script> {
     ];
     all.into_iter().flatten().copied()
 }
-
-/// The arguments from which a recipe builds a call.
-#[derive(Clone, Copy, Debug)]
-pub struct CallArgs<'a> {
-    /// The name that the call is about.
-    pub name: &'a Name,
-    /// The names that the call is about as well, all or nothing.
-    pub others: &'a [Name],
-    /// The wire owner of the call.
-    pub owner: WireOwner,
-    /// The lease to set.
-    pub lease: Lease,
-    /// The hold count to set on the server; the calls say what 0 means.
-    pub count: u32,
-    /// The number of units: permits of a semaphore, 1 for every other primitive.
-    pub units: u32,
-    /// The context of the caller.
-    pub context: CallContext,
-    /// The uptime below which a server counts as recently restarted and its answer does not count.
-    pub uptime: Duration,
-    /// The wire owner of the same owner's [`companion`](Recipe::companion) hold, if it has one.
-    pub companion: Option<WireOwner>,
-}
-
-/// The context of a call: what the client knows about the owner's earlier calls.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct CallContext {
-    /// True if the caller does not wait, so the server must not queue it.
-    pub once: bool,
-    /// True if an earlier attempt was refused.
-    pub refused: bool,
-    /// True if the grant is certain.
-    pub granted: bool,
-    /// True if an earlier call of the same owner has no answer and may still arrive.
-    pub uncertain: bool,
-}
-
-impl<'a> CallArgs<'a> {
-    /// Creates arguments for one unit, for a caller that waits and knows of no grant.
-    #[must_use]
-    pub fn new(subject: &'a Subject, owner: WireOwner, lease: Lease) -> Self {
-        let Subject { name, others, .. } = subject;
-        Self {
-            name,
-            others,
-            owner,
-            lease,
-            count: 1,
-            units: 1,
-            context: CallContext::default(),
-            companion: None,
-            uptime: Duration::ZERO,
-        }
-    }
-
-    /// Returns the same arguments with another count.
-    #[must_use]
-    pub const fn count(self, count: u32) -> Self {
-        Self { count, ..self }
-    }
-
-    /// Returns the same arguments with another number of units.
-    #[must_use]
-    pub const fn units(self, units: u32) -> Self {
-        Self { units, ..self }
-    }
-}
-
-/// The part of a client's waiters for one subject that make attempts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Polling {
-    /// The head only: a release then wakes one waiter per process.
-    Head,
-    /// Each waiter for itself: the server keeps the order.
-    Each,
-}
-
-/// The effect of a grant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Holding {
-    /// A hold that ends with its lease unless it is renewed.
-    Leased,
-    /// A hold that only its release ends.
-    Unending,
-    /// Grants no hold: the awaited event has happened.
-    Nothing,
-}
-
-/// The behavior of a primitive towards its users, apart from its scripts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Policy {
-    /// The waiters that make attempts.
-    pub polling: Polling,
-    /// The effect of a grant.
-    pub holding: Holding,
-    /// True if a hold of this client makes every other waiter of the client wait.
-    pub exclusive: bool,
-    /// True if acquires of one owner are one hold with a count; if false, each is a hold of its own.
-    pub counted: bool,
-    /// True if a refused waiter is queued on the server, and has to be removed when it leaves.
-    pub queued: bool,
-    /// The interval at which a waiter has to show that it is alive; `None` when the server does not check.
-    pub seen_every: Option<Duration>,
-}
-
-impl Policy {
-    /// The policy of an exclusive, reentrant lock.
-    pub const LOCK: Self = Self {
-        polling: Polling::Head,
-        holding: Holding::Leased,
-        exclusive: true,
-        counted: true,
-        queued: false,
-        seen_every: None,
-    };
-}
-
-/// The rules of one primitive.
-pub trait Recipe: fmt::Debug + Send + Sync {
-    /// Returns the name of the primitive in messages, which is also its identity.
-    fn kind(&self) -> &'static str;
-
-    /// Returns the policy of the primitive.
-    fn policy(&self) -> Policy {
-        Policy::LOCK
-    }
-
-    /// Returns the channels on which a waiter listens; none when the primitive has no wake-ups and its waiters only
-    /// poll.
-    fn channels(&self, subject: &Subject, owner: WireOwner) -> Vec<Channel>;
-
-    /// Returns the companion: the recipe of the same name under which the owner's present hold matters to this one. A
-    /// writer, for example, may read.
-    fn companion(&self) -> Option<&'static dyn Recipe> {
-        None
-    }
-
-    /// Returns the recipe of the same name whose holder must not wait for this one, since it would wait for itself.
-    fn blocked_by(&self) -> Option<&'static dyn Recipe> {
-        None
-    }
-
-    /// Returns the recipe by whose rules a grant is held, if it is another one.
-    fn held_as(&self) -> Option<&'static dyn Recipe> {
-        None
-    }
-
-    /// Returns the number of wire owners that an acquire of this many units uses up.
-    fn owners(&self, _units: u32) -> u64 {
-        1
-    }
-
-    /// Acquires free units, with a hold count of one.
-    fn acquire(&self, args: &CallArgs<'_>) -> Call;
-
-    /// Reads an acquire's reply; `None` when the script cannot have given it.
-    fn read_acquire(&self, reply: &Reply) -> Option<Answer>;
-
-    /// Renews the lease of an existing hold, and sets its count unless `args.count` is 0; with a count it is a
-    /// re-entry.
-    fn renew(&self, args: &CallArgs<'_>) -> Call;
-
-    /// Reads a renewal's reply.
-    fn read_renew(&self, reply: &Reply) -> Option<Renewal>;
-
-    /// Leaves `args.count` holds; 0 removes the owner from the server, and from the queue. It is also the undo of an
-    /// acquire that no caller received.
-    fn release(&self, args: &CallArgs<'_>) -> Call;
-
-    /// Reads a release's reply: true if the owner held it.
-    fn read_release(&self, reply: &Reply) -> Option<bool>;
-}
-
-/// The rules of a lock that can be inspected and force-released.
-pub trait LockRecipe: Recipe {
-    /// Frees the lock of any holder.
-    fn force_release(&self, name: &Name) -> Call;
-
-    /// Reads a force release's reply: true if it found a holder.
-    fn read_force_release(&self, reply: &Reply) -> Option<bool> {
-        match reply {
-            Reply::Int(found @ (0 | 1)) => Some(*found == 1),
-            _ => None,
-        }
-    }
-
-    /// Inspects the lock and, when given, one owner's hold.
-    fn inspect(&self, name: &Name, owner: Option<WireOwner>) -> Call;
-
-    /// Reads an inspection's reply.
-    fn read_inspect(&self, reply: &Reply) -> Option<Inspection> {
-        let Reply::Array(items) = reply else { return None };
-        let [Reply::Int(pttl), Reply::Int(count)] = items.as_slice() else {
-            return None;
-        };
-        let remaining = match *pttl {
-            -2 => None,
-            -1 => Some(Remaining::NoExpiry),
-            ms => Some(Remaining::For(Duration::from_millis(ms.try_into().ok()?))),
-        };
-        Some(Inspection { remaining, hold_count: (*count).try_into().ok()? })
-    }
-}
-
-/// The result of an inspection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Inspection {
-    /// The time that the present hold has left; `None` when the lock is free.
-    pub remaining: Option<Remaining>,
-    /// The hold count of the inspected owner.
-    pub hold_count: u32,
-}
-
-/// The time that a hold has left unless it is renewed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Remaining {
-    /// The hold ends after this time.
-    For(Duration),
-    /// The key has no expiry and blocks forever; no lock of the family leaves one behind.
-    NoExpiry,
-}
-
-/// The answer to an acquire.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
-    /// The owner has it, with a fencing token if the primitive has tokens.
-    Granted {
-        /// The token of this grant.
-        token: Option<u64>,
-    },
-    /// Another owner has it, for this long unless it is renewed.
-    Refused {
-        /// The PTTL, or the time in which another attempt is pointless.
-        remaining: Duration,
-    },
-    /// The key has no expiry, which no protocol of the family leaves behind: it would block forever.
-    NoExpiry,
-    /// The wait would never end: two waiters would have to wait for each other.
-    Deadlock,
-    /// The awaited primitive was deleted.
-    Deleted,
-    /// The server restarted too recently to be trusted.
-    RecentlyRestarted {
-        /// The time until the server can be trusted.
-        remaining: Duration,
-    },
-}
-
-impl Answer {
-    /// A grant without a token.
-    pub const GRANTED: Self = Self::Granted { token: None };
-}
-
-/// The answer to a renewal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Renewal {
-    /// The lease runs from now.
-    Renewed,
-    /// The lock is free: it was deleted or had expired.
-    Gone,
-    /// Another owner holds the lock.
-    TakenOver,
-}
-
-/// The command that carries a wake-up. A store whose server has sharded channels replaces it by SPUBLISH.
-const PUBLISH: &str = "PUBLISH";

@@ -5,7 +5,7 @@
 use std::fmt;
 
 use leasehold_proto::recipe::fenced::Tokens;
-use leasehold_proto::recipe::{LockRecipe, fair, fenced, read, reentrant, spin, write};
+use leasehold_proto::recipe::{LockRecipe, fair, fenced, read_write, reentrant, spin};
 use leasehold_proto::{Call, Name};
 
 /// A primitive of the family.
@@ -96,7 +96,7 @@ impl Primitive {
             Self::Fenced => &[fenced::Fenced::with(Tokens::Counter)],
             Self::Hybrid => &[fenced::Fenced::with(Tokens::Hybrid)],
             Self::Spin => &[&spin::Spin],
-            Self::ReadWrite => &[&read::READ_LOCK, &write::WRITE_LOCK],
+            Self::ReadWrite => &[&read_write::READ_LOCK, &read_write::WRITE_LOCK],
             Self::Semaphore | Self::Fifo | Self::Permits | Self::Latch | Self::Redlock => &[],
         };
         recipes.iter().map(|recipe| recipe.force_release(&name_of(name))).collect()

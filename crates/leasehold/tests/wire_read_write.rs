@@ -13,9 +13,8 @@ use std::time::Duration;
 
 use leasehold::{AcquireError, AcquireErrorKind, Client, Name, WireOwner};
 use leasehold_proto::engine::Subject;
-use leasehold_proto::recipe::read::READ_LOCK;
+use leasehold_proto::recipe::read_write::{READ_LOCK, WRITE_LOCK};
 use leasehold_proto::recipe::reentrant::Reentrant;
-use leasehold_proto::recipe::write::WRITE_LOCK;
 use leasehold_proto::{Call, CallArgs, ClientId, Lease, Recipe};
 
 mod support;

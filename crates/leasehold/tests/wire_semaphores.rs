@@ -198,7 +198,7 @@ fn the_latchs_vector_of_the_protocol_page_holds(server: Place) {
     assert_eq!(heard.message(), "1");
     assert!(is_free(&server, "l"));
     let subject = Subject::new(&l, &Latch);
-    assert_eq!(Latch.channels(&subject, WireOwner::new(client(), 1))[0].as_str(), LATCH);
+    assert_eq!(subject.channels(WireOwner::new(client(), 1))[0].as_str(), LATCH);
 }
 
 fn a_semaphores_calls_run_twice_equal_one(server: Place) {

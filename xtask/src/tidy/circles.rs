@@ -16,7 +16,7 @@ const IN_CIRCLES: [(&str, usize); 7] = [
     ("leasehold", 54),
     ("leasehold-cli", 2),
     ("leasehold-macros", 4),
-    ("leasehold-proto", 26),
+    ("leasehold-proto", 11),
     ("leasehold-sim", 42),
     ("leasehold-store", 36),
     ("leasehold-testkit", 4),

@@ -238,7 +238,7 @@ impl Engine {
         let companion = self.companion_holder(&subject, owner);
         let args =
             CallArgs { context, companion, uptime, ..CallArgs::new(&subject, wire, lease).units(units) };
-        let call = subject.recipe.acquire(&args).woken_by(subject.recipe.channels(&subject, wire));
+        let call = subject.recipe.acquire(&args).woken_by(subject.channels(wire));
         let queues = subject.recipe.policy().queued && !once;
         self.timers.clear(Timer::Attempt(id));
         let attempt = Attempt { id, subject, wire, lease, sent_at: now, units, uncertain, queues };
@@ -448,7 +448,7 @@ impl Engine {
         // A refused waiter has made an attempt and so has a wire owner. A waiter that sleeps while this client holds
         // the name has none yet; it listens with the number 0, which no wire owner has.
         let wire = wire.unwrap_or_else(|| WireOwner::new(self.client, 0));
-        self.listen(now, listener, subject.recipe.channels(&subject, wire));
+        self.listen(now, listener, subject.channels(wire));
     }
 
     /// Removes a waiter from its wait queue, undoes what it may have acquired, and lets the next waiter try.

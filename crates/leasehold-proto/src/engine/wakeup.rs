@@ -86,7 +86,7 @@ impl Engine {
     /// Returns the time until which a message on the subject's channels may be older than a grant that arrives now.
     /// Only a subscription from before the grant can still deliver one, and hardly later than the polling interval.
     pub(super) fn echoes_until(&self, now: Moment, subject: &Subject, wire: WireOwner) -> Moment {
-        let channels = subject.recipe.channels(subject, wire);
+        let channels = subject.channels(wire);
         let listens = channels.iter().any(|channel| self.listeners.by_channel.contains_key(channel));
         if listens { now + self.settings.poll_interval } else { now }
     }

@@ -6,10 +6,9 @@
 
 use std::time::Duration;
 
+use super::rules::{Answer, CallArgs, Holding, Policy, Polling, Recipe, Remaining, Renewal};
 use super::semaphore::{channel, ids, published};
-use super::{Answer, CallArgs, Holding, Policy, Polling, Recipe, Remaining, Renewal};
 use crate::call::{Call, Reply};
-use crate::engine::Subject;
 use crate::lease::Lease;
 use crate::marker::{Operation, once, read_flag};
 use crate::name::{Channel, Name};
@@ -81,8 +80,8 @@ impl Recipe for ExpirableSemaphore {
         }
     }
 
-    fn channels(&self, subject: &Subject, _owner: WireOwner) -> Vec<Channel> {
-        vec![channel(&subject.name)]
+    fn channels(&self, name: &Name, _others: &[Name], _owner: WireOwner) -> Vec<Channel> {
+        vec![channel(name)]
     }
 
     fn owners(&self, units: u32) -> u64 {

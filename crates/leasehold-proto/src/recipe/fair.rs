@@ -14,9 +14,8 @@
 use std::time::Duration;
 
 use super::reentrant::{MESSAGE, Reentrant, channel};
-use super::{Answer, CallArgs, LockRecipe, PUBLISH, Policy, Polling, Recipe, Renewal};
+use super::rules::{Answer, CallArgs, LockRecipe, PUBLISH, Policy, Polling, Recipe, Renewal};
 use crate::call::{Call, Reply};
-use crate::engine::Subject;
 use crate::name::{Channel, Name};
 use crate::outcome::Verb;
 use crate::owner::WireOwner;
@@ -78,8 +77,8 @@ impl Recipe for Fair {
         Policy { polling: Polling::Each, queued: true, seen_every: Some(SEEN_EVERY), ..Policy::LOCK }
     }
 
-    fn channels(&self, subject: &Subject, owner: WireOwner) -> Vec<Channel> {
-        vec![Channel::new(&format!("{}:{owner}", channel(&subject.name)))]
+    fn channels(&self, name: &Name, _others: &[Name], owner: WireOwner) -> Vec<Channel> {
+        vec![Channel::new(&format!("{}:{owner}", channel(name)))]
     }
 
     fn acquire(&self, args: &CallArgs<'_>) -> Call {

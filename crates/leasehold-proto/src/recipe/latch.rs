@@ -4,9 +4,8 @@
 
 use std::time::Duration;
 
-use super::{Answer, CallArgs, Holding, PUBLISH, Policy, Polling, Recipe, Renewal};
+use super::rules::{Answer, CallArgs, Holding, PUBLISH, Policy, Polling, Recipe, Renewal};
 use crate::call::{Call, Reply};
-use crate::engine::Subject;
 use crate::marker::{Operation, once};
 use crate::name::{Channel, Name};
 use crate::outcome::Verb;
@@ -49,8 +48,8 @@ impl Recipe for Latch {
         }
     }
 
-    fn channels(&self, subject: &Subject, _owner: WireOwner) -> Vec<Channel> {
-        vec![subject.name.latch_channel()]
+    fn channels(&self, name: &Name, _others: &[Name], _owner: WireOwner) -> Vec<Channel> {
+        vec![name.latch_channel()]
     }
 
     fn acquire(&self, args: &CallArgs<'_>) -> Call {

@@ -4,10 +4,9 @@
 //! The owner holds all of them after every script, or none.
 
 use super::reentrant::{CHANNEL, MESSAGE, Reentrant, channel};
-use super::{Answer, CallArgs, PUBLISH, Recipe, Renewal};
+use super::rules::{Answer, CallArgs, PUBLISH, Recipe, Renewal};
 use crate::call::{Call, Reply};
-use crate::engine::Subject;
-use crate::name::Channel;
+use crate::name::{Channel, Name};
 use crate::outcome::Verb;
 use crate::owner::WireOwner;
 use crate::script::Script;
@@ -37,8 +36,8 @@ impl Recipe for Multi {
         "multi-lock"
     }
 
-    fn channels(&self, subject: &Subject, _owner: WireOwner) -> Vec<Channel> {
-        std::iter::once(&subject.name).chain(&*subject.others).map(channel).collect()
+    fn channels(&self, name: &Name, others: &[Name], _owner: WireOwner) -> Vec<Channel> {
+        std::iter::once(name).chain(others).map(channel).collect()
     }
 
     fn acquire(&self, args: &CallArgs<'_>) -> Call {

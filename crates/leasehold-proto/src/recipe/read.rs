@@ -7,11 +7,12 @@
 //! A reader that also writes has two wire owners, one for each side. Redisson admits it by its thread id, which is the
 //! same for both. Here the acquire names the wire owner under which the same owner writes.
 
-use super::read_write::{self, READ, Side, channel, text, upgrade_mark, writer_mark};
+use std::fmt;
+
 use super::reentrant::Reentrant;
-use super::{Answer, CallArgs, LockRecipe, Policy, Recipe, Renewal, write};
+use super::rules::{Answer, CallArgs, LockRecipe, Policy, Recipe, Renewal};
+use super::sides::{self, READ, Side, channel, text, upgrade_mark, writer_mark};
 use crate::call::{Call, Reply};
-use crate::engine::Subject;
 use crate::name::{Channel, Name};
 use crate::outcome::Verb;
 use crate::owner::WireOwner;
@@ -26,17 +27,14 @@ pub static SCRIPTS: [&Script; 3] = [&ACQUIRE, &RENEW, &RELEASE];
 
 const SIDE: Side = READ;
 
-/// The read lock's rules. Both values are one recipe: a hold under one is a hold under the other.
-#[derive(Clone, Copy, Debug)]
+/// The read lock's rules. Both of its values are one recipe: a hold under one is a hold under the other.
+#[derive(Clone, Copy)]
 pub struct Read {
-    /// True if a waiting writer of [`write::PREFERRED`] goes first.
-    yields: bool,
+    /// True if a waiting writer that is preferred goes first.
+    pub(super) yields: bool,
+    /// The write lock.
+    pub(super) companion: &'static dyn Recipe,
 }
-
-/// The rules of readers that join other readers at any time, like Redisson's.
-pub static READ_LOCK: Read = Read { yields: false };
-/// The rules of readers that let a waiting writer go first.
-pub static YIELDING: Read = Read { yields: true };
 
 impl Recipe for Read {
     fn kind(&self) -> &'static str {
@@ -47,12 +45,12 @@ impl Recipe for Read {
         Policy { exclusive: false, ..Policy::LOCK }
     }
 
-    fn channels(&self, subject: &Subject, _owner: WireOwner) -> Vec<Channel> {
-        vec![channel(&subject.name)]
+    fn channels(&self, name: &Name, _others: &[Name], _owner: WireOwner) -> Vec<Channel> {
+        vec![channel(name)]
     }
 
     fn companion(&self) -> Option<&'static dyn Recipe> {
-        Some(&write::WRITE_LOCK)
+        Some(self.companion)
     }
 
     fn acquire(&self, args: &CallArgs<'_>) -> Call {
@@ -69,7 +67,7 @@ impl Recipe for Read {
     }
 
     fn read_acquire(&self, reply: &Reply) -> Option<Answer> {
-        read_write::read_acquire(reply)
+        sides::read_acquire(reply)
     }
 
     fn renew(&self, args: &CallArgs<'_>) -> Call {
@@ -107,5 +105,12 @@ impl LockRecipe for Read {
 
     fn inspect(&self, name: &Name, owner: Option<WireOwner>) -> Call {
         SIDE.inspect(name, owner.map(|owner| owner.to_string()))
+    }
+}
+
+impl fmt::Debug for Read {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The companion has this recipe as its own.
+        f.debug_struct("Read").field("yields", &self.yields).finish_non_exhaustive()
     }
 }

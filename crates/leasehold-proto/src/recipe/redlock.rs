@@ -6,9 +6,8 @@
 use std::time::Duration;
 
 use super::reentrant::Reentrant;
-use super::{Answer, CallArgs, LockRecipe, Recipe, Renewal};
+use super::rules::{Answer, CallArgs, LockRecipe, Recipe, Renewal};
 use crate::call::{Call, Reply};
-use crate::engine::Subject;
 use crate::name::{Channel, Name};
 use crate::outcome::Verb;
 use crate::owner::WireOwner;
@@ -28,8 +27,8 @@ impl Recipe for Redlock {
         "redlock"
     }
 
-    fn channels(&self, subject: &Subject, owner: WireOwner) -> Vec<Channel> {
-        Reentrant.channels(subject, owner)
+    fn channels(&self, name: &Name, others: &[Name], owner: WireOwner) -> Vec<Channel> {
+        Reentrant.channels(name, others, owner)
     }
 
     fn acquire(&self, args: &CallArgs<'_>) -> Call {

@@ -4,9 +4,8 @@
 
 use std::time::Duration;
 
-use super::{Answer, CallArgs, LockRecipe, PUBLISH, Recipe, Renewal};
+use super::rules::{Answer, CallArgs, LockRecipe, PUBLISH, Recipe, Renewal};
 use crate::call::{Call, Reply};
-use crate::engine::Subject;
 use crate::name::{Channel, Name};
 use crate::outcome::Verb;
 use crate::owner::WireOwner;
@@ -36,8 +35,8 @@ impl Recipe for Reentrant {
         "lock"
     }
 
-    fn channels(&self, subject: &Subject, _owner: WireOwner) -> Vec<Channel> {
-        vec![channel(&subject.name)]
+    fn channels(&self, name: &Name, _others: &[Name], _owner: WireOwner) -> Vec<Channel> {
+        vec![channel(name)]
     }
 
     fn acquire(&self, args: &CallArgs<'_>) -> Call {

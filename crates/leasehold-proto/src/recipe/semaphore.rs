@@ -13,9 +13,8 @@
 
 use std::time::Duration;
 
-use super::{Answer, CallArgs, Holding, PUBLISH, Policy, Polling, Recipe, Renewal};
+use super::rules::{Answer, CallArgs, Holding, PUBLISH, Policy, Polling, Recipe, Renewal};
 use crate::call::{Call, Reply};
-use crate::engine::Subject;
 use crate::marker::{self, Operation, once, read_flag};
 use crate::name::{Channel, Name};
 use crate::outcome::Verb;
@@ -87,8 +86,8 @@ impl Recipe for Semaphore {
         MANNER
     }
 
-    fn channels(&self, subject: &Subject, _owner: WireOwner) -> Vec<Channel> {
-        vec![channel(&subject.name)]
+    fn channels(&self, name: &Name, _others: &[Name], _owner: WireOwner) -> Vec<Channel> {
+        vec![channel(name)]
     }
 
     fn acquire(&self, args: &CallArgs<'_>) -> Call {
@@ -125,8 +124,8 @@ impl Recipe for FifoSemaphore {
         Policy { polling: Polling::Each, queued: true, seen_every: Some(SEEN_EVERY), ..MANNER }
     }
 
-    fn channels(&self, subject: &Subject, owner: WireOwner) -> Vec<Channel> {
-        Semaphore.channels(subject, owner)
+    fn channels(&self, name: &Name, others: &[Name], owner: WireOwner) -> Vec<Channel> {
+        Semaphore.channels(name, others, owner)
     }
 
     fn acquire(&self, args: &CallArgs<'_>) -> Call {

@@ -4,9 +4,8 @@
 //! It shares the hash of the reentrant lock, and its rules.
 
 use super::reentrant::Reentrant;
-use super::{Answer, CallArgs, LockRecipe, Recipe, Renewal};
+use super::rules::{Answer, CallArgs, LockRecipe, Recipe, Renewal};
 use crate::call::{Call, Reply};
-use crate::engine::Subject;
 use crate::name::{Channel, Name};
 use crate::outcome::Verb;
 use crate::owner::WireOwner;
@@ -28,7 +27,7 @@ impl Recipe for Spin {
         "spin lock"
     }
 
-    fn channels(&self, _subject: &Subject, _owner: WireOwner) -> Vec<Channel> {
+    fn channels(&self, _name: &Name, _others: &[Name], _owner: WireOwner) -> Vec<Channel> {
         Vec::new()
     }
 

@@ -9,11 +9,11 @@
 //! reader and the wire owner of the waiting attempt: a second attempt of the same owner is not blocked by the mark, and
 //! a waiter that leaves removes only its own mark.
 
-use super::read_write::{self, SEEN_EVERY, channel, text, upgrade_mark};
-use super::write::{self, WRITE_LOCK, mark_ms};
-use super::{Answer, CallArgs, LockRecipe, Policy, Polling, Recipe, Renewal, read};
+use super::read_write::{READ_LOCK, WRITE_LOCK};
+use super::rules::{Answer, CallArgs, LockRecipe, Policy, Polling, Recipe, Renewal};
+use super::sides::{self, SEEN_EVERY, channel, text, upgrade_mark};
+use super::write::{self, mark_ms};
 use crate::call::{Call, Reply};
-use crate::engine::Subject;
 use crate::name::{Channel, Name};
 use crate::outcome::Verb;
 use crate::owner::WireOwner;
@@ -37,12 +37,12 @@ impl Recipe for Upgrade {
         Policy { polling: Polling::Each, queued: true, seen_every: Some(SEEN_EVERY), ..Policy::LOCK }
     }
 
-    fn channels(&self, subject: &Subject, _owner: WireOwner) -> Vec<Channel> {
-        vec![channel(&subject.name)]
+    fn channels(&self, name: &Name, _others: &[Name], _owner: WireOwner) -> Vec<Channel> {
+        vec![channel(name)]
     }
 
     fn companion(&self) -> Option<&'static dyn Recipe> {
-        Some(&read::READ_LOCK)
+        Some(&READ_LOCK)
     }
 
     fn held_as(&self) -> Option<&'static dyn Recipe> {
@@ -61,7 +61,7 @@ impl Recipe for Upgrade {
     }
 
     fn read_acquire(&self, reply: &Reply) -> Option<Answer> {
-        read_write::read_acquire(reply)
+        sides::read_acquire(reply)
     }
 
     fn renew(&self, args: &CallArgs<'_>) -> Call {

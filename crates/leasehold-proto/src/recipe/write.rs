@@ -2,11 +2,12 @@
 //!
 //! While the lock's mode is `write`, its hash has one writer's field, and at most the same owner's reader besides.
 
-use super::read_write::{self, MARK_LASTS, SEEN_EVERY, Side, WRITE, channel, text, writer, writer_mark};
+use std::fmt;
+
 use super::reentrant::{self, Reentrant};
-use super::{Answer, CallArgs, LockRecipe, Policy, Recipe, Renewal, read};
+use super::rules::{Answer, CallArgs, LockRecipe, Policy, Recipe, Renewal};
+use super::sides::{self, MARK_LASTS, SEEN_EVERY, Side, WRITE, channel, text, writer, writer_mark};
 use crate::call::{Call, Reply};
-use crate::engine::Subject;
 use crate::name::{Channel, Name};
 use crate::outcome::Verb;
 use crate::owner::WireOwner;
@@ -20,17 +21,14 @@ pub static SCRIPTS: [&Script; 2] = [&ACQUIRE, &RELEASE];
 
 const SIDE: Side = WRITE;
 
-/// The write lock's rules. Both values are one recipe: a hold under one is a hold under the other.
-#[derive(Clone, Copy, Debug)]
+/// The write lock's rules. Both of its values are one recipe: a hold under one is a hold under the other.
+#[derive(Clone, Copy)]
 pub struct Write {
-    /// True if it goes before readers of [`read::YIELDING`] while it waits.
-    preferred: bool,
+    /// True if it goes before yielding readers while it waits.
+    pub(super) preferred: bool,
+    /// The read lock.
+    pub(super) companion: &'static dyn Recipe,
 }
-
-/// The rules of writers that wait until there are no readers, like Redisson's.
-pub static WRITE_LOCK: Write = Write { preferred: false };
-/// The rules of writers that go before yielding readers.
-pub static PREFERRED: Write = Write { preferred: true };
 
 /// Creates the call that releases a write hold and removes the mark that its owner left while it waited.
 pub(super) fn release(args: &CallArgs<'_>, mark: &Channel) -> Call {
@@ -58,17 +56,17 @@ impl Recipe for Write {
         Policy { queued: self.preferred, seen_every, ..Policy::LOCK }
     }
 
-    fn channels(&self, subject: &Subject, _owner: WireOwner) -> Vec<Channel> {
-        vec![channel(&subject.name)]
+    fn channels(&self, name: &Name, _others: &[Name], _owner: WireOwner) -> Vec<Channel> {
+        vec![channel(name)]
     }
 
     /// Returns the read lock, so that a waiter whose owner begins to read learns that it would wait for itself.
     fn companion(&self) -> Option<&'static dyn Recipe> {
-        Some(&read::READ_LOCK)
+        Some(self.companion)
     }
 
     fn blocked_by(&self) -> Option<&'static dyn Recipe> {
-        Some(&read::READ_LOCK)
+        Some(self.companion)
     }
 
     fn acquire(&self, args: &CallArgs<'_>) -> Call {
@@ -82,7 +80,7 @@ impl Recipe for Write {
     }
 
     fn read_acquire(&self, reply: &Reply) -> Option<Answer> {
-        read_write::read_acquire(reply)
+        sides::read_acquire(reply)
     }
 
     fn renew(&self, args: &CallArgs<'_>) -> Call {
@@ -109,5 +107,12 @@ impl LockRecipe for Write {
 
     fn inspect(&self, name: &Name, owner: Option<WireOwner>) -> Call {
         SIDE.inspect(name, owner.map(writer))
+    }
+}
+
+impl fmt::Debug for Write {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The companion has this recipe as its own.
+        f.debug_struct("Write").field("preferred", &self.preferred).finish_non_exhaustive()
     }
 }

@@ -1,8 +1,7 @@
 //! Tests of acquires of one owner that wait at the same time: they end in one hold with a count.
 
 use leasehold_proto::engine::{AcquireFailure, Event, Id, Outcome, Request, Subject, Wait};
-use leasehold_proto::recipe::read::READ_LOCK;
-use leasehold_proto::recipe::write::WRITE_LOCK;
+use leasehold_proto::recipe::read_write::{READ_LOCK, WRITE_LOCK};
 use leasehold_proto::{Name, Recipe, Reply, Verb};
 
 use crate::desk::{Desk, ms, request};

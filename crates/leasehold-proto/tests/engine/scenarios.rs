@@ -6,8 +6,7 @@ use leasehold_proto::engine::{
     AcquireFailure, CloseReport, EnsureFailure, Event, Id, LostReason, Outcome, Request, Subject, Wait,
 };
 use leasehold_proto::recipe::fair::Fair;
-use leasehold_proto::recipe::read::READ_LOCK;
-use leasehold_proto::recipe::write::WRITE_LOCK;
+use leasehold_proto::recipe::read_write::{READ_LOCK, WRITE_LOCK};
 use leasehold_proto::{Applied, Channel, Moment, Name, Reply, StoreError, StoreErrorKind, Verb};
 
 use crate::desk::{Desk, bounded, millis, ms, refused, request, subject};

@@ -6,7 +6,7 @@
 use leasehold_proto::engine::Subject;
 use leasehold_proto::recipe::CallContext;
 use leasehold_proto::recipe::latch::{self, Latch};
-use leasehold_proto::{Channel, Recipe, Reply, WireOwner};
+use leasehold_proto::{Channel, Reply, WireOwner};
 use leasehold_store::Store;
 
 use super::counters::{Counter, FRESH, operation};
@@ -29,7 +29,7 @@ const REFUSED: CallContext = CallContext { refused: true, ..FRESH };
 fn channel<S: Store, A: Admin>(latch: &Counter<'_, S, A>) -> Channel {
     let subject = Subject::new(&latch.name, &Latch);
     let owner = WireOwner::new(leasehold_proto::ClientId::from_random([7; 16]), 1);
-    Latch.channels(&subject, owner).remove(0)
+    subject.channels(owner).remove(0)
 }
 
 async fn a_latch_is_open_at_zero_and_when_it_is_not_set<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {

@@ -170,7 +170,7 @@ async fn several_are_given_back_together_and_each_tells_its_waiters<S: Store, A:
     let asks = Asks::many(bench, &Multi);
     asks.acquire(1, LONG).await;
     let (sender, mut heard) = unbounded_channel();
-    let channels = asks.subject.recipe.channels(&asks.subject, super::asks::owner(1));
+    let channels = asks.subject.channels(super::asks::owner(1));
     let _listening: Vec<_> =
         channels.iter().map(|channel| bench.store.subscribe(channel.clone(), sender.clone())).collect();
     for _ in &channels {

@@ -7,9 +7,8 @@
 mod bench;
 pub mod marks;
 
-use leasehold_proto::recipe::read::{READ_LOCK, YIELDING};
+use leasehold_proto::recipe::read_write::{PREFERRED, READ_LOCK, WRITE_LOCK, YIELDING};
 use leasehold_proto::recipe::upgrade::Upgrade;
-use leasehold_proto::recipe::write::{PREFERRED, WRITE_LOCK};
 use leasehold_proto::recipe::{self, reentrant};
 use leasehold_proto::{Applied, Call, CallArgs, LockRecipe, Recipe, Reply, StoreErrorKind, Verb};
 use leasehold_store::Store;

@@ -16,7 +16,7 @@ use std::time::Duration;
 use futures_util::future::{BoxFuture, FutureExt, join_all, select_all};
 use leasehold_proto::engine::{LostReason, Subject, Wait};
 use leasehold_proto::recipe::multi::Multi;
-use leasehold_proto::recipe::{Recipe, read, reentrant, write};
+use leasehold_proto::recipe::{Recipe, read_write, reentrant};
 use leasehold_proto::{Name, Owner};
 
 use super::Lock;
@@ -306,7 +306,7 @@ impl MultiLock {
     fn has_self_deadlock(&self) -> bool {
         self.members.windows(2).any(|pair| {
             let (one, other) = (pair[0].0.rank(), pair[1].0.rank());
-            let sides = (one.2.0, other.2.0) == (write::WRITE_LOCK.kind(), read::READ_LOCK.kind());
+            let sides = (one.2.0, other.2.0) == (read_write::WRITE_LOCK.kind(), read_write::READ_LOCK.kind());
             let one_client = Arc::ptr_eq(pair[0].0.handle(), pair[1].0.handle());
             one_client && one.0 == other.0 && one.2 != other.2 && !sides
         })

@@ -7,7 +7,7 @@ mod upgrade;
 use std::time::Duration;
 
 use leasehold_proto::Owner;
-use leasehold_proto::recipe::{LockRecipe, read, write};
+use leasehold_proto::recipe::{LockRecipe, read_write};
 
 use super::Lock;
 use super::kind::{Claimed, Kind, Sealed};
@@ -32,7 +32,7 @@ impl Sealed for Read {
     }
 
     fn recipe(&self) -> &'static dyn LockRecipe {
-        if self.yields { &read::YIELDING } else { &read::READ_LOCK }
+        if self.yields { &read_write::YIELDING } else { &read_write::READ_LOCK }
     }
 }
 
@@ -42,7 +42,7 @@ impl Sealed for Write {
     }
 
     fn recipe(&self) -> &'static dyn LockRecipe {
-        if self.preferred { &write::PREFERRED } else { &write::WRITE_LOCK }
+        if self.preferred { &read_write::PREFERRED } else { &read_write::WRITE_LOCK }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold_proto::engine::{Request, Subject, Wait};
-use leasehold_proto::recipe::{Recipe, read, upgrade, write};
+use leasehold_proto::recipe::{Recipe, read_write, upgrade};
 use leasehold_proto::{Lease, Name, Owner};
 use leasehold_store::embedded::Entry;
 
@@ -98,8 +98,8 @@ impl Ledger for Rules {
 /// A request with a watchdog: no hold ends by itself.
 fn watched(what: u8) -> Request {
     let recipe: &'static dyn Recipe = match what {
-        READ => &read::READ_LOCK,
-        WRITE => &write::WRITE_LOCK,
+        READ => &read_write::READ_LOCK,
+        WRITE => &read_write::WRITE_LOCK,
         _ => &upgrade::Upgrade,
     };
     let subject = Subject::new(&Name::new("x").unwrap(), recipe);

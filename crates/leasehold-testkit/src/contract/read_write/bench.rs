@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use leasehold_proto::engine::Subject;
-use leasehold_proto::recipe::read::READ_LOCK;
+use leasehold_proto::recipe::read_write::READ_LOCK;
 use leasehold_proto::{Call, CallArgs, Channel, ClientId, Lease, Name, Recipe, Reply, WireOwner};
 use leasehold_store::{Heard, Store, Subscription};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};

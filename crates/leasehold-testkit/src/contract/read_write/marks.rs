@@ -7,10 +7,8 @@
 use std::time::Duration;
 
 use leasehold_proto::recipe::CallContext;
-use leasehold_proto::recipe::read::{READ_LOCK, YIELDING};
-use leasehold_proto::recipe::read_write::MARK_LASTS;
+use leasehold_proto::recipe::read_write::{MARK_LASTS, PREFERRED, READ_LOCK, WRITE_LOCK, YIELDING};
 use leasehold_proto::recipe::upgrade::Upgrade;
-use leasehold_proto::recipe::write::{PREFERRED, WRITE_LOCK};
 use leasehold_proto::{CallArgs, Recipe, Reply};
 use leasehold_store::Store;
 

@@ -1,0 +1,12 @@
+//! The ids of tickets and of store calls.
+//!
+//! Invariant: one client never uses an id twice.
+
+/// The id of one ticket: an acquire, release or renewal that a caller waits for. A granted acquire's id is also the id
+/// of its hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Id(pub u64);
+
+/// The id of one in-flight store call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CallId(pub(crate) u64);

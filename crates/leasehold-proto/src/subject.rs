@@ -1,0 +1,104 @@
+//! A subject: a name with the rules of its primitive.
+//!
+//! Invariant: subjects are equal when their names and the kinds of their recipes are.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::lease::Lease;
+use crate::name::{Channel, Name};
+use crate::owner::WireOwner;
+use crate::recipe::rules::{CallArgs, CallContext, Recipe};
+
+/// A name with the rules by which it is locked.
+#[derive(Clone)]
+pub struct Subject {
+    /// The name.
+    pub name: Name,
+    /// The names that are locked together with it, all or nothing.
+    pub others: Arc<[Name]>,
+    /// The primitive's rules.
+    pub recipe: &'static dyn Recipe,
+}
+
+impl Subject {
+    /// Creates the subject of one name with these rules.
+    #[must_use]
+    pub fn new(name: &Name, recipe: &'static dyn Recipe) -> Self {
+        Self { name: name.clone(), others: Arc::default(), recipe }
+    }
+
+    /// Returns the channels on which a waiter of this wire owner listens.
+    #[must_use]
+    pub fn channels(&self, owner: WireOwner) -> Vec<Channel> {
+        self.recipe.channels(&self.name, &self.others, owner)
+    }
+
+    /// Returns the same names with other rules.
+    #[must_use]
+    pub(crate) fn by(&self, recipe: &'static dyn Recipe) -> Self {
+        Self { recipe, ..self.clone() }
+    }
+
+    /// Returns the same names with the rules by which a grant is held.
+    pub(crate) fn as_held(&self) -> Self {
+        self.by(self.recipe.held_as().unwrap_or(self.recipe))
+    }
+
+    /// The key of equality and order: one name with other rules is another subject.
+    fn order(&self) -> (&Name, &'static str, &[Name]) {
+        (&self.name, self.recipe.kind(), &self.others)
+    }
+}
+
+impl PartialEq for Subject {
+    fn eq(&self, other: &Self) -> bool {
+        self.order() == other.order()
+    }
+}
+
+impl Eq for Subject {}
+
+impl PartialOrd for Subject {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Subject {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.order().cmp(&other.order())
+    }
+}
+
+impl std::hash::Hash for Subject {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.order().hash(state);
+    }
+}
+
+impl fmt::Debug for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {:?}", self.recipe.kind(), self.name)
+    }
+}
+
+impl<'a> CallArgs<'a> {
+    /// Creates arguments for one unit, for a caller that waits and knows of no grant.
+    #[must_use]
+    pub fn new(subject: &'a Subject, owner: WireOwner, lease: Lease) -> Self {
+        let Subject { name, others, .. } = subject;
+        Self {
+            name,
+            others,
+            owner,
+            lease,
+            count: 1,
+            units: 1,
+            context: CallContext::default(),
+            companion: None,
+            uptime: Duration::ZERO,
+        }
+    }
+}

@@ -137,7 +137,7 @@ pub enum Event {
         report: Option<Id>,
     },
     /// A caller sets the minimum hold time of a hold, counted from now.
-    AtLeast(Id, Duration),
+    SetMinHold(Id, Duration),
     /// A guard is detached: the renewals stop and the lease runs out.
     Detach(Id),
     /// A caller needs at least this much validity of its hold.
@@ -169,9 +169,9 @@ pub enum Action {
     /// Sends a call; its reply comes back as [`Event::Replied`]. The duration is the call's timeout.
     Run(CallId, Call, Duration),
     /// Subscribes to a channel.
-    Listen(Channel),
+    Subscribe(Channel),
     /// Unsubscribes from a channel.
-    Unlisten(Channel),
+    Unsubscribe(Channel),
     /// Notifies a ticket of its outcome, or the tasks that wait for the loss of a hold.
     Wake(Id),
     /// The outcome of the ticket that was just claimed. The engine reports it once.
@@ -291,7 +291,7 @@ impl Engine {
             Event::Claim(id) => self.claim(now, id),
             Event::Cancel(id) => self.cancel(now, id),
             Event::Release { hold, report } => self.release(now, hold, report),
-            Event::AtLeast(hold, least) => self.hold_at_least(now, hold, least),
+            Event::SetMinHold(hold, least) => self.set_min_hold(now, hold, least),
             Event::Detach(hold) => self.detach(now, hold),
             Event::Ensure { id, hold, least } => self.ensure(now, id, hold, least),
             Event::Perform(id, call) => self.perform(now, id, call),
@@ -367,8 +367,8 @@ impl Engine {
     /// Returns true if the client is closed, every close is reported, and no release, undo or call is outstanding.
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        let told = self.closing.as_ref().is_some_and(release::Closing::is_told);
-        told && self.releases.is_empty() && self.calls.is_empty()
+        let reported = self.closing.as_ref().is_some_and(release::Closing::is_reported);
+        reported && self.releases.is_empty() && self.calls.is_empty()
     }
 
     /// Returns true if the engine took an [`Event::Close`].
@@ -380,14 +380,14 @@ impl Engine {
     fn fire(&mut self, now: Moment, timer: Timer) {
         match timer {
             Timer::Deadline(id) => self.deadline(now, id),
-            Timer::Attempt(id) => self.attempt_in_turn(now, id),
+            Timer::Attempt(id) => self.attempt_after_sleep(now, id),
             Timer::Unclaimed(id) => self.expire_unclaimed(now, id),
             Timer::Expire(wire) => self.expire(now, wire),
             Timer::Renew(wire) => self.renew(now, wire),
             Timer::Count(wire) => self.set_count(now, wire),
             Timer::Release(wire) => self.send_release(now, wire),
             Timer::Report(wire) => self.report_overdue(now, wire),
-            Timer::MinHold(wire) => self.rest(now, wire),
+            Timer::MinHold(wire) => self.advance_min_hold(now, wire),
             Timer::Perform(id) => self.perform_again(now, id),
             Timer::Close => self.close_overdue(now),
         }

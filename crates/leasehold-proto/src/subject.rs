@@ -37,13 +37,13 @@ impl Subject {
 
     /// Returns the same names with other rules.
     #[must_use]
-    pub(crate) fn by(&self, recipe: &'static dyn Recipe) -> Self {
+    pub(crate) fn with_recipe(&self, recipe: &'static dyn Recipe) -> Self {
         Self { recipe, ..self.clone() }
     }
 
     /// Returns the same names with the rules by which a grant is held.
     pub(crate) fn as_held(&self) -> Self {
-        self.by(self.recipe.held_as().unwrap_or(self.recipe))
+        self.with_recipe(self.recipe.held_as().unwrap_or(self.recipe))
     }
 
     /// The key of equality and order: one name with other rules is another subject.

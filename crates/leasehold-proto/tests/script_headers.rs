@@ -155,10 +155,10 @@ fn checked_acquire() -> String {
 #[test]
 fn there_are_scripts_and_each_is_one_that_a_recipe_sends() {
     // A script of the application contains only the part of this crate that runs before it.
-    let hooked = recipe::fence::hooked("").source();
+    let with_check = recipe::fence::with_check("").source();
     let checked = checked_acquire();
     let mut sent: Vec<&str> = recipe::scripts().map(leasehold_proto::Script::source).collect();
-    sent.extend([hooked, &*checked, recipe::rights::may_subscribe("").script().source()]);
+    sent.extend([with_check, &*checked, recipe::rights::may_subscribe("").script().source()]);
     let scripts = Script::all();
     assert!(!scripts.is_empty());
     for script in &scripts {

@@ -162,7 +162,7 @@ fn counters() -> Vec<Row> {
     row("try_set for a while", vec![], while_it_lasts);
     row("add", vec![set()], semaphore::add(&name(), &operation(1), 3));
     row("drain", vec![set()], semaphore::drain(&name(), &operation(1)));
-    row("put_back", vec![set()], semaphore::put_back(&name(), &operation(1), 1));
+    row("put_back", vec![set()], semaphore::return_permits(&name(), &operation(1), 1));
     let taken = || vec![set(), acquire(&ExpirableSemaphore, 1)];
     let ids: Vec<PermitId> = PermitId::of(owner(1), 1).collect();
     row("expirable, release_ids", taken(), expirable::release_ids(&name(), &operation(1), &ids));

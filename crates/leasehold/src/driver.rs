@@ -94,10 +94,10 @@ fn listen<S: Store>(
     action: Action,
 ) {
     match action {
-        Action::Listen(channel) => {
+        Action::Subscribe(channel) => {
             subscriptions.insert(channel.clone(), store.subscribe(channel, hear.clone()));
         }
-        Action::Unlisten(channel) => drop(subscriptions.remove(&channel)),
+        Action::Unsubscribe(channel) => drop(subscriptions.remove(&channel)),
         Action::Run(..) | Action::Wake(_) | Action::Complete(..) => {}
     }
 }

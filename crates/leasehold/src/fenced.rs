@@ -5,7 +5,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use leasehold_proto::recipe::fence::{self, Written};
+use leasehold_proto::recipe::fence::{self, WriteOutcome};
 use leasehold_proto::{Applied, Call, Name, Reply, Script};
 
 use crate::error::{About, FencedWriteError, InspectErrorKind, OperationErrorKind, Subject, SubjectKind};
@@ -75,7 +75,7 @@ impl FencedScript {
     /// for the first key, and all keys must be in one cluster slot.
     #[must_use]
     pub fn new(lua: &str) -> Self {
-        Self(fence::hooked(lua))
+        Self(fence::with_check(lua))
     }
 }
 
@@ -168,22 +168,22 @@ impl FencedWrites {
         let about = keys.iter().find(|key| key.is_err()).unwrap_or(&first);
         let subject = self.subject(about);
         let keys = keys.into_iter().collect::<Result<Vec<_>, _>>();
-        let written = async {
+        let outcome = async {
             let keys = keys.map_err(OperationErrorKind::from)?;
             let args = args.into_iter().map(|arg| arg.as_ref().to_vec()).collect();
             let call = fence::checked(script.0, self.token, &keys[0], &keys[1..], args);
             self.handle.query(call, fence::read).await.map_err(once)
         };
-        done(written.await.about(|| subject.clone())?, subject)
+        done(outcome.await.about(|| subject.clone())?, subject)
     }
 
     /// Writes to one key.
     async fn write(&self, key: &Named, call: impl FnOnce(&Name) -> Call) -> Result<(), FencedWriteError> {
-        let written = async {
+        let outcome = async {
             let key = key.as_ref().map_err(|bad| OperationErrorKind::from(bad.clone()))?;
             perform(&self.handle, |_| call(key), fence::read).await
         };
-        done(written.await.about(|| self.subject(key))?, self.subject(key)).map(drop)
+        done(outcome.await.about(|| self.subject(key))?, self.subject(key)).map(drop)
     }
 
     /// Returns the object that errors name.
@@ -192,10 +192,10 @@ impl FencedWrites {
     }
 }
 
-fn done(written: Written, subject: Subject) -> Result<Reply, FencedWriteError> {
-    match written {
-        Written::Done(reply) => Ok(reply),
-        Written::Stale { newest } => Err(FencedWriteError::Stale { subject, newest }),
+fn done(outcome: WriteOutcome, subject: Subject) -> Result<Reply, FencedWriteError> {
+    match outcome {
+        WriteOutcome::Done(reply) => Ok(reply),
+        WriteOutcome::Stale { newest } => Err(FencedWriteError::Stale { subject, newest }),
     }
 }
 

@@ -269,7 +269,7 @@ impl Guard {
     /// Sets the minimum hold time of a running hold.
     pub(crate) fn hold_at_least(&self, least: Duration) {
         // A forked process holds nothing.
-        let _ = self.handle.step(Event::AtLeast(self.hold, least));
+        let _ = self.handle.step(Event::SetMinHold(self.hold, least));
     }
 
     /// Returns the name of the lock, without the client's key prefix.

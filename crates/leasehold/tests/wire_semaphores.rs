@@ -279,7 +279,7 @@ fn operations_run_twice_equal_one_and_answer_the_same(server: Place) {
     let calls = [
         (semaphore::try_set(&s, &operation(1), 10, None), "1"),
         (semaphore::add(&s, &operation(2), 5), "15"),
-        (semaphore::put_back(&s, &operation(3), 2), "17"),
+        (semaphore::return_permits(&s, &operation(3), 2), "17"),
         (semaphore::drain(&s, &operation(4)), "17"),
         (semaphore::try_set(&e, &operation(5), 10, None), "1"),
         (expirable::add(&e, &operation(6), -3), "7"),
@@ -332,7 +332,7 @@ fn redissons_ways_with_semaphores_and_ours_go_together(server: Place) {
 fn reduced_permits_are_told_as_totals_below_zero(server: Place) {
     tell(&server, &["SET", "s", "-5"]);
     let mut heard = Subscriber::start(&server, SC);
-    assert_eq!(run(&server, &semaphore::put_back(&name("s"), &operation(1), 2)), "-3");
+    assert_eq!(run(&server, &semaphore::return_permits(&name("s"), &operation(1), 2)), "-3");
     assert_eq!(heard.message(), "-3", "as in Redisson");
     tell(&server, &["ZADD", "{e}:timeout", "1", "sixteen-bytes-id"]);
     tell(&server, &["SET", "e", "-5"]);

@@ -301,11 +301,11 @@ impl Watch {
                     self.check_call(&call);
                     self.calls.push(Transit { id, call, reply: None });
                 }
-                Action::Listen(channel) => {
+                Action::Subscribe(channel) => {
                     self.undelivered.push(Event::Listening(channel.clone()));
                     assert!(self.channels.insert(channel), "it listens already");
                 }
-                Action::Unlisten(channel) => assert!(self.channels.remove(&channel), "it does not listen"),
+                Action::Unsubscribe(channel) => assert!(self.channels.remove(&channel), "it does not listen"),
                 Action::Wake(id) => {
                     if let Some(waiting) = self.waiting.get_mut(&id) {
                         waiting.woken = true;

@@ -7,7 +7,7 @@ const LEASE: &str = "crates/leasehold-proto/src/lease.rs";
 const ENGINE: &str = "crates/leasehold-proto/src/engine.rs";
 const QUEUE: &str = "crates/leasehold-proto/src/engine/queue.rs";
 const RENEWAL: &str = "crates/leasehold-proto/src/engine/renewal.rs";
-const TENURE: &str = "crates/leasehold-proto/src/engine/server_hold.rs";
+const SERVER_HOLD: &str = "crates/leasehold-proto/src/engine/server_hold.rs";
 const TICKET: &str = "crates/leasehold-proto/src/engine/ticket.rs";
 const UNDO: &str = "crates/leasehold-proto/src/engine/release.rs";
 const WAKEUP: &str = "crates/leasehold-proto/src/engine/wakeup.rs";
@@ -21,7 +21,7 @@ mutants! {
     "a wire owner is used again":
         ENGINE, "let first = self.last_owner + 1;" => "let first = 1;"
     "an owner is not burnt by a late grant":
-        QUEUE, "            asking.wire = None;\n            asking.unknown_until = None;" => "            asking.unknown_until = None;"
+        QUEUE, "            waiter.wire = None;\n            waiter.unknown_until = None;" => "            waiter.unknown_until = None;"
     "a release does not check the owner":
         RELEASE, "if redis.call('hexists', lock, owner) == 0 then" => "if redis.call('exists', lock) == 0 then"
     "a renewal does not check the owner":
@@ -37,19 +37,19 @@ mutants! {
     "a renewal creates the hold anew":
         RENEW, "  return -redis.call('exists', lock)" => "  if redis.call('exists', lock) == 1 then return -1 end\n  redis.call('hset', lock, owner, '1')"
     "renewal goes on after the release":
-        TENURE, "if let Some(server_hold) = self.forget(wire) {" => "if let Some(server_hold) = self.server_holds.get(&wire).cloned() {";
+        SERVER_HOLD, "if let Some(server_hold) = self.forget(wire) {" => "if let Some(server_hold) = self.server_holds.get(&wire).cloned() {";
         RENEWAL, "self.holds.values().any(Hold::is_watched)" => "(self.holds.is_empty() || self.holds.values().any(Hold::is_watched))"
     "renewal begins before the claim":
-        TENURE, "self.claimed && self.watchdog" => "self.watchdog";
-        TENURE, "        self.grant(now, id, wire);" => "        self.grant(now, id, wire);\n        self.plan_renewal(wire);"
+        SERVER_HOLD, "self.claimed && self.watchdog" => "self.watchdog";
+        SERVER_HOLD, "        self.grant(now, id, wire);" => "        self.grant(now, id, wire);\n        self.plan_renewal(wire);"
     "an unclaimed grant is kept":
         TICKET, "self.timers.set(Timer::Unclaimed(id), now + claim_within);" => "let _ = claim_within;"
     "a grant past its validity is accepted":
         QUEUE, "if now >= attempt.lease.valid_until(attempt.sent_at)" => "if now < attempt.sent_at";
-        TENURE, "let lost = self.server_holds.get(&wire).is_none_or(|server_hold| server_hold.lost.is_some());" => "let lost = false;"
+        SERVER_HOLD, "let lost = self.server_holds.get(&wire).is_none_or(|server_hold| server_hold.lost.is_some());" => "let lost = false;"
     "a lost grant is claimed, however late":
         TICKET, "self.timers.set(Timer::Unclaimed(id), now + claim_within);" => "let _ = claim_within;";
-        TENURE, "let lost = self.server_holds.get(&wire).is_none_or(|server_hold| server_hold.lost.is_some());" => "let lost = false;"
+        SERVER_HOLD, "let lost = self.server_holds.get(&wire).is_none_or(|server_hold| server_hold.lost.is_some());" => "let lost = false;"
     "a wait has no deadline":
         QUEUE, "            self.timers.set(Timer::Deadline(id), deadline);" => "            let _ = deadline;"
     "no attempt after subscribing":
@@ -72,7 +72,7 @@ mutants! {
     "a failed release is not tried again":
         UNDO, "        self.timers.set(Timer::Release(wire), now + pause);" => "        let _ = (now, pause);"
     "no holder learns of a loss":
-        TENURE, "        for id in holds {\n            self.wake(id);\n        }" => "        drop(holds);"
+        SERVER_HOLD, "        for id in holds {\n            self.wake(id);\n        }" => "        drop(holds);"
     "a release frees what others of its owner hold":
-        TENURE, "        } else if unused {" => "        } else if unused || !kept {"
+        SERVER_HOLD, "        } else if unused {" => "        } else if unused || !detached {"
 }

@@ -14,8 +14,8 @@ const PERMIT_RELEASE: &str = "crates/leasehold-proto/scripts/expirable/release.l
 const COUNT_DOWN: &str = "crates/leasehold-proto/scripts/latch/count_down.lua";
 const LATCH_WAIT: &str = "crates/leasehold-proto/scripts/latch/wait.lua";
 const MULTI: &str = "crates/leasehold/src/lock/multi.rs";
-const TENURE: &str = "crates/leasehold-proto/src/engine/server_hold.rs";
-const REST: &str = "crates/leasehold-proto/src/engine/min_hold.rs";
+const SERVER_HOLD: &str = "crates/leasehold-proto/src/engine/server_hold.rs";
+const MIN_HOLD: &str = "crates/leasehold-proto/src/engine/min_hold.rs";
 const WAKEUP: &str = "crates/leasehold-proto/src/engine/wakeup.rs";
 const REDLOCK: &str = "crates/leasehold-proto/scripts/redlock/acquire.lua";
 const QUORUM: &str = "crates/leasehold/src/lock/quorum.rs";
@@ -35,9 +35,9 @@ mutants! {
     "fair: who is granted stays in the queue":
         FAIR_ACQUIRE, "if head then leave(q, owner) keep(q) end" => ""
     "least time: a release before it is sent at once":
-        TENURE, "(server_hold.kept_until_min > now).then" => "(server_hold.kept_until_min == Moment::NEVER).then"
+        SERVER_HOLD, "(server_hold.min_hold_until > now)" => "(server_hold.min_hold_until == Moment::NEVER)"
     "least time: a lease that is too short is not extended":
-        REST, "self.expires_at >= self.until" => "self.expires_at <= self.until || self.expires_at >= self.until"
+        MIN_HOLD, "self.expires_at >= self.until" => "self.expires_at <= self.until || self.expires_at >= self.until"
     "fenced: a grant takes no new token":
         FENCED, "local next = given or (tonumber(last or 0) or -1) + 1" => "local next = given or math.max(tonumber(last or 0) or -1, 1)"
     "fenced: asking twice takes another token":
@@ -51,7 +51,7 @@ mutants! {
     "read-write: a writer who leaves frees what is read":
         WRITE_RELEASE, "if longest == 0 then" => "if longest >= 0 then"
     "read-write: a write hold that ran out lives on":
-        TENURE, "let lives_on = may_live_on ||" => "let lives_on ="
+        SERVER_HOLD, "let lives_on = may_live_on ||" => "let lives_on ="
     "semaphore: an acquire leaves no marker":
         MARKER, "    redis.call('set', marker, doubtful == 1 and -permits or permits, 'PX', MARKER_MS)" => ""
     "semaphore: a release forgets the marker":

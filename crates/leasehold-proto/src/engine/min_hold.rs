@@ -22,7 +22,7 @@ pub(super) struct MinHold {
     pub(super) subject: Subject,
     pub(super) units: u32,
     /// True if the lease ends it, without a release.
-    pub(super) kept: bool,
+    pub(super) detached: bool,
     /// The end of the minimum hold time.
     pub(super) until: Moment,
     /// The earliest time at which the server can expire the key, counted from the send of the last confirmed call.
@@ -48,40 +48,40 @@ impl MinHold {
 
 impl Engine {
     /// Begins the minimum hold of a wire owner that is in no server hold any more.
-    pub(super) fn begin_min_hold(&mut self, now: Moment, wire: WireOwner, mut rest: MinHold) {
+    pub(super) fn begin_min_hold(&mut self, now: Moment, wire: WireOwner, mut min_hold: MinHold) {
         // The time is capped at the longest lease: a longer minimum hold would never be certain, and would be extended
         // without end.
-        rest.until = rest.until.min(now + LEASE_MAX);
-        let (until, subject) = (rest.until, rest.subject.clone());
-        self.min_holds.insert(wire, rest);
+        min_hold.until = min_hold.until.min(now + LEASE_MAX);
+        let (until, subject) = (min_hold.until, min_hold.subject.clone());
+        self.min_holds.insert(wire, min_hold);
         self.timers.set(Timer::MinHold(wire), until);
-        self.rest(now, wire);
+        self.advance_min_hold(now, wire);
         self.attempt_unless_held_here(now, &subject);
     }
 
     /// Does what a minimum hold needs now: ends it, extends its lease, or only sets its timer.
-    pub(super) fn rest(&mut self, now: Moment, wire: WireOwner) {
-        let Some(rest) = self.min_holds.get_mut(&wire) else {
+    pub(super) fn advance_min_hold(&mut self, now: Moment, wire: WireOwner) {
+        let Some(min_hold) = self.min_holds.get_mut(&wire) else {
             return;
         };
-        if now >= rest.until {
+        if now >= min_hold.until {
             return self.end_min_hold(now, wire);
         }
-        if rest.is_certain() {
-            self.timers.set(Timer::MinHold(wire), rest.until);
+        if min_hold.is_certain() {
+            self.timers.set(Timer::MinHold(wire), min_hold.until);
             return self.complete_min_hold(wire, &Ok(true));
         }
-        if rest.call.is_some() {
+        if min_hold.call.is_some() {
             return;
         }
         // A lease has no fractions of a millisecond, so the time is rounded up.
-        let lease = Lease::clamped(rest.until.since(now) + Duration::from_millis(1));
-        rest.longest = rest.longest.max(lease);
-        let args = CallArgs::new(&rest.subject, wire, lease).count(0).units(rest.units);
-        let call = rest.subject.recipe.renew(&args);
+        let lease = Lease::clamped(min_hold.until.since(now) + Duration::from_millis(1));
+        min_hold.longest = min_hold.longest.max(lease);
+        let args = CallArgs::new(&min_hold.subject, wire, lease).count(0).units(min_hold.units);
+        let call = min_hold.subject.recipe.renew(&args);
         let call = self.run(call, Purpose::MinHold { wire, sent_at: now, lease });
-        if let Some(rest) = self.min_holds.get_mut(&wire) {
-            rest.call = Some(call);
+        if let Some(min_hold) = self.min_holds.get_mut(&wire) {
+            min_hold.call = Some(call);
         }
     }
 
@@ -93,17 +93,17 @@ impl Engine {
         (wire, sent_at, lease): (WireOwner, Moment, Lease),
         result: Result<Reply, StoreError>,
     ) {
-        let Some(rest) = self.min_holds.get_mut(&wire) else {
+        let Some(min_hold) = self.min_holds.get_mut(&wire) else {
             return;
         };
-        if rest.call.take_if(|sent| *sent == call).is_none() {
+        if min_hold.call.take_if(|sent| *sent == call).is_none() {
             return;
         }
-        match rest.subject.read_renewed(result) {
+        match min_hold.subject.read_renewed(result) {
             Ok(Renewal::Renewed) => {
-                rest.expires_at = rest.expires_at.max(sent_at + lease.duration());
-                rest.failures = 0;
-                self.rest(now, wire);
+                min_hold.expires_at = min_hold.expires_at.max(sent_at + lease.duration());
+                min_hold.failures = 0;
+                self.advance_min_hold(now, wire);
             }
             // The hold was taken away on the server; there is nothing left to keep.
             Ok(Renewal::Gone | Renewal::TakenOver) => {
@@ -117,37 +117,38 @@ impl Engine {
 
     /// Handles an extension that failed: reports the failure to the waiting releases and retries later.
     fn min_hold_not_extended(&mut self, now: Moment, wire: WireOwner, error: StoreError) {
-        let Some(rest) = self.min_holds.get_mut(&wire) else {
+        let Some(min_hold) = self.min_holds.get_mut(&wire) else {
             return;
         };
-        let pause = backoff::after_failures(rest.failures, wire.seed());
-        rest.failures += 1;
-        let again = (now + pause).min(rest.until);
-        let failure = rest.failure(now, error);
+        let pause = backoff::after_failures(min_hold.failures, wire.seed());
+        min_hold.failures += 1;
+        let again = (now + pause).min(min_hold.until);
+        let failure = min_hold.failure(now, error);
         self.timers.set(Timer::MinHold(wire), again);
         self.complete_min_hold(wire, &Err(failure));
     }
 
     /// Ends a minimum hold whose time is over: releases it like any other hold.
     fn end_min_hold(&mut self, now: Moment, wire: WireOwner) {
-        let Some(rest) = self.forget_min_hold(wire) else {
+        let Some(min_hold) = self.forget_min_hold(wire) else {
             return;
         };
-        if rest.kept {
-            return rest
+        if min_hold.detached {
+            return min_hold
                 .reports
                 .into_iter()
                 .for_each(|id| self.complete_if_wanted(id, Outcome::Released(Ok(true))));
         }
-        let gone_by = rest.subject.gone_by(rest.longest, self.arrives_by(now, rest.call.is_some()));
+        let gone_by =
+            min_hold.subject.gone_by(min_hold.longest, self.arrives_by(now, min_hold.call.is_some()));
         let terms = ReleaseTerms {
-            lease: rest.longest,
-            units: rest.units,
+            lease: min_hold.longest,
+            units: min_hold.units,
             gone_by,
             cause: Cause::Release,
-            reports: rest.reports,
+            reports: min_hold.reports,
         };
-        self.begin_release(now, wire, &rest.subject, terms);
+        self.begin_release(now, wire, &min_hold.subject, terms);
     }
 
     /// Ends the minimum holds of a closed client. A close makes at most one attempt for each: one that is certain, or
@@ -156,12 +157,16 @@ impl Engine {
         if self.closing.is_none() {
             return;
         }
-        let done: Vec<WireOwner> =
-            self.min_holds.iter().filter(|(_, rest)| rest.call.is_none()).map(|(wire, _)| *wire).collect();
+        let done: Vec<WireOwner> = self
+            .min_holds
+            .iter()
+            .filter(|(_, min_hold)| min_hold.call.is_none())
+            .map(|(wire, _)| *wire)
+            .collect();
         for wire in done {
-            if let Some(rest) = self.forget_min_hold(wire) {
-                let failure = rest.failure(now, rest.subject.timed_out(Verb::Renew));
-                for id in rest.reports {
+            if let Some(min_hold) = self.forget_min_hold(wire) {
+                let failure = min_hold.failure(now, min_hold.subject.timed_out(Verb::Renew));
+                for id in min_hold.reports {
                     self.complete_if_wanted(id, Outcome::Released(Err(failure.clone())));
                 }
             }
@@ -169,7 +174,7 @@ impl Engine {
     }
 
     fn complete_min_hold(&mut self, wire: WireOwner, outcome: &Result<bool, ReleaseFailure>) {
-        let reports = self.min_holds.get_mut(&wire).map(|rest| std::mem::take(&mut rest.reports));
+        let reports = self.min_holds.get_mut(&wire).map(|min_hold| std::mem::take(&mut min_hold.reports));
         for id in reports.into_iter().flatten() {
             self.complete_if_wanted(id, Outcome::Released(outcome.clone()));
         }

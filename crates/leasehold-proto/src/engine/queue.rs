@@ -29,7 +29,7 @@ use crate::recipe::{Answer, CallArgs, CallContext, Holding, Polling};
 
 /// The longest life of a place in a queue on the server, as a multiple of the interval at which its waiter shows that
 /// it is alive.
-const PLACE_LASTS: u32 = 4;
+const PLACE_INTERVALS: u32 = 4;
 
 /// The state of a waiter: what it knows of its own attempts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -53,7 +53,7 @@ pub(super) struct WaiterState {
     /// The last answer.
     last: Option<Last>,
     /// True if it has waited for a hold of this client itself.
-    behind: bool,
+    waited_for_own_client: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -80,7 +80,7 @@ pub(super) struct Attempt {
 
 impl WaiterState {
     /// Notes that an effect of this acquire may be on the server until then, whatever its next attempts return.
-    pub(super) fn doubt_until(&mut self, until: Moment) {
+    pub(super) fn mark_uncertain_until(&mut self, until: Moment) {
         self.unknown_until = self.unknown_until.max(Some(until));
     }
 
@@ -93,11 +93,11 @@ impl WaiterState {
             }
             Some(Last::Failed(error)) => error.clone(),
             // Its turn may have come too late for an answer; before that another owner held the lock.
-            None if self.wire.is_none() || self.behind => return AcquireFailure::Contended,
+            None if self.wire.is_none() || self.waited_for_own_client => return AcquireFailure::Contended,
             None => request.subject.timed_out(Verb::Acquire),
         };
-        let asking_until = self.call.map(|_| request.subject.gone_by(request.first_lease(), arrives_by));
-        match self.unknown_until.max(asking_until) {
+        let in_flight_until = self.call.map(|_| request.subject.gone_by(request.first_lease(), arrives_by));
+        match self.unknown_until.max(in_flight_until) {
             Some(until) => AcquireFailure::Unknown { free_within: FreeWithin::until(until, now), error },
             None => AcquireFailure::Failed(error),
         }
@@ -121,7 +121,7 @@ impl Engine {
         }
         let held = request.subject.as_held();
         let holder = self.holder(&held, request.owner);
-        let deadlock = self.holds_what_blocks(&request.subject, request.owner);
+        let deadlock = self.has_blocking_hold(&request.subject, request.owner);
         let Request { subject, owner, wait, reenters, .. } = &request;
         let (subject, owner, once, reenters) = (subject.clone(), *owner, *wait == Wait::Once, *reenters);
         let stage = Stage::Waiting(WaiterState::default());
@@ -146,17 +146,17 @@ impl Engine {
 
     /// Returns true if the same owner has a hold that would block this acquire forever. That hold also remains when a
     /// hold of this subject ends.
-    pub(super) fn holds_what_blocks(&self, subject: &Subject, owner: Owner) -> bool {
+    pub(super) fn has_blocking_hold(&self, subject: &Subject, owner: Owner) -> bool {
         let held = subject.recipe.blocked_by();
-        held.is_some_and(|recipe| self.holder(&subject.by(recipe), owner).is_some())
+        held.is_some_and(|recipe| self.holder(&subject.with_recipe(recipe), owner).is_some())
     }
 
     fn enqueue(&mut self, now: Moment, id: Id, subject: &Subject, owner: Owner) {
         let companion = self.companion_holder(subject, owner).is_some();
-        let line = self.queues.entry(subject.clone()).or_default();
-        line.push_back(id);
+        let queue = self.queues.entry(subject.clone()).or_default();
+        queue.push_back(id);
         match subject.recipe.policy().polling {
-            Polling::Head if line.len() == 1 => self.attempt_unless_held_here(now, subject),
+            Polling::Head if queue.len() == 1 => self.attempt_unless_held_here(now, subject),
             Polling::Head if !companion => {}
             Polling::Head | Polling::Each => self.attempt(now, id),
         }
@@ -164,16 +164,16 @@ impl Engine {
 
     /// Returns the wire owner of the companion hold of the same owner.
     fn companion_holder(&self, subject: &Subject, owner: Owner) -> Option<WireOwner> {
-        subject.recipe.companion().and_then(|recipe| self.holder(&subject.by(recipe), owner))
+        subject.recipe.companion().and_then(|recipe| self.holder(&subject.with_recipe(recipe), owner))
     }
 
     /// Makes an attempt for each waiter of an owner that has just acquired the companion: a waiter before it in the
     /// queue may wait for that hold.
     pub(super) fn attempt_companion(&mut self, now: Moment, subject: &Subject, owner: Owner) {
-        let other = subject.recipe.companion().map(|recipe| subject.by(recipe));
-        let line: Vec<Id> =
+        let other = subject.recipe.companion().map(|recipe| subject.with_recipe(recipe));
+        let queue: Vec<Id> =
             other.and_then(|other| self.queues.get(&other)).into_iter().flatten().copied().collect();
-        for id in line {
+        for id in queue {
             if self.waiting(id).is_some_and(|(request, _)| request.owner == owner) {
                 self.attempt(now, id);
             }
@@ -183,20 +183,20 @@ impl Engine {
     /// Makes an attempt for the head of a wait queue, unless this client itself holds the name and no message suggests
     /// otherwise; then the head sleeps until that hold ends.
     pub(super) fn attempt_unless_held_here(&mut self, now: Moment, subject: &Subject) {
-        let Some(&head) = self.queues.get(subject).and_then(|line| line.front()) else {
+        let Some(&head) = self.queues.get(subject).and_then(|queue| queue.front()) else {
             return;
         };
         let exclusive = subject.recipe.policy().exclusive;
         let Some(server_hold) = self.held_here(subject, now).filter(|_| exclusive) else {
             return self.attempt(now, head);
         };
-        if now >= server_hold.doubt_from {
-            server_hold.doubt_from = Moment::NEVER;
+        if now >= server_hold.recheck_from {
+            server_hold.recheck_from = Moment::NEVER;
             return self.attempt(now, head);
         }
-        let nap = server_hold.remaining(now).min(server_hold.doubt_from.since(now));
-        if let Some(asking) = self.asking(head) {
-            asking.behind = true;
+        let nap = server_hold.remaining(now).min(server_hold.recheck_from.since(now));
+        if let Some(waiter) = self.waiter_state_mut(head) {
+            waiter.waited_for_own_client = true;
         }
         match subject.recipe.policy().seen_every {
             None => self.sleep_for(now, head, nap),
@@ -206,10 +206,10 @@ impl Engine {
 
     /// Handles the end of a waiter's sleep. A waiter that has to show that it is alive makes an attempt whether or not
     /// this client holds the name.
-    pub(super) fn attempt_in_turn(&mut self, now: Moment, id: Id) {
+    pub(super) fn attempt_after_sleep(&mut self, now: Moment, id: Id) {
         let Some((Request { subject, .. }, _)) = self.waiting(id) else { return };
         let (subject, policy) = (subject.clone(), subject.recipe.policy());
-        let is_head = self.queues.get(&subject).and_then(|line| line.front()) == Some(&id);
+        let is_head = self.queues.get(&subject).and_then(|queue| queue.front()) == Some(&id);
         if is_head && policy.polling == Polling::Head && policy.seen_every.is_none() {
             self.attempt_unless_held_here(now, &subject);
         } else {
@@ -219,14 +219,14 @@ impl Engine {
 
     /// Sends a waiter's attempt, or notes that another one must follow the attempt in flight.
     pub(super) fn attempt(&mut self, now: Moment, id: Id) {
-        let Some(asking) = self.asking(id) else { return };
-        if asking.call.is_some() {
-            asking.again = true;
+        let Some(waiter) = self.waiter_state_mut(id) else { return };
+        if waiter.call.is_some() {
+            waiter.again = true;
             return;
         }
-        let (known, uncertain) = (asking.wire, asking.unknown_until.is_some());
+        let (known, uncertain) = (waiter.wire, waiter.unknown_until.is_some());
         // A later failure changes nothing: it does not undo what an earlier attempt has seen.
-        let refused = asking.refusals > 0;
+        let refused = waiter.refusals > 0;
         let Some(Ticket::Acquire(acquiring)) = self.tickets.get(&id) else {
             return;
         };
@@ -243,10 +243,10 @@ impl Engine {
         self.timers.clear(Timer::Attempt(id));
         let attempt = Attempt { id, subject, wire, lease, sent_at: now, units, uncertain, queues };
         let call = self.run(call, Purpose::Attempt(attempt));
-        if let Some(asking) = self.asking(id) {
-            asking.wire = Some(wire);
-            asking.call = Some(call);
-            asking.again = false;
+        if let Some(waiter) = self.waiter_state_mut(id) {
+            waiter.wire = Some(wire);
+            waiter.call = Some(call);
+            waiter.again = false;
         }
     }
 
@@ -260,15 +260,15 @@ impl Engine {
     ) {
         let subject = &attempt.subject;
         let answer =
-            result.map_err(|error| subject.surely_untouched(error)).and_then(|reply| subject.read(&reply));
-        let waits = self.asking(attempt.id).is_some_and(|asking| asking.call == Some(call));
+            result.map_err(|error| subject.mark_unapplied(error)).and_then(|reply| subject.read(&reply));
+        let waits = self.waiter_state_mut(attempt.id).is_some_and(|waiter| waiter.call == Some(call));
         if !waits {
             return self.answered_after_leaving(now, &attempt, &answer);
         }
-        if let Some(asking) = self.asking(attempt.id) {
-            asking.call = None;
+        if let Some(waiter) = self.waiter_state_mut(attempt.id) {
+            waiter.call = None;
             // Any answer but an error: the script may have put the waiter into the queue.
-            asking.queued |= attempt.queues && answer.is_ok();
+            waiter.queued |= attempt.queues && answer.is_ok();
         }
         match answer {
             Ok(Answer::Granted { token }) => self.granted(now, &attempt, token),
@@ -306,7 +306,7 @@ impl Engine {
         let Attempt { id, subject, wire, .. } = attempt;
         let grant = Grant { wire: *wire, token };
         match subject.recipe.policy().holding {
-            Holding::Nothing => return self.happened(now, *id, grant, subject),
+            Holding::Nothing => return self.event_happened(now, *id, grant, subject),
             Holding::Leased if now >= attempt.lease.valid_until(attempt.sent_at) => {}
             Holding::Leased | Holding::Unending => {
                 return self.begin_server_hold(now, *id, grant, attempt.lease, attempt.sent_at);
@@ -315,33 +315,33 @@ impl Engine {
         // The grant has no validity left. The wire owner is not used again; the next attempt has another.
         self.begin_release(now, *wire, subject, attempt.undo(now, Cause::UnseenGrant));
         let took = now.since(attempt.sent_at);
-        self.unlisten(&Listener::One(*id));
-        if let Some(asking) = self.asking(*id) {
-            asking.wire = None;
-            asking.unknown_until = None;
-            asking.queued = false;
-            asking.last = Some(Last::TooLate(took));
+        self.unlisten(&Listener::Waiter(*id));
+        if let Some(waiter) = self.waiter_state_mut(*id) {
+            waiter.wire = None;
+            waiter.unknown_until = None;
+            waiter.queued = false;
+            waiter.last = Some(Last::TooLate(took));
         }
         self.attempt_later(now, attempt);
     }
 
     /// Completes a wait whose event has happened; nothing is held.
-    fn happened(&mut self, now: Moment, id: Id, grant: Grant, subject: &Subject) {
+    fn event_happened(&mut self, now: Moment, id: Id, grant: Grant, subject: &Subject) {
         self.timers.clear(Timer::Attempt(id));
         self.timers.clear(Timer::Deadline(id));
         self.complete(id, Outcome::Acquired(Ok(grant)));
-        self.step_out(now, id, subject);
+        self.remove_from_queue(now, id, subject);
     }
 
     fn refused(&mut self, now: Moment, attempt: &Attempt, remaining: Duration) {
-        let Some(asking) = self.asking(attempt.id) else {
+        let Some(waiter) = self.waiter_state_mut(attempt.id) else {
             return;
         };
-        asking.last = Some(Last::Refused);
-        asking.failing_since = None;
-        asking.failures = 0;
-        asking.refusals = asking.refusals.saturating_add(1);
-        let again = asking.again;
+        waiter.last = Some(Last::Refused);
+        waiter.failing_since = None;
+        waiter.failures = 0;
+        waiter.refusals = waiter.refusals.saturating_add(1);
+        let again = waiter.again;
         if self.is_once(attempt.id) {
             return self.fail(now, attempt.id, AcquireFailure::Contended);
         }
@@ -353,14 +353,14 @@ impl Engine {
 
     fn attempt_unanswered(&mut self, now: Moment, attempt: &Attempt, error: StoreError) {
         let gone_by = attempt.subject.gone_by(attempt.lease, now);
-        let Some(asking) = self.asking(attempt.id) else {
+        let Some(waiter) = self.waiter_state_mut(attempt.id) else {
             return;
         };
         if error.applied == Applied::Unknown {
-            asking.doubt_until(gone_by);
+            waiter.mark_uncertain_until(gone_by);
         }
         let transient = error.kind.is_transient();
-        asking.last = Some(Last::Failed(error));
+        waiter.last = Some(Last::Failed(error));
         if transient && !self.is_once(attempt.id) {
             self.attempt_later(now, attempt);
         } else {
@@ -371,15 +371,15 @@ impl Engine {
     /// Schedules the next attempt after a pause, or gives up when the failures have lasted for a whole timeout.
     fn attempt_later(&mut self, now: Moment, attempt: &Attempt) {
         let (timeout, once) = (self.settings.timeout, self.is_once(attempt.id));
-        let Some(asking) = self.asking(attempt.id) else { return };
-        let since = *asking.failing_since.get_or_insert(attempt.sent_at);
-        asking.failures += 1;
-        let pause = backoff::after_failures(asking.failures - 1, attempt.wire.seed());
-        let store_failed = matches!(asking.last, Some(Last::Failed(_)));
-        let head_asks = attempt.subject.recipe.policy().polling == Polling::Head;
+        let Some(waiter) = self.waiter_state_mut(attempt.id) else { return };
+        let since = *waiter.failing_since.get_or_insert(attempt.sent_at);
+        waiter.failures += 1;
+        let pause = backoff::after_failures(waiter.failures - 1, attempt.wire.seed());
+        let store_failed = matches!(waiter.last, Some(Last::Failed(_)));
+        let head_polls = attempt.subject.recipe.policy().polling == Polling::Head;
         match once || now.since(since) >= timeout {
             false => self.timers.set(Timer::Attempt(attempt.id), now + pause),
-            true if store_failed && !once && head_asks => self.fail_queue(now, &attempt.subject),
+            true if store_failed && !once && head_polls => self.fail_queue(now, &attempt.subject),
             true => self.fail_with_verdict(now, attempt.id),
         }
     }
@@ -392,11 +392,11 @@ impl Engine {
     /// Fails the whole wait queue after the store has failed for a whole timeout, so that each waiter does not have to
     /// find that out in turn.
     fn fail_queue(&mut self, now: Moment, subject: &Subject) {
-        let line = self.queues.get(subject).cloned().unwrap_or_default();
-        let verdicts: Vec<AcquireFailure> = line.iter().map(|id| self.verdict(now, *id)).collect();
+        let queue = self.queues.get(subject).cloned().unwrap_or_default();
+        let verdicts: Vec<AcquireFailure> = queue.iter().map(|id| self.verdict(now, *id)).collect();
         self.queues.remove(subject);
-        self.unlisten(&Listener::Line(subject.clone()));
-        for (id, verdict) in line.into_iter().zip(verdicts) {
+        self.unlisten(&Listener::Queue(subject.clone()));
+        for (id, verdict) in queue.into_iter().zip(verdicts) {
             self.fail(now, id, verdict);
         }
     }
@@ -404,28 +404,28 @@ impl Engine {
     /// Returns the failure of a waiting acquire if it ends now. A waiter without an attempt of its own uses what the
     /// head of its wait queue knows.
     pub(super) fn verdict(&self, now: Moment, id: Id) -> AcquireFailure {
-        let Some((request, asking)) = self.waiting(id) else {
+        let Some((request, waiter)) = self.waiting(id) else {
             return AcquireFailure::Contended;
         };
         // An in-flight attempt may run until its connection is closed, a timeout from now at the latest.
         let arrives_by = self.arrives_by(now, true);
         // A waiter whose grant came too late has an answer, but no wire owner any more.
-        if asking.wire.is_some() || asking.last.is_some() {
-            return asking.verdict(now, request, arrives_by);
+        if waiter.wire.is_some() || waiter.last.is_some() {
+            return waiter.verdict(now, request, arrives_by);
         }
-        let head = self.queues.get(&request.subject).and_then(|line| line.front());
+        let head = self.queues.get(&request.subject).and_then(|queue| queue.front());
         match head.and_then(|head| self.waiting(*head)) {
             Some((_, WaiterState { last: Some(Last::TooLate(_)), .. })) | None => AcquireFailure::Contended,
-            Some((_, head)) => head.verdict(now, request, arrives_by).not_applied(),
+            Some((_, head)) => head.verdict(now, request, arrives_by).as_if_not_sent(),
         }
     }
 
     /// Sleeps until a wake-up, until the present hold should have ended, or for the polling interval.
     fn sleep(&mut self, now: Moment, id: Id, remaining: Duration) {
         let seed = self.last_owner.wrapping_mul(31).wrapping_add(id.0) ^ self.client.seed();
-        let Some((request, asking)) = self.waiting(id) else { return };
+        let Some((request, waiter)) = self.waiting(id) else { return };
         let nap = match request.backoff {
-            Some(backoff) => backoff.after(asking.refusals.saturating_sub(1), seed),
+            Some(backoff) => backoff.after(waiter.refusals.saturating_sub(1), seed),
             None => {
                 let jitter = backoff::spread((remaining / 10).min(Duration::from_millis(20)), seed);
                 let seen_every = request.subject.recipe.policy().seen_every.unwrap_or(Duration::MAX);
@@ -438,11 +438,11 @@ impl Engine {
 
     /// Sleeps for `nap` unless a wake-up comes first.
     fn sleep_for(&mut self, now: Moment, id: Id, nap: Duration) {
-        let Some((request, asking)) = self.waiting(id) else { return };
+        let Some((request, waiter)) = self.waiting(id) else { return };
         let subject = request.subject.clone();
         let (listener, wire) = match subject.recipe.policy().polling {
-            Polling::Head => (Listener::Line(subject.clone()), asking.wire),
-            Polling::Each => (Listener::One(id), asking.wire),
+            Polling::Head => (Listener::Queue(subject.clone()), waiter.wire),
+            Polling::Each => (Listener::Waiter(id), waiter.wire),
         };
         self.timers.set(Timer::Attempt(id), now + nap);
         // A refused waiter has made an attempt and so has a wire owner. A waiter that sleeps while this client holds
@@ -452,41 +452,41 @@ impl Engine {
     }
 
     /// Removes a waiter from its wait queue, undoes what it may have acquired, and lets the next waiter try.
-    pub(super) fn leave_queue(&mut self, now: Moment, id: Id, request: &Request, asking: &WaiterState) {
+    pub(super) fn leave_queue(&mut self, now: Moment, id: Id, request: &Request, waiter: &WaiterState) {
         self.timers.clear(Timer::Attempt(id));
         self.stop_waiting(id, request);
-        self.undo_attempt(now, request, asking);
-        self.step_out(now, id, &request.subject);
+        self.undo_attempt(now, request, waiter);
+        self.remove_from_queue(now, id, &request.subject);
     }
 
     /// Undoes what a waiter's earlier attempts may have acquired, and its place in a queue on the server. An in-flight
     /// attempt does that when it is answered.
-    fn undo_attempt(&mut self, now: Moment, request: &Request, asking: &WaiterState) {
-        let cause = match asking.unknown_until {
+    fn undo_attempt(&mut self, now: Moment, request: &Request, waiter: &WaiterState) {
+        let cause = match waiter.unknown_until {
             Some(_) => Cause::UnknownAcquire,
-            None if asking.queued => Cause::UnseenGrant,
+            None if waiter.queued => Cause::UnseenGrant,
             None => return,
         };
-        if let (Some(wire), None) = (asking.wire, asking.call) {
-            let gone_by = request.subject.left_by(request.first_lease(), now, asking.queued);
+        if let (Some(wire), None) = (waiter.wire, waiter.call) {
+            let gone_by = request.subject.left_by(request.first_lease(), now, waiter.queued);
             let undo = ReleaseTerms::undo(request.first_lease(), request.units, gone_by, cause);
             self.begin_release(now, wire, &request.subject, undo);
         }
     }
 
     /// Removes an id from a wait queue; if it was the head, the next waiter tries.
-    pub(super) fn step_out(&mut self, now: Moment, id: Id, subject: &Subject) {
-        self.unlisten(&Listener::One(id));
-        let Some(line) = self.queues.get_mut(subject) else {
+    pub(super) fn remove_from_queue(&mut self, now: Moment, id: Id, subject: &Subject) {
+        self.unlisten(&Listener::Waiter(id));
+        let Some(queue) = self.queues.get_mut(subject) else {
             return;
         };
-        let place = line.iter().position(|waiter| *waiter == id);
+        let place = queue.iter().position(|waiter| *waiter == id);
         let was_head = place == Some(0);
         // Waiters that leave a long queue, like those that were granted, are mostly near its front.
-        place.and_then(|place| line.remove(place));
-        if line.is_empty() {
+        place.and_then(|place| queue.remove(place));
+        if queue.is_empty() {
             self.queues.remove(subject);
-            self.unlisten(&Listener::Line(subject.clone()));
+            self.unlisten(&Listener::Queue(subject.clone()));
         } else if was_head && subject.recipe.policy().polling == Polling::Head {
             self.attempt_unless_held_here(now, subject);
         }
@@ -497,16 +497,16 @@ impl Engine {
         let Some(Ticket::Acquire(acquiring)) = self.tickets.get(&id) else {
             return None;
         };
-        let Stage::Waiting(asking) = &acquiring.stage else {
+        let Stage::Waiting(waiter) = &acquiring.stage else {
             return None;
         };
-        Some((&acquiring.request, asking))
+        Some((&acquiring.request, waiter))
     }
 
-    pub(super) fn asking(&mut self, id: Id) -> Option<&mut WaiterState> {
+    pub(super) fn waiter_state_mut(&mut self, id: Id) -> Option<&mut WaiterState> {
         match self.tickets.get_mut(&id) {
             Some(Ticket::Acquire(acquiring)) => match &mut acquiring.stage {
-                Stage::Waiting(asking) => Some(asking),
+                Stage::Waiting(waiter) => Some(waiter),
                 _ => None,
             },
             _ => None,
@@ -528,7 +528,7 @@ impl Attempt {
 
 impl AcquireFailure {
     /// Returns the same failure for a waiter that had sent nothing.
-    fn not_applied(self) -> Self {
+    fn as_if_not_sent(self) -> Self {
         match self {
             Self::Failed(error) | Self::Unknown { error, .. } => Self::Failed(error.not_applied()),
             other => other,
@@ -550,15 +550,15 @@ impl Subject {
     /// place in a queue there may outlive the lease.
     fn left_by(&self, lease: Lease, now: Moment, queued: bool) -> Moment {
         let place = self.recipe.policy().seen_every.filter(|_| queued);
-        self.gone_by(lease, now).max(now + place.unwrap_or_default() * PLACE_LASTS)
+        self.gone_by(lease, now).max(now + place.unwrap_or_default() * PLACE_INTERVALS)
     }
 
     /// Marks an error as not applied where that is certain. A script reads its key by a command of the key's type
     /// before it writes, so a key of another type is unchanged. A script that only reads changes nothing however it
     /// ends.
-    fn surely_untouched(&self, error: StoreError) -> StoreError {
-        let only_looks = self.recipe.policy().holding == Holding::Nothing;
-        if only_looks || error.kind == StoreErrorKind::WrongType { error.not_applied() } else { error }
+    fn mark_unapplied(&self, error: StoreError) -> StoreError {
+        let only_reads = self.recipe.policy().holding == Holding::Nothing;
+        if only_reads || error.kind == StoreErrorKind::WrongType { error.not_applied() } else { error }
     }
 
     /// Reads an acquire's reply; a reply that the script cannot give leaves its effect unknown.

@@ -24,11 +24,11 @@ use crate::recipe::{CallArgs, Renewal};
 
 /// An in-flight call that sets the count.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Setting {
+pub(super) struct CountCall {
     call: CallId,
     count: u32,
     /// The re-entries that the call confirms. A call without any is a partial release, which keeps the lease.
-    carries: Vec<Id>,
+    reentries: Vec<Id>,
     lease: Lease,
     sent_at: Moment,
 }
@@ -42,10 +42,10 @@ impl Engine {
         let same = self.waiters.range(first..).take_while(|(held, by, _)| (held, *by) == (subject, owner));
         let same: Vec<Id> = same.map(|(_, _, id)| *id).collect();
         for id in same {
-            let Some((request, asking)) = self.waiting(id) else { continue };
+            let Some((request, waiter)) = self.waiting(id) else { continue };
             if request.reenters {
-                let (request, asking) = (request.clone(), asking.clone());
-                self.leave_queue(now, id, &request, &asking);
+                let (request, waiter) = (request.clone(), waiter.clone());
+                self.leave_queue(now, id, &request, &waiter);
                 self.enter(now, id, wire);
             } else {
                 self.fail(now, id, AcquireFailure::AlreadyHeld);
@@ -75,22 +75,22 @@ impl Engine {
             return;
         };
         let wanted = server_hold.wanted();
-        if server_hold.setting.is_some() || server_hold.lost.is_some() {
+        if server_hold.count_call.is_some() || server_hold.lost.is_some() {
             return;
         }
-        let carries: Vec<Id> = server_hold.entering.iter().copied().collect();
-        if carries.is_empty() && server_hold.on_server == Some(wanted) {
+        let reentries: Vec<Id> = server_hold.entering.iter().copied().collect();
+        if reentries.is_empty() && server_hold.on_server == Some(wanted) {
             return self.complete_count_reports(wire);
         }
-        let lease = self.lease_to_enter(server_hold, &carries, now);
+        let lease = self.lease_to_enter(server_hold, &reentries, now);
         let args = CallArgs::new(&server_hold.subject, wire, lease).count(wanted);
         let recipe = server_hold.subject.recipe;
-        let call = if carries.is_empty() { recipe.release(&args) } else { recipe.renew(&args) };
+        let call = if reentries.is_empty() { recipe.release(&args) } else { recipe.renew(&args) };
         let call = self.run(call, Purpose::Count(wire));
         self.timers.clear(Timer::Count(wire));
         if let Some(server_hold) = self.server_holds.get_mut(&wire) {
             server_hold.longest = server_hold.longest.max(lease);
-            server_hold.setting = Some(Setting { call, count: wanted, carries, lease, sent_at: now });
+            server_hold.count_call = Some(CountCall { call, count: wanted, reentries, lease, sent_at: now });
         }
     }
 
@@ -118,40 +118,41 @@ impl Engine {
         let Some(server_hold) = self.server_holds.get_mut(&wire) else {
             return;
         };
-        let Some(setting) = server_hold.setting.take_if(|setting| setting.call == call) else {
+        let Some(count_call) = server_hold.count_call.take_if(|count_call| count_call.call == call) else {
             return;
         };
         if server_hold.lost.is_some() {
             return;
         }
         let subject = server_hold.subject.clone();
-        let answer = match setting.carries.is_empty() {
-            true => subject.read_lowered(result),
+        let answer = match count_call.reentries.is_empty() {
+            true => subject.read_partial_release(result),
             false => subject.read_renewed(result),
         };
         match answer {
-            Ok(Renewal::Renewed) => self.count_stands(now, wire, setting),
+            Ok(Renewal::Renewed) => self.count_confirmed(now, wire, count_call),
             Ok(Renewal::TakenOver) => self.lose(now, wire, LostReason::TakenOver),
             Ok(Renewal::Gone) => self.lose(now, wire, LostReason::Deleted),
-            Err(error) => self.count_failed(now, wire, &setting, error),
+            Err(error) => self.count_failed(now, wire, &count_call, error),
         }
     }
 
-    fn count_stands(&mut self, now: Moment, wire: WireOwner, setting: Setting) {
+    fn count_confirmed(&mut self, now: Moment, wire: WireOwner, count_call: CountCall) {
         let Some(server_hold) = self.server_holds.get_mut(&wire) else {
             return;
         };
-        server_hold.on_server = Some(setting.count);
+        server_hold.on_server = Some(count_call.count);
         server_hold.failures = 0;
         server_hold.last_error = None;
-        let (entered, entering) = server_hold.entering.drain(..).partition(|id| setting.carries.contains(id));
+        let (entered, entering) =
+            server_hold.entering.drain(..).partition(|id| count_call.reentries.contains(id));
         server_hold.entering = entering;
         let entered: VecDeque<Id> = entered;
         for id in entered {
             self.entered(now, id, wire);
         }
-        if !setting.carries.is_empty() {
-            self.confirm(wire, setting.sent_at, setting.lease);
+        if !count_call.reentries.is_empty() {
+            self.confirm(wire, count_call.sent_at, count_call.lease);
         }
         self.set_count(now, wire);
     }
@@ -180,7 +181,7 @@ impl Engine {
 
     /// Handles a count that was not confirmed. A re-entry with `Wait::Once`, or one that has waited for a whole
     /// timeout, fails; the engine retries the others.
-    fn count_failed(&mut self, now: Moment, wire: WireOwner, setting: &Setting, error: StoreError) {
+    fn count_failed(&mut self, now: Moment, wire: WireOwner, count_call: &CountCall, error: StoreError) {
         let timeout = self.settings.timeout;
         let Some(server_hold) = self.server_holds.get_mut(&wire) else {
             return;
@@ -195,7 +196,7 @@ impl Engine {
         server_hold.last_error = Some(error);
         // A released hold is released here whatever the server counts; the other holds keep the lock.
         self.complete_count_reports(wire);
-        for id in &setting.carries {
+        for id in &count_call.reentries {
             let Some(Ticket::Acquire(acquiring)) = self.tickets.get(id) else { continue };
             let Stage::Entering { since, .. } = acquiring.stage else { continue };
             let over = acquiring.request.wait == Wait::Once || now.since(since) >= timeout;
@@ -204,7 +205,7 @@ impl Engine {
                 self.fail(now, *id, verdict);
             }
         }
-        if self.server_holds.get(&wire).is_some_and(|server_hold| server_hold.setting.is_none()) {
+        if self.server_holds.get(&wire).is_some_and(|server_hold| server_hold.count_call.is_none()) {
             self.timers.set(Timer::Count(wire), now + pause);
         }
     }
@@ -218,7 +219,8 @@ impl Engine {
         if let Some(reason) = server_hold.lost {
             return AcquireFailure::Lost(reason);
         }
-        let under_way = server_hold.setting.as_ref().is_some_and(|setting| setting.carries.contains(&id));
+        let under_way =
+            server_hold.count_call.as_ref().is_some_and(|count_call| count_call.reentries.contains(&id));
         let error =
             server_hold.last_error.clone().unwrap_or_else(|| server_hold.subject.timed_out(Verb::Acquire));
         if under_way || server_hold.on_server.is_none() {
@@ -252,7 +254,7 @@ impl Subject {
     }
 
     /// Reads the outcome of the release of one hold of several, in the terms of a renewal.
-    fn read_lowered(&self, outcome: Result<Reply, StoreError>) -> Result<Renewal, StoreError> {
+    fn read_partial_release(&self, outcome: Result<Reply, StoreError>) -> Result<Renewal, StoreError> {
         match outcome.map(|reply| self.recipe.read_release(&reply)) {
             Ok(Some(true)) => Ok(Renewal::Renewed),
             Ok(Some(false)) => Ok(Renewal::Gone),

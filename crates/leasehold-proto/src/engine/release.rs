@@ -76,12 +76,12 @@ pub(super) struct Closing {
     released: u64,
     unconfirmed: u64,
     /// True if the timeout of the close has passed, and the remaining releases have their last period.
-    told: bool,
+    timed_out: bool,
 }
 
 impl Closing {
     /// Returns true if every close has its report.
-    pub(super) fn is_told(&self) -> bool {
+    pub(super) fn is_reported(&self) -> bool {
         self.ids.is_empty()
     }
 }
@@ -234,7 +234,7 @@ impl Engine {
         if let Some(closing) = &mut self.closing {
             return closing.ids.push(id);
         }
-        self.closing = Some(Closing { ids: vec![id], released: 0, unconfirmed: 0, told: false });
+        self.closing = Some(Closing { ids: vec![id], released: 0, unconfirmed: 0, timed_out: false });
         let acquires: Vec<Id> = self
             .tickets
             .iter()
@@ -251,7 +251,7 @@ impl Engine {
         }
         let min_holds: Vec<WireOwner> = self.min_holds.keys().copied().collect();
         for wire in min_holds {
-            self.rest(now, wire);
+            self.advance_min_hold(now, wire);
         }
         self.close_min_holds(now);
     }
@@ -280,7 +280,7 @@ impl Engine {
     pub(super) fn close_overdue(&mut self, now: Moment) {
         self.report_close();
         let Some(closing) = &mut self.closing else { return };
-        if std::mem::replace(&mut closing.told, true) {
+        if std::mem::replace(&mut closing.timed_out, true) {
             self.releases.clear();
             self.min_holds.clear();
             self.calls.clear();

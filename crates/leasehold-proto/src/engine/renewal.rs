@@ -28,13 +28,13 @@ impl ServerHold {
 
     /// Returns the moment up to which renewals keep the key.
     fn kept_until(&self) -> Moment {
-        self.ends_at().max(self.keep_until_at_least())
+        self.ends_at().max(self.latest_min_hold())
     }
 
     /// Returns true if the key would end before a minimum hold time does. It is then renewed whatever the terms of the
     /// holds say.
     fn owes_time(&self) -> bool {
-        self.keep_until_at_least() > self.expires_at
+        self.latest_min_hold() > self.expires_at
     }
 
     /// Returns true if the watchdog has to renew it.

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use super::min_hold::MinHold;
-use super::reentry::Setting;
+use super::reentry::CountCall;
 use super::release::{Cause, Release, ReleaseTerms};
 use super::renewal::Renewing;
 use super::ticket::{AcquireFailure, EnsureFailure, Outcome, Ticket};
@@ -31,10 +31,10 @@ pub(super) struct ServerHold {
     /// The acquires that raise the count, granted in this order.
     pub(super) entering: VecDeque<Id>,
     /// The number of detached holds; the key runs out by its lease.
-    pub(super) kept: u32,
+    pub(super) detached: u32,
     /// The count on the server; `None` after a call with an unknown outcome.
     pub(super) on_server: Option<u32>,
-    pub(super) setting: Option<Setting>,
+    pub(super) count_call: Option<CountCall>,
     pub(super) failures: u32,
     /// The error of the last call that did not confirm the count.
     pub(super) last_error: Option<StoreError>,
@@ -53,12 +53,12 @@ pub(super) struct ServerHold {
     /// The tickets that wait for more validity.
     pub(super) ensuring: Vec<Ensuring>,
     /// The latest end of the minimum hold times of the released holds.
-    pub(super) kept_until_min: Moment,
+    pub(super) min_hold_until: Moment,
     /// The time until which a message may still announce the release that preceded the grant.
-    pub(super) echoes_until: Moment,
+    pub(super) stale_messages_until: Moment,
     /// The time from which a waiter makes an attempt although this client holds the name, because a message has
     /// announced a release.
-    pub(super) doubt_from: Moment,
+    pub(super) recheck_from: Moment,
     /// True if an unanswered call may still extend the key.
     pub(super) uncertain: bool,
     pub(super) lost: Option<LostReason>,
@@ -73,7 +73,7 @@ pub(super) struct Hold {
     /// The latest end of the hold.
     pub(super) ends_at: Moment,
     /// The end of its minimum hold time, until which the server keeps it even after its release.
-    pub(super) kept_until_min: Moment,
+    pub(super) min_hold_until: Moment,
     /// The number of renewals that the watchdog may still make.
     pub(super) renewals_left: Option<u32>,
 }
@@ -86,7 +86,7 @@ impl Hold {
             watchdog: request.watchdog,
             lease: request.lease,
             ends_at: request.max_hold.map_or(Moment::NEVER, |most| from + most),
-            kept_until_min: request.min_hold.map_or(from, |least| from + least),
+            min_hold_until: request.min_hold.map_or(from, |least| from + least),
             renewals_left: request.max_renewals,
         }
     }
@@ -127,20 +127,22 @@ impl ServerHold {
     }
 
     pub(super) fn wanted(&self) -> u32 {
-        u32::try_from(self.holds.len() + self.entering.len()).unwrap_or(u32::MAX).saturating_add(self.kept)
+        u32::try_from(self.holds.len() + self.entering.len())
+            .unwrap_or(u32::MAX)
+            .saturating_add(self.detached)
     }
 
     /// Returns true if a call that sets its lease is in flight.
     pub(super) const fn has_call_on_its_way(&self) -> bool {
-        self.setting.is_some() || self.renewing.is_some()
+        self.count_call.is_some() || self.renewing.is_some()
     }
 
     /// Returns the minimum hold that it becomes when it ends before `until`; no release waits for it yet.
-    fn rest(&self, until: Moment) -> MinHold {
+    fn as_min_hold(&self, until: Moment) -> MinHold {
         MinHold {
             subject: self.subject.clone(),
             units: self.units,
-            kept: self.kept > 0,
+            detached: self.detached > 0,
             until,
             expires_at: self.expires_at,
             longest: self.longest,
@@ -151,9 +153,9 @@ impl ServerHold {
     }
 
     /// Returns the time until which the server keeps it if every hold is released now.
-    pub(super) fn keep_until_at_least(&self) -> Moment {
-        let claimed = self.holds.values().filter(|hold| hold.claimed).map(|hold| hold.kept_until_min);
-        claimed.fold(self.kept_until_min, Moment::max)
+    pub(super) fn latest_min_hold(&self) -> Moment {
+        let claimed = self.holds.values().filter(|hold| hold.claimed).map(|hold| hold.min_hold_until);
+        claimed.fold(self.min_hold_until, Moment::max)
     }
 
     fn is_unused(&self) -> bool {
@@ -177,8 +179,8 @@ impl Engine {
         let (request, wire) = (acquiring.request.clone(), grant.wire);
         let subject = request.subject.as_held();
         let policy = subject.recipe.policy();
-        let unending = policy.holding == Holding::Unending;
-        let valid_until = if unending { Moment::NEVER } else { lease.valid_until(sent_at) };
+        let unleased = policy.holding == Holding::Unending;
+        let valid_until = if unleased { Moment::NEVER } else { lease.valid_until(sent_at) };
         let server_hold = ServerHold {
             subject: subject.clone(),
             owner: request.owner,
@@ -187,9 +189,9 @@ impl Engine {
             longest: request.lease,
             holds: BTreeMap::from([(id, Hold::new(&request, sent_at))]),
             entering: VecDeque::new(),
-            kept: 0,
+            detached: 0,
             on_server: Some(1),
-            setting: None,
+            count_call: None,
             failures: 0,
             last_error: None,
             reports: Vec::new(),
@@ -200,9 +202,9 @@ impl Engine {
             renew_failures: 0,
             retry_at: None,
             ensuring: Vec::new(),
-            kept_until_min: sent_at,
-            echoes_until: self.echoes_until(now, &subject, wire),
-            doubt_from: Moment::NEVER,
+            min_hold_until: sent_at,
+            stale_messages_until: self.stale_messages_until(now, &subject, wire),
+            recheck_from: Moment::NEVER,
             uncertain: false,
             lost: None,
         };
@@ -220,7 +222,7 @@ impl Engine {
             self.enter_waiters(now, &subject, request.owner, wire);
             self.attempt_companion(now, &subject, request.owner);
         }
-        self.step_out(now, id, &request.subject);
+        self.remove_from_queue(now, id, &request.subject);
     }
 
     /// Returns the wire owner under which this owner holds the subject, unless its holds are not counted together.
@@ -256,11 +258,11 @@ impl Engine {
     }
 
     /// Sets the minimum hold time of a hold that was acquired without one.
-    pub(super) fn hold_at_least(&mut self, now: Moment, hold: Id, least: Duration) {
+    pub(super) fn set_min_hold(&mut self, now: Moment, hold: Id, least: Duration) {
         let Some(wire) = self.holds.get(&hold).copied() else { return };
         let server_hold = self.server_holds.get_mut(&wire);
         if let Some(held) = server_hold.and_then(|server_hold| server_hold.holds.get_mut(&hold)) {
-            held.kept_until_min = held.kept_until_min.max(now + least);
+            held.min_hold_until = held.min_hold_until.max(now + least);
         }
         self.plan_renewal(wire);
     }
@@ -273,7 +275,7 @@ impl Engine {
         if let (Some(wire), Some(server_hold)) = (wire, server_hold) {
             // An unclaimed grant was no hold, so its minimum hold time does not count.
             if let Some(given_back) = server_hold.holds.remove(&hold).filter(|hold| hold.claimed) {
-                server_hold.kept_until_min = server_hold.kept_until_min.max(given_back.kept_until_min);
+                server_hold.min_hold_until = server_hold.min_hold_until.max(given_back.min_hold_until);
             }
             self.after_fewer_holds(now, wire, report);
         } else if let Some(id) = report {
@@ -287,9 +289,9 @@ impl Engine {
             return;
         };
         // A detached hold runs out by its lease, unless a released hold has to last longer.
-        let kept = server_hold.kept > 0 && server_hold.kept_until_min <= now;
+        let detached = server_hold.detached > 0 && server_hold.min_hold_until <= now;
         let (lost, unused) = (server_hold.lost.is_some(), server_hold.is_unused());
-        if lost || (unused && kept) {
+        if lost || (unused && detached) {
             let gone = if unused { self.forget(wire) } else { None };
             // The releases of one hold of several that wait until the count is confirmed.
             let waiting = gone.map(|server_hold| server_hold.reports).unwrap_or_default();
@@ -309,13 +311,13 @@ impl Engine {
     /// hold begins.
     fn end_server_hold(&mut self, now: Moment, wire: WireOwner, report: Option<Id>) {
         if let Some(server_hold) = self.forget(wire) {
-            let rest =
-                (server_hold.kept_until_min > now).then(|| server_hold.rest(server_hold.kept_until_min));
+            let min_hold = (server_hold.min_hold_until > now)
+                .then(|| server_hold.as_min_hold(server_hold.min_hold_until));
             let gone_by = server_hold.gone_by(self.arrives_by(now, server_hold.has_call_on_its_way()));
             let (lease, units) = (server_hold.longest, server_hold.units);
             let reports = server_hold.reports.into_iter().chain(report).collect();
-            if let Some(rest) = rest {
-                return self.begin_min_hold(now, wire, MinHold { reports, ..rest });
+            if let Some(min_hold) = min_hold {
+                return self.begin_min_hold(now, wire, MinHold { reports, ..min_hold });
             }
             let terms = ReleaseTerms { lease, units, gone_by, cause: Cause::Release, reports };
             self.begin_release(now, wire, &server_hold.subject, terms);
@@ -329,7 +331,7 @@ impl Engine {
         };
         if let Some(server_hold) = self.server_holds.get_mut(&wire) {
             server_hold.holds.remove(&hold);
-            server_hold.kept += 1;
+            server_hold.detached += 1;
         }
         self.after_fewer_holds(now, wire, None);
     }
@@ -367,11 +369,11 @@ impl Engine {
         let uncertain = server_hold.uncertain || on_its_way;
         let (subject, lease, units) = (server_hold.subject.clone(), server_hold.longest, server_hold.units);
         let owner = server_hold.owner;
-        let kept_until_min = server_hold.keep_until_at_least();
+        let min_hold_until = server_hold.latest_min_hold();
         // A close or a bound of the holds ends the guards while the key still exists.
         let is_kept = reason.is_by_own_terms() && server_hold.expires_at > now;
-        let min_holds = kept_until_min > now && (reason == LostReason::Closed || is_kept);
-        let rest = min_holds.then(|| server_hold.rest(kept_until_min));
+        let min_holds = min_hold_until > now && (reason == LostReason::Closed || is_kept);
+        let min_hold = min_holds.then(|| server_hold.as_min_hold(min_hold_until));
         let entering: Vec<Id> = server_hold.entering.iter().copied().collect();
         let holds: Vec<Id> = server_hold.holds.keys().copied().collect();
         let reports = std::mem::take(&mut server_hold.reports);
@@ -382,9 +384,9 @@ impl Engine {
         // key has not run out.
         let by_the_clock = reason == LostReason::Unreachable || reason.is_by_own_terms();
         let may_live_on = by_the_clock && subject.recipe.companion().is_some();
-        let lives_on = may_live_on || self.holds_what_blocks(&subject, owner);
-        if let Some(rest) = rest {
-            self.begin_min_hold(now, wire, rest);
+        let lives_on = may_live_on || self.has_blocking_hold(&subject, owner);
+        if let Some(min_hold) = min_hold {
+            self.begin_min_hold(now, wire, min_hold);
         } else if uncertain || lives_on || reason == LostReason::Closed {
             let gone_by = subject.gone_by(lease, self.arrives_by(now, on_its_way));
             let terms = ReleaseTerms { lease, units, gone_by, cause: Cause::Release, reports: Vec::new() };
@@ -411,12 +413,12 @@ impl Engine {
         if acquiring.request.wait == Wait::Once {
             self.actions.push(super::Action::Complete(id, Outcome::Acquired(Err(AcquireFailure::Unclaimed))));
         } else {
-            let stands_until = self.releases.get(&wire).map(Release::gone_by);
+            let releasing_until = self.releases.get(&wire).map(Release::gone_by);
             self.acquire(now, id, acquiring.request);
             // While the server has not confirmed that the first grant is gone, no failure may say that nothing is
             // locked.
-            if let (Some(until), Some(asking)) = (stands_until, self.asking(id)) {
-                asking.doubt_until(until);
+            if let (Some(until), Some(waiter)) = (releasing_until, self.waiter_state_mut(id)) {
+                waiter.mark_uncertain_until(until);
             }
         }
     }
@@ -438,9 +440,10 @@ impl Engine {
 
     /// Notes that a message has announced a release of the subject. If this client holds it, the message may be about
     /// the release before the grant; a later message means that the lock was taken away.
-    pub(super) fn doubt(&mut self, now: Moment, subject: &Subject) {
+    pub(super) fn note_release_message(&mut self, now: Moment, subject: &Subject) {
         if let Some(server_hold) = self.held_here(subject, now) {
-            server_hold.doubt_from = server_hold.doubt_from.min(server_hold.echoes_until.max(now));
+            server_hold.recheck_from =
+                server_hold.recheck_from.min(server_hold.stale_messages_until.max(now));
         }
     }
 

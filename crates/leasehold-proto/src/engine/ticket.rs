@@ -29,7 +29,7 @@ pub(super) enum Ticket {
     /// A release or close whose outcome is not known yet.
     Pending,
     /// The outcome, not yet claimed.
-    Settled(Outcome),
+    Completed(Outcome),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -48,7 +48,7 @@ pub(super) enum Stage {
     /// Granted, and not yet claimed.
     Granted(WireOwner),
     /// Its grant was undone because the caller did not claim it in time; the next claim acquires again.
-    Forfeited(WireOwner),
+    Expired(WireOwner),
 }
 
 /// The end of a ticket.
@@ -168,14 +168,14 @@ impl Engine {
     /// Reports a ticket's outcome if there is one; takes a grant.
     pub(super) fn claim(&mut self, now: Moment, id: Id) {
         match self.tickets.get_mut(&id) {
-            Some(Ticket::Settled(_)) => {
-                if let Some(Ticket::Settled(outcome)) = self.tickets.remove(&id) {
+            Some(Ticket::Completed(_)) => {
+                if let Some(Ticket::Completed(outcome)) = self.tickets.remove(&id) {
                     self.actions.push(Action::Complete(id, outcome));
                 }
             }
             Some(Ticket::Acquire(acquiring)) => match acquiring.stage {
                 Stage::Granted(wire) => self.claim_grant(now, id, wire),
-                Stage::Forfeited(wire) => self.reacquire(now, id, wire),
+                Stage::Expired(wire) => self.reacquire(now, id, wire),
                 Stage::Waiting(_) | Stage::Entering { .. } => {}
             },
             Some(Ticket::Ensuring(_) | Ticket::Performing | Ticket::Pending) | None => {}
@@ -188,7 +188,7 @@ impl Engine {
             Some(Ticket::Acquire(acquiring)) => self.leave(now, id, *acquiring),
             Some(Ticket::Ensuring(wire)) => self.stop_ensuring(id, wire),
             Some(Ticket::Performing) => self.stop_performing(id),
-            Some(Ticket::Pending | Ticket::Settled(_)) | None => {}
+            Some(Ticket::Pending | Ticket::Completed(_)) | None => {}
         }
     }
 
@@ -197,12 +197,12 @@ impl Engine {
         let acquiring = match self.tickets.get(&id) {
             Some(Ticket::Acquire(acquiring)) => acquiring,
             Some(Ticket::Ensuring(wire)) => return self.ensure_overdue(now, id, *wire),
-            Some(Ticket::Performing | Ticket::Pending | Ticket::Settled(_)) | None => return,
+            Some(Ticket::Performing | Ticket::Pending | Ticket::Completed(_)) | None => return,
         };
         let failure = match &acquiring.stage {
             Stage::Waiting(_) => self.verdict(now, id),
             Stage::Entering { wire, .. } => self.entering_verdict(now, id, *wire),
-            Stage::Forfeited(_) => AcquireFailure::Unclaimed,
+            Stage::Expired(_) => AcquireFailure::Unclaimed,
             // It was granted in time; another timer bounds the claim.
             Stage::Granted(_) => return,
         };
@@ -219,7 +219,7 @@ impl Engine {
 
     /// Stores an outcome for its caller and notifies the caller.
     pub(super) fn complete(&mut self, id: Id, outcome: Outcome) {
-        self.tickets.insert(id, Ticket::Settled(outcome));
+        self.tickets.insert(id, Ticket::Completed(outcome));
         self.wake(id);
     }
 
@@ -250,7 +250,7 @@ impl Engine {
         let Stage::Granted(wire) = acquiring.stage else {
             return;
         };
-        acquiring.stage = Stage::Forfeited(wire);
+        acquiring.stage = Stage::Expired(wire);
         if let Wait::Until(deadline) = acquiring.request.wait {
             self.timers.set(Timer::Deadline(id), deadline);
         }
@@ -262,10 +262,10 @@ impl Engine {
     fn leave(&mut self, now: Moment, id: Id, acquiring: Acquiring) {
         self.timers.clear(Timer::Deadline(id));
         match acquiring.stage {
-            Stage::Waiting(asking) => self.leave_queue(now, id, &acquiring.request, &asking),
+            Stage::Waiting(waiter) => self.leave_queue(now, id, &acquiring.request, &waiter),
             Stage::Entering { wire, .. } => self.stop_entering(now, id, wire),
             Stage::Granted(_) => self.drop_hold(now, id, None),
-            Stage::Forfeited(_) => {}
+            Stage::Expired(_) => {}
         }
     }
 }

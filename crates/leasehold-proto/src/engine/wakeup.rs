@@ -13,9 +13,9 @@ use crate::owner::WireOwner;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Listener {
     /// The wait queue of a subject, whose head polls.
-    Line(Subject),
+    Queue(Subject),
     /// One waiter that polls for itself.
-    One(Id),
+    Waiter(Id),
 }
 
 /// The subscriptions of all listeners.
@@ -40,7 +40,7 @@ impl Engine {
             let listening = self.listeners.by_channel.entry(channel.clone()).or_default();
             listening.insert(listener.clone());
             if listening.len() == 1 {
-                self.actions.push(Action::Listen(channel.clone()));
+                self.actions.push(Action::Subscribe(channel.clone()));
             }
         }
         self.listeners.by_listener.insert(listener.clone(), channels);
@@ -57,7 +57,7 @@ impl Engine {
             if listening.is_empty() {
                 self.listeners.by_channel.remove(&channel);
                 self.listeners.confirmed.remove(&channel);
-                self.actions.push(Action::Unlisten(channel));
+                self.actions.push(Action::Unsubscribe(channel));
             }
         }
     }
@@ -76,8 +76,8 @@ impl Engine {
     /// Handles a message: a holder has released, or the lock was force-released.
     pub(super) fn message(&mut self, now: Moment, channel: &Channel) {
         for listener in self.listening_to(channel) {
-            if let Listener::Line(subject) = &listener {
-                self.doubt(now, subject);
+            if let Listener::Queue(subject) = &listener {
+                self.note_release_message(now, subject);
             }
             self.wake_up(now, listener);
         }
@@ -85,7 +85,7 @@ impl Engine {
 
     /// Returns the time until which a message on the subject's channels may be older than a grant that arrives now.
     /// Only a subscription from before the grant can still deliver one, and hardly later than the polling interval.
-    pub(super) fn echoes_until(&self, now: Moment, subject: &Subject, wire: WireOwner) -> Moment {
+    pub(super) fn stale_messages_until(&self, now: Moment, subject: &Subject, wire: WireOwner) -> Moment {
         let channels = subject.channels(wire);
         let listens = channels.iter().any(|channel| self.listeners.by_channel.contains_key(channel));
         if listens { now + self.settings.poll_interval } else { now }
@@ -97,8 +97,8 @@ impl Engine {
 
     fn wake_up(&mut self, now: Moment, listener: Listener) {
         match listener {
-            Listener::Line(subject) => self.attempt_unless_held_here(now, &subject),
-            Listener::One(id) => self.attempt(now, id),
+            Listener::Queue(subject) => self.attempt_unless_held_here(now, &subject),
+            Listener::Waiter(id) => self.attempt(now, id),
         }
     }
 }

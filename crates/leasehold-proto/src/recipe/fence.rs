@@ -29,7 +29,7 @@ const REFUSED: &[u8] = b"leasehold_fence";
 
 /// The outcome of a fenced write.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Written {
+pub enum WriteOutcome {
     /// The write was done, and this is its reply.
     Done(Reply),
     /// A newer token has written to the key.
@@ -53,7 +53,7 @@ pub fn hset(token: u64, key: &Name, field: &[u8], value: &[u8]) -> Call {
 
 /// Creates a script of the application behind the check. Its text stays in memory for the life of the process.
 #[must_use]
-pub fn hooked(source: &str) -> &'static Script {
+pub fn with_check(source: &str) -> &'static Script {
     let source = Box::leak(format!("{CHECK}{MARK}{source}").into_boxed_str());
     Box::leak(Box::new(Script::new(Verb::Adjust, source)))
 }
@@ -69,14 +69,14 @@ pub fn checked(script: &'static Script, token: u64, key: &Name, others: &[Name],
 
 /// Reads the reply of a fenced write.
 #[must_use]
-pub fn read(reply: &Reply) -> Option<Written> {
+pub fn read(reply: &Reply) -> Option<WriteOutcome> {
     match reply {
         Reply::Array(items) => match items.as_slice() {
             [Reply::Text(word), Reply::Text(newest)] if word == REFUSED => {
-                Some(Written::Stale { newest: std::str::from_utf8(newest).ok()?.parse().ok()? })
+                Some(WriteOutcome::Stale { newest: std::str::from_utf8(newest).ok()?.parse().ok()? })
             }
-            _ => Some(Written::Done(reply.clone())),
+            _ => Some(WriteOutcome::Done(reply.clone())),
         },
-        _ => Some(Written::Done(reply.clone())),
+        _ => Some(WriteOutcome::Done(reply.clone())),
     }
 }

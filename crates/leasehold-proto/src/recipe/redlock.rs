@@ -41,8 +41,10 @@ impl Recipe for Redlock {
 
     fn read_acquire(&self, reply: &Reply) -> Option<Answer> {
         let Reply::Array(items) = reply else { return Reentrant.read_acquire(reply) };
-        let [Reply::Int(young_for)] = items.as_slice() else { return None };
-        Some(Answer::RecentlyRestarted { remaining: Duration::from_millis((*young_for).try_into().ok()?) })
+        let [Reply::Int(distrusted_for)] = items.as_slice() else { return None };
+        Some(Answer::RecentlyRestarted {
+            remaining: Duration::from_millis((*distrusted_for).try_into().ok()?),
+        })
     }
 
     fn renew(&self, args: &CallArgs<'_>) -> Call {

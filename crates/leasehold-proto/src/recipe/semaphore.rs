@@ -59,7 +59,7 @@ pub static SCRIPTS: [&Script; 9] =
 /// three intervals is passed by.
 const SEEN_EVERY: Duration = Duration::from_millis(1500);
 
-const MANNER: Policy = Policy {
+const POLICY: Policy = Policy {
     polling: Polling::Head,
     holding: Holding::Unending,
     exclusive: false,
@@ -83,7 +83,7 @@ impl Recipe for Semaphore {
     }
 
     fn policy(&self) -> Policy {
-        MANNER
+        POLICY
     }
 
     fn channels(&self, name: &Name, _others: &[Name], _owner: WireOwner) -> Vec<Channel> {
@@ -121,7 +121,7 @@ impl Recipe for FifoSemaphore {
     }
 
     fn policy(&self) -> Policy {
-        Policy { polling: Polling::Each, queued: true, seen_every: Some(SEEN_EVERY), ..MANNER }
+        Policy { polling: Polling::Each, queued: true, seen_every: Some(SEEN_EVERY), ..POLICY }
     }
 
     fn channels(&self, name: &Name, others: &[Name], owner: WireOwner) -> Vec<Channel> {
@@ -172,7 +172,7 @@ pub fn add(name: &Name, operation: &Operation, permits: i32) -> Call {
 
 /// Returns permits by number.
 #[must_use]
-pub fn put_back(name: &Name, operation: &Operation, permits: u32) -> Call {
+pub fn return_permits(name: &Name, operation: &Operation, permits: u32) -> Call {
     let call = once(counter(&PUT_BACK, name), name, operation).arg("permits", permits);
     published(call, name)
 }

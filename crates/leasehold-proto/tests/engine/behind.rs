@@ -3,38 +3,38 @@
 use leasehold_proto::engine::{Event, Id, LostReason, Outcome, Request, Wait};
 use leasehold_proto::{Channel, Reply, Verb};
 
-use crate::desk::{Desk, millis, ms, request};
+use crate::harness::{Harness, millis, ms, request};
 
 fn channel() -> Channel {
     Channel::new("redisson_lock__channel:{x}")
 }
 
 /// Creates a harness with hold 1 of owner 1 and a waiter, 2, of owner 2, whose subscription is confirmed at 11 ms.
-fn waited_for(hold: Request) -> Desk {
-    let mut desk = Desk::new();
-    desk.hold(0, 1, hold);
-    desk.step(10, Event::Acquire(Id(2), request(2, 30_000)));
-    assert!(desk.listening.contains(&channel()), "it listens, and asks nothing");
-    desk.step(11, Event::Listening(channel()));
-    assert!(desk.sent.is_empty(), "{:?}", desk.sent);
-    desk
+fn waited_for(hold: Request) -> Harness {
+    let mut harness = Harness::new();
+    harness.hold(0, 1, hold);
+    harness.step(10, Event::Acquire(Id(2), request(2, 30_000)));
+    assert!(harness.listening.contains(&channel()), "it listens, and asks nothing");
+    harness.step(11, Event::Listening(channel()));
+    assert!(harness.sent.is_empty(), "{:?}", harness.sent);
+    harness
 }
 
 /// Lets the timers fire between two moments, with every renewal confirmed; returns all other calls.
-fn others(desk: &mut Desk, begin: u64, end: u64) -> Vec<(u64, Verb)> {
+fn others(harness: &mut Harness, begin: u64, end: u64) -> Vec<(u64, Verb)> {
     let (mut now, mut others) = (begin, Vec::new());
     loop {
-        while let Some((_, call)) = desk.sent.first() {
+        while let Some((_, call)) = harness.sent.first() {
             if call.verb() != Verb::Renew {
                 others.push((now, call.verb()));
             }
-            desk.answer(now, Ok(Reply::Int(1)));
+            harness.answer(now, Ok(Reply::Int(1)));
         }
-        now = millis(desk.engine.next_timer());
+        now = millis(harness.engine.next_timer());
         if now > end {
             return others;
         }
-        desk.step(now, Event::Tick);
+        harness.step(now, Event::Tick);
     }
 }
 
@@ -44,89 +44,89 @@ fn fixed(lease_ms: u64) -> Request {
 
 #[test]
 fn a_waiter_does_not_ask_for_what_its_own_client_holds() {
-    let mut desk = waited_for(request(1, 30_000));
-    assert_eq!(others(&mut desk, 11, 120_000), []);
-    desk.release(120_000, 1, 9);
-    assert_eq!(desk.answer(120_001, Ok(Reply::Int(1))).verb(), Verb::Release);
+    let mut harness = waited_for(request(1, 30_000));
+    assert_eq!(others(&mut harness, 11, 120_000), []);
+    harness.release(120_000, 1, 9);
+    assert_eq!(harness.answer(120_001, Ok(Reply::Int(1))).verb(), Verb::Release);
     assert_eq!(
-        desk.answer(120_002, Ok(Reply::Nil)).verb(),
+        harness.answer(120_002, Ok(Reply::Nil)).verb(),
         Verb::Acquire,
         "it asks as soon as the lock is free"
     );
-    assert!(matches!(desk.claim(120_002, 2), Some(Outcome::Acquired(Ok(_)))));
+    assert!(matches!(harness.claim(120_002, 2), Some(Outcome::Acquired(Ok(_)))));
 }
 
 #[test]
 fn a_waiter_asks_when_a_fixed_lease_of_its_own_client_ends() {
-    let mut desk = waited_for(fixed(30_000));
-    assert_eq!(millis(desk.engine.next_timer()), 29_698, "the end of the validity, and nothing before");
-    desk.step(29_698, Event::Tick);
-    assert_eq!(desk.answer(29_699, Ok(Reply::Int(301))).verb(), Verb::Acquire);
+    let mut harness = waited_for(fixed(30_000));
+    assert_eq!(millis(harness.engine.next_timer()), 29_698, "the end of the validity, and nothing before");
+    harness.step(29_698, Event::Tick);
+    assert_eq!(harness.answer(29_699, Ok(Reply::Int(301))).verb(), Verb::Acquire);
 }
 
 #[test]
 fn a_hold_that_is_taken_away_by_force_is_lost_as_soon_as_the_message_comes() {
-    let mut desk = waited_for(request(1, 30_000));
-    desk.step(200, Event::Message(channel()));
+    let mut harness = waited_for(request(1, 30_000));
+    harness.step(200, Event::Message(channel()));
     assert_eq!(
-        desk.answer(201, Ok(Reply::Nil)).verb(),
+        harness.answer(201, Ok(Reply::Nil)).verb(),
         Verb::Acquire,
         "the message says that it was released"
     );
-    assert_eq!(desk.engine.lost(Id(1), ms(201)), Some(LostReason::Deleted));
-    assert!(matches!(desk.claim(201, 2), Some(Outcome::Acquired(Ok(_)))));
-    assert!(desk.engine.is_held(Id(2), ms(201)));
+    assert_eq!(harness.engine.lost(Id(1), ms(201)), Some(LostReason::Deleted));
+    assert!(matches!(harness.claim(201, 2), Some(Outcome::Acquired(Ok(_)))));
+    assert!(harness.engine.is_held(Id(2), ms(201)));
 }
 
 #[test]
 fn a_message_that_meant_nothing_costs_one_question() {
-    let mut desk = waited_for(request(1, 30_000));
-    desk.step(200, Event::Message(channel()));
-    assert_eq!(desk.answer(201, Ok(Reply::Int(29_800))).verb(), Verb::Acquire);
-    assert!(desk.engine.is_held(Id(1), ms(201)));
-    assert_eq!(others(&mut desk, 201, 60_000), []);
+    let mut harness = waited_for(request(1, 30_000));
+    harness.step(200, Event::Message(channel()));
+    assert_eq!(harness.answer(201, Ok(Reply::Int(29_800))).verb(), Verb::Acquire);
+    assert!(harness.engine.is_held(Id(1), ms(201)));
+    assert_eq!(others(&mut harness, 201, 60_000), []);
 }
 
 /// Creates a harness in which hold 2 follows hold 1 of the same client at once, and 3 waits for its end.
-fn handed_over() -> Desk {
-    let mut desk = waited_for(request(1, 30_000));
-    desk.step(12, Event::Acquire(Id(3), request(3, 30_000)));
-    desk.release(20, 1, 9);
-    desk.answer(21, Ok(Reply::Int(1)));
-    desk.answer(22, Ok(Reply::Nil));
-    assert!(matches!(desk.claim(22, 2), Some(Outcome::Acquired(Ok(_)))));
-    desk
+fn handed_over() -> Harness {
+    let mut harness = waited_for(request(1, 30_000));
+    harness.step(12, Event::Acquire(Id(3), request(3, 30_000)));
+    harness.release(20, 1, 9);
+    harness.answer(21, Ok(Reply::Int(1)));
+    harness.answer(22, Ok(Reply::Nil));
+    assert!(matches!(harness.claim(22, 2), Some(Outcome::Acquired(Ok(_)))));
+    harness
 }
 
 #[test]
 fn the_message_of_the_release_before_it_is_no_news_of_a_hold() {
-    let mut desk = handed_over();
-    desk.step(23, Event::Message(channel()));
-    assert!(desk.sent.is_empty(), "{:?}", desk.sent);
-    desk.release(500, 2, 8);
-    desk.answer(501, Ok(Reply::Int(1)));
-    assert_eq!(desk.answer(502, Ok(Reply::Nil)).verb(), Verb::Acquire);
-    assert!(matches!(desk.claim(502, 3), Some(Outcome::Acquired(Ok(_)))));
-    assert!(desk.sent.is_empty(), "{:?}", desk.sent);
+    let mut harness = handed_over();
+    harness.step(23, Event::Message(channel()));
+    assert!(harness.sent.is_empty(), "{:?}", harness.sent);
+    harness.release(500, 2, 8);
+    harness.answer(501, Ok(Reply::Int(1)));
+    assert_eq!(harness.answer(502, Ok(Reply::Nil)).verb(), Verb::Acquire);
+    assert!(matches!(harness.claim(502, 3), Some(Outcome::Acquired(Ok(_)))));
+    assert!(harness.sent.is_empty(), "{:?}", harness.sent);
 }
 
 #[test]
 fn a_message_that_may_be_of_the_release_before_it_is_looked_into_after_the_polling_interval() {
-    let mut desk = handed_over();
-    desk.step(23, Event::Message(channel()));
-    assert_eq!(millis(desk.engine.next_timer()), 1_022);
-    desk.step(1_022, Event::Tick);
-    assert_eq!(desk.answer(1_023, Ok(Reply::Nil)).verb(), Verb::Acquire);
-    assert_eq!(desk.engine.lost(Id(2), ms(1_023)), Some(LostReason::Deleted));
+    let mut harness = handed_over();
+    harness.step(23, Event::Message(channel()));
+    assert_eq!(millis(harness.engine.next_timer()), 1_022);
+    harness.step(1_022, Event::Tick);
+    assert_eq!(harness.answer(1_023, Ok(Reply::Nil)).verb(), Verb::Acquire);
+    assert_eq!(harness.engine.lost(Id(2), ms(1_023)), Some(LostReason::Deleted));
 }
 
 #[test]
 fn an_attempt_that_is_granted_ends_the_hold_of_its_own_client_that_the_server_has_forgotten() {
-    let mut desk = Desk::new();
-    desk.hold(0, 1, request(1, 30_000));
-    desk.step(10, Event::Acquire(Id(2), Request { wait: Wait::Once, ..request(2, 30_000) }));
-    desk.answer(11, Ok(Reply::Nil));
-    assert!(!desk.engine.is_held(Id(1), ms(11)), "two guards of one lock are never valid at once");
-    assert_eq!(desk.engine.lost(Id(1), ms(11)), Some(LostReason::Deleted));
-    assert!(matches!(desk.claim(11, 2), Some(Outcome::Acquired(Ok(_)))));
+    let mut harness = Harness::new();
+    harness.hold(0, 1, request(1, 30_000));
+    harness.step(10, Event::Acquire(Id(2), Request { wait: Wait::Once, ..request(2, 30_000) }));
+    harness.answer(11, Ok(Reply::Nil));
+    assert!(!harness.engine.is_held(Id(1), ms(11)), "two guards of one lock are never valid at once");
+    assert_eq!(harness.engine.lost(Id(1), ms(11)), Some(LostReason::Deleted));
+    assert!(matches!(harness.claim(11, 2), Some(Outcome::Acquired(Ok(_)))));
 }

@@ -9,7 +9,7 @@ use leasehold_proto::engine::{
 use leasehold_proto::recipe::fair::Fair;
 use leasehold_proto::{Moment, Name, Reply, StoreErrorKind, Verb};
 
-use crate::desk::{Desk, bounded, millis, ms, refused, request};
+use crate::harness::{Harness, bounded, millis, ms, refused, request};
 
 fn polling(poll_ms: u64) -> Settings {
     Settings { poll_interval: Duration::from_millis(poll_ms), ..Settings::default() }
@@ -20,20 +20,20 @@ fn unwatched(request: Request) -> Request {
 }
 
 /// Lets time pass to the next timer, and returns that time.
-fn wait(desk: &mut Desk) -> u64 {
-    let at = millis(desk.engine.next_timer());
-    desk.step(at, Event::Tick);
+fn wait(harness: &mut Harness) -> u64 {
+    let at = millis(harness.engine.next_timer());
+    harness.step(at, Event::Tick);
     at
 }
 
 /// Returns the times of the next two attempts of a waiter. `remaining` has the remaining times of the lock in the
 /// replies to the attempt before each of them; the first reply comes at 1 ms.
-fn asks_again(mut desk: Desk, request: Request, remaining: [i64; 2]) -> [u64; 2] {
-    desk.step(0, Event::Acquire(Id(1), request));
+fn asks_again(mut harness: Harness, request: Request, remaining: [i64; 2]) -> [u64; 2] {
+    harness.step(0, Event::Acquire(Id(1), request));
     let mut now = 1;
     remaining.map(|remaining| {
-        assert_eq!(desk.answer(now, Ok(Reply::Int(remaining))).verb(), Verb::Acquire);
-        now = wait(&mut desk);
+        assert_eq!(harness.answer(now, Ok(Reply::Int(remaining))).verb(), Verb::Acquire);
+        now = wait(&mut harness);
         now
     })
 }
@@ -41,8 +41,8 @@ fn asks_again(mut desk: Desk, request: Request, remaining: [i64; 2]) -> [u64; 2]
 #[test]
 fn a_waiter_asks_again_after_exactly_the_polling_interval() {
     for poll in [700, 1_000, 15_000] {
-        let desk = Desk::with(polling(poll));
-        let asked = asks_again(desk, request(1, 30_000), [600_000, 600_000]);
+        let harness = Harness::with(polling(poll));
+        let asked = asks_again(harness, request(1, 30_000), [600_000, 600_000]);
         assert_eq!(asked, [1 + poll, 1 + 2 * poll]);
     }
     assert_eq!(Settings::default().poll_interval, Duration::from_secs(1));
@@ -50,7 +50,7 @@ fn a_waiter_asks_again_after_exactly_the_polling_interval() {
 
 #[test]
 fn a_waiter_asks_again_when_the_hold_should_have_ended() {
-    let [first, second] = asks_again(Desk::new(), request(1, 30_000), [300, 0]);
+    let [first, second] = asks_again(Harness::new(), request(1, 30_000), [300, 0]);
     assert!((302..=322).contains(&first), "{first}");
     assert_eq!(second, first + 1, "what has ended by then is free a millisecond later");
 }
@@ -59,137 +59,137 @@ fn a_waiter_asks_again_when_the_hold_should_have_ended() {
 fn a_fair_waiter_shows_itself_every_second_and_a_half_however_rarely_others_ask() {
     let subject = Subject::new(&Name::new("x").unwrap(), &Fair);
     let fair = Request { subject, ..request(1, 30_000) };
-    assert_eq!(asks_again(Desk::with(polling(60_000)), fair, [600_000, 600_000]), [1_501, 3_001]);
+    assert_eq!(asks_again(Harness::with(polling(60_000)), fair, [600_000, 600_000]), [1_501, 3_001]);
 }
 
 #[test]
 fn a_renewal_is_sent_a_third_of_the_lease_after_the_last_confirmed_call_was() {
-    let mut desk = Desk::new();
-    desk.hold(0, 1, request(1, 30_000));
-    assert_eq!(wait(&mut desk), 10_000, "counted from when the acquire was sent, not answered");
-    assert_eq!(desk.answer(12_900, Ok(Reply::Int(1))).argument("lease_ms"), Some("30000"));
-    assert_eq!(wait(&mut desk), 20_000, "counted from when the renewal was sent, not answered");
-    assert!(desk.engine.is_held(Id(1), ms(39_697)));
-    assert!(!desk.engine.is_held(Id(1), ms(39_698)));
+    let mut harness = Harness::new();
+    harness.hold(0, 1, request(1, 30_000));
+    assert_eq!(wait(&mut harness), 10_000, "counted from when the acquire was sent, not answered");
+    assert_eq!(harness.answer(12_900, Ok(Reply::Int(1))).argument("lease_ms"), Some("30000"));
+    assert_eq!(wait(&mut harness), 20_000, "counted from when the renewal was sent, not answered");
+    assert!(harness.engine.is_held(Id(1), ms(39_697)));
+    assert!(!harness.engine.is_held(Id(1), ms(39_698)));
 }
 
 #[test]
 fn a_renewal_that_fails_is_tried_at_least_every_second_and_twelfth_of_the_lease() {
     for (lease, pause) in [(60_000, 1_000), (30_000, 1_000), (3_000, 250)] {
-        let mut desk = Desk::new();
-        desk.hold(0, 1, request(1, lease));
-        let (mut at, mut attempts) = (wait(&mut desk), 0);
+        let mut harness = Harness::new();
+        harness.hold(0, 1, request(1, lease));
+        let (mut at, mut attempts) = (wait(&mut harness), 0);
         assert_eq!(at, lease / 3);
         let end = lease - lease / 100 - 2;
-        while !desk.sent.is_empty() {
-            assert_eq!(desk.answer(at, refused(StoreErrorKind::Busy)).verb(), Verb::Renew);
+        while !harness.sent.is_empty() {
+            assert_eq!(harness.answer(at, refused(StoreErrorKind::Busy)).verb(), Verb::Renew);
             attempts += 1;
-            let next = wait(&mut desk);
+            let next = wait(&mut harness);
             assert!(next <= at + pause, "{lease}: {at} to {next}");
             at = next;
         }
         assert_eq!(at, end, "{lease}: until the validity ends");
         assert!(attempts > 8, "{lease}: {attempts}");
-        assert_eq!(desk.engine.lost(Id(1), ms(at)), Some(LostReason::Unreachable));
+        assert_eq!(harness.engine.lost(Id(1), ms(at)), Some(LostReason::Unreachable));
     }
 }
 
 #[test]
 fn a_hold_is_trusted_for_its_lease_less_the_drift_and_its_loss_is_told_at_that_moment() {
     for lease in [3_000, 30_000, 600_000] {
-        let mut desk = Desk::new();
-        desk.hold(0, 1, unwatched(request(1, lease)));
+        let mut harness = Harness::new();
+        harness.hold(0, 1, unwatched(request(1, lease)));
         let end = lease - lease / 100 - 2;
-        assert!(desk.engine.is_held(Id(1), ms(end - 1)));
-        assert!(!desk.engine.is_held(Id(1), ms(end)), "by the clock, before the engine has seen it");
-        assert_eq!(wait(&mut desk), end, "one lease at the most");
-        assert_eq!(desk.woken, [Id(1)], "whoever waits for the loss is woken then");
-        assert_eq!(desk.engine.lost(Id(1), ms(end)), Some(LostReason::Expired));
+        assert!(harness.engine.is_held(Id(1), ms(end - 1)));
+        assert!(!harness.engine.is_held(Id(1), ms(end)), "by the clock, before the engine has seen it");
+        assert_eq!(wait(&mut harness), end, "one lease at the most");
+        assert_eq!(harness.woken, [Id(1)], "whoever waits for the loss is woken then");
+        assert_eq!(harness.engine.lost(Id(1), ms(end)), Some(LostReason::Expired));
     }
 }
 
 #[test]
 fn the_loss_of_a_hold_whose_renewals_end_is_told_when_the_last_confirmed_lease_ends() {
-    let mut desk = Desk::new();
-    desk.hold(0, 1, Request { max_renewals: Some(1), ..request(1, 30_000) });
-    assert_eq!(wait(&mut desk), 10_000);
-    desk.answer(10_500, Ok(Reply::Int(1)));
-    assert_eq!(wait(&mut desk), 39_698);
-    assert_eq!(desk.woken, [Id(1)]);
+    let mut harness = Harness::new();
+    harness.hold(0, 1, Request { max_renewals: Some(1), ..request(1, 30_000) });
+    assert_eq!(wait(&mut harness), 10_000);
+    harness.answer(10_500, Ok(Reply::Int(1)));
+    assert_eq!(wait(&mut harness), 39_698);
+    assert_eq!(harness.woken, [Id(1)]);
 }
 
 #[test]
 fn the_loss_of_a_renewed_hold_is_told_as_soon_as_a_renewal_says_so() {
     for (reply, reason) in [(0, LostReason::Deleted), (-1, LostReason::TakenOver)] {
-        let mut desk = Desk::new();
-        desk.hold(0, 1, request(1, 30_000));
-        wait(&mut desk);
-        desk.answer(10_001, Ok(Reply::Int(reply)));
-        assert_eq!(desk.woken, [Id(1)], "within a third of the lease and a round trip");
-        assert_eq!(desk.engine.lost(Id(1), ms(10_001)), Some(reason));
+        let mut harness = Harness::new();
+        harness.hold(0, 1, request(1, 30_000));
+        wait(&mut harness);
+        harness.answer(10_001, Ok(Reply::Int(reply)));
+        assert_eq!(harness.woken, [Id(1)], "within a third of the lease and a round trip");
+        assert_eq!(harness.engine.lost(Id(1), ms(10_001)), Some(reason));
     }
 }
 
 #[test]
 fn a_bounded_hold_ends_at_its_bound() {
-    let mut desk = Desk::new();
-    let acquired = desk.hold(0, 1, bounded(request(1, 30_000), 10_000));
+    let mut harness = Harness::new();
+    let acquired = harness.hold(0, 1, bounded(request(1, 30_000), 10_000));
     assert_eq!(acquired.argument("lease_ms"), Some("10000"), "also for a holder that crashes");
-    while !desk.woken.contains(&Id(1)) {
-        let at = wait(&mut desk);
+    while !harness.woken.contains(&Id(1)) {
+        let at = wait(&mut harness);
         assert!(at <= 10_000, "{at}");
-        while !desk.sent.is_empty() {
-            desk.answer(at, Ok(Reply::Int(1)));
+        while !harness.sent.is_empty() {
+            harness.answer(at, Ok(Reply::Int(1)));
         }
     }
-    assert!(!desk.engine.is_held(Id(1), ms(10_000)));
+    assert!(!harness.engine.is_held(Id(1), ms(10_000)));
 }
 
 #[test]
 fn a_wait_ends_at_its_deadline() {
     for ahead in [false, true] {
-        let mut desk = Desk::new();
+        let mut harness = Harness::new();
         if ahead {
-            desk.hold(0, 9, request(9, 600_000));
+            harness.hold(0, 9, request(9, 600_000));
         }
-        desk.step(2, Event::Acquire(Id(1), Request { wait: Wait::Until(ms(202)), ..request(1, 30_000) }));
+        harness.step(2, Event::Acquire(Id(1), Request { wait: Wait::Until(ms(202)), ..request(1, 30_000) }));
         if !ahead {
-            desk.answer(3, Ok(Reply::Int(600_000)));
+            harness.answer(3, Ok(Reply::Int(600_000)));
         }
-        desk.step(201, Event::Tick);
-        assert_eq!(desk.claim(201, 1), None);
-        assert_eq!(wait(&mut desk), 202);
-        assert_eq!(desk.woken, [Id(1)]);
-        assert_eq!(desk.claim(202, 1), Some(Outcome::Acquired(Err(AcquireFailure::Contended))));
+        harness.step(201, Event::Tick);
+        assert_eq!(harness.claim(201, 1), None);
+        assert_eq!(wait(&mut harness), 202);
+        assert_eq!(harness.woken, [Id(1)]);
+        assert_eq!(harness.claim(202, 1), Some(Outcome::Acquired(Err(AcquireFailure::Contended))));
     }
 }
 
 #[test]
 fn whoever_waits_for_a_silent_server_is_told_after_the_timeout() {
-    let mut desk = Desk::new();
-    desk.hold(0, 1, request(1, 30_000));
-    desk.step(100, Event::Ensure { id: Id(2), hold: Id(1), least: Duration::from_millis(29_690) });
-    assert_eq!(desk.claim(3_099, 2), None);
-    let ensured = desk.claim(3_100, 2);
+    let mut harness = Harness::new();
+    harness.hold(0, 1, request(1, 30_000));
+    harness.step(100, Event::Ensure { id: Id(2), hold: Id(1), least: Duration::from_millis(29_690) });
+    assert_eq!(harness.claim(3_099, 2), None);
+    let ensured = harness.claim(3_100, 2);
     assert!(matches!(ensured, Some(Outcome::Ensured(Err(EnsureFailure::Unconfirmed { .. })))), "{ensured:?}");
-    desk.release(4_000, 1, 3);
-    assert_eq!(desk.claim(6_999, 3), None);
-    assert!(matches!(desk.claim(7_000, 3), Some(Outcome::Released(Err(_)))));
-    desk.step(8_000, Event::Close(Id(4)));
-    assert_eq!(desk.claim(10_999, 4), None);
-    assert!(matches!(desk.claim(11_000, 4), Some(Outcome::Closed(_))));
+    harness.release(4_000, 1, 3);
+    assert_eq!(harness.claim(6_999, 3), None);
+    assert!(matches!(harness.claim(7_000, 3), Some(Outcome::Released(Err(_)))));
+    harness.step(8_000, Event::Close(Id(4)));
+    assert_eq!(harness.claim(10_999, 4), None);
+    assert!(matches!(harness.claim(11_000, 4), Some(Outcome::Closed(_))));
 }
 
 #[test]
 fn a_grant_that_nobody_takes_is_given_back_after_a_third_of_its_lease_and_five_seconds_at_most() {
     let endless = bounded(request(1, 60_000), 1_500);
     for (request, after) in [(request(1, 600_000), 5_000), (request(1, 3_000), 1_000), (endless, 500)] {
-        let mut desk = Desk::new();
-        desk.step(0, Event::Acquire(Id(1), request));
-        desk.answer(7, Ok(Reply::Nil));
-        assert_eq!(desk.woken, [Id(1)]);
-        assert_eq!(wait(&mut desk), 7 + after, "nothing is due before, no renewal either");
-        assert_eq!(desk.answer(7 + after, Ok(Reply::Int(1))).verb(), Verb::Release);
-        assert_eq!(desk.engine.next_timer(), Moment::NEVER);
+        let mut harness = Harness::new();
+        harness.step(0, Event::Acquire(Id(1), request));
+        harness.answer(7, Ok(Reply::Nil));
+        assert_eq!(harness.woken, [Id(1)]);
+        assert_eq!(wait(&mut harness), 7 + after, "nothing is due before, no renewal either");
+        assert_eq!(harness.answer(7 + after, Ok(Reply::Int(1))).verb(), Verb::Release);
+        assert_eq!(harness.engine.next_timer(), Moment::NEVER);
     }
 }

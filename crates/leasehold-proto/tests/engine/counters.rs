@@ -12,13 +12,13 @@ use leasehold_proto::{
 };
 
 /// The harness: an engine and the calls that it has sent.
-struct Desk {
+struct Harness {
     engine: Engine,
     at: u64,
     sent: Vec<(CallId, Call)>,
 }
 
-impl Desk {
+impl Harness {
     fn new() -> Self {
         let engine = Engine::new(ClientId::from_random([1; 16]), Settings::default());
         Self { engine, at: 0, sent: Vec::new() }
@@ -36,7 +36,7 @@ impl Desk {
             match action {
                 Action::Run(id, call, _) => self.sent.push((id, call)),
                 Action::Complete(_, outcome) => settled = Some(outcome),
-                Action::Listen(_) | Action::Unlisten(_) | Action::Wake(_) => {}
+                Action::Subscribe(_) | Action::Unsubscribe(_) | Action::Wake(_) => {}
             }
         }
         settled
@@ -90,117 +90,117 @@ const BOTH: [&dyn Recipe; 2] = [&Semaphore, &FifoSemaphore];
 #[test]
 fn an_ordinary_hold_of_permits_leaves_no_doubt() {
     for recipe in BOTH {
-        let mut desk = Desk::new();
-        desk.acquire(1, request(recipe, 2, Wait::Forever));
-        let asked = desk.answer(Ok(Reply::Int(1)));
+        let mut harness = Harness::new();
+        harness.acquire(1, request(recipe, 2, Wait::Forever));
+        let asked = harness.answer(Ok(Reply::Int(1)));
         assert_eq!(standing(&asked), [Some("2"), None, Some("0")]);
-        assert!(matches!(desk.claim(1), Some(Outcome::Acquired(Ok(_)))));
-        assert_eq!(desk.engine.next_timer(), Moment::NEVER, "nothing renews it, and nothing ends it");
-        desk.step(Event::Release { hold: Id(1), report: Some(Id(2)) });
-        let released = desk.answer(Ok(Reply::Int(1)));
+        assert!(matches!(harness.claim(1), Some(Outcome::Acquired(Ok(_)))));
+        assert_eq!(harness.engine.next_timer(), Moment::NEVER, "nothing renews it, and nothing ends it");
+        harness.step(Event::Release { hold: Id(1), report: Some(Id(2)) });
+        let released = harness.answer(Ok(Reply::Int(1)));
         assert_eq!(standing(&released), [Some("2"), Some("1"), Some("0")]);
-        assert_eq!(desk.claim(2), Some(Outcome::Released(Ok(true))));
+        assert_eq!(harness.claim(2), Some(Outcome::Released(Ok(true))));
     }
 }
 
 #[test]
 fn a_second_attempt_says_that_the_first_one_may_arrive() {
     for recipe in BOTH {
-        let mut desk = Desk::new();
-        desk.acquire(1, request(recipe, 2, Wait::Forever));
-        let first = desk.lose();
-        desk.wait();
-        let second = desk.answer(Ok(Reply::Int(1)));
+        let mut harness = Harness::new();
+        harness.acquire(1, request(recipe, 2, Wait::Forever));
+        let first = harness.lose();
+        harness.wait();
+        let second = harness.answer(Ok(Reply::Int(1)));
         assert_eq!(standing(&second), [Some("2"), None, Some("1")]);
         assert_eq!(first.keys(), second.keys(), "as the same acquisition");
-        desk.claim(1);
-        desk.step(Event::Release { hold: Id(1), report: Some(Id(2)) });
-        assert_eq!(standing(&desk.lose()), [Some("2"), Some("1"), Some("0")]);
-        desk.wait();
-        let again = desk.answer(Ok(Reply::Int(0)));
+        harness.claim(1);
+        harness.step(Event::Release { hold: Id(1), report: Some(Id(2)) });
+        assert_eq!(standing(&harness.lose()), [Some("2"), Some("1"), Some("0")]);
+        harness.wait();
+        let again = harness.answer(Ok(Reply::Int(0)));
         assert_eq!(standing(&again), [Some("2"), Some("1"), Some("1")]);
-        assert_eq!(desk.claim(2), Some(Outcome::Released(Ok(true))), "the first one had returned them");
+        assert_eq!(harness.claim(2), Some(Outcome::Released(Ok(true))), "the first one had returned them");
     }
 }
 
 #[test]
 fn the_undo_of_an_unknown_acquire_is_never_sure_and_never_ends_without_an_answer() {
     for recipe in BOTH {
-        let mut desk = Desk::new();
-        desk.acquire(1, request(recipe, 2, Wait::Once));
-        desk.lose();
-        let outcome = desk.claim(1);
+        let mut harness = Harness::new();
+        harness.acquire(1, request(recipe, 2, Wait::Once));
+        harness.lose();
+        let outcome = harness.claim(1);
         assert!(
             matches!(outcome, Some(Outcome::Acquired(Err(AcquireFailure::Unknown { .. })))),
             "{outcome:?}"
         );
         for _ in 0..20 {
-            desk.wait();
-            assert_eq!(standing(&desk.lose()), [Some("2"), Some("0"), Some("1")]);
+            harness.wait();
+            assert_eq!(standing(&harness.lose()), [Some("2"), Some("0"), Some("1")]);
         }
-        desk.wait();
-        desk.answer(Ok(Reply::Int(0)));
-        assert_eq!(desk.engine.next_timer(), Moment::NEVER);
+        harness.wait();
+        harness.answer(Ok(Reply::Int(0)));
+        assert_eq!(harness.engine.next_timer(), Moment::NEVER);
     }
 }
 
 #[test]
 fn who_leaves_a_queue_is_taken_out_of_it_without_a_doubt() {
-    let mut desk = Desk::new();
-    desk.acquire(1, request(&FifoSemaphore, 1, Wait::Forever));
-    desk.answer(Ok(Reply::Int(0)));
-    desk.step(Event::Cancel(Id(1)));
-    let left = desk.answer(Ok(Reply::Int(0)));
+    let mut harness = Harness::new();
+    harness.acquire(1, request(&FifoSemaphore, 1, Wait::Forever));
+    harness.answer(Ok(Reply::Int(0)));
+    harness.step(Event::Cancel(Id(1)));
+    let left = harness.answer(Ok(Reply::Int(0)));
     assert_eq!((left.verb(), standing(&left)), (Verb::Release, [Some("1"), Some("0"), Some("0")]));
-    desk.acquire(2, request(&FifoSemaphore, 1, Wait::Once));
-    let once = desk.answer(Ok(Reply::Int(0)));
+    harness.acquire(2, request(&FifoSemaphore, 1, Wait::Once));
+    let once = harness.answer(Ok(Reply::Int(0)));
     assert_eq!(once.argument("once"), Some("1"));
-    assert!(desk.sent.is_empty(), "it does not stand there");
+    assert!(harness.sent.is_empty(), "it does not stand there");
 }
 
 #[test]
 fn each_permit_uses_an_owner_up() {
-    let mut desk = Desk::new();
+    let mut harness = Harness::new();
     for (id, permits) in [(1, 3), (2, 1), (3, 2)] {
-        desk.acquire(id, request(&ExpirableSemaphore, permits, Wait::Once));
-        let asked = desk.answer(Ok(Reply::Nil));
+        harness.acquire(id, request(&ExpirableSemaphore, permits, Wait::Once));
+        let asked = harness.answer(Ok(Reply::Nil));
         assert!(asked.args().iter().any(|ids| ids.len() == 16 * permits as usize), "{asked:?}");
-        desk.claim(id);
+        harness.claim(id);
     }
     let numbers: Vec<String> =
-        (1..=3).map(|id| desk.engine.wire_owner(Id(id)).unwrap().to_string().split_off(37)).collect();
+        (1..=3).map(|id| harness.engine.wire_owner(Id(id)).unwrap().to_string().split_off(37)).collect();
     assert_eq!(numbers, ["1", "4", "5"]);
 }
 
 #[test]
 fn a_wait_for_a_latch_says_what_it_has_seen_and_leaves_nothing_behind() {
-    let mut desk = Desk::new();
-    desk.acquire(1, request(&Latch, 1, Wait::Forever));
-    assert_eq!(desk.answer(Ok(Reply::Int(2))).argument("refused"), Some("0"));
-    desk.wait();
-    assert_eq!(desk.answer(Ok(Reply::Int(-1))).argument("refused"), Some("1"));
-    assert_eq!(desk.claim(1), Some(Outcome::Acquired(Err(AcquireFailure::Deleted))));
+    let mut harness = Harness::new();
+    harness.acquire(1, request(&Latch, 1, Wait::Forever));
+    assert_eq!(harness.answer(Ok(Reply::Int(2))).argument("refused"), Some("0"));
+    harness.wait();
+    assert_eq!(harness.answer(Ok(Reply::Int(-1))).argument("refused"), Some("1"));
+    assert_eq!(harness.claim(1), Some(Outcome::Acquired(Err(AcquireFailure::Deleted))));
     // A second waiter has seen nothing yet, whatever its place.
-    desk.acquire(2, request(&Latch, 1, Wait::Forever));
-    desk.acquire(3, request(&Latch, 1, Wait::Forever));
-    assert_eq!(desk.lose().argument("refused"), Some("0"));
-    assert_eq!(desk.answer(Ok(Reply::Int(0))).argument("refused"), Some("0"));
-    assert!(matches!(desk.claim(3), Some(Outcome::Acquired(Ok(_)))));
-    desk.step(Event::Cancel(Id(2)));
-    assert!(desk.sent.is_empty(), "there is nothing to undo");
-    assert_eq!(desk.engine.next_timer(), Moment::NEVER);
+    harness.acquire(2, request(&Latch, 1, Wait::Forever));
+    harness.acquire(3, request(&Latch, 1, Wait::Forever));
+    assert_eq!(harness.lose().argument("refused"), Some("0"));
+    assert_eq!(harness.answer(Ok(Reply::Int(0))).argument("refused"), Some("0"));
+    assert!(matches!(harness.claim(3), Some(Outcome::Acquired(Ok(_)))));
+    harness.step(Event::Cancel(Id(2)));
+    assert!(harness.sent.is_empty(), "there is nothing to undo");
+    assert_eq!(harness.engine.next_timer(), Moment::NEVER);
 }
 
 #[test]
 fn an_operation_is_repeated_word_for_word() {
-    let mut desk = Desk::new();
+    let mut harness = Harness::new();
     let name = Name::new("s").unwrap();
     let operation =
         leasehold_proto::marker::Operation::new(ClientId::from_random([1; 16]), Id(1), &Settings::default());
-    desk.step(Event::Perform(Id(1), add(&name, &operation, 5)));
-    let first = desk.lose();
-    desk.wait();
-    let second = desk.answer(Ok(Reply::Int(5)));
+    harness.step(Event::Perform(Id(1), add(&name, &operation, 5)));
+    let first = harness.lose();
+    harness.wait();
+    let second = harness.answer(Ok(Reply::Int(5)));
     assert_eq!(first, second);
-    assert_eq!(desk.claim(1), Some(Outcome::Performed(Ok(Reply::Int(5)))));
+    assert_eq!(harness.claim(1), Some(Outcome::Performed(Ok(Reply::Int(5)))));
 }

@@ -5,11 +5,11 @@
 mod behind;
 mod clock;
 mod counters;
-mod desk;
+mod harness;
+mod min_holds;
 mod model;
 mod outcomes;
 mod owners;
 mod properties;
-mod rests;
 mod scenarios;
 mod world;

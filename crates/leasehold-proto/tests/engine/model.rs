@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::world::{Budget, Move, TICK, Twin, World};
+use crate::world::{Budget, Move, TICK, Variant, World};
 use leasehold_proto::engine::Wait;
 use stateright::{Checker, Model, Property};
 
@@ -11,7 +11,7 @@ struct LockModel {
     budget: Budget,
     lease: Duration,
     wait: Wait,
-    twin: Twin,
+    variant: Variant,
 }
 
 impl Model for LockModel {
@@ -19,7 +19,7 @@ impl Model for LockModel {
     type Action = Move;
 
     fn init_states(&self) -> Vec<World> {
-        vec![World::new(2, 1, self.lease, self.wait, self.budget, self.twin)]
+        vec![World::new(2, 1, self.lease, self.wait, self.budget, self.variant)]
     }
 
     fn actions(&self, world: &World, actions: &mut Vec<Move>) {
@@ -62,11 +62,11 @@ const QUIET: Budget = Budget {
 const STATES_MAX: usize = 20_000_000;
 
 /// Explores every order of events, prints the number of states, and returns the events that break a rule, if any do.
-fn check(name: &str, budget: Budget, wait: Wait, twin: Twin) -> Option<Vec<Move>> {
-    let model = LockModel { budget, lease: TICK * 2, wait, twin };
+fn check(name: &str, budget: Budget, wait: Wait, variant: Variant) -> Option<Vec<Move>> {
+    let model = LockModel { budget, lease: TICK * 2, wait, variant };
     let checker = model.checker().threads(2).target_state_count(STATES_MAX).spawn_bfs().join();
     println!("{name}: {} states, {} of them different", checker.state_count(), checker.unique_state_count());
-    if twin == Twin::Sound {
+    if variant == Variant::Sound {
         assert!(checker.state_count() < STATES_MAX, "{name} was cut off before every order was tried");
         checker.assert_any_discovery("both clients have held");
     }
@@ -76,12 +76,12 @@ fn check(name: &str, budget: Budget, wait: Wait, twin: Twin) -> Option<Vec<Move>
 }
 
 fn assert_sound(name: &str, budget: Budget, wait: Wait) {
-    let broken = check(name, budget, wait, Twin::Sound);
+    let broken = check(name, budget, wait, Variant::Sound);
     assert_eq!(broken, None, "{name}: this order of events breaks a rule");
 }
 
-fn assert_found(name: &str, budget: Budget, twin: Twin) {
-    let found = check(name, budget, Wait::Forever, twin);
+fn assert_found(name: &str, budget: Budget, variant: Variant) {
+    let found = check(name, budget, Wait::Forever, variant);
     println!("{name}: broken by {:?}", found.as_deref());
     assert!(found.is_some(), "{name}: the broken twin was not found out");
 }
@@ -105,16 +105,16 @@ fn at_most_one_holder_with_cancelled_futures_and_deadlines() {
 #[test]
 fn a_clock_that_stops_in_suspend_is_found_out() {
     let budget = Budget { ticks: 7, pauses: 1, ..QUIET };
-    assert_found("twin: clock stops in suspend", budget, Twin::ClockStopsInSuspend);
+    assert_found("twin: clock stops in suspend", budget, Variant::ClockStopsInSuspend);
 }
 
 #[test]
 fn a_release_without_owner_check_is_found_out() {
     let budget = Budget { ticks: 4, acquires: 2, losses: 1, ..QUIET };
-    assert_found("twin: release ignores the owner", budget, Twin::ReleaseIgnoresOwner);
+    assert_found("twin: release ignores the owner", budget, Variant::ReleaseIgnoresOwner);
 }
 
 #[test]
 fn an_acquire_that_overwrites_is_found_out() {
-    assert_found("twin: acquire overwrites", QUIET, Twin::AcquireOverwrites);
+    assert_found("twin: acquire overwrites", QUIET, Variant::AcquireOverwrites);
 }

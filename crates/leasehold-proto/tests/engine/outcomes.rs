@@ -10,7 +10,7 @@ use leasehold_proto::recipe::fair::Fair;
 use leasehold_proto::recipe::latch::count_down;
 use leasehold_proto::{Applied, Call, ClientId, Moment, Name, Reply, StoreErrorKind, Verb};
 
-use crate::desk::{Desk, millis, ms, refused, request, unknown};
+use crate::harness::{Harness, millis, ms, refused, request, unknown};
 
 fn once(request: Request) -> Request {
     Request { wait: Wait::Once, ..request }
@@ -20,30 +20,30 @@ fn fair(request: Request) -> Request {
     Request { subject: Subject::new(&Name::new("x").unwrap(), &Fair), ..request }
 }
 
-fn operation(desk: &Desk) -> Call {
+fn operation(harness: &Harness) -> Call {
     let operation = leasehold_proto::marker::Operation::new(
         ClientId::from_random([1; 16]),
         Id(1),
-        desk.engine.settings(),
+        harness.engine.settings(),
     );
     count_down(&Name::new("x").unwrap(), &operation)
 }
 
 /// Lets time pass to the next timer, and returns that time.
-fn wait(desk: &mut Desk) -> u64 {
-    let at = millis(desk.engine.next_timer());
-    desk.step(at, Event::Tick);
+fn wait(harness: &mut Harness) -> u64 {
+    let at = millis(harness.engine.next_timer());
+    harness.step(at, Event::Tick);
     at
 }
 
 #[test]
 fn an_operation_that_may_have_run_is_not_told_as_undone_by_a_later_refusal() {
-    let mut desk = Desk::new();
-    desk.step(0, Event::Perform(Id(1), operation(&desk)));
-    desk.answer(100, unknown(Verb::Adjust));
-    let at = wait(&mut desk);
-    desk.answer(at, refused(StoreErrorKind::PermissionDenied));
-    match desk.claim(at, 1) {
+    let mut harness = Harness::new();
+    harness.step(0, Event::Perform(Id(1), operation(&harness)));
+    harness.answer(100, unknown(Verb::Adjust));
+    let at = wait(&mut harness);
+    harness.answer(at, refused(StoreErrorKind::PermissionDenied));
+    match harness.claim(at, 1) {
         Some(Outcome::Performed(Err(OperationFailure::Failed(error)))) => {
             assert_eq!((error.kind, error.applied), (StoreErrorKind::PermissionDenied, Applied::Unknown));
         }
@@ -53,10 +53,10 @@ fn an_operation_that_may_have_run_is_not_told_as_undone_by_a_later_refusal() {
 
 #[test]
 fn an_operation_that_was_only_refused_is_told_as_undone() {
-    let mut desk = Desk::new();
-    desk.step(0, Event::Perform(Id(1), operation(&desk)));
-    desk.answer(1, refused(StoreErrorKind::PermissionDenied));
-    match desk.claim(1, 1) {
+    let mut harness = Harness::new();
+    harness.step(0, Event::Perform(Id(1), operation(&harness)));
+    harness.answer(1, refused(StoreErrorKind::PermissionDenied));
+    match harness.claim(1, 1) {
         Some(Outcome::Performed(Err(OperationFailure::Failed(error)))) => {
             assert_eq!(error.applied, Applied::No);
         }
@@ -66,91 +66,91 @@ fn an_operation_that_was_only_refused_is_told_as_undone() {
 
 #[test]
 fn a_re_entry_that_may_have_run_is_told_as_unknown_and_its_count_is_mended() {
-    let mut desk = Desk::new();
-    desk.hold(0, 1, request(1, 30_000));
-    desk.step(10, Event::Acquire(Id(2), once(request(1, 30_000))));
-    assert_eq!(desk.answer(20, unknown(Verb::Renew)).argument("count"), Some("2"));
-    let told = desk.claim(20, 2);
+    let mut harness = Harness::new();
+    harness.hold(0, 1, request(1, 30_000));
+    harness.step(10, Event::Acquire(Id(2), once(request(1, 30_000))));
+    assert_eq!(harness.answer(20, unknown(Verb::Renew)).argument("count"), Some("2"));
+    let told = harness.claim(20, 2);
     let Some(Outcome::Acquired(Err(AcquireFailure::Unknown { error, .. }))) = told else {
         panic!("its count may stand on the server: {told:?}");
     };
     assert_eq!(error.applied, Applied::Unknown);
-    let at = if desk.sent.is_empty() { wait(&mut desk) } else { 20 };
-    let mended = desk.answer(at, Ok(Reply::Int(0)));
+    let at = if harness.sent.is_empty() { wait(&mut harness) } else { 20 };
+    let mended = harness.answer(at, Ok(Reply::Int(0)));
     assert_eq!((mended.verb(), mended.argument("remaining")), (Verb::Release, Some("1")));
 }
 
 #[test]
 fn a_hold_that_runs_out_after_a_re_entry_of_unknown_outcome_is_taken_off_the_server() {
-    let mut desk = Desk::new();
-    desk.hold(0, 1, Request { watchdog: false, ..request(1, 3_000) });
+    let mut harness = Harness::new();
+    harness.hold(0, 1, Request { watchdog: false, ..request(1, 3_000) });
     // The re-entry may have extended the lease of the key, whatever its outcome says.
-    desk.step(2_000, Event::Acquire(Id(2), once(Request { watchdog: false, ..request(1, 30_000) })));
-    desk.answer(2_100, unknown(Verb::Renew));
-    desk.claim(2_100, 2);
-    assert_eq!(desk.answer(2_101, Ok(Reply::Int(0))).argument("remaining"), Some("1"));
-    assert_eq!(wait(&mut desk), 2_968, "the end of the validity that was confirmed");
-    assert_eq!(desk.engine.lost(Id(1), ms(2_968)), Some(LostReason::Expired));
-    assert_eq!(desk.answer(2_969, Ok(Reply::Int(1))).argument("remaining"), Some("0"));
+    harness.step(2_000, Event::Acquire(Id(2), once(Request { watchdog: false, ..request(1, 30_000) })));
+    harness.answer(2_100, unknown(Verb::Renew));
+    harness.claim(2_100, 2);
+    assert_eq!(harness.answer(2_101, Ok(Reply::Int(0))).argument("remaining"), Some("1"));
+    assert_eq!(wait(&mut harness), 2_968, "the end of the validity that was confirmed");
+    assert_eq!(harness.engine.lost(Id(1), ms(2_968)), Some(LostReason::Expired));
+    assert_eq!(harness.answer(2_969, Ok(Reply::Int(1))).argument("remaining"), Some("0"));
 }
 
 #[test]
 fn a_partial_release_of_a_lock_that_is_gone_was_none() {
-    let mut desk = Desk::new();
-    desk.hold(0, 1, request(1, 30_000));
-    desk.hold(2, 2, request(1, 30_000));
-    desk.release(10, 2, 9);
-    assert_eq!(desk.answer(11, Ok(Reply::Nil)).argument("remaining"), Some("1"));
-    assert_eq!(desk.claim(11, 9), Some(Outcome::Released(Ok(false))));
-    assert_eq!(desk.engine.lost(Id(1), ms(11)), Some(LostReason::Deleted));
+    let mut harness = Harness::new();
+    harness.hold(0, 1, request(1, 30_000));
+    harness.hold(2, 2, request(1, 30_000));
+    harness.release(10, 2, 9);
+    assert_eq!(harness.answer(11, Ok(Reply::Nil)).argument("remaining"), Some("1"));
+    assert_eq!(harness.claim(11, 9), Some(Outcome::Released(Ok(false))));
+    assert_eq!(harness.engine.lost(Id(1), ms(11)), Some(LostReason::Deleted));
 }
 
 #[test]
 fn a_close_ends_the_operations_that_are_under_way() {
-    let mut desk = Desk::new();
-    desk.step(0, Event::Perform(Id(1), operation(&desk)));
-    desk.step(0, Event::Perform(Id(2), operation(&desk)));
-    desk.answer(1, refused(StoreErrorKind::Busy));
-    desk.step(2, Event::Close(Id(5)));
+    let mut harness = Harness::new();
+    harness.step(0, Event::Perform(Id(1), operation(&harness)));
+    harness.step(0, Event::Perform(Id(2), operation(&harness)));
+    harness.answer(1, refused(StoreErrorKind::Busy));
+    harness.step(2, Event::Close(Id(5)));
     for id in [1, 2] {
-        assert_eq!(desk.claim(2, id), Some(Outcome::Performed(Err(OperationFailure::Closed))), "{id}");
+        assert_eq!(harness.claim(2, id), Some(Outcome::Performed(Err(OperationFailure::Closed))), "{id}");
     }
-    desk.answer(3, refused(StoreErrorKind::Busy));
-    assert!(matches!(desk.claim(3, 5), Some(Outcome::Closed(_))));
-    desk.step(3_000, Event::Tick);
-    assert!(desk.sent.is_empty(), "nothing is tried again: {:?}", desk.sent);
+    harness.answer(3, refused(StoreErrorKind::Busy));
+    assert!(matches!(harness.claim(3, 5), Some(Outcome::Closed(_))));
+    harness.step(3_000, Event::Tick);
+    assert!(harness.sent.is_empty(), "nothing is tried again: {:?}", harness.sent);
 }
 
 #[test]
 fn a_queue_that_fails_ends_its_subscription() {
-    let mut desk = Desk::new();
+    let mut harness = Harness::new();
     for id in [1, 2] {
-        desk.step(0, Event::Acquire(Id(id), request(id, 30_000)));
+        harness.step(0, Event::Acquire(Id(id), request(id, 30_000)));
     }
-    desk.answer(1, Ok(Reply::Int(20_000)));
-    assert_eq!(desk.listening.len(), 1);
+    harness.answer(1, Ok(Reply::Int(20_000)));
+    assert_eq!(harness.listening.len(), 1);
     let mut at = 1;
-    while desk.claim(at, 1).is_none() {
-        at = if desk.sent.is_empty() { wait(&mut desk) } else { at };
-        desk.answer(at, refused(StoreErrorKind::Unreachable));
+    while harness.claim(at, 1).is_none() {
+        at = if harness.sent.is_empty() { wait(&mut harness) } else { at };
+        harness.answer(at, refused(StoreErrorKind::Unreachable));
         assert!(at < 10_000, "it is told within a timeout");
     }
-    assert!(matches!(desk.claim(at, 2), Some(Outcome::Acquired(Err(AcquireFailure::Failed(_))))));
-    assert!(desk.listening.is_empty(), "{:?}", desk.listening);
-    assert_eq!(desk.engine.next_timer(), Moment::NEVER);
+    assert!(matches!(harness.claim(at, 2), Some(Outcome::Acquired(Err(AcquireFailure::Failed(_))))));
+    assert!(harness.listening.is_empty(), "{:?}", harness.listening);
+    assert_eq!(harness.engine.next_timer(), Moment::NEVER);
 }
 
 #[test]
 fn a_waiter_that_leaves_ends_its_subscription() {
     for request in [request(1, 30_000), fair(request(1, 30_000))] {
         for leaves in [Event::Cancel(Id(1)), Event::Tick, Event::Close(Id(5))] {
-            let mut desk = Desk::new();
+            let mut harness = Harness::new();
             let request = Request { wait: Wait::Until(ms(40)), ..request.clone() };
-            desk.step(0, Event::Acquire(Id(1), request));
-            desk.answer(1, Ok(Reply::Int(20_000)));
-            assert_eq!(desk.listening.len(), 1);
-            desk.step(40, leaves.clone());
-            assert!(desk.listening.is_empty(), "{leaves:?}: {:?}", desk.listening);
+            harness.step(0, Event::Acquire(Id(1), request));
+            harness.answer(1, Ok(Reply::Int(20_000)));
+            assert_eq!(harness.listening.len(), 1);
+            harness.step(40, leaves.clone());
+            assert!(harness.listening.is_empty(), "{leaves:?}: {:?}", harness.listening);
         }
     }
 }
@@ -158,44 +158,44 @@ fn a_waiter_that_leaves_ends_its_subscription() {
 #[test]
 fn a_waiter_that_is_granted_ends_its_subscription() {
     for request in [request(1, 30_000), fair(request(1, 30_000))] {
-        let mut desk = Desk::new();
-        desk.step(0, Event::Acquire(Id(1), request));
-        desk.answer(1, Ok(Reply::Int(20_000)));
-        let channel = desk.listening.first().unwrap().clone();
-        desk.step(2, Event::Message(channel));
-        desk.answer(3, Ok(Reply::Nil));
-        assert!(desk.listening.is_empty(), "{:?}", desk.listening);
+        let mut harness = Harness::new();
+        harness.step(0, Event::Acquire(Id(1), request));
+        harness.answer(1, Ok(Reply::Int(20_000)));
+        let channel = harness.listening.first().unwrap().clone();
+        harness.step(2, Event::Message(channel));
+        harness.answer(3, Ok(Reply::Nil));
+        assert!(harness.listening.is_empty(), "{:?}", harness.listening);
     }
 }
 
 #[test]
 fn a_close_gives_a_grant_back_that_nobody_took_whatever_its_minimum_hold() {
-    let mut desk = Desk::new();
+    let mut harness = Harness::new();
     let least = Some(Duration::from_secs(60));
-    desk.step(0, Event::Acquire(Id(1), Request { min_hold: least, ..request(1, 30_000) }));
-    desk.answer(1, Ok(Reply::Nil));
-    desk.step(2, Event::Close(Id(5)));
-    let released = desk.answer(3, Ok(Reply::Int(1)));
+    harness.step(0, Event::Acquire(Id(1), Request { min_hold: least, ..request(1, 30_000) }));
+    harness.answer(1, Ok(Reply::Nil));
+    harness.step(2, Event::Close(Id(5)));
+    let released = harness.answer(3, Ok(Reply::Int(1)));
     assert_eq!((released.verb(), released.argument("remaining")), (Verb::Release, Some("0")));
-    assert!(desk.sent.is_empty(), "{:?}", desk.sent);
+    assert!(harness.sent.is_empty(), "{:?}", harness.sent);
 }
 
 #[test]
 fn a_re_entry_that_nobody_took_adds_no_minimum_hold() {
     for ends in [Event::Close(Id(5)), Event::Release { hold: Id(1), report: None }] {
-        let mut desk = Desk::new();
-        desk.hold(0, 1, request(1, 30_000));
+        let mut harness = Harness::new();
+        harness.hold(0, 1, request(1, 30_000));
         let least = Some(Duration::from_secs(60));
-        desk.step(10, Event::Acquire(Id(2), Request { min_hold: least, ..request(1, 30_000) }));
-        desk.answer(11, Ok(Reply::Int(1)));
-        desk.step(12, ends);
-        desk.step(12, Event::Cancel(Id(2)));
-        let last = |desk: &mut Desk| desk.answer(13, Ok(Reply::Int(1)));
-        let mut released = last(&mut desk);
-        while !desk.sent.is_empty() {
-            released = last(&mut desk);
+        harness.step(10, Event::Acquire(Id(2), Request { min_hold: least, ..request(1, 30_000) }));
+        harness.answer(11, Ok(Reply::Int(1)));
+        harness.step(12, ends);
+        harness.step(12, Event::Cancel(Id(2)));
+        let last = |harness: &mut Harness| harness.answer(13, Ok(Reply::Int(1)));
+        let mut released = last(&mut harness);
+        while !harness.sent.is_empty() {
+            released = last(&mut harness);
         }
         assert_eq!((released.verb(), released.argument("remaining")), (Verb::Release, Some("0")));
-        assert!(!desk.engine.is_held(Id(1), ms(13)));
+        assert!(!harness.engine.is_held(Id(1), ms(13)));
     }
 }

@@ -4,7 +4,7 @@ use leasehold_proto::engine::{AcquireFailure, Event, Id, Outcome, Request, Subje
 use leasehold_proto::recipe::read_write::{READ_LOCK, WRITE_LOCK};
 use leasehold_proto::{Name, Recipe, Reply, Verb};
 
-use crate::desk::{Desk, ms, request};
+use crate::harness::{Harness, ms, request};
 
 fn once(request: Request) -> Request {
     Request { wait: Wait::Once, ..request }
@@ -20,82 +20,82 @@ fn is_granted(outcome: Option<&Outcome>) -> bool {
 
 #[test]
 fn a_lock_that_does_not_re_enter_is_not_re_entered_from_the_queue() {
-    let mut desk = Desk::new();
-    desk.hold(0, 1, request(2, 30_000));
+    let mut harness = Harness::new();
+    harness.hold(0, 1, request(2, 30_000));
     for id in [2, 3] {
-        desk.step(10, Event::Acquire(Id(id), Request { reenters: false, ..request(1, 30_000) }));
+        harness.step(10, Event::Acquire(Id(id), Request { reenters: false, ..request(1, 30_000) }));
     }
-    desk.release(20, 1, 9);
-    desk.answer(21, Ok(Reply::Int(1)));
-    assert_eq!(desk.answer(22, Ok(Reply::Nil)).verb(), Verb::Acquire);
-    assert!(is_granted(desk.claim(22, 2).as_ref()));
-    let second = desk.claim(22, 3);
+    harness.release(20, 1, 9);
+    harness.answer(21, Ok(Reply::Int(1)));
+    assert_eq!(harness.answer(22, Ok(Reply::Nil)).verb(), Verb::Acquire);
+    assert!(is_granted(harness.claim(22, 2).as_ref()));
+    let second = harness.claim(22, 3);
     assert_eq!(second, Some(Outcome::Acquired(Err(AcquireFailure::AlreadyHeld))));
-    assert!(desk.sent.is_empty(), "the hold stays as it is: {:?}", desk.sent);
+    assert!(harness.sent.is_empty(), "the hold stays as it is: {:?}", harness.sent);
 }
 
 #[test]
 fn two_attempts_of_one_owner_end_in_one_hold() {
-    let mut desk = Desk::new();
+    let mut harness = Harness::new();
     for id in [1, 2] {
-        desk.step(0, Event::Acquire(Id(id), of(&READ_LOCK, once(request(1, 30_000)))));
+        harness.step(0, Event::Acquire(Id(id), of(&READ_LOCK, once(request(1, 30_000)))));
     }
-    assert_eq!(desk.sent.len(), 2, "both ask at once");
-    let first = desk.answer(1, Ok(Reply::Nil));
-    let second = desk.answer(2, Ok(Reply::Nil));
-    let entered = desk.answer(3, Ok(Reply::Int(1)));
+    assert_eq!(harness.sent.len(), 2, "both ask at once");
+    let first = harness.answer(1, Ok(Reply::Nil));
+    let second = harness.answer(2, Ok(Reply::Nil));
+    let entered = harness.answer(3, Ok(Reply::Int(1)));
     assert_eq!((entered.verb(), entered.argument("count")), (Verb::Renew, Some("2")));
     assert_eq!(entered.argument("owner"), first.argument("owner"));
-    let undone = desk.answer(4, Ok(Reply::Int(0)));
+    let undone = harness.answer(4, Ok(Reply::Int(0)));
     assert_eq!((undone.verb(), undone.argument("remaining")), (Verb::Release, Some("0")));
     assert_eq!(undone.argument("owner"), second.argument("owner"));
     for id in [1, 2] {
-        assert!(is_granted(desk.claim(5, id).as_ref()), "{id}");
+        assert!(is_granted(harness.claim(5, id).as_ref()), "{id}");
     }
-    assert_eq!(desk.engine.wire_owner(Id(1)), desk.engine.wire_owner(Id(2)));
-    assert!(desk.sent.is_empty(), "{:?}", desk.sent);
+    assert_eq!(harness.engine.wire_owner(Id(1)), harness.engine.wire_owner(Id(2)));
+    assert!(harness.sent.is_empty(), "{:?}", harness.sent);
 }
 
 #[test]
 fn a_writer_behind_two_reads_of_its_owner_learns_of_the_deadlock_while_one_is_left() {
-    let mut desk = Desk::new();
+    let mut harness = Harness::new();
     for id in [1, 2] {
-        desk.step(0, Event::Acquire(Id(id), of(&READ_LOCK, once(request(1, 30_000)))));
+        harness.step(0, Event::Acquire(Id(id), of(&READ_LOCK, once(request(1, 30_000)))));
     }
-    while let Some((_, call)) = desk.sent.first() {
+    while let Some((_, call)) = harness.sent.first() {
         let reply = if call.verb() == Verb::Acquire { Reply::Nil } else { Reply::Int(1) };
-        desk.answer(1, Ok(reply));
+        harness.answer(1, Ok(reply));
     }
-    desk.claim(2, 1);
-    desk.claim(2, 2);
-    desk.release(3, 2, 9);
-    desk.answer(4, Ok(Reply::Int(0)));
-    assert!(desk.engine.is_held(Id(1), ms(4)));
-    desk.step(5, Event::Acquire(Id(3), of(&WRITE_LOCK, request(1, 30_000))));
-    assert_eq!(desk.claim(5, 3), Some(Outcome::Acquired(Err(AcquireFailure::Deadlock))));
+    harness.claim(2, 1);
+    harness.claim(2, 2);
+    harness.release(3, 2, 9);
+    harness.answer(4, Ok(Reply::Int(0)));
+    assert!(harness.engine.is_held(Id(1), ms(4)));
+    harness.step(5, Event::Acquire(Id(3), of(&WRITE_LOCK, request(1, 30_000))));
+    assert_eq!(harness.claim(5, 3), Some(Outcome::Acquired(Err(AcquireFailure::Deadlock))));
 }
 
 #[test]
 fn an_attempt_is_not_refused_by_a_hold_of_its_own_owner() {
-    let mut desk = Desk::new();
-    desk.step(0, Event::Acquire(Id(1), request(1, 30_000)));
-    desk.step(0, Event::Acquire(Id(2), once(request(1, 30_000))));
-    desk.answer(1, Ok(Reply::Nil));
-    desk.answer(2, Ok(Reply::Int(29_999)));
-    assert_eq!(desk.answer(3, Ok(Reply::Int(1))).argument("count"), Some("2"));
-    assert!(is_granted(desk.claim(4, 1).as_ref()));
-    assert!(is_granted(desk.claim(4, 2).as_ref()));
+    let mut harness = Harness::new();
+    harness.step(0, Event::Acquire(Id(1), request(1, 30_000)));
+    harness.step(0, Event::Acquire(Id(2), once(request(1, 30_000))));
+    harness.answer(1, Ok(Reply::Nil));
+    harness.answer(2, Ok(Reply::Int(29_999)));
+    assert_eq!(harness.answer(3, Ok(Reply::Int(1))).argument("count"), Some("2"));
+    assert!(is_granted(harness.claim(4, 1).as_ref()));
+    assert!(is_granted(harness.claim(4, 2).as_ref()));
 }
 
 #[test]
 fn an_attempt_that_may_not_re_enter_is_told_when_its_owner_gets_the_lock() {
-    let mut desk = Desk::new();
-    desk.step(0, Event::Acquire(Id(1), request(1, 30_000)));
-    desk.step(0, Event::Acquire(Id(2), Request { reenters: false, ..once(request(1, 30_000)) }));
-    desk.answer(1, Ok(Reply::Nil));
-    assert_eq!(desk.claim(1, 2), Some(Outcome::Acquired(Err(AcquireFailure::AlreadyHeld))));
+    let mut harness = Harness::new();
+    harness.step(0, Event::Acquire(Id(1), request(1, 30_000)));
+    harness.step(0, Event::Acquire(Id(2), Request { reenters: false, ..once(request(1, 30_000)) }));
+    harness.answer(1, Ok(Reply::Nil));
+    assert_eq!(harness.claim(1, 2), Some(Outcome::Acquired(Err(AcquireFailure::AlreadyHeld))));
     // The key was lost with the server's memory: the server grants the attempt after its caller already has its
     // failure.
-    desk.answer(2, Ok(Reply::Nil));
-    assert_eq!(desk.answer(3, Ok(Reply::Int(1))).verb(), Verb::Release);
+    harness.answer(2, Ok(Reply::Nil));
+    assert_eq!(harness.answer(3, Ok(Reply::Int(1))).verb(), Verb::Release);
 }

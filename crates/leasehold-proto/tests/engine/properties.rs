@@ -1,7 +1,7 @@
 //! Random walks through the world of the engine: long, with every fault at once, and then without faults until no hold,
 //! waiter or call is left.
 
-use crate::world::{Budget, Client, Move, TICK, Twin, User, World};
+use crate::world::{Budget, Client, Move, TICK, User, Variant, World};
 use leasehold_proto::Moment;
 use leasehold_proto::engine::Wait;
 use proptest::prelude::*;
@@ -45,7 +45,7 @@ impl Start {
     /// Walks, lets the world come to rest, and returns the broken rule, if there is one.
     fn walk(self, choices: &[u16]) -> Result<(), String> {
         let budget = Budget { owners: self.owners, deletions: self.deletions, ..STORM };
-        let mut world = World::new(3, self.users, TICK * 4, self.wait, budget, Twin::Sound);
+        let mut world = World::new(3, self.users, TICK * 4, self.wait, budget, Variant::Sound);
         walk(&mut world, choices);
         if world.broken.is_none() {
             come_to_rest(&mut world);
@@ -200,17 +200,17 @@ fn the_walks_that_broke_a_rule_break_none_now() {
 #[test]
 fn the_walks_find_a_broken_server() {
     use proptest::test_runner::{Config, TestRunner};
-    for twin in [Twin::ReleaseIgnoresOwner, Twin::AcquireOverwrites] {
+    for variant in [Variant::ReleaseIgnoresOwner, Variant::AcquireOverwrites] {
         let mut runner = TestRunner::new_with_rng(
             Config { cases: 2_000, failure_persistence: None, ..Config::default() },
             proptest::test_runner::TestRng::deterministic_rng(proptest::test_runner::RngAlgorithm::ChaCha),
         );
         let found = runner.run(&prop::collection::vec(any::<u16>(), 0..600), |choices| {
-            let mut world = World::new(3, 1, TICK * 4, Wait::Forever, STORM, twin);
+            let mut world = World::new(3, 1, TICK * 4, Wait::Forever, STORM, variant);
             walk(&mut world, &choices);
             prop_assert_eq!(world.broken, None);
             Ok(())
         });
-        assert!(found.is_err(), "{twin:?} was not found out");
+        assert!(found.is_err(), "{variant:?} was not found out");
     }
 }

@@ -57,7 +57,7 @@ pub(crate) struct Budget {
 
 /// A variant with a deliberate fault, which shows that the checks can fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Twin {
+pub(crate) enum Variant {
     /// The variant without a fault.
     Sound,
     /// The client's clock stops while its process is suspended, as `CLOCK_MONOTONIC` does.
@@ -137,7 +137,7 @@ pub(crate) struct World {
     budget: Budget,
     lease: Lease,
     wait: Wait,
-    twin: Twin,
+    variant: Variant,
     deleted: bool,
     /// The first broken rule.
     pub(crate) broken: Option<&'static str>,
@@ -150,7 +150,7 @@ impl World {
         lease: Duration,
         wait: Wait,
         budget: Budget,
-        twin: Twin,
+        variant: Variant,
     ) -> Self {
         let settings = Settings { timeout: TICK * 2, poll_interval: TICK * 4 };
         let client = |index: usize| Client {
@@ -168,7 +168,7 @@ impl World {
         };
         Self {
             now: Moment::from_millis(1_000_000),
-            server: Server::new(twin),
+            server: Server::new(variant),
             clients: (0..clients).map(client).collect(),
             transits: Vec::new(),
             ghosts: Vec::new(),
@@ -176,7 +176,7 @@ impl World {
             budget,
             lease: Lease::new(lease).unwrap(),
             wait,
-            twin,
+            variant,
             deleted: false,
             broken: None,
         }
@@ -330,7 +330,7 @@ impl World {
         self.budget.ticks -= 1;
         self.now = self.now + TICK;
         for client in 0..self.clients.len() {
-            if self.clients[client].suspended && self.twin == Twin::ClockStopsInSuspend {
+            if self.clients[client].suspended && self.variant == Variant::ClockStopsInSuspend {
                 self.clients[client].behind += TICK;
             }
             if self.clients[client].runs() {
@@ -464,12 +464,12 @@ impl World {
                     let place = self.transits.partition_point(|other| (other.client, other.id) < (index, id));
                     self.transits.insert(place, transit);
                 }
-                Action::Listen(_) if self.budget.terse => {}
-                Action::Listen(channel) => {
+                Action::Subscribe(_) if self.budget.terse => {}
+                Action::Subscribe(channel) => {
                     self.clients[index].channels.insert(channel.clone());
                     self.news.push((index, Event::Listening(channel)));
                 }
-                Action::Unlisten(channel) => {
+                Action::Unsubscribe(channel) => {
                     self.clients[index].channels.remove(&channel);
                 }
                 Action::Wake(woken) => {

@@ -132,7 +132,7 @@ async fn an_operation_that_runs_twice_has_one_effect_and_one_answer<S: Store, A:
     let calls = [
         (semaphore::try_set(&sc.name, &operation(1), 3, None), 1, "3"),
         (semaphore::add(&sc.name, &operation(2), -9), -6, "-6"),
-        (semaphore::put_back(&sc.name, &operation(3), 16), 10, "10"),
+        (semaphore::return_permits(&sc.name, &operation(3), 16), 10, "10"),
         (semaphore::drain(&sc.name, &operation(4)), 10, ""),
     ];
     for (call, answer, message) in calls {
@@ -169,7 +169,7 @@ async fn adding_drops_an_expiry_and_taking_keeps_it<S: Store, A: Admin>(bench: &
     bench.ask(semaphore::try_set(&sc.name, &operation(1), 3, minute)).await;
     sc.acquire(&Semaphore, (1, 2), FRESH).await;
     sc.release(&Semaphore, (1, 2), GRANTED).await;
-    bench.ask(semaphore::put_back(&sc.name, &operation(2), 1)).await;
+    bench.ask(semaphore::return_permits(&sc.name, &operation(2), 1)).await;
     assert!(sc.pttl(sc.name.as_str()) > 0);
     bench.ask(semaphore::add(&sc.name, &operation(3), 1)).await;
     assert_eq!((sc.value(), sc.pttl(sc.name.as_str())), ("5".into(), -1));
@@ -288,7 +288,7 @@ async fn arguments_are_checked_before_the_first_write<S: Store, A: Admin>(bench:
     let set = semaphore::try_set(&sc.name, &operation(1), 3, None);
     sc.refuses(&set, "lifetime_ms", &["-1", "1.5", "abc", "", "9007199254740992"]).await;
     sc.refuses(&semaphore::add(&sc.name, &operation(2), 3), "permits", &["1.5", "abc", ""]).await;
-    sc.refuses(&semaphore::put_back(&sc.name, &operation(3), 3), "permits", &NO_COUNT).await;
+    sc.refuses(&semaphore::return_permits(&sc.name, &operation(3), 3), "permits", &NO_COUNT).await;
     sc.refuses(&semaphore::drain(&sc.name, &operation(4)), "done_ms", &["", "abc"]).await;
 }
 
@@ -300,7 +300,7 @@ async fn other_kinds_of_keys_are_refused_and_stay_untouched<S: Store, A: Admin>(
                 acquire,
                 release,
                 semaphore::add(&sc.name, &operation(1), 1),
-                semaphore::put_back(&sc.name, &operation(2), 1),
+                semaphore::return_permits(&sc.name, &operation(2), 1),
                 semaphore::drain(&sc.name, &operation(3)),
                 semaphore::inspect(&sc.name),
             ]
@@ -318,8 +318,12 @@ async fn an_expirable_semaphore_is_refused<S: Store, A: Admin>(bench: &Bench<'_,
         sc.set("3");
         bench.tell(&["ZADD", &sc.ids(), "922337203685477", "sixteen-bytes-id"]);
         let (acquire, release) = sc.acquire_and_release(recipe, (1, 1));
-        let calls =
-            [acquire, release, semaphore::put_back(&sc.name, &operation(1), 1), semaphore::inspect(&sc.name)];
+        let calls = [
+            acquire,
+            release,
+            semaphore::return_permits(&sc.name, &operation(1), 1),
+            semaphore::inspect(&sc.name),
+        ];
         for call in calls {
             let refused = bench.run(call).await.expect_err("its permits have ids");
             assert_eq!(refused.kind, leasehold_proto::StoreErrorKind::WrongType);

@@ -415,7 +415,7 @@ impl Semaphore {
     /// # }
     /// ```
     pub async fn release(&self, permits: u32) -> Result<i64, OperationError> {
-        self.change(|name, operation| semaphore::put_back(name, operation, permits), read_count).await
+        self.change(|name, operation| semaphore::return_permits(name, operation, permits), read_count).await
     }
 
     /// Returns the number of available permits, as the server reports it. The number is negative if the total was

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use leasehold_proto::{Call, Moment, Reply, Verb};
 
-use super::Twin;
+use super::Variant;
 
 /// The state of one key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Server {
     hold: Option<Hold>,
-    twin: Twin,
+    variant: Variant,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -21,8 +21,8 @@ struct Hold {
 }
 
 impl Server {
-    pub(crate) fn new(twin: Twin) -> Self {
-        Self { hold: None, twin }
+    pub(crate) fn new(variant: Variant) -> Self {
+        Self { hold: None, variant }
     }
 
     pub(crate) fn is_locked(&self, now: Moment) -> bool {
@@ -46,7 +46,7 @@ impl Server {
         match call.verb() {
             Verb::Acquire => {
                 let expires_at = now + Duration::from_millis(number("lease_ms"));
-                let overwrites = self.twin == Twin::AcquireOverwrites;
+                let overwrites = self.variant == Variant::AcquireOverwrites;
                 match &mut self.hold {
                     Some(hold) if mine => hold.expires_at = hold.expires_at.max(expires_at),
                     Some(hold) if !overwrites => return remaining(hold, now),
@@ -66,7 +66,7 @@ impl Server {
                 None => Reply::Int(0),
             },
             Verb::Release => match &mut self.hold {
-                Some(hold) if mine || self.twin == Twin::ReleaseIgnoresOwner => {
+                Some(hold) if mine || self.variant == Variant::ReleaseIgnoresOwner => {
                     match u32::try_from(number("remaining")).unwrap() {
                         0 => {
                             self.hold = None;

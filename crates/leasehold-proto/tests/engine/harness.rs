@@ -13,7 +13,7 @@ use leasehold_proto::{
 };
 
 /// The harness: an engine and the calls that it has sent.
-pub(crate) struct Desk {
+pub(crate) struct Harness {
     pub(crate) engine: Engine,
     pub(crate) sent: Vec<(CallId, Call)>,
     /// The channels to which the engine subscribes.
@@ -22,7 +22,7 @@ pub(crate) struct Desk {
     pub(crate) woken: Vec<Id>,
 }
 
-impl Desk {
+impl Harness {
     pub(crate) fn new() -> Self {
         Self::with(Settings::default())
     }
@@ -40,8 +40,10 @@ impl Desk {
             match action {
                 Action::Run(id, call, _) => self.sent.push((id, call)),
                 Action::Complete(_, outcome) => settled = Some(outcome),
-                Action::Listen(channel) => assert!(self.listening.insert(channel), "it listens already"),
-                Action::Unlisten(channel) => assert!(self.listening.remove(&channel), "it does not listen"),
+                Action::Subscribe(channel) => assert!(self.listening.insert(channel), "it listens already"),
+                Action::Unsubscribe(channel) => {
+                    assert!(self.listening.remove(&channel), "it does not listen")
+                }
                 Action::Wake(id) => self.woken.push(id),
             }
         }

@@ -1,0 +1,230 @@
+//! Tests of minimum hold times: the calls of a release before the end of that time, and their times.
+
+use std::time::Duration;
+
+use leasehold_proto::engine::{Event, Id, LostReason, Outcome, Request, Wait};
+use leasehold_proto::{LEASE_MAX, Reply, StoreErrorKind, Verb};
+
+use crate::harness::{Harness, bounded, millis, ms, refused, request};
+
+fn resting(lease_ms: u64, least_ms: u64) -> Request {
+    Request { min_hold: Some(Duration::from_millis(least_ms)), ..request(1, lease_ms) }
+}
+
+#[test]
+fn a_lease_that_lasts_is_not_extended_and_the_release_comes_at_the_end() {
+    let mut harness = Harness::new();
+    harness.hold(0, 1, resting(30_000, 5_000));
+    harness.release(100, 1, 9);
+    assert_eq!(harness.claim(100, 9), Some(Outcome::Released(Ok(true))));
+    assert!(harness.sent.is_empty(), "{:?}", harness.sent);
+    harness.step(4_999, Event::Tick);
+    assert!(harness.sent.is_empty(), "{:?}", harness.sent);
+    harness.step(5_000, Event::Tick);
+    assert_eq!(harness.answer(5_001, Ok(Reply::Int(1))).verb(), Verb::Release);
+    assert!(harness.sent.is_empty());
+}
+
+#[test]
+fn a_lease_that_is_shorter_is_extended_once_before_the_release_is_reported() {
+    let mut harness = Harness::new();
+    harness.hold(0, 1, resting(3_000, 60_000));
+    harness.release(900, 1, 9);
+    assert_eq!(harness.claim(900, 9), None);
+    let extended = harness.answer(901, Ok(Reply::Int(1)));
+    assert_eq!((extended.verb(), extended.argument("lease_ms")), (Verb::Renew, Some("59101")));
+    assert_eq!(harness.claim(901, 9), Some(Outcome::Released(Ok(true))));
+    harness.step(59_999, Event::Tick);
+    assert!(harness.sent.is_empty(), "no watchdog keeps it: {:?}", harness.sent);
+    harness.step(60_000, Event::Tick);
+    assert_eq!(harness.answer(60_001, Ok(Reply::Int(1))).verb(), Verb::Release);
+}
+
+#[test]
+fn a_rest_is_no_longer_than_the_longest_lease() {
+    let mut harness = Harness::new();
+    let longest = u64::try_from(LEASE_MAX.as_millis()).unwrap();
+    harness.hold(0, 1, resting(3_000, 2 * longest));
+    harness.release(900, 1, 9);
+    let extended = harness.answer(901, Ok(Reply::Int(1)));
+    assert_eq!(extended.argument("lease_ms"), Some(longest.to_string().as_str()));
+    assert_eq!(harness.claim(901, 9), Some(Outcome::Released(Ok(true))));
+    assert!(harness.sent.is_empty(), "it is not extended without end: {:?}", harness.sent);
+}
+
+#[test]
+fn its_own_owner_does_not_re_enter_a_rest() {
+    let mut harness = Harness::new();
+    harness.hold(0, 1, resting(30_000, 5_000));
+    harness.release(100, 1, 9);
+    harness.step(200, Event::Acquire(Id(2), Request { wait: Wait::Once, ..request(1, 30_000) }));
+    let asked = harness.answer(201, Ok(Reply::Int(4_800)));
+    assert_eq!(asked.verb(), Verb::Acquire, "a new question, under a new wire owner");
+    assert!(matches!(harness.claim(201, 2), Some(Outcome::Acquired(Err(_)))));
+}
+
+#[test]
+fn an_extension_that_fails_is_reported_and_tried_again() {
+    let mut harness = Harness::new();
+    harness.hold(0, 1, resting(3_000, 60_000));
+    harness.release(900, 1, 9);
+    harness.answer(901, refused(StoreErrorKind::Unreachable));
+    assert!(matches!(harness.claim(901, 9), Some(Outcome::Released(Err(_)))));
+    harness.step(2_500, Event::Tick);
+    assert_eq!(harness.answer(2_501, Ok(Reply::Int(1))).verb(), Verb::Renew);
+    harness.step(60_000, Event::Tick);
+    assert_eq!(harness.answer(60_001, Ok(Reply::Int(1))).verb(), Verb::Release);
+}
+
+#[test]
+fn a_rest_that_somebody_took_away_is_over() {
+    let mut harness = Harness::new();
+    harness.hold(0, 1, resting(3_000, 60_000));
+    harness.release(900, 1, 9);
+    harness.answer(901, Ok(Reply::Int(0)));
+    assert_eq!(harness.claim(901, 9), Some(Outcome::Released(Ok(false))));
+    harness.step(60_000, Event::Tick);
+    assert!(harness.sent.is_empty(), "{:?}", harness.sent);
+}
+
+/// Lets the timers fire with every renewal confirmed until no more are sent; returns the ends of the key and of the
+/// hold.
+fn renewed_until(harness: &mut Harness) -> [u64; 2] {
+    let mut ends = 0;
+    loop {
+        let at = millis(harness.engine.next_timer());
+        harness.step(at, Event::Tick);
+        if harness.sent.is_empty() {
+            return [ends, at];
+        }
+        while !harness.sent.is_empty() {
+            let call = harness.answer(at, Ok(Reply::Int(1)));
+            assert_eq!(call.verb(), Verb::Renew, "at {at}");
+            ends = at + call.argument("lease_ms").unwrap().parse::<u64>().unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_hold_with_a_fixed_lease_lasts_for_its_minimum_all_the_same() {
+    let fixed = Request { watchdog: false, ..resting(3_000, 10_000) };
+    let counted = Request { max_renewals: Some(1), ..resting(3_000, 10_000) };
+    for (request, reason) in [(fixed, LostReason::Expired), (counted, LostReason::MaxRenewals)] {
+        let mut harness = Harness::new();
+        harness.hold(0, 1, request);
+        assert_eq!(renewed_until(&mut harness), [10_000, 9_968]);
+        assert_eq!(harness.engine.lost(Id(1), ms(9_968)), Some(reason));
+    }
+}
+
+#[test]
+fn a_minimum_that_is_set_later_keeps_a_fixed_lease_too() {
+    let mut harness = Harness::new();
+    harness.hold(0, 1, Request { watchdog: false, ..request(1, 3_000) });
+    harness.step(500, Event::SetMinHold(Id(1), Duration::from_secs(10)));
+    assert!(renewed_until(&mut harness)[0] >= 10_500);
+}
+
+#[test]
+fn a_hold_beside_it_that_ends_by_the_clock_does_not_cut_a_minimum() {
+    let mut harness = Harness::new();
+    harness.hold(0, 1, resting(3_000, 10_000));
+    harness.hold(10, 2, Request { watchdog: false, ..request(1, 3_000) });
+    harness.release(20, 1, 9);
+    harness.answer(21, Ok(Reply::Int(0)));
+    assert!(renewed_until(&mut harness)[0] >= 10_000);
+}
+
+#[test]
+fn a_hold_beside_it_that_ends_by_its_bound_does_not_cut_a_minimum() {
+    let mut harness = Harness::new();
+    harness.hold(0, 1, resting(3_000, 10_000));
+    harness.hold(10, 2, bounded(request(1, 3_000), 5_000));
+    harness.release(20, 1, 9);
+    harness.answer(21, Ok(Reply::Int(0)));
+    let (mut ends, mut at) = (3_000, 21);
+    while at < 10_000 {
+        at = millis(harness.engine.next_timer());
+        harness.step(at, Event::Tick);
+        while at < 10_000 && !harness.sent.is_empty() {
+            let call = harness.answer(at, Ok(Reply::Int(1)));
+            assert_eq!(call.verb(), Verb::Renew, "at {at}");
+            ends = at + call.argument("lease_ms").unwrap().parse::<u64>().unwrap();
+        }
+        assert!(!harness.engine.is_held(Id(2), ms(5_011)), "its own bound counts, whatever the server keeps");
+        assert!(ends > at || at >= 10_000, "the key ended at {ends}");
+    }
+    assert_eq!(harness.answer(10_000, Ok(Reply::Int(1))).verb(), Verb::Release);
+}
+
+#[test]
+fn a_close_extends_what_needs_it_and_releases_nothing_that_rests() {
+    let mut harness = Harness::new();
+    harness.hold(0, 1, resting(3_000, 60_000));
+    harness.step(900, Event::Close(Id(5)));
+    let extended = harness.answer(901, Ok(Reply::Int(1)));
+    assert_eq!((extended.verb(), extended.argument("lease_ms")), (Verb::Renew, Some("59101")));
+    assert!(matches!(harness.claim(901, 5), Some(Outcome::Closed(_))));
+    assert!(harness.engine.is_finished());
+    assert!(harness.sent.is_empty(), "{:?}", harness.sent);
+}
+
+#[test]
+fn a_close_during_an_extension_waits_for_its_answer() {
+    let mut harness = Harness::new();
+    harness.hold(0, 1, resting(3_000, 60_000));
+    harness.release(900, 1, 9);
+    harness.step(900, Event::Close(Id(5)));
+    assert!(!harness.engine.is_finished());
+    harness.answer(901, Ok(Reply::Int(1)));
+    assert_eq!(harness.claim(901, 9), Some(Outcome::Released(Ok(true))));
+    assert!(matches!(harness.claim(901, 5), Some(Outcome::Closed(_))));
+    assert!(harness.engine.is_finished());
+}
+
+#[test]
+fn a_grant_that_nobody_took_has_no_rest() {
+    let mut harness = Harness::new();
+    harness.step(0, Event::Acquire(Id(1), resting(30_000, 5_000)));
+    harness.answer(1, Ok(Reply::Nil));
+    harness.step(2, Event::Cancel(Id(1)));
+    assert_eq!(harness.answer(3, Ok(Reply::Int(1))).verb(), Verb::Release);
+}
+
+#[test]
+fn the_longest_least_time_of_the_holds_counts_whichever_ends_last() {
+    let mut harness = Harness::new();
+    harness.hold(0, 1, resting(30_000, 5_000));
+    harness.hold(10, 2, request(1, 30_000));
+    harness.release(20, 1, 8);
+    harness.answer(21, Ok(Reply::Int(0)));
+    harness.release(30, 2, 9);
+    assert_eq!(harness.claim(30, 9), Some(Outcome::Released(Ok(true))));
+    assert!(harness.sent.is_empty(), "{:?}", harness.sent);
+    harness.step(5_000, Event::Tick);
+    assert_eq!(harness.answer(5_001, Ok(Reply::Int(1))).verb(), Verb::Release);
+    assert!(harness.engine.next_timer() > ms(1_000_000_000), "nothing is left to come back to");
+}
+
+#[test]
+fn a_kept_hold_has_no_rest() {
+    let mut harness = Harness::new();
+    harness.hold(0, 1, resting(3_000, 60_000));
+    harness.step(10, Event::Detach(Id(1)));
+    harness.step(60_001, Event::Tick);
+    assert!(harness.sent.is_empty(), "{:?}", harness.sent);
+}
+
+#[test]
+fn a_kept_hold_beside_it_does_not_cut_its_least_time() {
+    let mut harness = Harness::new();
+    harness.hold(0, 1, resting(3_000, 60_000));
+    harness.hold(10, 2, request(1, 3_000));
+    harness.step(20, Event::Detach(Id(2)));
+    harness.release(30, 1, 9);
+    let extended = harness.answer(31, Ok(Reply::Int(1)));
+    assert_eq!((extended.verb(), extended.argument("lease_ms")), (Verb::Renew, Some("59971")));
+    assert_eq!(harness.claim(31, 9), Some(Outcome::Released(Ok(true))));
+    harness.step(60_000, Event::Tick);
+    assert!(harness.sent.is_empty(), "what was kept is not released: {:?}", harness.sent);
+}

@@ -32,7 +32,7 @@ fn stranger(answer: impl FnOnce(TcpStream) + Send + 'static) -> String {
 fn says(bytes: impl Into<Vec<u8>>) -> String {
     let bytes = bytes.into();
     stranger(move |mut client| {
-        let _ = client.read(&mut [0; 512]);
+        let _ = client.read(&mut [0; 1 << 14]);
         let _ = client.write_all(&bytes);
         wait_for_the_end(&mut client);
     })
@@ -141,8 +141,8 @@ fn floods(header: &'static [u8]) -> (String, Arc<Flood>) {
         for mut client in listener.incoming().flatten() {
             let flood = Arc::clone(&flood);
             thread::spawn(move || {
-                let _ = client.read(&mut [0; 512]);
-                let _ = client.write_all(b"+PONG\r\n-ERR unknown command\r\n:0\r\n");
+                let _ = client.read(&mut [0; 1 << 14]);
+                let _ = client.write_all(b"+PONG\r\n-ERR unknown command\r\n:0\r\n:1\r\n");
                 let _ = client.read(&mut [0; 512]);
                 let _ = client.write_all(header);
                 flood.headers.fetch_add(1, Ordering::Relaxed);

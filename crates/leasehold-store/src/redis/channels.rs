@@ -27,7 +27,7 @@ use super::eval::{eval, refusal};
 use crate::sharding::ShardedPubsub;
 
 /// The channel of the probe. No lock has a channel of this name.
-const PROBE: &str = "leasehold:probe";
+pub(super) const PROBE: &str = "leasehold:probe";
 
 /// A kind of channels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -116,8 +116,8 @@ mod tests {
     impl Dial for Duplex {
         fn dial<'a>(&'a self, _: &'a Address, _: Duration) -> BoxFuture<'a, io::Result<Socket>> {
             async {
-                let (here, mut there) = duplex(1024);
-                there.write_all(b"+PONG\r\n-ERR unknown command\r\n:0\r\n").await?;
+                let (here, mut there) = duplex(1 << 14);
+                there.write_all(b"+PONG\r\n-ERR unknown command\r\n:0\r\n:1\r\n").await?;
                 *self.0.lock().unwrap() = Some(there);
                 Ok(Box::pin(here) as Socket)
             }

@@ -12,6 +12,7 @@ use redis::Value;
 use tokio::io::{AsyncWriteExt, DuplexStream, duplex};
 use tokio::sync::Semaphore;
 
+use super::super::channels::PROBE;
 use super::super::connect::Reader;
 use super::super::socket::Socket;
 use super::super::url::Address;
@@ -93,6 +94,8 @@ impl World {
                 ":0\r\n"
             } else if words[0] == Value::BulkString(b"HELLO".to_vec()) {
                 "*0\r\n"
+            } else if *last == PROBE.as_bytes() {
+                ":1\r\n"
             } else if words.len() == 1 {
                 if let Some(greets) = &self.greets {
                     greets.acquire().await.unwrap().forget();

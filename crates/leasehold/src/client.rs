@@ -1,6 +1,7 @@
 //! The entry point: one client per process and server.
 //!
-//! Invariant: everything that a client holds is released when the client is closed or its last user is dropped.
+//! Invariant: a client releases its holds when it is closed or its last user is dropped. A hold whose minimum hold time is
+//! not over stays on the server until then.
 
 use std::fmt;
 use std::sync::Arc;
@@ -309,7 +310,9 @@ impl Client {
     ///
     /// # Losing the lease
     /// Guards of this client are lost at once, even if the server does not confirm. A hold whose release is not
-    /// confirmed may stay on the server until its lease ends. Guards of other clients are not touched.
+    /// confirmed may stay on the server until its lease ends. So does a hold whose minimum hold time
+    /// ([`Lock::min_hold`](crate::Lock::min_hold)) is not over: it is not released, and the report does not count it.
+    /// Guards of other clients are not touched.
     ///
     /// # Examples
     /// ```

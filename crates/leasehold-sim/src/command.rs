@@ -8,7 +8,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::plan::{Mode, Plan};
+use crate::mode::Mode;
+use crate::plan::Plan;
 use crate::report::{self, Report};
 use crate::runner::{Batch, replay, run, run_seed};
 use crate::shrink::only;

@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::plan::Mode;
+use crate::mode::Mode;
 
 /// One fault of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]

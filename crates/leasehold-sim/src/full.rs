@@ -11,9 +11,12 @@
 
 mod active_faults;
 mod barrier;
+mod client_runtime;
+mod cuts;
 mod environment;
 mod faults;
 mod host;
+mod hosts;
 mod net;
 mod parse;
 mod process;
@@ -28,11 +31,12 @@ use std::time::Duration;
 use turmoil::{Builder, Sim};
 
 use self::active_faults::ActiveFaults;
+use self::cuts::Cuts;
 use self::environment::FullEnvironment;
 use self::host::Host;
-use self::net::Cuts;
+use self::hosts::{HOST, PROCESS};
 use self::process::Truth;
-use self::server::{HOST, PROCESS, Server, run_host};
+use self::server::{Server, run_host};
 use crate::clock::Clock;
 use crate::lifecycle;
 use crate::plan::{Plan, stream};
@@ -164,7 +168,7 @@ mod tests {
     use std::process::Command;
 
     use super::*;
-    use crate::plan::Mode;
+    use crate::mode::Mode;
 
     /// The last seed kills a process with two streams, whose FINs left in an order that varied between runs.
     const SEEDS: [u64; 4] = [0, 1, 2, 100_600];

@@ -11,9 +11,7 @@ use leasehold_proto::Verb;
 
 use crate::fault::Kind;
 use crate::name_state::NameState;
-
-/// A wire owner as the server sees it.
-pub(crate) type Wire = Arc<str>;
+use crate::owner::{Wire, short};
 
 /// The number of an operation of a user; its outcome comes later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -177,16 +175,6 @@ pub(crate) enum Reply {
     Int(i64),
     Other,
     Error(String),
-}
-
-/// Returns the last letters of a wire owner, enough to tell it from the others of a history.
-pub(crate) fn short(wire: &str) -> String {
-    if wire.len() == 32 && !wire.contains(':') {
-        return format!("{}:{}", &wire[..4], &wire[29..]);
-    }
-    let (client, number) = wire.rsplit_once(':').unwrap_or(("", wire));
-    let client: String = client.chars().take(4).collect();
-    format!("{client}:{number}")
 }
 
 impl fmt::Display for Event {

@@ -10,6 +10,7 @@ mod errors;
 mod exclusion;
 mod fair;
 mod forced;
+mod invariant;
 mod latch;
 mod leaked_holds;
 mod losses;
@@ -26,28 +27,7 @@ mod validity;
 mod wake_ups;
 mod writes;
 
-use crate::history::Event;
-use crate::recorder::View;
-
-/// An observer of one promise.
-pub(crate) trait Invariant: Send {
-    /// Returns the ids of the promises in `docs/guarantees.md`.
-    fn id(&self) -> &'static str;
-
-    /// Observes an event.
-    ///
-    /// # Errors
-    /// Describes the violation, if the promise is broken.
-    fn see(&mut self, event: &Event, view: &View) -> Result<(), String>;
-
-    /// Observes the passage of time.
-    ///
-    /// # Errors
-    /// Describes the overdue action, if the promise is broken.
-    fn check_time(&mut self, _view: &View) -> Result<(), String> {
-        Ok(())
-    }
-}
+pub(crate) use self::invariant::Invariant;
 
 /// Returns all observers, in their initial state.
 #[must_use]

@@ -5,7 +5,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::history::{Wire, short};
+use crate::owner::{Wire, short};
 
 /// The keys that belong to a name, parsed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]

@@ -3,7 +3,6 @@
 //! Invariant: the seed and the mode alone determine a plan. A fault can be left out without a change of the others, so
 //! the fault list of a violation can be shrunk.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,28 +10,11 @@ use fastrand::Rng;
 
 use crate::clock::Clock;
 use crate::fault::{Fault, Kind};
+use crate::mode::Mode;
 use crate::primitive::Primitive;
 
-/// The world in which a seed runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Mode {
-    /// The client on a simulated store that runs the scripts in place.
-    Fast,
-    /// The client with the real redis-rs over a simulated network.
-    Full,
-    /// Redlock over three simulated stores.
-    Quorum,
-}
-
-impl fmt::Display for Mode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Fast => "fast",
-            Self::Full => "full",
-            Self::Quorum => "quorum",
-        })
-    }
-}
+/// The largest number of permits that a user requests at once.
+pub(crate) const UNITS_MAX: u32 = 3;
 
 /// The parameters and faults of one simulated run.
 #[derive(Clone, Debug)]

@@ -2,19 +2,23 @@
 //!
 //! Invariant: the invariants observe an event at the moment it happens, in the order of events.
 
+pub(crate) mod view;
+
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use self::view::{LiveHold, Pauses, Terms, View};
 use crate::clock::Clock;
 use crate::fault::Kind;
-use crate::history::{Ending, Event, Hold, Op, Wire};
+use crate::history::{Ending, Event, Hold, Op};
 use crate::invariants::{Invariant, all};
 use crate::name_state::Side;
+use crate::owner::Wire;
 use crate::plan::Plan;
 use crate::primitive::Primitive;
-use crate::workload::Taken;
+use crate::taken::Taken;
 
 /// The recorder of events. Clones are the same recorder.
 #[derive(Clone)]
@@ -31,75 +35,6 @@ pub(crate) struct Violation {
     pub(crate) what: String,
 }
 
-/// The state that invariants may read besides the events.
-pub(crate) struct View {
-    /// The true time.
-    pub(crate) now: Duration,
-    /// The plan.
-    pub(crate) plan: Arc<Plan>,
-    /// The guards that users have. A guard stays here until the invariants have observed its end.
-    pub(crate) holds: BTreeMap<Hold, LiveHold>,
-    /// The clocks of the processes.
-    pub(crate) clocks: Vec<Clock>,
-    /// The server's clock.
-    pub(crate) server_clock: Clock,
-    pauses: Vec<Pauses>,
-    /// The number of active faults that disturb calls.
-    disturbances: usize,
-    /// The end of the last such fault; `None` if none has ended yet.
-    quiet_since: Option<Duration>,
-    /// The number of active losses of wake-ups.
-    messages_lost: usize,
-    /// The end of the last loss of wake-ups; `None` if none has ended yet.
-    heard_since: Option<Duration>,
-}
-
-/// The pauses of a process: the past ones, and the begin of the present one.
-#[derive(Clone, Default)]
-struct Pauses {
-    past: Vec<(Duration, Duration)>,
-    present: Option<Duration>,
-}
-
-/// A guard that a user has.
-#[derive(Clone)]
-pub(crate) struct LiveHold {
-    /// The process of the user.
-    pub(crate) process: usize,
-    /// The name that is held.
-    pub(crate) name: Arc<str>,
-    /// The wire owner.
-    pub(crate) wire: Wire,
-    /// The kind of the hold.
-    pub(crate) side: Side,
-    /// The number of the user's owner; 0 for an owner that has no other hold.
-    pub(crate) owner: u64,
-    /// The number of permits.
-    pub(crate) units: u32,
-    /// The terms of the hold.
-    pub(crate) terms: Terms,
-    /// The time of the claim.
-    pub(crate) since: Duration,
-    /// The end of its validity by the client's clock, at the last check of time.
-    pub(crate) valid_until: Duration,
-    /// True if it was valid at the last check of time.
-    held: bool,
-    taken: Weak<Taken>,
-    /// The index of the guard among several.
-    place: usize,
-}
-
-impl LiveHold {
-    /// Returns the remaining validity, as its client reports it.
-    fn remaining(&self) -> Duration {
-        let taken = self.taken.upgrade();
-        taken.map_or(Duration::ZERO, |taken| taken.guards()[self.place].remaining()).min(TRUST_MAX)
-    }
-}
-
-/// The longest validity that counts as finite.
-const TRUST_MAX: Duration = Duration::from_secs(1_000_000);
-
 /// A new guard of a user, not yet registered.
 pub(crate) struct Claim {
     pub(crate) name: Arc<str>,
@@ -111,17 +46,6 @@ pub(crate) struct Claim {
     pub(crate) terms: Terms,
     /// The index of the guard among several.
     pub(crate) place: usize,
-}
-
-/// The terms with which a hold was requested.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Terms {
-    /// The lease.
-    pub(crate) lease: Duration,
-    /// True if it is renewed without a bound.
-    pub(crate) watched: bool,
-    /// The minimum hold time.
-    pub(crate) min_hold: Option<Duration>,
 }
 
 /// The totals of a seed.
@@ -152,69 +76,6 @@ struct State {
     last_op: u64,
     last_call: u64,
     last_hold: u64,
-}
-
-impl View {
-    /// Returns true if a hold is valid now, as its client reports it.
-    #[must_use]
-    pub(crate) fn is_valid(&self, hold: &LiveHold) -> bool {
-        !hold.remaining().is_zero()
-    }
-
-    /// Returns the wire owner of a hold with a minimum hold time: the server may keep it past the release.
-    pub(crate) fn min_hold_owner(&self, hold: &Hold) -> Option<Wire> {
-        let hold = self.holds.get(hold)?;
-        hold.terms.min_hold.map(|_| Arc::clone(&hold.wire))
-    }
-
-    /// Returns true if a hold is valid by its last refresh. A query of the guard costs more, and this check runs after
-    /// every step.
-    #[must_use]
-    pub(crate) fn seems_valid(&self, hold: &LiveHold) -> bool {
-        hold.held && self.clock_says(hold.process) < hold.valid_until
-    }
-
-    /// Returns the holds of a name that seem valid now.
-    pub(crate) fn valid_holds<'a>(
-        &'a self,
-        name: &'a str,
-    ) -> impl Iterator<Item = (Hold, &'a LiveHold)> + 'a {
-        let of_name = self.holds.iter().filter(move |(_, hold)| &*hold.name == name);
-        of_name.filter(|(_, hold)| self.seems_valid(hold)).map(|(id, hold)| (*id, hold))
-    }
-
-    /// Returns true if no fault disturbs calls now, and none did within the given time.
-    #[must_use]
-    pub(crate) fn is_quiet_for(&self, span: Duration) -> bool {
-        self.disturbances == 0 && self.quiet_since.is_none_or(|since| self.now.saturating_sub(since) >= span)
-    }
-
-    /// Returns true if no wake-ups are lost now, and none were within the given time.
-    #[must_use]
-    pub(crate) fn hears_for(&self, span: Duration) -> bool {
-        self.messages_lost == 0 && self.heard_since.is_none_or(|since| self.now.saturating_sub(since) >= span)
-    }
-
-    /// Returns the time for which a process was paused since `since`.
-    #[must_use]
-    pub(crate) fn paused_since(&self, process: usize, since: Duration) -> Duration {
-        let Some(Pauses { past, present }) = self.pauses.get(process) else { return Duration::ZERO };
-        let past =
-            past.iter().map(|(from, until)| until.saturating_sub((*from).max(since))).sum::<Duration>();
-        past + present.map_or(Duration::ZERO, |from| self.now.saturating_sub(from.max(since)))
-    }
-
-    /// Returns the time on the server's clock, in milliseconds.
-    #[must_use]
-    pub(crate) fn now_ms(&self) -> u64 {
-        u64::try_from(self.server_clock.says(self.now).as_millis()).unwrap_or(u64::MAX)
-    }
-
-    /// Returns the time on the clock of a process.
-    #[must_use]
-    pub(crate) fn clock_says(&self, process: usize) -> Duration {
-        self.clocks[process].says(self.now)
-    }
 }
 
 impl Recorder {

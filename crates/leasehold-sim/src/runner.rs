@@ -13,7 +13,8 @@ use crate::fast;
 use crate::fault::Kind;
 use crate::full;
 use crate::history::Event;
-use crate::plan::{Mode, Plan};
+use crate::mode::Mode;
+use crate::plan::Plan;
 use crate::primitive::Primitive;
 use crate::recorder::{Recorder, Violation};
 

@@ -58,7 +58,7 @@ pub(crate) fn numbers(whole: &Plan, shrunk: &Plan) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::Mode;
+    use crate::mode::Mode;
     use crate::recorder::Violation;
 
     fn with_faults(at_least: usize) -> Plan {

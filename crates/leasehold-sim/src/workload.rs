@@ -10,7 +10,6 @@ mod locks;
 mod multi;
 mod read_write;
 pub(crate) mod semaphore;
-mod taken;
 mod user;
 
 use std::sync::Arc;
@@ -20,7 +19,6 @@ use crate::environment::Env;
 use crate::plan::Plan;
 use crate::primitive::{Primitive, name_of};
 
-pub(crate) use self::taken::Taken;
 use self::user::User;
 
 /// Runs one user with the names of the plan. Each primitive has its own file here.

@@ -12,12 +12,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::source::Source;
 
 /// The files in circles per crate. The rule fails on more, and on fewer until the number here is lowered.
-const IN_CIRCLES: [(&str, usize); 7] = [
+const IN_CIRCLES: [(&str, usize); 6] = [
     ("leasehold", 54),
     ("leasehold-cli", 2),
     ("leasehold-macros", 4),
     ("leasehold-proto", 11),
-    ("leasehold-sim", 42),
     ("leasehold-store", 36),
     ("leasehold-testkit", 4),
 ];

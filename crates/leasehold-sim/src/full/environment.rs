@@ -11,7 +11,8 @@ use futures_util::future::BoxFuture;
 use leasehold_store::embedded::Frame;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::net::{Cuts, Dialer};
+use super::cuts::Cuts;
+use super::net::Dialer;
 use super::parse::reply;
 use super::process::{Process, Truth};
 use super::runtime::{pause, within};

@@ -6,7 +6,7 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use super::active_faults::{Link, loses, takes_the_server_down};
-use super::server::{HOST, PROCESS};
+use super::hosts::{HOST, PROCESS};
 use super::{World, usual_latency};
 use crate::fault::{Fault, Kind};
 use crate::history::Event;

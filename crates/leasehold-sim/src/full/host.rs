@@ -8,11 +8,12 @@ use std::time::Duration;
 use leasehold::Client;
 use leasehold_store::redis::{ConnectOptions, Redis, ServerUrl};
 
+use super::client_runtime::FullRuntime;
 use super::environment::FullEnvironment;
+use super::hosts::HOST;
 use super::net::Dialer;
 use super::process::Process;
-use super::runtime::{FullRuntime, pause};
-use super::server::HOST;
+use super::runtime::pause;
 use crate::clock::Clock;
 use crate::environment::{Env, Environment};
 use crate::history::Event;

@@ -3,11 +3,10 @@
 //! Invariant: a paused process neither reads, writes nor dials. A closed stream has been reset: bytes that the server's
 //! machine has not received by then are lost, even if the network still carries them.
 
-use std::collections::BTreeSet;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -17,8 +16,8 @@ use leasehold_store::redis::{Address, Dial, Socket};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use turmoil::net::TcpStream;
 
+use super::hosts::{HOST, PORT};
 use super::process::Process;
-use super::server::{HOST, PORT};
 
 /// Dials for one process.
 #[derive(Debug)]
@@ -100,23 +99,5 @@ impl AsyncWrite for Wire {
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.process.running.poll_open(cx));
         self.stream().poll_shutdown(cx)
-    }
-}
-
-/// The client addresses of the streams that the processes have closed.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Cuts(Arc<Mutex<BTreeSet<SocketAddr>>>);
-
-impl Cuts {
-    pub(super) fn add(&self, address: SocketAddr) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(address);
-    }
-
-    pub(super) fn has(&self, address: SocketAddr) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(&address)
-    }
-
-    pub(super) fn remove(&self, address: SocketAddr) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&address);
     }
 }

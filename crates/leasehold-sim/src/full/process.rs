@@ -13,7 +13,7 @@ use leasehold_proto::Moment;
 use turmoil::net::TcpStream;
 
 use super::barrier::Barrier;
-use super::net::Cuts;
+use super::cuts::Cuts;
 use super::runtime::spawn;
 use crate::clock::Clock;
 

@@ -14,7 +14,8 @@ use tokio::task::AbortHandle;
 use turmoil::net::TcpListener;
 
 use super::barrier::Barrier;
-use super::net::Cuts;
+use super::cuts::Cuts;
+use super::hosts::{PORT, PROCESS};
 use super::process::Truth;
 use super::runtime::spawn;
 use super::server_socket::ServerSocket;
@@ -23,14 +24,6 @@ use crate::history::By;
 use crate::plan::Plan;
 use crate::recorder::Recorder;
 use crate::wire::{self, Decoded, Witness};
-
-/// The host name of the server.
-pub(super) const HOST: &str = "server";
-/// The port of the server.
-pub(super) const PORT: u16 = 6379;
-
-/// The prefix of the host name of a process; its number follows.
-pub(super) const PROCESS: &str = "process-";
 
 /// The server.
 pub(super) struct Server {

@@ -11,7 +11,7 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::barrier::Barrier;
-use super::net::Cuts;
+use super::cuts::Cuts;
 
 /// The server's end of a stream.
 pub(super) struct ServerSocket<S> {

@@ -9,10 +9,11 @@ use std::time::Duration;
 use leasehold_proto::Verb;
 
 use crate::fault::{Fault, Kind};
-use crate::history::{By, Event, Reply, Wire};
+use crate::history::{By, Event, Reply};
 use crate::name_state::NameState;
+use crate::owner::Wire;
 use crate::primitive::Primitive;
-use crate::recorder::View;
+use crate::recorder::view::View;
 
 /// The breaches and grants so far.
 #[derive(Default)]

@@ -9,11 +9,12 @@ use std::time::Duration;
 
 use leasehold_proto::Verb;
 
-use super::Invariant;
+use super::invariant::Invariant;
 use super::multi::Gathering;
 use crate::fault::Kind;
-use crate::history::{By, Event, Wire, short};
-use crate::recorder::View;
+use crate::history::{By, Event};
+use crate::owner::{Wire, short};
+use crate::recorder::view::View;
 
 /// The longest time for which a grant may wait for its claim, for any lease.
 const LONGEST: Duration = Duration::from_secs(5);

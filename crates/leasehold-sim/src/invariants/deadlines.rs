@@ -5,10 +5,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::Invariant;
+use super::invariant::Invariant;
 use crate::history::{Event, Op, What};
-use crate::plan::Mode;
-use crate::recorder::View;
+use crate::mode::Mode;
+use crate::recorder::view::View;
 
 #[derive(Default)]
 pub(super) struct Deadlines {

@@ -9,13 +9,14 @@ use std::time::Duration;
 
 use leasehold_proto::Verb;
 
-use super::Invariant;
 use super::breaches::Breaches;
+use super::invariant::Invariant;
 use crate::fault::Kind;
-use crate::history::{By, Ending, Event, Hold, Op, Outcome, Wire, short};
+use crate::history::{By, Ending, Event, Hold, Op, Outcome};
 use crate::name_state::NameState;
+use crate::owner::{Wire, short};
 use crate::primitive::{Primitive, covers, overlap};
-use crate::recorder::View;
+use crate::recorder::view::View;
 
 #[derive(Default)]
 pub(super) struct Errors {

@@ -6,11 +6,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Invariant;
 use super::breaches::Breaches;
-use crate::history::{Event, Wire, short};
+use super::invariant::Invariant;
+use crate::history::Event;
 use crate::name_state::Side;
-use crate::recorder::{LiveHold, View};
+use crate::owner::{Wire, short};
+use crate::recorder::view::{LiveHold, View};
 
 #[derive(Default)]
 pub(super) struct Exclusion {

@@ -10,12 +10,13 @@ use std::time::Duration;
 
 use leasehold_proto::Verb;
 
-use super::Invariant;
-use crate::history::{By, Event, Op, Wire, short};
+use super::invariant::Invariant;
+use crate::history::{By, Event, Op};
+use crate::mode::Mode;
 use crate::name_state::NameState;
-use crate::plan::Mode;
+use crate::owner::{Wire, short};
 use crate::primitive::{Primitive, covers};
-use crate::recorder::View;
+use crate::recorder::view::View;
 
 /// The time without a sign after which a waiter of ours is gone.
 const GONE_AFTER_MS: i64 = 5_000;

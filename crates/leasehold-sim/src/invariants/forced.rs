@@ -4,11 +4,11 @@
 
 use std::time::Duration;
 
-use super::Invariant;
 use super::breaches::is_taken_away;
+use super::invariant::Invariant;
 use crate::fault::Kind;
 use crate::history::{Event, Hold};
-use crate::recorder::View;
+use crate::recorder::view::View;
 
 #[derive(Default)]
 pub(super) struct Forced {

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use leasehold_proto::Verb;
 
-use super::Invariant;
+use super::invariant::Invariant;
 use crate::fault::Kind;
 use crate::history::{Event, Op, Outcome, What};
 use crate::name_state::NameState;
 use crate::primitive::Primitive;
-use crate::recorder::View;
+use crate::recorder::view::View;
 
 #[derive(Default)]
 pub(super) struct Latch {

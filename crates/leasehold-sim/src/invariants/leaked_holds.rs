@@ -10,13 +10,14 @@ use std::time::Duration;
 
 use leasehold_proto::Verb;
 
-use super::Invariant;
 use super::breaches::Breaches;
+use super::invariant::Invariant;
 use crate::fault::Kind;
-use crate::history::{By, Ending, Event, Op, Wire, short};
+use crate::history::{By, Ending, Event, Op};
 use crate::name_state::{NameState, is_of};
+use crate::owner::{Wire, short};
 use crate::primitive::covers;
-use crate::recorder::View;
+use crate::recorder::view::View;
 
 /// The time that an undo may take after its last attempt failed: the longest pause between two attempts, and the next
 /// attempt.

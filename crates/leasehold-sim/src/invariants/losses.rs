@@ -5,10 +5,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::Invariant;
+use super::invariant::Invariant;
 use crate::fault::Kind;
 use crate::history::{Event, Hold};
-use crate::recorder::{LiveHold, View};
+use crate::recorder::view::{LiveHold, View};
 
 const WITHIN: Duration = Duration::from_millis(50);
 

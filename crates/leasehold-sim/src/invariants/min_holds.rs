@@ -9,11 +9,12 @@ use std::time::Duration;
 use leasehold::ReleaseOutcome;
 use leasehold_proto::Verb;
 
-use super::Invariant;
 use super::breaches::Breaches;
+use super::invariant::Invariant;
 use crate::fault::Kind;
-use crate::history::{Ending, Event, Hold, Op, Outcome, What, Wire, short};
-use crate::recorder::View;
+use crate::history::{Ending, Event, Hold, Op, Outcome, What};
+use crate::owner::{Wire, short};
+use crate::recorder::view::View;
 
 /// The part of a minimum hold time that is guaranteed, given the different rates of the clocks.
 const DRIFT: f64 = 0.98;

@@ -6,10 +6,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::Invariant;
+use super::invariant::Invariant;
 use crate::history::{Event, Op, What};
 use crate::primitive::covers;
-use crate::recorder::View;
+use crate::recorder::view::View;
 
 #[derive(Default)]
 pub(super) struct Multi;

@@ -10,12 +10,13 @@ use std::time::Duration;
 
 use leasehold_proto::Verb;
 
-use super::Invariant;
 use super::breaches::Breaches;
-use crate::history::{By, Event, Wire, short};
+use super::invariant::Invariant;
+use crate::history::{By, Event};
 use crate::name_state::NameState;
+use crate::owner::{Wire, short};
 use crate::primitive::Primitive;
-use crate::recorder::View;
+use crate::recorder::view::View;
 
 #[derive(Default)]
 pub(super) struct Permits {

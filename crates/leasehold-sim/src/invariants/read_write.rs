@@ -9,11 +9,12 @@ use std::time::Duration;
 
 use leasehold_proto::Verb;
 
-use super::Invariant;
-use crate::history::{By, Event, Op, What, Wire, short};
+use super::invariant::Invariant;
+use crate::history::{By, Event, Op, What};
 use crate::name_state::{NameState, Side};
+use crate::owner::{Wire, short};
 use crate::primitive::Primitive;
-use crate::recorder::View;
+use crate::recorder::view::View;
 
 #[derive(Default)]
 pub(super) struct ReadWrite {

@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use leasehold::LostReason;
 
-use super::Invariant;
 use super::breaches::Breaches;
+use super::invariant::Invariant;
 use crate::history::{Event, Op, Outcome, What};
-use crate::recorder::View;
+use crate::recorder::view::View;
 
 #[derive(Default)]
 pub(super) struct Reasons {

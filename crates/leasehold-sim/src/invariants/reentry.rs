@@ -9,11 +9,12 @@ use std::time::Duration;
 use leasehold::ReleaseOutcome;
 use leasehold_proto::Verb;
 
-use super::Invariant;
 use super::breaches::Breaches;
-use crate::history::{By, Ending, Event, Hold, Op, Outcome, What, Wire, short};
+use super::invariant::Invariant;
+use crate::history::{By, Ending, Event, Hold, Op, Outcome, What};
 use crate::name_state::NameState;
-use crate::recorder::View;
+use crate::owner::{Wire, short};
+use crate::recorder::view::View;
 
 #[derive(Default)]
 pub(super) struct Reentry {

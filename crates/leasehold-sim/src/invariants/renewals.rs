@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use leasehold_proto::Verb;
 
-use super::Invariant;
+use super::invariant::Invariant;
 use super::multi::Gathering;
-use crate::history::{Event, Wire, short};
-use crate::plan::Mode;
-use crate::recorder::{LiveHold, View};
+use crate::history::Event;
+use crate::mode::Mode;
+use crate::owner::{Wire, short};
+use crate::recorder::view::{LiveHold, View};
 
 /// The delay after which a failed renewal is tried again: at most half a second, plus the difference of the clocks.
 const AGAIN_WITHIN: Duration = Duration::from_millis(550);

@@ -5,11 +5,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::Invariant;
 use super::breaches::Breaches;
-use crate::history::{Event, short};
+use super::invariant::Invariant;
+use crate::history::Event;
 use crate::name_state::NameState;
-use crate::recorder::View;
+use crate::owner::short;
+use crate::recorder::view::View;
 
 #[derive(Default)]
 pub(super) struct ServerKeeps {

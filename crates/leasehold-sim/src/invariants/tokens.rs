@@ -10,12 +10,13 @@ use std::time::Duration;
 
 use leasehold_proto::Verb;
 
-use super::Invariant;
 use super::breaches::Breaches;
+use super::invariant::Invariant;
 use crate::fault::Kind;
-use crate::history::{Event, Wire, short};
+use crate::history::Event;
+use crate::owner::{Wire, short};
 use crate::primitive::Primitive;
-use crate::recorder::View;
+use crate::recorder::view::View;
 
 #[derive(Default)]
 pub(super) struct Tokens {

@@ -9,11 +9,12 @@ use std::time::Duration;
 
 use leasehold_proto::Verb;
 
-use super::Invariant;
+use super::invariant::Invariant;
 use crate::fault::Kind;
-use crate::history::{Event, Wire};
+use crate::history::Event;
+use crate::owner::Wire;
 use crate::primitive::Primitive;
-use crate::recorder::View;
+use crate::recorder::view::View;
 
 #[derive(Default)]
 pub(super) struct Validity {

@@ -9,11 +9,12 @@ use std::time::Duration;
 
 use leasehold_proto::Verb;
 
-use super::Invariant;
-use crate::history::{Event, Op, Reply, What, Wire};
+use super::invariant::Invariant;
+use crate::history::{Event, Op, Reply, What};
+use crate::owner::Wire;
+use crate::plan::UNITS_MAX;
 use crate::primitive::Primitive;
-use crate::recorder::View;
-use crate::workload::semaphore::UNITS_MAX;
+use crate::recorder::view::View;
 
 /// The time within which a gone waiter of a queue is passed over: the grace period of the server, and the time until the
 /// next waiter polls.

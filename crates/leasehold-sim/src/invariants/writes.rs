@@ -5,11 +5,12 @@
 
 use leasehold_proto::Verb;
 
-use super::Invariant;
-use crate::history::{By, Event, Reply, short};
+use super::invariant::Invariant;
+use crate::history::{By, Event, Reply};
 use crate::name_state::{Holder, NameState, is_of};
+use crate::owner::short;
 use crate::primitive::Primitive;
-use crate::recorder::View;
+use crate::recorder::view::View;
 
 pub(super) struct Writes;
 

@@ -8,7 +8,7 @@ use leasehold_proto::recipe::scripts;
 use leasehold_proto::script::Script;
 use leasehold_proto::{Call, Verb};
 
-use crate::history::Wire;
+use crate::owner::Wire;
 use crate::workload::foreign;
 
 /// One execution of a script.

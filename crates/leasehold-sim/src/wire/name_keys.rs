@@ -8,8 +8,8 @@ use std::time::Duration;
 use leasehold_store::embedded::{Entry, Value};
 
 use super::decode::{hex, text};
-use crate::history::Wire;
 use crate::name_state::{Holder, NameState, Side};
+use crate::owner::Wire;
 use crate::primitive::{Primitive, name_of};
 
 /// The role of a key for its name.

@@ -10,7 +10,8 @@ use leasehold_proto::Verb;
 use leasehold_store::embedded::Frame;
 
 use crate::environment::Env;
-use crate::history::{Event, Wire};
+use crate::history::Event;
+use crate::owner::Wire;
 use crate::primitive::{Primitive, name_of};
 
 const ACQUIRE: &str = include_str!("../../foreign/acquire.lua");

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use leasehold::{Guard, LostReason, ReleaseError, ReleaseOutcome};
 
-use super::Taken;
 use crate::environment::Env;
 use crate::history::{Ending, Event, Hold, Op};
 use crate::recorder::Claim;
+use crate::taken::Taken;
 
 /// A guard, with the holds that the recorder knows it by.
 pub(super) struct Held {

@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use leasehold::{InspectError, InspectErrorKind, Kind, Lock, Tokens};
 
-use super::Taken;
 use super::held::Held;
 use super::user::{LeaseMode, User};
 use crate::history::{Outcome, What};
 use crate::name_state::Side;
 use crate::primitive::Primitive;
-use crate::recorder::{Claim, Terms};
+use crate::recorder::Claim;
+use crate::recorder::view::Terms;
+use crate::taken::Taken;
 
 /// Returns the kind of tokens of a name's lock.
 pub(super) fn tokens(name: &str) -> Tokens {

@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use leasehold::{Member, MultiGuard, MultiLock};
 
-use super::Taken;
 use super::locks::{on, tokens};
 use super::user::{LeaseMode, User};
 use crate::history::What;
 use crate::name_state::Side;
 use crate::primitive::{Primitive, name_of};
-use crate::recorder::{Claim, Terms};
+use crate::recorder::Claim;
+use crate::recorder::view::Terms;
+use crate::taken::Taken;
 
 /// Returns true if this user acquires several locks now; the plan must have several.
 pub(super) fn is_chosen(user: &mut User) -> bool {

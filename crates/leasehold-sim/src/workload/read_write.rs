@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use leasehold::{AcquireError, Guard, Owner, RwLock};
 
-use super::Taken;
 use super::held::Held;
 use super::user::{LeaseMode, User};
 use crate::history::What;
 use crate::name_state::Side;
-use crate::recorder::{Claim, Terms};
+use crate::recorder::Claim;
+use crate::recorder::view::Terms;
+use crate::taken::Taken;
 
 /// One use of the lock by a user, with its terms and owner.
 struct Visit<'a> {

@@ -7,17 +7,16 @@ use std::time::Duration;
 
 use leasehold::{ExpirableSemaphore, Guard, OperationError, OperationErrorKind, PermitId, Semaphore};
 
-use super::Taken;
 use super::held::Held;
 use super::user::User;
 use crate::fault::Kind;
 use crate::history::{Outcome, What};
 use crate::name_state::Side;
+use crate::plan::UNITS_MAX;
 use crate::primitive::Primitive;
-use crate::recorder::{Claim, Terms};
-
-/// The largest number of permits that a user requests at once.
-pub(crate) const UNITS_MAX: u32 = 3;
+use crate::recorder::Claim;
+use crate::recorder::view::Terms;
+use crate::taken::Taken;
 
 /// Acquires permits of a plain semaphore, holds them and releases them; or changes the total.
 pub(super) async fn work(user: &mut User, semaphore: Semaphore, name: &Arc<str>) {

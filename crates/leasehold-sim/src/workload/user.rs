@@ -14,11 +14,12 @@ use leasehold::{
     ReleaseErrorKind,
 };
 
-use super::Taken;
 use super::held::Held;
 use crate::environment::Env;
 use crate::history::{Event, Op, Outcome, What};
-use crate::recorder::{Claim, Terms};
+use crate::recorder::Claim;
+use crate::recorder::view::Terms;
+use crate::taken::Taken;
 
 /// A user, with an owner of its own for re-entry.
 pub(super) struct User {

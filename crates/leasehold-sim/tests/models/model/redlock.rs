@@ -1,8 +1,8 @@
 //! Redlock: two clients, three servers of which one loses its data, and the rounds of the public lock.
 //!
-//! The rounds are modeled on `leasehold`'s `lock/quorum.rs` and `lock/node_holds.rs`: a client sends its request to all nodes
-//! at once, holds with a quorum, and releases everything without one. A node hold that is granted late joins, and a lost
-//! one is released. Each node hold has a real engine of its own, as there.
+//! The rounds are modeled on `leasehold`'s `lock/quorum.rs` and `lock/node_holds.rs`: a client sends its request to all
+//! nodes at once, holds with a quorum, and releases everything without one. A node hold that is granted late joins, and
+//! a lost one is released. Each node hold has a real engine of its own, as there.
 
 use std::time::Duration;
 

@@ -30,28 +30,28 @@ impl Taken {
         }
     }
 
-    pub(super) async fn lost(&self) -> LostReason {
+    pub(crate) async fn lost(&self) -> LostReason {
         match self {
             Self::One(guard) => guard.lost().await,
             Self::Several(guard) => guard.lost().await,
         }
     }
 
-    pub(super) async fn ensure(&self, validity: Duration) -> Result<(), EnsureError> {
+    pub(crate) async fn ensure(&self, validity: Duration) -> Result<(), EnsureError> {
         match self {
             Self::One(guard) => guard.ensure(validity).await,
             Self::Several(guard) => guard.ensure(validity).await,
         }
     }
 
-    pub(super) async fn release(self) -> Result<ReleaseOutcome, ReleaseError> {
+    pub(crate) async fn release(self) -> Result<ReleaseOutcome, ReleaseError> {
         match self {
             Self::One(guard) => guard.release().await,
             Self::Several(guard) => guard.release().await,
         }
     }
 
-    pub(super) fn detach(self) {
+    pub(crate) fn detach(self) {
         match self {
             Self::One(guard) => guard.detach(),
             Self::Several(guard) => guard.detach(),

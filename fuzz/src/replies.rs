@@ -12,7 +12,7 @@ use std::time::Duration;
 use arbitrary::{Result, Unstructured};
 use leasehold_proto::engine::Subject;
 use leasehold_proto::recipe::reentrant::Reentrant;
-use leasehold_proto::{CallArgs, Call, ClientId, Lease, LockRecipe, Name, Recipe, StoreError, WireOwner};
+use leasehold_proto::{Call, CallArgs, ClientId, Lease, LockRecipe, Name, Recipe, StoreError, WireOwner};
 use leasehold_store::Store;
 use leasehold_store::redis::{Address, ConnectOptions, Dial, Redis, ServerUrl, Socket};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use leasehold_proto::engine::{Action, CallId, Event, Grant, Id, Request, Settings, Outcome};
+use leasehold_proto::engine::{Action, CallId, Event, Grant, Id, Outcome, Request, Settings};
 use leasehold_proto::{Call, Channel, ClientId, Engine, Moment, Owner, Reply, StoreError, Verb, WireOwner};
 
 use super::server::Server;

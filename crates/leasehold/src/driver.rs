@@ -43,7 +43,7 @@ pub(crate) async fn drive<S: Store, A: Alarm>(
                 Command::Act(action) => listen(&store, &mut subscriptions, &hear, action),
                 Command::Spawn(future) => tasks.push(future),
                 Command::Query(call, reply_to) => {
-                    calls.push(run_call(&store, Caller::Query(reply_to), call, timeout))
+                    calls.push(run_call(&store, Caller::Query(reply_to), call, timeout));
                 }
             }
         }

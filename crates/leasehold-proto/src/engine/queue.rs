@@ -416,7 +416,7 @@ impl Engine {
         let head = self.queues.get(&request.subject).and_then(|queue| queue.front());
         match head.and_then(|head| self.waiting(*head)) {
             Some((_, WaiterState { last: Some(Last::TooLate(_)), .. })) | None => AcquireFailure::Contended,
-            Some((_, head)) => head.verdict(now, request, arrives_by).as_if_not_sent(),
+            Some((_, head)) => head.verdict(now, request, arrives_by).without_doubt(),
         }
     }
 
@@ -528,7 +528,7 @@ impl Attempt {
 
 impl AcquireFailure {
     /// Returns the same failure for a waiter that had sent nothing.
-    fn as_if_not_sent(self) -> Self {
+    fn without_doubt(self) -> Self {
         match self {
             Self::Failed(error) | Self::Unknown { error, .. } => Self::Failed(error.not_applied()),
             other => other,

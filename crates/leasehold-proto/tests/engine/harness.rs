@@ -42,7 +42,7 @@ impl Harness {
                 Action::Complete(_, outcome) => settled = Some(outcome),
                 Action::Subscribe(channel) => assert!(self.listening.insert(channel), "it listens already"),
                 Action::Unsubscribe(channel) => {
-                    assert!(self.listening.remove(&channel), "it does not listen")
+                    assert!(self.listening.remove(&channel), "it does not listen");
                 }
                 Action::Wake(id) => self.woken.push(id),
             }

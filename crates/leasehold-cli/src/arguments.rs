@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 
 use crate::address::Address;
-use crate::supervise::OnLost;
+use crate::on_lost::OnLost;
 use crate::{duration, exec, watcher};
 
 /// Distributed locks over Redis or Valkey, for programs and shell scripts.

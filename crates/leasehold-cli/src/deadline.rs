@@ -17,8 +17,8 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use crate::clock::{boot, spawn};
+use crate::on_lost::OnLost;
 use crate::orders::Orders;
-use crate::supervise::OnLost;
 use crate::watcher::Watcher;
 
 /// The number of checks in a lease.

@@ -30,6 +30,7 @@ mod exec;
 mod exit;
 mod helper;
 mod kind;
+mod on_lost;
 mod orders;
 mod report;
 mod settings;

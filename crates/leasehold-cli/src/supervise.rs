@@ -26,6 +26,7 @@ use crate::clock::{Instant, after, now, reached};
 use crate::deadline::Deadline;
 use crate::duration;
 use crate::exit;
+use crate::on_lost::OnLost;
 use crate::report::Report;
 use crate::signals::Signals;
 use crate::terminal::{Terminal, under_job_control};
@@ -45,17 +46,6 @@ pub(crate) trait Hold {
     fn remaining(&self) -> Duration;
     /// Resolves when it is lost, with the reason in words.
     fn lost(&self) -> impl Future<Output = String>;
-}
-
-/// What to do with the command when the lock is lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum OnLost {
-    // SIGTERM to the command's group, SIGKILL after the grace. No doc comments: clap would lengthen the help by them.
-    Term,
-    // SIGKILL at once.
-    Kill,
-    // Warn, and let it go on.
-    Ignore,
 }
 
 /// The result of a supervision.

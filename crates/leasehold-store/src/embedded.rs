@@ -9,9 +9,12 @@
 //! serves it over a stream.
 
 mod audience;
+mod command;
 mod commands;
 mod condition;
 mod database;
+mod dispatch;
+mod fault;
 mod frame;
 mod glob;
 mod keyspace;
@@ -22,6 +25,9 @@ mod lua;
 mod machine;
 mod number;
 mod reply;
+mod script_calls;
+mod script_hash;
+mod scripting;
 mod server;
 mod store;
 mod value;

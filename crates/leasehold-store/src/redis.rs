@@ -18,6 +18,7 @@ mod error;
 mod eval;
 mod link;
 mod pubsub;
+mod reader;
 mod socket;
 mod standalone;
 mod url;

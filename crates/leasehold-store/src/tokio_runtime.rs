@@ -100,7 +100,7 @@ mod timer_file {
     use tokio::io::Interest;
     use tokio::io::unix::AsyncFd;
 
-    use super::{Alarm, nap_until, now};
+    use crate::tokio_runtime::{Alarm, nap_until, now};
 
     /// A timer on the suspend-aware clock.
     #[derive(Debug)]

@@ -2,7 +2,6 @@
 //!
 //! Invariant: deterministic. The same commands at the same times give the same replies, whatever thread runs them.
 
-use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 use std::mem;
 use std::sync::Arc;
@@ -10,12 +9,14 @@ use std::sync::Arc;
 use leasehold_proto::Call;
 
 use super::audience::Ear;
-use super::commands::{Fault, dispatch};
 use super::condition::Condition;
+use super::dispatch::dispatch;
+use super::fault::Fault;
 use super::frame::Frame;
 use super::keyspace::Entry;
 use super::lua;
 use super::machine::{Machine, Message};
+use super::scripting::Scripts;
 
 /// One server's data and scripts: no clock, no I/O, no threads. A clone is a snapshot.
 ///
@@ -25,8 +26,7 @@ use super::machine::{Machine, Message};
 #[derive(Clone, Debug, Default)]
 pub struct Database {
     pub(super) machine: Machine,
-    /// Sources by their hash in lower case.
-    pub(super) scripts: BTreeMap<String, Arc<[u8]>>,
+    scripts: Scripts,
 }
 
 /// The result of a command.
@@ -56,7 +56,8 @@ impl Database {
     /// milliseconds). The clock may go back, or jump.
     pub fn execute(&mut self, now_ms: u64, command: &[Vec<u8>]) -> Executed {
         self.machine.keyspace.now_ms = now_ms;
-        let reply = dispatch(self, command).unwrap_or_else(|fault| Frame::Error(fault.0.into_owned()));
+        let reply = dispatch(&mut self.machine, &mut self.scripts, command)
+            .unwrap_or_else(|fault| Frame::Error(fault.0.into_owned()));
         self.executed(reply)
     }
 

@@ -5,7 +5,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use super::commands::Fault;
+use super::fault::Fault;
 use super::value::{Fields, SortedSet, Value};
 
 /// A key with its value.

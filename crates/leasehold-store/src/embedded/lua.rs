@@ -8,16 +8,19 @@
 //! While a script runs, its [`Machine`] lies on the virtual machine's `bench`, where `redis.call` finds it.
 
 mod api;
+mod error_handler;
 mod errors;
+mod math;
 mod random;
 mod sandbox;
 mod structs;
 mod values;
 mod vm;
+mod work;
 
 use std::cell::RefCell;
 
-use super::commands::Fault;
+use super::fault::Fault;
 use super::frame::Frame;
 use super::machine::Machine;
 use vm::Vm;

@@ -21,9 +21,9 @@ use leasehold_proto::recipe::rights::may_subscribe;
 use redis::{ServerError, Value};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 
-use super::connect::Reader;
 use super::error::Failure;
 use super::eval::{eval, refusal};
+use super::reader::Reader;
 use crate::sharding::ShardedPubsub;
 
 /// The channel of the probe. No lock has a channel of this name.

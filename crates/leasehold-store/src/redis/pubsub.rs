@@ -10,38 +10,20 @@
 
 mod board;
 mod session;
+mod wanted;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use leasehold_proto::Channel;
-use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedSender;
 
-use self::board::Board;
 use self::session::serve;
+use self::wanted::Wanted;
 use super::backoff::Backoff;
 use super::connect::{Server, open};
 use crate::store::{Heard, Subscription};
 use crate::tokio_runtime::{Task, pause_until, spawn};
-
-/// The channels that the store's subscribers want, and a signal that they have changed.
-#[derive(Default)]
-struct Wanted {
-    board: Mutex<Board>,
-    changed: Notify,
-}
-
-impl Wanted {
-    fn board(&self) -> MutexGuard<'_, Board> {
-        self.board.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn change(&self, change: impl FnOnce(&mut Board)) {
-        change(&mut self.board());
-        self.changed.notify_one();
-    }
-}
 
 /// The store's subscriptions. Dropping it closes their connection.
 pub(super) struct Listener {

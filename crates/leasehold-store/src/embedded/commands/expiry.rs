@@ -2,9 +2,10 @@
 //!
 //! Invariant: a time that has already passed removes the key at once.
 
+use super::super::command::{Answer, Args, Command, WRITE, integer, is, until_zero};
+use super::super::fault::Fault;
 use super::super::frame::Frame;
 use super::super::machine::Machine;
-use super::{Answer, Args, Command, Fault, WRITE, integer, is, until_zero};
 
 pub(super) const COMMANDS: &[Command] = &[
     Command::data("persist", 2, WRITE, persist),

@@ -2,11 +2,12 @@
 //!
 //! Invariant: fields stay in the order in which they were first set.
 
+use super::super::command::{Answer, Args, Command, GROWS, WRITE, count, integer};
+use super::super::fault::Fault;
 use super::super::frame::Frame;
 use super::super::machine::Machine;
 use super::super::number;
 use super::super::value::Fields;
-use super::{Answer, Args, Command, Fault, GROWS, WRITE, count, integer};
 
 pub(super) const COMMANDS: &[Command] = &[
     Command::data("hset", -4, WRITE | GROWS, |machine, args| set(machine, args).map(count)),

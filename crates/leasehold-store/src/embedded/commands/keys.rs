@@ -2,10 +2,11 @@
 //!
 //! Invariant: no command of this file reads a value.
 
+use super::super::command::{Answer, Args, Command, WRITE, count, is};
+use super::super::fault::Fault;
 use super::super::frame::Frame;
 use super::super::glob::matches;
 use super::super::machine::Machine;
-use super::{Answer, Args, Command, Fault, WRITE, count, is};
 
 pub(super) const COMMANDS: &[Command] = &[
     Command::data("del", -2, WRITE, remove),

@@ -4,9 +4,10 @@
 
 use std::collections::VecDeque;
 
+use super::super::command::{Answer, Args, Command, GROWS, WRITE, count, integer, is, slice};
+use super::super::fault::Fault;
 use super::super::frame::Frame;
 use super::super::machine::Machine;
-use super::{Answer, Args, Command, Fault, GROWS, WRITE, count, integer, is, slice};
 
 type List = VecDeque<Vec<u8>>;
 

@@ -3,10 +3,10 @@
 //! Invariant: a message is recorded with or without subscribers; the reply counts them.
 
 use super::super::audience::Ear;
+use super::super::command::{Answer, Args, Command, Deed, WHILE_LOADING, count, unknown_word};
 use super::super::frame::Frame;
 use super::super::glob::matches;
 use super::super::machine::{Machine, Message};
-use super::{Answer, Args, Command, Deed, WHILE_LOADING, count, unknown_word};
 
 pub(super) const COMMANDS: &[Command] = &[
     Command::data("publish", 3, WHILE_LOADING, |machine, args| Ok(publish(machine, args, false))),

@@ -3,9 +3,10 @@
 //! Invariant: no command of this file changes data. A listener handles more commands itself, for it knows its
 //! connections.
 
+use super::super::command::{Answer, Args, Command, Deed, NO_SCRIPT, WHILE_BUSY, WHILE_LOADING, is};
+use super::super::fault::Fault;
 use super::super::frame::Frame;
 use super::super::machine::Machine;
-use super::{Answer, Args, Command, Deed, Fault, NO_SCRIPT, WHILE_BUSY, WHILE_LOADING, is};
 
 /// The version that the server reports.
 const VERSION: &str = "7.0.15";

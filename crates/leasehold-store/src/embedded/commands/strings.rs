@@ -2,12 +2,13 @@
 //!
 //! Invariant: a counter keeps the expiry of its key.
 
+use super::super::command::{Answer, Args, Command, GROWS, WRITE, count, integer, is};
+use super::super::fault::Fault;
 use super::super::frame::Frame;
 use super::super::machine::Machine;
 use super::super::number;
 use super::super::value::Value;
 use super::expiry::invalid_time;
-use super::{Answer, Args, Command, Fault, GROWS, WRITE, count, integer, is};
 
 pub(super) const COMMANDS: &[Command] = &[
     Command::data("get", 2, 0, |machine, args| get(machine, &args[1])),

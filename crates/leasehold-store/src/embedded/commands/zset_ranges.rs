@@ -2,11 +2,12 @@
 //!
 //! Invariant: as in Redis, options are read before bounds, and bounds before the key.
 
+use super::super::command::{Answer, Args, Command, WRITE, count, integer, is, slice};
+use super::super::fault::Fault;
 use super::super::frame::Frame;
 use super::super::machine::Machine;
 use super::super::number::{lenient_double, text_of};
 use super::super::value::SortedSet;
-use super::{Answer, Args, Command, Fault, WRITE, count, integer, is, slice};
 
 pub(super) const COMMANDS: &[Command] = &[
     Command::data("zcount", 4, 0, count_between),

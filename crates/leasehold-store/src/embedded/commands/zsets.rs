@@ -2,11 +2,12 @@
 //!
 //! Invariant: no score is NaN.
 
+use super::super::command::{Answer, Args, Command, GROWS, WRITE, count, double, is};
+use super::super::fault::Fault;
 use super::super::frame::Frame;
 use super::super::machine::Machine;
 use super::super::number::text_of;
 use super::super::value::SortedSet;
-use super::{Answer, Args, Command, Fault, GROWS, WRITE, count, double, is};
 
 pub(super) const COMMANDS: &[Command] = &[
     Command::data("zadd", -4, WRITE | GROWS, add),

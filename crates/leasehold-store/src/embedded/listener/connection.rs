@@ -10,7 +10,8 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::requests::Request;
 use super::watch::Watch;
 use crate::embedded::audience::Ear;
-use crate::embedded::commands::{Fault, is};
+use crate::embedded::command::is;
+use crate::embedded::fault::Fault;
 use crate::embedded::frame::Frame;
 use crate::embedded::server::{Deliver, Server};
 

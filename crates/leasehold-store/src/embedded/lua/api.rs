@@ -6,8 +6,9 @@ use mlua::{Lua, MultiValue, Table, Value};
 
 use super::errors::raise;
 use super::values::{argument, single, value};
-use super::vm::Bench;
-use crate::embedded::commands::scripting::hash;
+use super::work::Bench;
+use crate::embedded::script_calls::call_from_script;
+use crate::embedded::script_hash::hash;
 
 pub(super) fn table(lua: &Lua, bench: &Bench) -> mlua::Result<Table> {
     let redis = lua.create_table()?;
@@ -44,7 +45,7 @@ fn call(lua: &Lua, bench: &Bench, words: MultiValue) -> mlua::Result<Result<Valu
     let Some(words) = words.iter().map(argument).collect::<Option<Vec<_>>>() else {
         return Ok(Err(b"ERR Lua redis lib command arguments must be strings or integers".to_vec()));
     };
-    let outcome = bench.work().machine.call_from_script(&words);
+    let outcome = call_from_script(&mut bench.work().machine, &words);
     match outcome {
         Ok(frame) => value(lua, frame).map(Ok),
         Err(fault) => Ok(Err(fault.0.into_owned().into_bytes())),

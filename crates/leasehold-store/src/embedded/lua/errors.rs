@@ -2,13 +2,11 @@
 //!
 //! Invariant: an error keeps its code, and gains the script's hash and the line that it came from.
 
-use std::borrow::Cow;
 use std::fmt;
 
 use mlua::{Error, Function, Lua, Value};
 
-use super::vm::Bench;
-use crate::embedded::commands::Fault;
+use crate::embedded::fault::Fault;
 use crate::embedded::frame::one_line;
 
 /// An error of a command, on its way through a script. Its text begins with a code.
@@ -53,9 +51,9 @@ pub(super) fn object(text: &str) -> Error {
 /// An error that the script did not catch.
 #[derive(Debug)]
 pub(super) struct Failure {
-    text: Vec<u8>,
+    pub(super) text: Vec<u8>,
     /// The chunk and the line.
-    place: Option<(String, i64)>,
+    pub(super) place: Option<(String, i64)>,
 }
 
 impl Failure {
@@ -119,30 +117,4 @@ pub(super) fn innermost(error: &Error) -> &(dyn std::error::Error + 'static) {
         Error::ExternalError(error) => &**error,
         other => other,
     }
-}
-
-/// Returns the function that records an error where it happened, before the stack is unwound.
-pub(super) fn handler(lua: &Lua, bench: &Bench) -> mlua::Result<Function> {
-    let bench = bench.clone();
-    lua.create_function(move |lua, error: Value| {
-        let text = told(&error).unwrap_or_else(|| [b"ERR ".as_slice(), &plain(lua, &error)].concat());
-        let place = place(lua);
-        bench.work().failure = Some(Failure { text, place });
-        Ok(())
-    })
-}
-
-/// Returns the place of the error: in the innermost function of the script's own.
-fn place(lua: &Lua) -> Option<(String, i64)> {
-    /// The depth of the search, greater than any stack of functions that are not the script's own.
-    const LEVELS: usize = 16;
-    let at = |level| {
-        lua.inspect_stack(level, |frame| {
-            let source = frame.source();
-            let name = source.source.map(Cow::into_owned).unwrap_or_default();
-            let line = frame.current_line().map_or(-1, |line| i64::try_from(line).unwrap_or(-1));
-            (source.what != "C").then_some((name, line))
-        })
-    };
-    (0..LEVELS).map_while(at).flatten().next()
 }

@@ -5,10 +5,10 @@
 use mlua::{Function, Lua, LuaString, MultiValue, Table, Value};
 
 use super::errors::{complain, innermost, object, plain, told};
-use super::random;
+use super::math;
 use super::structs;
 use super::values::single;
-use super::vm::Bench;
+use super::work::Bench;
 
 /// The functions of Lua that scripts may call. `pcall`, `xpcall` and `rawset` are our own.
 const LENT: [&str; 19] = [
@@ -48,7 +48,7 @@ pub(super) fn close(lua: &Lua, bench: &Bench, redis: Table) -> mlua::Result<Tabl
     globals.raw_set("rawset", lua.create_function(raw_set)?)?;
     globals.raw_set("redis", read_only(lua, redis)?)?;
     globals.raw_set("struct", read_only(lua, structs::table(lua)?)?)?;
-    globals.raw_set("math", read_only(lua, math(lua, bench, full.get("math")?)?)?)?;
+    globals.raw_set("math", read_only(lua, math::table(lua, bench, full.get("math")?)?)?)?;
     let strings: Table = full.get("string")?;
     globals.raw_set("string", read_only(lua, strings)?)?;
     if let Some(metatable) = lua.type_metatable::<LuaString>() {
@@ -131,19 +131,4 @@ fn handled_call(lua: &Lua, xpcall: Function) -> mlua::Result<Function> {
         })?;
         xpcall.call::<MultiValue>((function, adapter))
     })
-}
-
-fn math(lua: &Lua, bench: &Bench, math: Table) -> mlua::Result<Table> {
-    let drawing = bench.clone();
-    math.raw_set(
-        "random",
-        lua.create_function(move |lua, bounds: MultiValue| random::draw(lua, &drawing, &bounds))?,
-    )?;
-    let seeding = bench.clone();
-    let seed = lua.create_function(move |lua, seed: f64| {
-        random::seed(lua, &seeding, seed);
-        Ok(())
-    });
-    math.raw_set("randomseed", seed?)?;
-    Ok(math)
 }

@@ -4,38 +4,20 @@
 
 use std::collections::HashMap;
 use std::mem;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mlua::chunk::ChunkMode;
 use mlua::{Function, Lua, LuaOptions, LuaString, MultiValue, StdLib, Table, Value};
 
-use super::errors::{self, Failure};
+use super::errors;
 use super::random::Random;
-use super::{api, sandbox, values};
-use crate::embedded::commands::Fault;
+use super::work::Bench;
+use super::{api, error_handler, sandbox, values};
+use crate::embedded::fault::Fault;
 use crate::embedded::frame::Frame;
 use crate::embedded::machine::Machine;
 
 /// The maximum number of compiled functions; the virtual machine drops all of them when there are more.
 const COMPILED_MAX: usize = 4096;
-
-/// The state that the functions of a script work on.
-#[derive(Default)]
-pub(super) struct Work {
-    pub(super) machine: Machine,
-    pub(super) random: Random,
-    pub(super) failure: Option<Failure>,
-}
-
-/// The work that the virtual machine's functions share; only one thread ever uses it.
-#[derive(Clone, Default)]
-pub(super) struct Bench(Arc<Mutex<Work>>);
-
-impl Bench {
-    pub(super) fn work(&self) -> MutexGuard<'_, Work> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 pub(super) struct Vm {
     lua: Lua,
@@ -54,7 +36,7 @@ impl Vm {
         let lua = Lua::new_with(libraries, LuaOptions::new().catch_rust_panics(false))?;
         let bench = Bench::default();
         let guarded = lua.globals().get("xpcall")?;
-        let on_error = errors::handler(&lua, &bench)?;
+        let on_error = error_handler::handler(&lua, &bench)?;
         let redis = api::table(&lua, &bench)?;
         let globals = sandbox::close(&lua, &bench, redis)?;
         Ok(Self { lua, bench, globals, compiled: HashMap::new(), guarded, on_error })

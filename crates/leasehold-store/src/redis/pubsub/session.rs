@@ -13,13 +13,14 @@ use leasehold_proto::{Applied, StoreErrorKind};
 use redis::Value;
 use tokio::io::{AsyncWriteExt, ReadHalf, WriteHalf, split};
 
-use super::Wanted;
 use super::board::Change;
+use super::wanted::Wanted;
 use crate::redis::bounds::Bounded;
 use crate::redis::channels::Channels;
-use crate::redis::connect::{Opened, Reader};
+use crate::redis::connect::Opened;
 use crate::redis::error::Failure;
 use crate::redis::eval::{malformed, refusal};
+use crate::redis::reader::Reader;
 use crate::tokio_runtime::{pause, within};
 
 /// The longest time for an answer; the connection counts as dead after that.

@@ -13,7 +13,7 @@ use tokio::io::{AsyncWriteExt, DuplexStream, duplex};
 use tokio::sync::Semaphore;
 
 use super::super::channels::PROBE;
-use super::super::connect::Reader;
+use super::super::reader::Reader;
 use super::super::socket::Socket;
 use super::super::url::Address;
 use super::*;

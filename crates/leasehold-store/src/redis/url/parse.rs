@@ -4,8 +4,8 @@
 
 use std::net::Ipv6Addr;
 
-use super::{Address, Credentials, ServerUrl, UrlError};
-use crate::url::Scheme;
+use super::server_url::{Address, Credentials, ServerUrl};
+use crate::url::{Scheme, UrlError};
 
 const DEFAULT_PORT: u16 = 6379;
 

@@ -1,0 +1,14 @@
+//! The option `--on-lost`.
+//!
+//! Invariant: its values are those of the help text.
+
+/// What to do with the command when the lock is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum OnLost {
+    // SIGTERM to the command's group, SIGKILL after the grace. No doc comments: clap would lengthen the help by them.
+    Term,
+    // SIGKILL at once.
+    Kill,
+    // Warn, and let it go on.
+    Ignore,
+}

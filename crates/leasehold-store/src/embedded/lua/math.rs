@@ -1,0 +1,50 @@
+//! The library `math`, with random numbers of the server's own.
+//!
+//! Invariant: a script that calls `math.randomseed` changes only its own numbers.
+
+use mlua::{Lua, MultiValue, Table};
+
+use super::errors::complain;
+use super::random::Random;
+use super::work::Bench;
+
+/// Puts the random numbers into Lua's own library.
+pub(super) fn table(lua: &Lua, bench: &Bench, math: Table) -> mlua::Result<Table> {
+    let drawing = bench.clone();
+    math.raw_set(
+        "random",
+        lua.create_function(move |lua, bounds: MultiValue| draw(lua, &drawing, &bounds))?,
+    )?;
+    let seeding = bench.clone();
+    let seed = lua.create_function(move |lua, number: f64| {
+        seed(lua, &seeding, number);
+        Ok(())
+    });
+    math.raw_set("randomseed", seed?)?;
+    Ok(math)
+}
+
+/// `math.random`.
+fn draw(lua: &Lua, bench: &Bench, bounds: &MultiValue) -> mlua::Result<f64> {
+    let drawn = f64::from(bench.work().random.next() % i32::MAX) / f64::from(i32::MAX);
+    let bound = |at: usize| bounds.get(at).and_then(|value| lua.coerce_number(value.clone()).ok().flatten());
+    let wrong = |at: usize| {
+        let text = format!("bad argument #{at} to 'random' (interval is empty)");
+        Err(complain(lua, &text))
+    };
+    match (bounds.len(), bound(0), bound(1)) {
+        (0, ..) => Ok(drawn),
+        (1, Some(high), _) if high >= 1.0 => Ok((drawn * high).floor() + 1.0),
+        (1, ..) => wrong(1),
+        (2, Some(low), Some(high)) if low <= high => Ok((drawn * (high - low + 1.0)).floor() + low),
+        (2, ..) => wrong(2),
+        _ => Err(complain(lua, "wrong number of arguments")),
+    }
+}
+
+/// `math.randomseed`.
+fn seed(_: &Lua, bench: &Bench, seed: f64) {
+    #[allow(clippy::cast_possible_truncation, reason = "a seed is cut to its lower half")]
+    let seed = seed as i64 as i32;
+    bench.work().random = Random::seeded(seed);
+}

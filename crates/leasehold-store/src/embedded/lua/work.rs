@@ -1,0 +1,27 @@
+//! The state that the functions of a script share.
+//!
+//! Invariant: no lock on it lasts while Lua runs.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::errors::Failure;
+use super::random::Random;
+use crate::embedded::machine::Machine;
+
+/// The state that the functions of a script work on.
+#[derive(Default)]
+pub(super) struct Work {
+    pub(super) machine: Machine,
+    pub(super) random: Random,
+    pub(super) failure: Option<Failure>,
+}
+
+/// The work that the virtual machine's functions share; only one thread ever uses it.
+#[derive(Clone, Default)]
+pub(super) struct Bench(Arc<Mutex<Work>>);
+
+impl Bench {
+    pub(super) fn work(&self) -> MutexGuard<'_, Work> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

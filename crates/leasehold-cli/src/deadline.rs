@@ -22,12 +22,12 @@ use crate::orders::Orders;
 use crate::watcher::Watcher;
 
 /// The number of checks in a lease.
-const LOOKS: u32 = 32;
+const CHECKS_PER_LEASE: u32 = 32;
 /// The shortest time between two checks.
 const PAUSE: Duration = Duration::from_millis(1);
 /// The time by which the watcher's SIGKILL follows the wrapper's own: it is there for a wrapper that stopped during the
 /// grace.
-const BEHIND: Duration = Duration::from_millis(100);
+const KILL_MARGIN: Duration = Duration::from_millis(100);
 
 /// The thread and the watcher. Dropping it ends the thread, and makes the watcher end the command.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ struct Shared {
     state: Mutex<State>,
     changed: Condvar,
     /// Signals that the watcher has acted, which the supervisor may not know.
-    struck: Notify,
+    acted: Notify,
 }
 
 #[derive(Debug)]
@@ -53,7 +53,7 @@ struct State {
     grace: Duration,
     /// The end of the validity that was last sent.
     until: Duration,
-    told: Orders,
+    sent: Orders,
     /// The longest validity seen, which is the lease less the drift.
     longest: Duration,
 }
@@ -81,9 +81,9 @@ impl Deadline {
         if on_lost == OnLost::Ignore {
             return Ok(deadline);
         }
-        deadline.shared.lock().look(&remaining);
+        deadline.shared.lock().check(&remaining);
         let shared = Arc::clone(&deadline.shared);
-        deadline.thread = Some(spawn("deadline", move || shared.keep_telling(&remaining))?);
+        deadline.thread = Some(spawn("deadline", move || shared.keep_sending(&remaining))?);
         Ok(deadline)
     }
 
@@ -94,10 +94,10 @@ impl Deadline {
     }
 
     fn new(watcher: Option<Watcher>, on_lost: OnLost, grace: Duration) -> Self {
-        let (until, told, phase) = (Duration::ZERO, Orders::default(), Phase::Running);
-        let state = State { watcher, phase, on_lost, grace, until, told, longest: Duration::ZERO };
+        let (until, sent, phase) = (Duration::ZERO, Orders::default(), Phase::Running);
+        let state = State { watcher, phase, on_lost, grace, until, sent, longest: Duration::ZERO };
         let shared =
-            Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new(), struck: Notify::new() });
+            Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new(), acted: Notify::new() });
         Self { shared, thread: None }
     }
 
@@ -107,23 +107,23 @@ impl Deadline {
         let mut state = self.shared.lock();
         state.phase = Phase::Over;
         let now = boot();
-        if state.told.term.is_some() && state.has_struck(now) {
-            return Some(state.told.kill.unwrap_or(now).saturating_sub(now));
+        if state.sent.term.is_some() && state.has_acted(now) {
+            return Some(state.sent.kill.unwrap_or(now).saturating_sub(now));
         }
-        let kill = Some(now + state.grace + BEHIND);
-        state.tell(Orders { kill, ..Orders::default() });
+        let kill = Some(now + state.grace + KILL_MARGIN);
+        state.send(Orders { kill, ..Orders::default() });
         None
     }
 
     /// Resolves when the watcher has acted although the lock may still be held.
-    pub(crate) fn struck(&self) -> impl Future<Output = ()> + use<> {
+    pub(crate) fn acted(&self) -> impl Future<Output = ()> + use<> {
         let shared = Arc::clone(&self.shared);
-        async move { shared.struck.notified().await }
+        async move { shared.acted.notified().await }
     }
 
     /// Returns true if the watcher has acted, even if the thread has not reported it yet.
-    pub(crate) fn has_struck(&self) -> bool {
-        self.shared.lock().has_struck(boot())
+    pub(crate) fn has_acted(&self) -> bool {
+        self.shared.lock().has_acted(boot())
     }
 
     /// Prepares for a stop of the wrapper, whose command has stopped: at the deadline no part of the command may run,
@@ -160,15 +160,15 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn keep_telling(&self, remaining: &impl Fn() -> Duration) {
+    fn keep_sending(&self, remaining: &impl Fn() -> Duration) {
         let mut state = self.lock();
         while state.phase != Phase::Over {
-            if state.has_struck(boot()) {
+            if state.has_acted(boot()) {
                 state.phase = Phase::Over;
-                return self.struck.notify_one();
+                return self.acted.notify_one();
             }
-            let left = state.look(remaining);
-            let pause = (left / 2).min(state.longest / LOOKS).max(PAUSE);
+            let left = state.check(remaining);
+            let pause = (left / 2).min(state.longest / CHECKS_PER_LEASE).max(PAUSE);
             state = self.changed.wait_timeout(state, pause).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
@@ -178,11 +178,11 @@ impl Shared {
         let mut state = self.lock();
         if state.phase == from {
             state.phase = to;
-            let deadline = state.told.stop.or(state.told.term).or(state.told.kill);
+            let deadline = state.sent.stop.or(state.sent.term).or(state.sent.kill);
             // A deadline that has passed is a loss, and the supervisor decides about the command then.
             let deadline = deadline.filter(|deadline| *deadline > boot());
             let orders = deadline.map_or_else(Orders::default, |deadline| state.orders(deadline));
-            state.tell(orders);
+            state.send(orders);
             self.changed.notify_all();
         }
     }
@@ -190,14 +190,14 @@ impl Shared {
 
 impl State {
     /// Sends a deadline that has moved; returns the time for which the lock is held.
-    fn look(&mut self, remaining: &impl Fn() -> Duration) -> Duration {
+    fn check(&mut self, remaining: &impl Fn() -> Duration) -> Duration {
         // The clock comes first: a deadline may be too early but not too late.
         let now = boot();
         let left = remaining();
         self.longest = self.longest.max(left);
         if !left.is_zero()
             && now + left > self.until + PAUSE
-            && self.tell(self.orders(now + left + left / 200))
+            && self.send(self.orders(now + left + left / 200))
         {
             self.until = now + left;
         }
@@ -205,9 +205,9 @@ impl State {
     }
 
     /// Returns true if the watcher has ended the command, or is about to.
-    fn has_struck(&mut self, now: Duration) -> bool {
-        let moment = self.told.term.or(self.told.kill);
-        moment.is_some_and(|moment| moment <= now) && self.watcher.as_mut().is_some_and(Watcher::lives)
+    fn has_acted(&mut self, now: Duration) -> bool {
+        let moment = self.sent.term.or(self.sent.kill);
+        moment.is_some_and(|moment| moment <= now) && self.watcher.as_mut().is_some_and(Watcher::is_running)
     }
 
     /// Returns the watcher's orders for the deadline.
@@ -225,11 +225,11 @@ impl State {
 
     /// Returns true if the watcher has received the orders. The next check repeats them to a watcher that does not
     /// read.
-    fn tell(&mut self, orders: Orders) -> bool {
-        let told = self.watcher.as_mut().is_some_and(|watcher| watcher.tell(orders).is_ok());
-        if told {
-            self.told = orders;
+    fn send(&mut self, orders: Orders) -> bool {
+        let sent = self.watcher.as_mut().is_some_and(|watcher| watcher.send(orders).is_ok());
+        if sent {
+            self.sent = orders;
         }
-        told
+        sent
     }
 }

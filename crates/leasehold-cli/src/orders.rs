@@ -25,7 +25,7 @@ pub(crate) struct Orders {
 
 /// A group with the orders for it: one line on the pipe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct Message {
     pub(crate) group: i32,
     pub(crate) orders: Orders,
 }
@@ -36,17 +36,17 @@ pub(crate) struct Watched {
     group: Option<Pid>,
     orders: Orders,
     /// True if SIGTERM was sent; the command then has its grace and no more.
-    struck: bool,
+    acted: bool,
 }
 
 impl Watched {
     /// Takes new orders. They do not prolong a grace that runs already: the wrapper cannot know of it.
-    pub(crate) fn hear(&mut self, told: Told) {
+    pub(crate) fn receive(&mut self, message: Message) {
         // Numbers up to one do not name a group in kill(2).
-        self.group = (told.group > 1).then(|| Pid::from_raw(told.group));
-        let running = self.orders.kill.filter(|_| self.struck);
-        self.orders = told.orders;
-        self.orders.kill = match (running, told.orders.kill) {
+        self.group = (message.group > 1).then(|| Pid::from_raw(message.group));
+        let running = self.orders.kill.filter(|_| self.acted);
+        self.orders = message.orders;
+        self.orders.kill = match (running, message.orders.kill) {
             (Some(running), Some(kill)) => Some(running.min(kill)),
             (running, kill) => running.or(kill),
         };
@@ -59,14 +59,14 @@ impl Watched {
     }
 
     /// Executes the orders that are due.
-    pub(crate) fn strike(&mut self) {
+    pub(crate) fn execute_due(&mut self) {
         let now = boot();
         let due = |moment: &mut Option<Duration>| moment.take_if(|moment| *moment <= now).is_some();
         if due(&mut self.orders.stop) {
             self.send(Signal::SIGSTOP);
         }
         if due(&mut self.orders.term) {
-            self.struck = true;
+            self.acted = true;
             self.send(Signal::SIGTERM);
             self.send(Signal::SIGCONT);
         }
@@ -87,7 +87,7 @@ impl Watched {
     }
 }
 
-impl fmt::Display for Told {
+impl fmt::Display for Message {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.group)?;
         let Orders { stop, term, kill } = self.orders;
@@ -101,7 +101,7 @@ impl fmt::Display for Told {
     }
 }
 
-impl FromStr for Told {
+impl FromStr for Message {
     type Err = ();
 
     fn from_str(line: &str) -> Result<Self, ()> {
@@ -130,18 +130,18 @@ mod tests {
             Orders { stop: Some(SECOND), ..Orders::default() },
             Orders { term: Some(3 * SECOND), kill: Some(8 * SECOND), ..Orders::default() },
         ] {
-            let told = Told { group: 4711, orders };
-            assert_eq!(told.to_string().parse(), Ok(told));
+            let message = Message { group: 4711, orders };
+            assert_eq!(message.to_string().parse(), Ok(message));
         }
         for line in ["", "x", "7", "7 - -", "7 - - soon"] {
-            assert_eq!(line.parse::<Told>(), Err(()), "{line:?}");
+            assert_eq!(line.parse::<Message>(), Err(()), "{line:?}");
         }
     }
 
     /// Returns a watcher of no group at all, so that its signals hit no process.
     fn watched(orders: Orders) -> Watched {
         let mut watched = Watched::default();
-        watched.hear(Told { group: 0, orders });
+        watched.receive(Message { group: 0, orders });
         watched
     }
 
@@ -150,10 +150,10 @@ mod tests {
         let later = boot() + 3600 * SECOND;
         let mut watched = watched(Orders { term: Some(SECOND), kill: Some(later), ..Orders::default() });
         assert_eq!(watched.next(), Some(SECOND));
-        watched.strike();
-        assert!(watched.struck);
+        watched.execute_due();
+        assert!(watched.acted);
         assert_eq!(watched.next(), Some(later));
-        watched.strike();
+        watched.execute_due();
         assert_eq!(watched.next(), Some(later), "its moment has not come");
     }
 
@@ -162,13 +162,13 @@ mod tests {
         let orders = |term, kill| Orders { term: Some(term), kill: Some(kill), ..Orders::default() };
         let later = boot() + 3600 * SECOND;
         let mut watched = watched(orders(later, 2 * later));
-        watched.hear(Told { group: 0, orders: orders(3 * later, 4 * later) });
+        watched.receive(Message { group: 0, orders: orders(3 * later, 4 * later) });
         assert_eq!((watched.next(), watched.orders.kill), (Some(3 * later), Some(4 * later)));
-        watched.hear(Told { group: 0, orders: orders(SECOND, later) });
-        watched.strike();
-        watched.hear(Told { group: 0, orders: Orders { kill: Some(2 * later), ..Orders::default() } });
+        watched.receive(Message { group: 0, orders: orders(SECOND, later) });
+        watched.execute_due();
+        watched.receive(Message { group: 0, orders: Orders { kill: Some(2 * later), ..Orders::default() } });
         assert_eq!(watched.next(), Some(later));
-        watched.hear(Told { group: 0, orders: Orders::default() });
+        watched.receive(Message { group: 0, orders: Orders::default() });
         assert_eq!(watched.next(), Some(later));
     }
 }

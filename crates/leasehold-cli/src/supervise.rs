@@ -33,10 +33,10 @@ use crate::terminal::{Terminal, under_job_control};
 
 /// The interval at which the supervisor checks whether a group without its first process is gone; the system reports no
 /// such event.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+const CHECK_EVERY: Duration = Duration::from_millis(20);
 
 /// The reason that the supervisor reports when the watcher ended the command.
-const STOOD_STILL: &str = "this program stood still until the deadline";
+const STOPPED_PAST_DEADLINE: &str = "this program stood still until the deadline";
 
 /// The part of the lock that the supervisor uses; a guard, or a substitute in tests.
 pub(crate) trait Hold {
@@ -82,12 +82,12 @@ impl<H: Hold> Supervisor<'_, H> {
         }
         self.terminal.give(self.child.group());
         self.child.go();
-        let (hold, struck) = (self.hold, self.deadline.struck());
+        let (hold, acted) = (self.hold, self.deadline.acted());
         let mut loss = pin!(async move {
             tokio::select! {
                 biased;
                 reason = hold.lost() => reason,
-                () = struck => STOOD_STILL.to_owned(),
+                () = acted => STOPPED_PAST_DEADLINE.to_owned(),
             }
         });
         let mut lost = false;
@@ -102,9 +102,9 @@ impl<H: Hold> Supervisor<'_, H> {
                 change = self.child.change() => match change? {
                     Change::Ended(ending) => {
                         // The watcher's signal may have ended the command before the deadline thread reports it.
-                        if !lost && self.deadline.has_struck() {
+                        if !lost && self.deadline.has_acted() {
                             lost = true;
-                            kill_at = self.lose(STOOD_STILL);
+                            kill_at = self.lose(STOPPED_PAST_DEADLINE);
                         }
                         break ending;
                     }
@@ -234,7 +234,7 @@ impl<H: Hold> Supervisor<'_, H> {
             }
             tokio::select! {
                 signal = self.signals.next() => self.send(signal),
-                () = reached(Some(after(LOOK_EVERY))) => {}
+                () = reached(Some(after(CHECK_EVERY))) => {}
             }
         }
     }
@@ -253,12 +253,12 @@ mod tests {
     use super::*;
 
     /// A lock that the test can lose.
-    struct Pretended {
+    struct FakeHold {
         held: Cell<bool>,
         gone: Notify,
     }
 
-    impl Hold for Pretended {
+    impl Hold for FakeHold {
         fn is_held(&self) -> bool {
             self.held.get()
         }
@@ -273,7 +273,7 @@ mod tests {
         }
     }
 
-    impl Pretended {
+    impl FakeHold {
         fn held() -> Self {
             Self { held: Cell::new(true), gone: Notify::new() }
         }
@@ -293,10 +293,10 @@ mod tests {
 
     fn supervisor<'a>(
         child: Child,
-        hold: &'a Pretended,
+        hold: &'a FakeHold,
         signals: &'a mut Signals,
         on_lost: OnLost,
-    ) -> Supervisor<'a, Pretended> {
+    ) -> Supervisor<'a, FakeHold> {
         let (terminal, grace) = (Terminal::none(), Duration::from_millis(100));
         let deadline = Deadline::none();
         Supervisor { child, hold, signals, terminal, deadline, on_lost, grace, report: Report::new(false) }
@@ -314,7 +314,7 @@ mod tests {
         let script = script.replace("READY", &format!("touch {}", ready.display()));
         let script =
             script.replace("GONE", &format!("while [ ! -e {} ]; do sleep 0.01; done", gone.display()));
-        let (hold, mut signals) = (Pretended::held(), Signals::none());
+        let (hold, mut signals) = (FakeHold::held(), Signals::none());
         block_on(async {
             let child = started(&script).await;
             let finished = supervisor(child, &hold, &mut signals, on_lost).run();
@@ -339,7 +339,7 @@ mod tests {
 
     #[test]
     fn a_command_that_ends_by_itself_hands_on_its_code() {
-        let (hold, mut signals) = (Pretended::held(), Signals::none());
+        let (hold, mut signals) = (FakeHold::held(), Signals::none());
         let finished = block_on(async {
             let child = started("exit 7").await;
             supervisor(child, &hold, &mut signals, OnLost::Term).run().await.unwrap()
@@ -368,7 +368,7 @@ mod tests {
 
     #[test]
     fn what_outlives_the_first_process_after_a_loss_is_killed_when_the_grace_is_over() {
-        let (hold, mut signals) = (Pretended::held(), Signals::none());
+        let (hold, mut signals) = (FakeHold::held(), Signals::none());
         let group = block_on(async {
             let child = started("trap '' TERM; sleep 1000 & trap - TERM; kill -STOP $$; wait").await;
             let group = child.group();
@@ -390,7 +390,7 @@ mod tests {
     fn a_lock_lost_before_the_start_starts_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let trace = folder.path().join("trace");
-        let (hold, mut signals) = (Pretended::held(), Signals::none());
+        let (hold, mut signals) = (FakeHold::held(), Signals::none());
         hold.lose();
         let finished = block_on(async {
             let child = started(&format!("touch {}", trace.display())).await;
@@ -402,7 +402,7 @@ mod tests {
 
     #[test]
     fn a_stopped_command_goes_on_only_if_the_lock_is_still_held() {
-        let (hold, mut signals) = (Pretended::held(), Signals::none());
+        let (hold, mut signals) = (FakeHold::held(), Signals::none());
         block_on(async {
             let child = started("kill -STOP $$").await;
             child.go();

@@ -19,7 +19,7 @@ use nix::unistd::Pid;
 
 use crate::clock::{Alarm, boot};
 use crate::exit;
-use crate::orders::{Orders, Told, Watched};
+use crate::orders::{Message, Orders, Watched};
 
 /// The hidden verb, which only `run` uses.
 pub(crate) const VERB: &str = "__watch";
@@ -46,22 +46,22 @@ impl Watcher {
     /// Sends the group that the watcher guards, without orders.
     pub(crate) fn guard(&mut self, group: Pid) -> io::Result<()> {
         self.group = group.as_raw();
-        self.tell(Orders::default())
+        self.send(Orders::default())
     }
 
     /// Replaces the watcher's orders.
-    pub(crate) fn tell(&mut self, orders: Orders) -> io::Result<()> {
+    pub(crate) fn send(&mut self, orders: Orders) -> io::Result<()> {
         let pipe = self.process.stdin.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
         // The line is one write of fewer bytes than the pipe takes at once, so the watcher never has half a line for
         // long.
-        pipe.write_all(format!("{}\n", Told { group: self.group, orders }).as_bytes())?;
+        pipe.write_all(format!("{}\n", Message { group: self.group, orders }).as_bytes())?;
         // A stopped watcher would never act.
         let _ = kill(Pid::from_raw(self.process.id().cast_signed()), Signal::SIGCONT);
         Ok(())
     }
 
     /// Returns true if the watcher runs.
-    pub(crate) fn lives(&mut self) -> bool {
+    pub(crate) fn is_running(&mut self) -> bool {
         matches!(self.process.try_wait(), Ok(None))
     }
 
@@ -84,12 +84,12 @@ pub(crate) fn watch() -> ExitCode {
     let (mut pipe, mut alarm, mut line) = (io::stdin().lock(), Alarm::new(), Vec::new());
     loop {
         match readable(&pipe, &mut alarm, watched.next()) {
-            Ok(false) => watched.strike(),
+            Ok(false) => watched.execute_due(),
             Ok(true) => {
                 let mut bytes = [0; 4096];
                 match pipe.read(&mut bytes) {
                     Ok(0) => break,
-                    Ok(count) => hear(&mut watched, &mut line, &bytes[..count]),
+                    Ok(count) => receive(&mut watched, &mut line, &bytes[..count]),
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                     Err(_) => return ExitCode::from(exit::SYSTEM),
                 }
@@ -120,12 +120,12 @@ fn readable(pipe: &impl AsFd, alarm: &mut Alarm, moment: Option<Duration>) -> ni
 }
 
 /// Handles the whole lines; the last one may be incomplete.
-fn hear(watched: &mut Watched, line: &mut Vec<u8>, bytes: &[u8]) {
+fn receive(watched: &mut Watched, line: &mut Vec<u8>, bytes: &[u8]) {
     for byte in bytes {
         match byte {
             b'\n' => {
-                if let Some(told) = std::str::from_utf8(line).ok().and_then(|line| line.parse().ok()) {
-                    watched.hear(told);
+                if let Some(message) = std::str::from_utf8(line).ok().and_then(|line| line.parse().ok()) {
+                    watched.receive(message);
                 }
                 line.clear();
             }
@@ -141,12 +141,12 @@ mod tests {
     #[test]
     fn lines_arrive_whole_in_however_many_pieces() {
         let later = boot() + Duration::from_secs(3600);
-        let told = Told { group: 0, orders: Orders { kill: Some(later), ..Orders::default() } };
-        let text = format!("0 - - -\n{told}\n");
+        let message = Message { group: 0, orders: Orders { kill: Some(later), ..Orders::default() } };
+        let text = format!("0 - - -\n{message}\n");
         for size in [1, 7, text.len()] {
             let (mut watched, mut line) = (Watched::default(), Vec::new());
             for piece in text.as_bytes().chunks(size) {
-                hear(&mut watched, &mut line, piece);
+                receive(&mut watched, &mut line, piece);
             }
             assert_eq!(watched.next(), Some(later), "in pieces of {size}");
         }

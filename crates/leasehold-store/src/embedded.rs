@@ -8,8 +8,9 @@
 //! database with several connections and their subscriptions; [`Embedded`] makes a store of it, and the `listener`
 //! serves it over a stream.
 
-mod audience;
+mod client_connection;
 mod command;
+mod command_context;
 mod commands;
 mod condition;
 mod database;
@@ -18,11 +19,9 @@ mod fault;
 mod frame;
 mod glob;
 mod keyspace;
-mod line;
 #[cfg(feature = "listener")]
 mod listener;
 mod lua;
-mod machine;
 mod number;
 mod reply;
 mod script_calls;
@@ -30,18 +29,19 @@ mod script_hash;
 mod scripting;
 mod server;
 mod store;
+mod subscribers;
 mod value;
 
-pub use audience::Ear;
+pub use client_connection::BoxFuture;
+pub use command_context::Message;
 pub use condition::Condition;
 pub use database::{Database, Executed};
 pub use frame::Frame;
 pub use keyspace::Entry;
-pub use line::BoxFuture;
 #[cfg(feature = "listener")]
-pub use listener::{Watch, serve, serve_watched};
-pub use machine::Message;
+pub use listener::{ConnectionHook, serve, serve_watched};
 pub use reply::read_reply;
 pub use server::Server;
 pub use store::Embedded;
+pub use subscribers::SubscriptionKind;
 pub use value::{Fields, SortedSet, Value};

@@ -9,9 +9,9 @@
 pub mod embedded;
 #[cfg(feature = "redis")]
 pub mod redis;
-#[cfg(any(feature = "redis", feature = "embedded"))]
-mod refusal;
 pub mod runtime;
+#[cfg(any(feature = "redis", feature = "embedded"))]
+mod server_error;
 mod sharding;
 pub mod store;
 pub mod tokio_runtime;

@@ -4,7 +4,7 @@
 //! it.
 //!
 //! # How it works
-//! A store has two connections: commands travel on one (`link`, behind `standalone`, which replaces a broken link),
+//! A store has two connections: commands travel on one (`connection`, behind `standalone`, which replaces a broken one),
 //! messages on the other (`pubsub`), because a connection that carries both can hand replies to the wrong caller.
 //! `connect` opens them, over `socket`s or over the replacement of a simulator ([`Dial`]); the first connection finds
 //! out by which `channels` wake-ups travel. The bytes of a server pass the `bounds` before they are parsed. Every close
@@ -14,9 +14,9 @@ mod backoff;
 mod bounds;
 mod channels;
 mod connect;
+mod connection;
 mod error;
 mod eval;
-mod link;
 mod pubsub;
 mod reader;
 mod socket;

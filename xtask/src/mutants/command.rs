@@ -17,11 +17,11 @@ mutants! {
     "command: signals are dropped while the group drains", "leasehold-cli" "run" "lost::signals_reach_what_is_left_of_the_group_during_the_grace":
         SUPERVISE, "signal = self.signals.next() => self.send(signal)," => "_ = self.signals.next() => {}"
     "command: the deadline is told once", "leasehold-cli" "run" "frozen::a_command_that_runs_for_many_leases_is_left_alone":
-        DEADLINE, "            let left = state.look(remaining);" => "            let left = remaining();"
+        DEADLINE, "            let left = state.check(remaining);" => "            let left = remaining();"
     "command: no deadline is told", "leasehold-cli" "run" "frozen::a_stopped_wrapper_never_runs_its_command_under_anothers_lock":
         DEADLINE, "        if on_lost == OnLost::Ignore {" => "        if on_lost != OnLost::Ignore {"
     "command: a loss begins the grace anew for the watcher", "leasehold-cli" "lib" "orders::tests::later_news_put_a_deadline_off_but_not_a_grace_that_runs":
-        ORDERS, "let running = self.orders.kill.filter(|_| self.struck);" => "let running = self.orders.kill.filter(|_| false);"
+        ORDERS, "let running = self.orders.kill.filter(|_| self.acted);" => "let running = self.orders.kill.filter(|_| false);"
     "command: a watcher with nothing to read acts on the end of the pipe alone", "leasehold-cli" "run" "frozen::the_command_of_a_stopped_wrapper_gets_term_at_the_deadline_and_kill_after_the_grace":
-        WATCHER, "            Ok(false) => watched.strike()," => "            Ok(false) => {}"
+        WATCHER, "            Ok(false) => watched.execute_due()," => "            Ok(false) => {}"
 }

@@ -8,7 +8,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use leasehold_proto::Call;
-use leasehold_store::embedded::{self, Condition, Database, Executed, Frame, Message, Watch, serve_watched};
+use leasehold_store::embedded::{
+    self, Condition, ConnectionHook, Database, Executed, Frame, Message, serve_watched,
+};
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use turmoil::net::TcpListener;
@@ -184,7 +186,7 @@ struct Visit {
     server: Arc<Server>,
 }
 
-impl Watch for Visit {
+impl ConnectionHook for Visit {
     fn execute(&self, database: &mut Database, _now_ms: u64, command: &[Vec<u8>]) -> Executed {
         let Server { witness, truth, .. } = &*self.server;
         let foreign = self.process >= self.server.processes;

@@ -2,9 +2,9 @@
 //!
 //! Invariant: a command that answers with an error has changed nothing.
 
+use super::command_context::CommandContext;
 use super::fault::Fault;
 use super::frame::Frame;
-use super::machine::Machine;
 use super::number;
 
 /// The arguments of a command, its name first.
@@ -13,9 +13,9 @@ pub(super) type Args<'a> = &'a [Vec<u8>];
 pub(super) type Answer = Result<Frame, Fault>;
 
 /// The handler of a command.
-pub(super) enum Deed {
+pub(super) enum Handler {
     /// A handler that works on data, for clients and for scripts.
-    Data(fn(&mut Machine, Args<'_>) -> Answer),
+    Data(fn(&mut CommandContext, Args<'_>) -> Answer),
     /// A handler that works on scripts, and only for clients.
     Script(ScriptCommand),
     /// The connection handles the command, and no script may call it.
@@ -36,7 +36,7 @@ pub(super) struct Command {
     /// The number of words, the name included; when negative, the minimum number.
     pub(super) arity: i8,
     pub(super) traits: u8,
-    pub(super) deed: Deed,
+    pub(super) handler: Handler,
     /// The words that may come second, with their arities; empty when any may.
     pub(super) words: &'static [(&'static str, i8)],
 }
@@ -57,9 +57,9 @@ impl Command {
         name: &'static str,
         arity: i8,
         traits: u8,
-        deed: fn(&mut Machine, Args<'_>) -> Answer,
+        handler: fn(&mut CommandContext, Args<'_>) -> Answer,
     ) -> Self {
-        Self { name, arity, traits, deed: Deed::Data(deed), words: &[] }
+        Self { name, arity, traits, handler: Handler::Data(handler), words: &[] }
     }
 
     /// A command whose second word selects a subcommand.
@@ -67,9 +67,9 @@ impl Command {
         name: &'static str,
         traits: u8,
         words: &'static [(&'static str, i8)],
-        deed: Deed,
+        handler: Handler,
     ) -> Self {
-        Self { name, arity: -2, traits, deed, words }
+        Self { name, arity: -2, traits, handler, words }
     }
 
     /// Checks that it can be called with these arguments.

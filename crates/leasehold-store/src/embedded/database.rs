@@ -8,15 +8,15 @@ use std::sync::Arc;
 
 use leasehold_proto::Call;
 
-use super::audience::Ear;
+use super::command_context::{CommandContext, Message};
 use super::condition::Condition;
 use super::dispatch::dispatch;
 use super::fault::Fault;
 use super::frame::Frame;
 use super::keyspace::Entry;
 use super::lua;
-use super::machine::{Machine, Message};
 use super::scripting::Scripts;
+use super::subscribers::SubscriptionKind;
 
 /// One server's data and scripts: no clock, no I/O, no threads. A clone is a snapshot.
 ///
@@ -25,7 +25,7 @@ use super::scripting::Scripts;
 /// time of their start. It ignores the cached scripts and the time: an explorer of states knows the time of each state.
 #[derive(Clone, Debug, Default)]
 pub struct Database {
-    pub(super) machine: Machine,
+    pub(super) context: CommandContext,
     scripts: Scripts,
 }
 
@@ -49,28 +49,28 @@ impl Database {
     /// removes them. The caller reports the subscribers of the old process by [`leaves`](Self::leaves).
     pub fn restart(&mut self, now_ms: u64) {
         self.forget_scripts();
-        self.machine.started_ms = now_ms;
+        self.context.started_ms = now_ms;
     }
 
     /// Executes one command, its name and its arguments, as a server would whose clock shows `now_ms` (Unix time in
     /// milliseconds). The clock may go back, or jump.
     pub fn execute(&mut self, now_ms: u64, command: &[Vec<u8>]) -> Executed {
-        self.machine.keyspace.now_ms = now_ms;
-        let reply = dispatch(&mut self.machine, &mut self.scripts, command)
+        self.context.keyspace.now_ms = now_ms;
+        let reply = dispatch(&mut self.context, &mut self.scripts, command)
             .unwrap_or_else(|fault| Frame::Error(fault.0.into_owned()));
         self.executed(reply)
     }
 
     /// Runs a call as EVAL does.
     pub fn run(&mut self, now_ms: u64, call: &Call) -> Executed {
-        self.machine.keyspace.now_ms = now_ms;
+        self.context.keyspace.now_ms = now_ms;
         let reply = self.run_script(call).unwrap_or_else(|fault| Frame::Error(fault.0.into_owned()));
         self.executed(reply)
     }
 
     fn run_script(&mut self, call: &Call) -> Result<Frame, Fault> {
         if let Some(condition @ (Condition::Busy | Condition::Loading | Condition::MasterDown)) =
-            self.machine.condition
+            self.context.condition
         {
             return Err(Fault::new(condition.text()));
         }
@@ -81,11 +81,11 @@ impl Database {
         }
         let keys = call.keys().iter().map(|key| key.as_bytes());
         let args = call.args().iter().map(Vec::as_slice);
-        Ok(lua::run(&mut self.machine, sha1, source, keys, args))
+        Ok(lua::run(&mut self.context, sha1, source, keys, args))
     }
 
     fn executed(&mut self, reply: Frame) -> Executed {
-        Executed { reply, messages: mem::take(&mut self.machine.messages) }
+        Executed { reply, messages: mem::take(&mut self.context.messages) }
     }
 
     /// Forgets all scripts, as SCRIPT FLUSH does.
@@ -95,35 +95,35 @@ impl Database {
 
     /// Makes the server refuse commands as a server in that state does, until the caller sets `None`.
     pub fn set_condition(&mut self, condition: Option<Condition>) {
-        self.machine.condition = condition;
+        self.context.condition = condition;
     }
 
     /// Returns the state that was set.
     #[must_use]
     pub fn condition(&self) -> Option<Condition> {
-        self.machine.condition
+        self.context.condition
     }
 
     /// Returns the keys at this time, sorted, without the expired ones.
     pub fn entries(&mut self, now_ms: u64) -> Vec<Entry> {
-        self.machine.keyspace.now_ms = now_ms;
-        self.machine.keyspace.entries()
+        self.context.keyspace.now_ms = now_ms;
+        self.context.keyspace.entries()
     }
 
     /// Counts one more subscriber, for the replies of PUBLISH and PUBSUB. Delivery is up to the caller.
-    pub fn joins(&mut self, ear: Ear, channel: &[u8]) {
-        self.machine.audience.joins(ear, channel);
+    pub fn joins(&mut self, kind: SubscriptionKind, channel: &[u8]) {
+        self.context.subscribers.joins(kind, channel);
     }
 
     /// Counts one subscriber less.
-    pub fn leaves(&mut self, ear: Ear, channel: &[u8]) {
-        self.machine.audience.leaves(ear, channel);
+    pub fn leaves(&mut self, kind: SubscriptionKind, channel: &[u8]) {
+        self.context.subscribers.leaves(kind, channel);
     }
 }
 
 impl PartialEq for Database {
     fn eq(&self, other: &Self) -> bool {
-        self.machine.view() == other.machine.view()
+        self.context.view() == other.context.view()
     }
 }
 
@@ -131,7 +131,7 @@ impl Eq for Database {}
 
 impl Hash for Database {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.machine.view().hash(state);
+        self.context.view().hash(state);
     }
 }
 
@@ -233,9 +233,9 @@ mod tests {
             are_equal(&one, &other) && are_equal(&one, &Database::new()),
             "what has expired is not there"
         );
-        other.joins(Ear::Shard, b"c");
+        other.joins(SubscriptionKind::Shard, b"c");
         assert!(!are_equal(&one, &other));
-        other.leaves(Ear::Shard, b"c");
+        other.leaves(SubscriptionKind::Shard, b"c");
         other.set_condition(Some(Condition::Busy));
         assert!(!are_equal(&one, &other));
         other.set_condition(None);

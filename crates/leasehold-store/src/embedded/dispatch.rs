@@ -3,16 +3,16 @@
 //! Invariant: a command that the server's condition refuses has no effect.
 
 use super::command::{
-    Answer, Args, Command, Deed, GROWS, Mismatch, WHILE_BUSY, WHILE_LOADING, WRITE, until_zero,
+    Answer, Args, Command, GROWS, Handler, Mismatch, WHILE_BUSY, WHILE_LOADING, WRITE, until_zero,
 };
+use super::command_context::CommandContext;
 use super::commands::find;
 use super::condition::Condition;
 use super::fault::Fault;
-use super::machine::Machine;
 use super::scripting::{self, Scripts};
 
 /// Executes a client's command.
-pub(super) fn dispatch(machine: &mut Machine, scripts: &mut Scripts, args: Args<'_>) -> Answer {
+pub(super) fn dispatch(context: &mut CommandContext, scripts: &mut Scripts, args: Args<'_>) -> Answer {
     let Some(name) = args.first() else {
         return Err(Fault::new("ERR Protocol error: empty command"));
     };
@@ -28,18 +28,18 @@ pub(super) fn dispatch(machine: &mut Machine, scripts: &mut Scripts, args: Args<
             Fault::of(format!("ERR unknown subcommand '{word}'. Try {} HELP.", command.name.to_uppercase()))
         }
     })?;
-    if let Some(fault) = refusal(machine, command) {
+    if let Some(fault) = refusal(context, command) {
         return Err(fault);
     }
-    match command.deed {
-        Deed::Data(deed) => deed(machine, args),
-        Deed::Script(command) => scripting::execute(machine, scripts, command, args),
-        Deed::Connection => Err(Fault::of(format!("ERR {} needs a connection", command.name))),
+    match command.handler {
+        Handler::Data(handler) => handler(context, args),
+        Handler::Script(command) => scripting::execute(context, scripts, command, args),
+        Handler::Connection => Err(Fault::of(format!("ERR {} needs a connection", command.name))),
     }
 }
 
-fn refusal(machine: &Machine, command: &Command) -> Option<Fault> {
-    let condition = machine.condition?;
+fn refusal(context: &CommandContext, command: &Command) -> Option<Fault> {
+    let condition = context.condition?;
     let refuses = match condition {
         Condition::OutOfMemory => command.has(GROWS),
         Condition::Busy => !command.has(WHILE_BUSY),

@@ -132,7 +132,7 @@ impl Keyspace {
     }
 
     /// Removes the key if its value is empty.
-    pub(super) fn tidy(&mut self, key: &[u8]) {
+    pub(super) fn remove_if_empty(&mut self, key: &[u8]) {
         if self.items.get(key).is_some_and(|item| item.value.is_empty()) {
             self.items.remove(key);
         }

@@ -8,8 +8,8 @@
 //! published later cannot overtake it. One future reads, writes and waits; it spawns nothing and reads no clock.
 
 mod connection;
+mod connection_hook;
 mod requests;
-mod watch;
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -21,8 +21,8 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::server::Server;
 use connection::{Connection, Then};
+pub use connection_hook::ConnectionHook;
 use requests::{Request, Requests};
-pub use watch::Watch;
 
 /// Serves one connection until the peer closes it, quits or breaks the protocol.
 ///
@@ -32,18 +32,18 @@ pub async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, server: Arc<Serv
     serve_watched(stream, server, ()).await;
 }
 
-/// Serves one connection as [`serve`] does, with a [`Watch`] on it.
+/// Serves one connection as [`serve`] does, with a [`ConnectionHook`] on it.
 ///
 /// # Cancel safety
 /// Dropping the future ends the connection and its subscriptions.
 pub async fn serve_watched(
     stream: impl AsyncRead + AsyncWrite + Unpin,
     server: Arc<Server>,
-    watch: impl Watch,
+    hook: impl ConnectionHook,
 ) {
     let (input, mut output) = split(stream);
     let (outbox, mut letters) = unbounded_channel();
-    let mut connection = Connection::new(server, outbox, Arc::new(watch));
+    let mut connection = Connection::new(server, outbox, Arc::new(hook));
     // The future survives the iterations, because it must not lose the part of a request that it has read.
     let mut reading = Box::pin(Requests::new(input).next());
     loop {
@@ -99,9 +99,9 @@ mod tests {
     use tokio::io::{AsyncReadExt, duplex};
 
     use super::*;
+    use crate::embedded::command_context::Message;
     use crate::embedded::database::{Database, Executed};
     use crate::embedded::frame::Frame;
-    use crate::embedded::machine::Message;
 
     /// Counts the keys before and after each command, and drops all messages except `2`.
     #[derive(Default)]
@@ -110,7 +110,7 @@ mod tests {
         after: AtomicUsize,
     }
 
-    impl Watch for Arc<Counts> {
+    impl ConnectionHook for Arc<Counts> {
         fn execute(&self, database: &mut Database, now_ms: u64, command: &[Vec<u8>]) -> Executed {
             self.before.fetch_add(database.entries(now_ms).len(), Ordering::Relaxed);
             let executed = database.execute(now_ms, command);

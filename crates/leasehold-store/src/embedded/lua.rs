@@ -5,7 +5,7 @@
 //!
 //! # How it works
 //! Each thread has one virtual machine, whatever the number of databases, with the functions that were compiled on it.
-//! While a script runs, its [`Machine`] lies on the virtual machine's `bench`, where `redis.call` finds it.
+//! While a script runs, its [`CommandContext`] is in the virtual machine's shared work, where `redis.call` finds it.
 
 mod api;
 mod error_handler;
@@ -20,24 +20,24 @@ mod work;
 
 use std::cell::RefCell;
 
+use super::command_context::CommandContext;
 use super::fault::Fault;
 use super::frame::Frame;
-use super::machine::Machine;
 use vm::Vm;
 
 thread_local! {
     static VM: RefCell<Option<Vm>> = const { RefCell::new(None) };
 }
 
-/// Runs a script on a machine's data.
+/// Runs a script in a context.
 pub(super) fn run<'a>(
-    machine: &mut Machine,
+    context: &mut CommandContext,
     sha1: &str,
     source: &[u8],
     keys: impl Iterator<Item = &'a [u8]>,
     args: impl Iterator<Item = &'a [u8]>,
 ) -> Frame {
-    let outcome = with_vm(|vm| vm.run(machine, sha1, source, keys, args));
+    let outcome = with_vm(|vm| vm.run(context, sha1, source, keys, args));
     outcome.unwrap_or_else(|fault| Frame::Error(fault.0.into_owned()))
 }
 
@@ -122,7 +122,8 @@ mod tests {
         for (script, expected) in OBSERVED {
             let sha1 = sha1_smol::Sha1::from(script).hexdigest();
             let none = || std::iter::empty();
-            let reply = run(&mut Machine::default(), &sha1, script.as_bytes(), none(), none()).encode();
+            let reply =
+                run(&mut CommandContext::default(), &sha1, script.as_bytes(), none(), none()).encode();
             let expected = format!("{}\r\n", expected.replace("SHA", &sha1));
             assert_eq!(String::from_utf8(reply).unwrap(), expected, "{script}");
         }
@@ -141,7 +142,13 @@ mod tests {
         ];
         let run = |script: &str| {
             let sha1 = sha1_smol::Sha1::from(script).hexdigest();
-            run(&mut Machine::default(), &sha1, script.as_bytes(), std::iter::empty(), std::iter::empty())
+            run(
+                &mut CommandContext::default(),
+                &sha1,
+                script.as_bytes(),
+                std::iter::empty(),
+                std::iter::empty(),
+            )
         };
         for script in attempts {
             assert!(run(script).is_error(), "{script}");

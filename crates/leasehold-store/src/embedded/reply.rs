@@ -7,7 +7,7 @@ use std::sync::Arc;
 use leasehold_proto::{Reply, StoreError, Verb};
 
 use super::frame::Frame;
-use crate::refusal::{Said, classify};
+use crate::server_error::{ServerText, classify};
 
 /// Converts the frame that answers a call: `during` and `key` go into the error.
 ///
@@ -18,7 +18,7 @@ pub fn read_reply(frame: Frame, during: Verb, key: Arc<str>) -> Result<Reply, St
         Ok(reply) => Ok(reply),
         Err(text) => {
             let (kind, applied) = classify(&text);
-            Err(StoreError::new(kind, during, key, applied).with_source(Said::new(&text)))
+            Err(StoreError::new(kind, during, key, applied).with_source(ServerText::new(&text)))
         }
     }
 }

@@ -2,15 +2,15 @@
 //!
 //! Invariant: a script calls only commands that work on data.
 
-use super::command::{Args, Command, Deed, GROWS, Mismatch, NO_SCRIPT, WRITE};
+use super::command::{Args, Command, GROWS, Handler, Mismatch, NO_SCRIPT, WRITE};
+use super::command_context::CommandContext;
 use super::commands::find;
 use super::condition::Condition;
 use super::fault::Fault;
 use super::frame::Frame;
-use super::machine::Machine;
 
 /// Executes a command of a script. The error has no code yet when its text does not begin with one.
-pub(super) fn call_from_script(machine: &mut Machine, args: Args<'_>) -> Result<Frame, Fault> {
+pub(super) fn call_from_script(context: &mut CommandContext, args: Args<'_>) -> Result<Frame, Fault> {
     let Some(command) = args.first().and_then(|name| find(name)) else {
         return Err(Fault::new("ERR Unknown Redis command called from script"));
     };
@@ -21,23 +21,23 @@ pub(super) fn call_from_script(machine: &mut Machine, args: Args<'_>) -> Result<
             return Err(Fault::new("ERR Wrong number of args calling Redis command from script"));
         }
     }
-    let Deed::Data(deed) = command.deed else {
+    let Handler::Data(handler) = command.handler else {
         return Err(Fault::new("ERR This Redis command is not allowed from script"));
     };
     if command.has(NO_SCRIPT) {
         return Err(Fault::new("ERR This Redis command is not allowed from script"));
     }
-    if machine.condition.is_some() {
-        judge(machine, command)?;
+    if context.condition.is_some() {
+        judge(context, command)?;
     }
-    machine.script_wrote |= command.has(WRITE);
-    deed(machine, args)
+    context.script_wrote |= command.has(WRITE);
+    handler(context, args)
 }
 
 /// Returns the fault of a command that the condition refuses. A script that has written runs to its end in any
 /// condition.
-fn judge(machine: &Machine, command: &Command) -> Result<(), Fault> {
-    let Some(condition) = machine.condition.filter(|_| !machine.script_wrote) else {
+fn judge(context: &CommandContext, command: &Command) -> Result<(), Fault> {
+    let Some(condition) = context.condition.filter(|_| !context.script_wrote) else {
         return Ok(());
     };
     let refuses = match condition {

@@ -6,44 +6,44 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::command::{Answer, Args, ScriptCommand, integer, is, unknown_word};
+use super::command_context::CommandContext;
 use super::fault::Fault;
 use super::frame::Frame;
 use super::lua;
-use super::machine::Machine;
 use super::script_hash::hash;
 
 /// Sources by their hash in lower case.
 pub(super) type Scripts = BTreeMap<String, Arc<[u8]>>;
 
 pub(super) fn execute(
-    machine: &mut Machine,
+    context: &mut CommandContext,
     scripts: &mut Scripts,
     command: ScriptCommand,
     args: Args<'_>,
 ) -> Answer {
     match command {
-        ScriptCommand::Eval => eval(machine, scripts, args),
-        ScriptCommand::EvalSha => evalsha(machine, scripts, args),
+        ScriptCommand::Eval => eval(context, scripts, args),
+        ScriptCommand::EvalSha => evalsha(context, scripts, args),
         ScriptCommand::Script => manage(scripts, args),
     }
 }
 
-fn eval(machine: &mut Machine, scripts: &mut Scripts, args: Args<'_>) -> Answer {
+fn eval(context: &mut CommandContext, scripts: &mut Scripts, args: Args<'_>) -> Answer {
     let keys = key_count(args)?;
     let sha1 = hash(&args[1]);
     if !scripts.contains_key(&sha1) {
         learn(scripts, &sha1, &args[1])?;
     }
-    Ok(run(machine, scripts, &sha1, &args[3..], keys))
+    Ok(run(context, scripts, &sha1, &args[3..], keys))
 }
 
-fn evalsha(machine: &mut Machine, scripts: &Scripts, args: Args<'_>) -> Answer {
+fn evalsha(context: &mut CommandContext, scripts: &Scripts, args: Args<'_>) -> Answer {
     let keys = key_count(args)?;
     let sha1 = String::from_utf8_lossy(&args[1]).to_ascii_lowercase();
     if !scripts.contains_key(&sha1) {
         return Err(Fault::new("NOSCRIPT No matching script. Please use EVAL."));
     }
-    Ok(run(machine, scripts, &sha1, &args[3..], keys))
+    Ok(run(context, scripts, &sha1, &args[3..], keys))
 }
 
 fn key_count(args: Args<'_>) -> Result<usize, Fault> {
@@ -64,13 +64,13 @@ fn learn(scripts: &mut Scripts, sha1: &str, source: &[u8]) -> Result<(), Fault> 
     Ok(())
 }
 
-fn run(machine: &mut Machine, scripts: &Scripts, sha1: &str, words: Args<'_>, keys: usize) -> Frame {
+fn run(context: &mut CommandContext, scripts: &Scripts, sha1: &str, words: Args<'_>, keys: usize) -> Frame {
     let Some(source) = scripts.get(sha1).cloned() else {
         return Frame::Error("NOSCRIPT No matching script. Please use EVAL.".to_owned());
     };
     let (keys, args) = words.split_at(keys);
     let bytes = Vec::as_slice;
-    lua::run(machine, sha1, &source, keys.iter().map(bytes), args.iter().map(bytes))
+    lua::run(context, sha1, &source, keys.iter().map(bytes), args.iter().map(bytes))
 }
 
 fn manage(scripts: &mut Scripts, args: Args<'_>) -> Answer {

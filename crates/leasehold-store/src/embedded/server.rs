@@ -9,13 +9,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use leasehold_proto::Call;
 
-use super::audience::Ear;
+use super::command_context::Message;
 use super::condition::Condition;
 use super::database::{Database, Executed};
 use super::frame::Frame;
 use super::glob::matches;
 use super::keyspace::Entry;
-use super::machine::Message;
+use super::subscribers::SubscriptionKind;
 
 /// The callback for each message of a subscriber. It must not block, nor use the server.
 pub(super) type Deliver = Box<dyn Fn(&Message) + Send>;
@@ -27,23 +27,23 @@ type Observer = Box<dyn Fn(&[Vec<u8>], &Frame) + Send + Sync>;
 pub struct Server {
     clock: Clock,
     observer: Option<Observer>,
-    hall: Mutex<Hall>,
+    state: Mutex<State>,
 }
 
 #[derive(Default)]
-struct Hall {
+struct State {
     database: Database,
     /// The subscribers by their channels or patterns, and then by their order of arrival.
-    seats: BTreeMap<(Ear, Vec<u8>), BTreeMap<u64, Deliver>>,
-    last_seat: u64,
+    subscribers: BTreeMap<(SubscriptionKind, Vec<u8>), BTreeMap<u64, Deliver>>,
+    last_id: u64,
 }
 
 impl Server {
     /// Returns an empty server that has just started; `clock` gives Unix milliseconds.
     pub fn new(clock: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
-        let mut hall = Hall::default();
-        hall.database.restart(clock());
-        Self { clock: Box::new(clock), observer: None, hall: Mutex::new(hall) }
+        let mut state = State::default();
+        state.database.restart(clock());
+        Self { clock: Box::new(clock), observer: None, state: Mutex::new(state) }
     }
 
     /// Sets a callback that receives every executed command, with its reply. It must not use the server.
@@ -78,13 +78,13 @@ impl Server {
         words: impl FnOnce() -> Vec<Vec<u8>>,
         then: impl FnOnce(&Frame),
     ) -> Frame {
-        let mut hall = self.hall();
-        let executed = execute(&mut hall.database, (self.clock)());
+        let mut state = self.state();
+        let executed = execute(&mut state.database, (self.clock)());
         if let Some(observer) = &self.observer {
             observer(&words(), &executed.reply);
         }
         for message in &executed.messages {
-            hall.deliver(message);
+            state.deliver(message);
         }
         then(&executed.reply);
         executed.reply
@@ -92,14 +92,14 @@ impl Server {
 
     /// Gives access to the database, to inspect or to change it.
     pub fn database<R>(&self, act: impl FnOnce(&mut Database) -> R) -> R {
-        act(&mut self.hall().database)
+        act(&mut self.state().database)
     }
 
     /// Replaces the data, as a failover does. The subscribers stay.
     pub fn take_over(&self, mut replica: Database) {
-        let mut hall = self.hall();
-        mem::swap(&mut replica.machine.audience, &mut hall.database.machine.audience);
-        hall.database = replica;
+        let mut state = self.state();
+        mem::swap(&mut replica.context.subscribers, &mut state.database.context.subscribers);
+        state.database = replica;
     }
 
     /// Makes the server refuse commands as a server in that state does.
@@ -115,51 +115,56 @@ impl Server {
 
     /// Subscribes, and calls `then` before the first message can arrive; [`leave`](Self::leave) takes the returned
     /// number.
-    pub(super) fn join(&self, ear: Ear, channel: &[u8], deliver: Deliver, then: impl FnOnce()) -> u64 {
-        let mut hall = self.hall();
-        hall.last_seat += 1;
-        let seat = hall.last_seat;
-        hall.seats.entry((ear, channel.to_vec())).or_default().insert(seat, deliver);
-        hall.database.joins(ear, channel);
+    pub(super) fn join(
+        &self,
+        kind: SubscriptionKind,
+        channel: &[u8],
+        deliver: Deliver,
+        then: impl FnOnce(),
+    ) -> u64 {
+        let mut state = self.state();
+        state.last_id += 1;
+        let id = state.last_id;
+        state.subscribers.entry((kind, channel.to_vec())).or_default().insert(id, deliver);
+        state.database.joins(kind, channel);
         then();
-        seat
+        id
     }
 
     /// Unsubscribes, and calls `then` before the next command is executed.
-    pub(super) fn leave(&self, ear: Ear, channel: &[u8], seat: u64, then: impl FnOnce()) {
-        let mut hall = self.hall();
-        let key = (ear, channel.to_vec());
+    pub(super) fn leave(&self, kind: SubscriptionKind, channel: &[u8], id: u64, then: impl FnOnce()) {
+        let mut state = self.state();
+        let key = (kind, channel.to_vec());
         // The drop comes after the unlock, because the subscriber's callback may own anything.
-        let left = hall.seats.get_mut(&key).and_then(|seats| seats.remove(&seat));
+        let left = state.subscribers.get_mut(&key).and_then(|subscribers| subscribers.remove(&id));
         if left.is_some() {
-            hall.database.leaves(ear, channel);
+            state.database.leaves(kind, channel);
         }
-        if hall.seats.get(&key).is_some_and(BTreeMap::is_empty) {
-            hall.seats.remove(&key);
+        if state.subscribers.get(&key).is_some_and(BTreeMap::is_empty) {
+            state.subscribers.remove(&key);
         }
         then();
-        drop(hall);
+        drop(state);
         drop(left);
     }
 
-    fn hall(&self) -> MutexGuard<'_, Hall> {
-        self.hall.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Hall {
+impl State {
     fn deliver(&self, message: &Message) {
-        let ear = if message.sharded { Ear::Shard } else { Ear::Channel };
-        let direct = self.seats.get(&(ear, message.channel.clone()));
+        let kind = if message.sharded { SubscriptionKind::Shard } else { SubscriptionKind::Channel };
+        let direct = self.subscribers.get(&(kind, message.channel.clone()));
         direct.into_iter().flat_map(BTreeMap::values).for_each(|deliver| deliver(message));
         if message.sharded {
             return;
         }
-        let patterns = self
-            .seats
-            .iter()
-            .filter(|((ear, pattern), _)| *ear == Ear::Pattern && matches(pattern, &message.channel));
-        patterns.flat_map(|(_, seats)| seats.values()).for_each(|deliver| deliver(message));
+        let patterns = self.subscribers.iter().filter(|((kind, pattern), _)| {
+            *kind == SubscriptionKind::Pattern && matches(pattern, &message.channel)
+        });
+        patterns.flat_map(|(_, subscribers)| subscribers.values()).for_each(|deliver| deliver(message));
     }
 }
 
@@ -185,12 +190,12 @@ mod tests {
     #[test]
     fn who_listens_outlasts_a_failover_and_who_listened_at_the_replica_is_forgotten() {
         let server = Server::new(|| 0);
-        let join = |channel: &[u8]| server.join(Ear::Channel, channel, Box::new(|_| {}), || {});
+        let join = |channel: &[u8]| server.join(SubscriptionKind::Channel, channel, Box::new(|_| {}), || {});
         let first = join(b"first");
         let _ = server.execute(&["SET", "k", "v"]);
         let replica = server.database(|database| database.clone());
         let _ = server.execute(&["DEL", "k"]);
-        server.leave(Ear::Channel, b"first", first, || {});
+        server.leave(SubscriptionKind::Channel, b"first", first, || {});
         let _ = join(b"second");
         server.take_over(replica);
         assert_eq!(server.execute(&["GET", "k"]), Frame::bulk("v"));

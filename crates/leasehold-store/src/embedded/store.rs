@@ -11,11 +11,11 @@ use std::time::Duration;
 use leasehold_proto::{Applied, Call, Channel, Reply, StoreError, StoreErrorKind};
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::audience::Ear;
+use super::client_connection::{BoxFuture, ClientConnection};
 use super::frame::Frame;
-use super::line::{BoxFuture, Line};
 use super::reply::read_reply;
 use super::server::{Deliver, Server};
+use super::subscribers::SubscriptionKind;
 use crate::store::{Heard, Store, Subscription};
 use crate::tokio_runtime::pause;
 
@@ -31,13 +31,13 @@ pub struct Embedded(Arc<Client>);
 
 struct Client {
     server: Arc<Server>,
-    line: Line,
-    ears: Mutex<Ears>,
+    connection: ClientConnection,
+    subscriptions: Mutex<Subscriptions>,
 }
 
 /// The subscriptions of this client.
 #[derive(Default)]
-struct Ears {
+struct Subscriptions {
     last: u64,
     open: BTreeMap<u64, Listening>,
 }
@@ -46,7 +46,7 @@ struct Listening {
     channel: Channel,
     heard: UnboundedSender<Heard>,
     /// The number of the subscription at the server; none while the connection is down.
-    seat: Option<u64>,
+    server_id: Option<u64>,
 }
 
 impl Embedded {
@@ -78,14 +78,14 @@ impl Embedded {
     /// Returns a store on a server that may have other clients, also over streams.
     #[must_use]
     pub fn on(server: Arc<Server>) -> Self {
-        Self::with_line(server, |span| Box::pin(pause(span)))
+        Self::with_connection(server, |span| Box::pin(pause(span)))
     }
 
     /// Returns the same server through a new connection, whose timeouts use `wait`: its future completes after the
     /// given time.
     #[must_use]
     pub fn waiting_with(self, wait: impl Fn(Duration) -> BoxFuture<()> + Send + Sync + 'static) -> Self {
-        Self::with_line(Arc::clone(&self.0.server), wait)
+        Self::with_connection(Arc::clone(&self.0.server), wait)
     }
 
     /// Returns another client of the same server, whose timeouts pass on tokio's clock.
@@ -94,11 +94,15 @@ impl Embedded {
         Self::on(Arc::clone(&self.0.server))
     }
 
-    fn with_line(
+    fn with_connection(
         server: Arc<Server>,
         wait: impl Fn(Duration) -> BoxFuture<()> + Send + Sync + 'static,
     ) -> Self {
-        Self(Arc::new(Client { server, line: Line::new(Box::new(wait)), ears: Mutex::default() }))
+        Self(Arc::new(Client {
+            server,
+            connection: ClientConnection::new(Box::new(wait)),
+            subscriptions: Mutex::default(),
+        }))
     }
 
     /// Returns the server.
@@ -115,13 +119,13 @@ impl Embedded {
     /// Sets whether replies are lost. The server then still executes the calls; they end by their timeout, or with the
     /// connection, and have an unknown outcome.
     pub fn lose_replies(&self, lose: bool) {
-        self.0.line.set_losing_replies(lose);
+        self.0.connection.set_losing_replies(lose);
     }
 
     /// Breaks the connection: calls in flight end with an unknown outcome, and the store subscribes again and
     /// confirms that to the driver.
     pub fn drop_connection(&self) {
-        self.0.line.cut();
+        self.0.connection.cut();
         self.0.hang_up();
         self.0.listen_again();
     }
@@ -129,13 +133,13 @@ impl Embedded {
     /// Sets whether the server is reachable. While it is not, calls fail without being executed, and no message
     /// arrives. The change to unreachable breaks the connection; the change back subscribes again.
     pub fn set_reachable(&self, reachable: bool) {
-        if !self.0.line.set_reachable(reachable) {
+        if !self.0.connection.set_reachable(reachable) {
             return;
         }
         if reachable {
             self.0.listen_again();
         } else {
-            self.0.line.cut();
+            self.0.connection.cut();
             self.0.hang_up();
         }
     }
@@ -150,39 +154,39 @@ impl Store for Embedded {
         let client = Arc::clone(&self.0);
         async move {
             let (verb, key) = (call.verb(), call.subject());
-            let line = &client.line;
-            if !line.is_reachable() {
+            let connection = &client.connection;
+            if !connection.is_reachable() {
                 return Err(StoreError::new(StoreErrorKind::Unreachable, verb, key, Applied::No));
             }
             let frame = client.server.run(&call);
-            if !line.loses_replies() {
+            if !connection.loses_replies() {
                 return read_reply(frame, verb, key);
             }
-            let (kind, applied) = line.silence(timeout).await;
+            let (kind, applied) = connection.silence(timeout).await;
             if kind == StoreErrorKind::Timeout {
                 // The other calls in flight on this connection get no answer either, as on a socket.
-                line.cut();
+                connection.cut();
             }
             Err(StoreError::new(kind, verb, key, applied))
         }
     }
 
     fn subscribe(&self, channel: Channel, heard: UnboundedSender<Heard>) -> Subscription {
-        let mut ears = self.0.ears();
-        ears.last += 1;
-        let id = ears.last;
-        let mut listening = Listening { channel, heard, seat: None };
-        if self.0.line.is_reachable() {
-            listening.sit_down(&self.0.server);
+        let mut subscriptions = self.0.subscriptions();
+        subscriptions.last += 1;
+        let id = subscriptions.last;
+        let mut listening = Listening { channel, heard, server_id: None };
+        if self.0.connection.is_reachable() {
+            listening.subscribe(&self.0.server);
         }
-        ears.open.insert(id, listening);
-        drop(ears);
+        subscriptions.open.insert(id, listening);
+        drop(subscriptions);
         let client = Arc::downgrade(&self.0);
         Subscription::new(move || {
             if let Some(client) = client.upgrade() {
-                let ended = client.ears().open.remove(&id);
+                let ended = client.subscriptions().open.remove(&id);
                 if let Some(mut ended) = ended {
-                    ended.stand_up(&client.server);
+                    ended.unsubscribe(&client.server);
                 }
             }
         })
@@ -191,23 +195,23 @@ impl Store for Embedded {
 
 impl Client {
     fn hang_up(&self) {
-        self.ears().open.values_mut().for_each(|listening| listening.stand_up(&self.server));
+        self.subscriptions().open.values_mut().for_each(|listening| listening.unsubscribe(&self.server));
     }
 
     fn listen_again(&self) {
-        if self.line.is_reachable() {
-            self.ears().open.values_mut().for_each(|listening| listening.sit_down(&self.server));
+        if self.connection.is_reachable() {
+            self.subscriptions().open.values_mut().for_each(|listening| listening.subscribe(&self.server));
         }
     }
 
-    fn ears(&self) -> MutexGuard<'_, Ears> {
-        self.ears.lock().unwrap_or_else(PoisonError::into_inner)
+    fn subscriptions(&self) -> MutexGuard<'_, Subscriptions> {
+        self.subscriptions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Listening {
-    fn sit_down(&mut self, server: &Server) {
-        if self.seat.is_some() {
+    fn subscribe(&mut self, server: &Server) {
+        if self.server_id.is_some() {
             return;
         }
         let (channel, heard) = (self.channel.clone(), self.heard.clone());
@@ -217,12 +221,13 @@ impl Listening {
         let confirm = || {
             let _ = self.heard.send(Heard::Listening(self.channel.clone()));
         };
-        self.seat = Some(server.join(Ear::Channel, self.channel.as_str().as_bytes(), deliver, confirm));
+        self.server_id =
+            Some(server.join(SubscriptionKind::Channel, self.channel.as_str().as_bytes(), deliver, confirm));
     }
 
-    fn stand_up(&mut self, server: &Server) {
-        if let Some(seat) = self.seat.take() {
-            server.leave(Ear::Channel, self.channel.as_str().as_bytes(), seat, || {});
+    fn unsubscribe(&mut self, server: &Server) {
+        if let Some(server_id) = self.server_id.take() {
+            server.leave(SubscriptionKind::Channel, self.channel.as_str().as_bytes(), server_id, || {});
         }
     }
 }

@@ -14,7 +14,7 @@
 //! Two more commands travel with HELLO: a PUBLISH to a channel of no lock, and a script that checks whether the user
 //! may subscribe to it, because SUBSCRIBE itself would bind the connection. A user who may use all channels passes
 //! both. A refused user may still have the right to the locks' own channels, and the client checks the first calls on
-//! them (`link`).
+//! them (`connection`).
 
 use leasehold_proto::StoreErrorKind;
 use leasehold_proto::recipe::rights::may_subscribe;
@@ -22,7 +22,7 @@ use redis::{ServerError, Value};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 
 use super::error::Failure;
-use super::eval::{eval, refusal};
+use super::eval::{eval, server_error};
 use super::reader::Reader;
 use crate::sharding::ShardedPubsub;
 
@@ -38,7 +38,7 @@ pub(super) enum Channels {
 
 impl Channels {
     /// Returns the channels that the setting determines without a request to the server.
-    pub(super) const fn told(setting: ShardedPubsub) -> Option<Self> {
+    pub(super) const fn of_setting(setting: ShardedPubsub) -> Option<Self> {
         match setting {
             ShardedPubsub::Auto => None,
             ShardedPubsub::On => Some(Self::Sharded),
@@ -81,14 +81,14 @@ impl Channels {
 
 /// The facts that a store knows of its server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Met {
+pub(super) struct ServerFacts {
     pub(super) channels: Channels,
     /// True if the user may lack the right to a lock's channels.
     pub(super) doubts_channels: bool,
 }
 
-impl Met {
-    /// Decides by the server's answers to the [`questions`], sending more commands if necessary.
+impl ServerFacts {
+    /// Decides by the server's answers to the [`requests`], sending more commands if necessary.
     pub(super) async fn decide(
         [hello, published, subscribes]: &[Value; 3],
         setting: ShardedPubsub,
@@ -99,7 +99,7 @@ impl Met {
         if is_node {
             serves_all(socket, reader).await?;
         }
-        let channels = match Channels::told(setting) {
+        let channels = match Channels::of_setting(setting) {
             Some(channels) => channels,
             None if is_node => Channels::probe(socket, reader).await?,
             None => Channels::Plain,
@@ -110,15 +110,15 @@ impl Met {
 }
 
 /// Returns the first commands. HELLO without a version changes nothing about the connection.
-pub(super) fn questions() -> Vec<u8> {
-    let mut questions = redis::cmd("HELLO").get_packed_command();
-    questions.extend(redis::cmd("PUBLISH").arg(PROBE).arg("").get_packed_command());
-    questions.extend(eval(&may_subscribe(PROBE)).get_packed_command());
-    questions
+pub(super) fn requests() -> Vec<u8> {
+    let mut requests = redis::cmd("HELLO").get_packed_command();
+    requests.extend(redis::cmd("PUBLISH").arg(PROBE).arg("").get_packed_command());
+    requests.extend(eval(&may_subscribe(PROBE)).get_packed_command());
+    requests
 }
 
 fn is_denied(answer: &Value) -> bool {
-    matches!(answer, Value::ServerError(error) if refusal(error).kind == StoreErrorKind::PermissionDenied)
+    matches!(answer, Value::ServerError(error) if server_error(error).kind == StoreErrorKind::PermissionDenied)
 }
 
 /// Fails when the node is one of several masters, and so serves only some names.
@@ -126,9 +126,9 @@ async fn serves_all(
     socket: &mut (impl AsyncRead + AsyncWrite + Unpin),
     reader: &mut Reader,
 ) -> Result<(), Failure> {
-    let question = redis::cmd("CLUSTER").arg("INFO").get_packed_command();
+    let request = redis::cmd("CLUSTER").arg("INFO").get_packed_command();
     // A failed write shows as a missing answer.
-    let _ = socket.write_all(&question).await;
+    let _ = socket.write_all(&request).await;
     match masters(&reader.next(socket).await?) {
         Some(masters @ 2..) => Err(Failure::of_cluster(masters)),
         _ => Ok(()),
@@ -146,10 +146,10 @@ fn masters(info: &Value) -> Option<u32> {
 /// channels.
 fn is_cluster_node(hello: &Value) -> bool {
     let Value::Array(pairs) = hello else { return false };
-    pairs.chunks_exact(2).any(|pair| says(&pair[0], b"mode") && says(&pair[1], b"cluster"))
+    pairs.chunks_exact(2).any(|pair| equals(&pair[0], b"mode") && equals(&pair[1], b"cluster"))
 }
 
-fn says(value: &Value, word: &[u8]) -> bool {
+fn equals(value: &Value, word: &[u8]) -> bool {
     match value {
         Value::BulkString(text) => text == word,
         Value::SimpleString(text) => text.as_bytes() == word,
@@ -161,7 +161,7 @@ fn says(value: &Value, word: &[u8]) -> bool {
 fn takes_spublish(answer: &Value) -> bool {
     match answer {
         Value::Int(_) => true,
-        Value::ServerError(error) => match refusal(error).kind {
+        Value::ServerError(error) => match server_error(error).kind {
             StoreErrorKind::WrongNode | StoreErrorKind::ClusterDown | StoreErrorKind::TryAgain => true,
             // The refusal may be about the probe's channel, and not about the command.
             StoreErrorKind::PermissionDenied => !names_spublish(error),
@@ -196,12 +196,12 @@ mod tests {
     }
 
     /// Returns the decision when the server answers the further commands with `says`, and those commands.
-    async fn decided(answers: [Value; 3], says: &str) -> (Result<Met, Failure>, String) {
+    async fn decided(answers: [Value; 3], says: &str) -> (Result<ServerFacts, Failure>, String) {
         let (here, mut there) = duplex(1024);
         there.write_all(says.as_bytes()).await.unwrap();
         let mut socket: Socket = Box::pin(here);
         let setting = ShardedPubsub::Auto;
-        let decided = Met::decide(&answers, setting, &mut socket, &mut Reader::default()).await;
+        let decided = ServerFacts::decide(&answers, setting, &mut socket, &mut Reader::default()).await;
         drop(socket);
         let mut asked = String::new();
         there.read_to_string(&mut asked).await.unwrap();
@@ -218,9 +218,9 @@ mod tests {
 
     /// Returns the channels for a node that serves all names and gives this answer to the probe.
     async fn probed(answer: &str) -> Channels {
-        let (met, asked) = decided(greets(hello("cluster")), &format!("{}{answer}", info(1))).await;
+        let (facts, asked) = decided(greets(hello("cluster")), &format!("{}{answer}", info(1))).await;
         assert_eq!(asked, ASKED);
-        met.unwrap().channels
+        facts.unwrap().channels
     }
 
     #[tokio::test]
@@ -252,15 +252,15 @@ mod tests {
 
     #[tokio::test]
     async fn one_of_several_masters_is_refused_and_a_node_that_does_not_tell_is_not() {
-        let (met, _) = decided(greets(hello("cluster")), &info(3)).await;
-        let error = met.unwrap_err().during(leasehold_proto::Verb::Connect, "".into());
+        let (facts, _) = decided(greets(hello("cluster")), &info(3)).await;
+        let error = facts.unwrap_err().during(leasehold_proto::Verb::Connect, "".into());
         assert_eq!(error.kind, StoreErrorKind::WrongNode);
         assert!(std::error::Error::source(&error).unwrap().to_string().contains("one of 3 masters"));
         for answer in
             [&*info(0), "-NOPERM this user has no permissions to run the 'cluster|info' command\r\n"]
         {
-            let (met, asked) = decided(greets(hello("cluster")), &format!("{answer}:0\r\n")).await;
-            assert_eq!((met.unwrap().channels, &*asked), (Channels::Sharded, ASKED), "{answer}");
+            let (facts, asked) = decided(greets(hello("cluster")), &format!("{answer}:0\r\n")).await;
+            assert_eq!((facts.unwrap().channels, &*asked), (Channels::Sharded, ASKED), "{answer}");
         }
     }
 
@@ -269,8 +269,8 @@ mod tests {
         for hello in
             [hello("standalone"), hello("sentinel"), Value::Okay, Value::Nil, Value::Array(Vec::new())]
         {
-            let (met, asked) = decided(greets(hello), ":0\r\n").await;
-            assert_eq!((met.unwrap().channels, &*asked), (Channels::Plain, ""));
+            let (facts, asked) = decided(greets(hello), ":0\r\n").await;
+            assert_eq!((facts.unwrap().channels, &*asked), (Channels::Plain, ""));
         }
     }
 
@@ -284,8 +284,8 @@ mod tests {
         ] {
             let mut bytes: &[u8] = &[b"-", text.as_bytes(), b"\r\n"].concat();
             let answer = Reader::default().next(&mut bytes).await.unwrap();
-            let (met, _) = decided([hello("standalone"), answer, Value::Int(1)], "").await;
-            assert_eq!(met.unwrap().doubts_channels, doubted, "{text}");
+            let (facts, _) = decided([hello("standalone"), answer, Value::Int(1)], "").await;
+            assert_eq!(facts.unwrap().doubts_channels, doubted, "{text}");
         }
     }
 
@@ -293,8 +293,8 @@ mod tests {
     async fn a_user_who_may_not_subscribe_is_doubted() {
         // Redis 6 answers nil.
         for (subscribes, doubted) in [(Value::Int(0), true), (Value::Int(1), false), (Value::Nil, false)] {
-            let (met, _) = decided([hello("standalone"), Value::Int(0), subscribes], "").await;
-            assert_eq!(met.unwrap().doubts_channels, doubted);
+            let (facts, _) = decided([hello("standalone"), Value::Int(0), subscribes], "").await;
+            assert_eq!(facts.unwrap().doubts_channels, doubted);
         }
     }
 
@@ -307,7 +307,9 @@ mod tests {
             let mut socket: Socket = Box::pin(here);
             let answers = greets(hello("cluster"));
             let mut reader = Reader::default();
-            assert!(Met::decide(&answers, ShardedPubsub::Auto, &mut socket, &mut reader).await.is_err());
+            assert!(
+                ServerFacts::decide(&answers, ShardedPubsub::Auto, &mut socket, &mut reader).await.is_err()
+            );
         }
     }
 }

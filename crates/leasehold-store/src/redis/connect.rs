@@ -15,9 +15,9 @@ use redis::Value;
 use tokio::io::AsyncWriteExt;
 
 use super::bounds::Bounded;
-use super::channels::{Channels, Met, questions};
+use super::channels::{Channels, ServerFacts, requests};
 use super::error::Failure;
-use super::eval::{malformed, refusal};
+use super::eval::{malformed, server_error};
 use super::reader::Reader;
 use super::socket::Dial;
 use super::url::ServerUrl;
@@ -73,23 +73,23 @@ pub(super) struct Server {
     pub(super) options: ConnectOptions,
     pub(super) dialer: Arc<dyn Dial>,
     /// Empty until a connection has found out.
-    met: OnceLock<Met>,
+    facts: OnceLock<ServerFacts>,
 }
 
 impl Server {
     pub(super) fn new(url: ServerUrl, options: ConnectOptions, dialer: Arc<dyn Dial>) -> Self {
-        Self { url, options, dialer, met: OnceLock::new() }
+        Self { url, options, dialer, facts: OnceLock::new() }
     }
 
     /// Returns the channels that carry wake-ups.
     pub(super) fn channels(&self) -> Channels {
-        let told = Channels::told(self.options.sharded_pubsub);
-        self.met.get().map(|met| met.channels).or(told).unwrap_or(Channels::Plain)
+        let set = Channels::of_setting(self.options.sharded_pubsub);
+        self.facts.get().map(|facts| facts.channels).or(set).unwrap_or(Channels::Plain)
     }
 
     /// Returns true if the user may lack the right to a lock's channels.
     pub(super) fn doubts_channels(&self) -> bool {
-        self.met.get().is_some_and(|met| met.doubts_channels)
+        self.facts.get().is_some_and(|facts| facts.doubts_channels)
     }
 }
 
@@ -121,7 +121,7 @@ pub(super) async fn open(server: &Server) -> Result<Opened, Failure> {
 
 async fn greet(mut socket: Bounded, server: &Server) -> Result<Opened, Failure> {
     let url = &server.url;
-    let is_first = server.met.get().is_none();
+    let is_first = server.facts.get().is_none();
     let mut asked = Vec::new();
     if let Some(login) = &url.credentials {
         asked.extend(redis::cmd("AUTH").arg(&login.user).arg(&login.password).get_packed_command());
@@ -134,7 +134,7 @@ async fn greet(mut socket: Bounded, server: &Server) -> Result<Opened, Failure> 
         asked.extend(redis::cmd("CLIENT").arg("SETNAME").arg(&**name).get_packed_command());
     }
     if is_first {
-        asked.extend(questions());
+        asked.extend(requests());
     }
     // A server that refused us may have closed already; its last reply is still there to be read.
     let _ = socket.write_all(&asked).await;
@@ -144,13 +144,13 @@ async fn greet(mut socket: Bounded, server: &Server) -> Result<Opened, Failure> 
     for _ in 0..demands {
         match reader.next(&mut socket).await? {
             Value::Okay => {}
-            Value::ServerError(error) => return Err(refusal(&error)),
+            Value::ServerError(error) => return Err(server_error(&error)),
             _ => return Err(malformed()),
         }
     }
     let greeting = match reader.next(&mut socket).await? {
         Value::SimpleString(text) if text == "PONG" => Ok(()),
-        Value::ServerError(error) => read_excuse(refusal(&error).of_connect())?,
+        Value::ServerError(error) => read_excuse(server_error(&error).of_connect())?,
         _ => return Err(malformed()),
     };
     if server.options.client_name.is_some() {
@@ -167,8 +167,8 @@ async fn greet(mut socket: Bounded, server: &Server) -> Result<Opened, Failure> 
         // A server that cannot serve at the moment identifies itself on the next connection.
         if greeting.is_ok() {
             let setting = server.options.sharded_pubsub;
-            let met = Met::decide(&answers, setting, &mut socket, &mut reader).await?;
-            server.met.get_or_init(|| met);
+            let facts = ServerFacts::decide(&answers, setting, &mut socket, &mut reader).await?;
+            server.facts.get_or_init(|| facts);
         }
     }
     Ok(Opened { socket, reader, greeting })

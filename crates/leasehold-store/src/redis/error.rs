@@ -10,7 +10,7 @@ use std::sync::Arc;
 use leasehold_proto::{Applied, StoreError, StoreErrorKind, Verb};
 
 use super::bounds::Breach;
-use crate::refusal::{Said, classify};
+use crate::server_error::{ServerText, classify};
 use Applied::No;
 use StoreErrorKind as Kind;
 
@@ -26,7 +26,7 @@ pub(super) struct Failure {
 #[derive(Clone, Debug, thiserror::Error)]
 enum Cause {
     #[error(transparent)]
-    Said(Said),
+    ServerText(ServerText),
     #[error("{}", io_text(.0))]
     Io(Arc<io::Error>),
     #[error(transparent)]
@@ -64,17 +64,17 @@ impl Failure {
     }
 
     /// Returns the failure that an error reply means.
-    pub(super) fn said(text: &str) -> Self {
+    pub(super) fn server_error(text: &str) -> Self {
         let (kind, applied) = classify(text);
-        Self { cause: Some(Cause::Said(Said::new(text))), ..Self::new(kind, applied) }
+        Self { cause: Some(Cause::ServerText(ServerText::new(text))), ..Self::new(kind, applied) }
     }
 
     /// Turns the failure into one of a connect, where no script was sent. It drops the server's text, which may
     /// repeat the password (the answer to an unknown command does), unless the text is known not to.
     pub(super) fn of_connect(mut self) -> Self {
         self.applied = No;
-        if let Some(Cause::Said(said)) = &self.cause
-            && !said.is_known()
+        if let Some(Cause::ServerText(text)) = &self.cause
+            && !text.is_known()
         {
             self.cause = None;
         }
@@ -111,16 +111,16 @@ mod tests {
     #[test]
     fn what_a_server_says_while_connecting_is_kept_only_if_known() {
         let unknown = "ERR unknown command 'AUTH', with args beginning with: 'hunter2' ";
-        let error = Failure::said(unknown).of_connect().during(Verb::Connect, "".into());
+        let error = Failure::server_error(unknown).of_connect().during(Verb::Connect, "".into());
         assert_eq!((error.kind, error.applied), (Kind::Server, No));
         assert!(error.source().is_none());
-        let known = Failure::said("ERR DB index is out of range").of_connect();
+        let known = Failure::server_error("ERR DB index is out of range").of_connect();
         assert!(known.during(Verb::Connect, "".into()).source().is_some());
     }
 
     #[test]
     fn what_a_server_says_is_escaped_and_cut() {
-        let failure = Failure::said(&format!("ERR \x1b[31m{}", "x".repeat(10_000)));
+        let failure = Failure::server_error(&format!("ERR \x1b[31m{}", "x".repeat(10_000)));
         let error = failure.during(Verb::Acquire, "k".into());
         let source = error.source().unwrap().to_string();
         assert!(source.starts_with("the server said \"ERR \\u{1b}[31mxxx"), "{source}");
@@ -130,7 +130,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_text_is_classified_without_a_panic(text in ".{0,400}") {
-            let _ = Failure::said(&text).of_connect().during(Verb::Connect, "".into());
+            let _ = Failure::server_error(&text).of_connect().during(Verb::Connect, "".into());
         }
     }
 }

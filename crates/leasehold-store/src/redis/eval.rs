@@ -52,16 +52,16 @@ pub(super) fn read(value: Value) -> Result<Reply, Failure> {
         Value::SimpleString(text) => Ok(Reply::Text(text.into_bytes())),
         Value::Okay => Ok(Reply::Text(b"OK".to_vec())),
         Value::Array(values) => Ok(Reply::Array(values.into_iter().map(read).collect::<Result<_, _>>()?)),
-        Value::ServerError(error) => Err(refusal(&error)),
+        Value::ServerError(error) => Err(server_error(&error)),
         _ => Err(malformed()),
     }
 }
 
 /// Returns the failure that an error reply means.
-pub(super) fn refusal(error: &ServerError) -> Failure {
+pub(super) fn server_error(error: &ServerError) -> Failure {
     match error.details() {
-        Some(details) => Failure::said(&format!("{} {details}", error.code())),
-        None => Failure::said(error.code()),
+        Some(details) => Failure::server_error(&format!("{} {details}", error.code())),
+        None => Failure::server_error(error.code()),
     }
 }
 

@@ -4,12 +4,12 @@
 //! reconnect, for every channel.
 //!
 //! # How it works
-//! The board holds the subscribers of each channel. Subscribing and unsubscribing change it under a short lock, from
+//! The subscription table holds the subscribers of each channel. Subscribing and unsubscribing change it under a short lock, from
 //! any thread, and wake the one task that owns the connection; so a subscription that has ended again costs no command,
 //! connected or not. A connection is one [`session`]; between two of them the task pauses, longer after each failure.
 
-mod board;
 mod session;
+mod subscription_table;
 mod wanted;
 
 use std::sync::Arc;
@@ -42,12 +42,12 @@ impl Listener {
 
     pub(super) fn subscribe(&self, channel: Channel, heard: UnboundedSender<Heard>) -> Subscription {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        self.wanted.change(|board| board.join(id, channel.clone(), heard));
+        self.wanted.change(|table| table.add(id, channel.clone(), heard));
         // Weak: a subscription that outlives the store keeps no subscriber's channel open.
         let wanted = Arc::downgrade(&self.wanted);
         Subscription::new(move || {
             if let Some(wanted) = wanted.upgrade() {
-                wanted.change(|board| board.leave(id, &channel));
+                wanted.change(|table| table.remove(id, &channel));
             }
         })
     }
@@ -56,7 +56,7 @@ impl Listener {
 async fn listen(server: Arc<Server>, wanted: Arc<Wanted>) {
     let mut backoff = Backoff::default();
     loop {
-        while wanted.board().is_empty() {
+        while wanted.table().is_empty() {
             wanted.changed.notified().await;
         }
         if let Ok(opened) = open(&server).await
@@ -64,7 +64,7 @@ async fn listen(server: Arc<Server>, wanted: Arc<Wanted>) {
         {
             backoff.forget();
         }
-        wanted.board().start_over();
+        wanted.table().start_over();
         backoff.attempted(&*server.dialer);
         if let Some(at) = backoff.not_before() {
             pause_until(at).await;

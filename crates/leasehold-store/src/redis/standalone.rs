@@ -22,8 +22,8 @@ use tokio::sync::oneshot;
 
 use super::backoff::Backoff;
 use super::connect::{ConnectOptions, Server, open};
+use super::connection::{Carried, Connection, Outcome};
 use super::error::Failure;
-use super::link::{Carried, Link, Outcome};
 use super::pubsub::Listener;
 use super::socket::{Dial, RealSockets};
 use super::url::ServerUrl;
@@ -35,7 +35,7 @@ use crate::tokio_runtime::{Instant, Task, pause, pause_until, spawn};
 /// The store has two connections: one for commands, which the next call replaces when it broke, and one for
 /// subscriptions, which opens with the first of them. Dropping the store closes both.
 pub struct Redis {
-    lane: Arc<Lane>,
+    command_connection: Arc<CommandConnection>,
     listener: Listener,
 }
 
@@ -58,7 +58,10 @@ impl Redis {
     #[must_use]
     pub fn lazy(url: &ServerUrl, options: ConnectOptions) -> Self {
         let server = Arc::new(Server::new(url.clone(), options, Arc::new(RealSockets)));
-        Self { lane: Lane::new(Arc::clone(&server), State::Idle), listener: Listener::start(server) }
+        Self {
+            command_connection: CommandConnection::new(Arc::clone(&server), State::Idle),
+            listener: Listener::start(server),
+        }
     }
 
     /// Connects over the streams of `dialer`: for simulators and fuzzers.
@@ -74,9 +77,10 @@ impl Redis {
         let server = Arc::new(Server::new(url.clone(), options, dialer));
         let mut opened = open(&server).await.map_err(failed)?;
         mem::replace(&mut opened.greeting, Ok(())).map_err(failed)?;
-        let link = Link::over(opened, &server).await.map_err(failed)?;
-        let lane = Lane::new(Arc::clone(&server), State::Live(Arc::new(link)));
-        Ok(Self { lane, listener: Listener::start(server) })
+        let connection = Connection::over(opened, &server).await.map_err(failed)?;
+        let command_connection =
+            CommandConnection::new(Arc::clone(&server), State::Live(Arc::new(connection)));
+        Ok(Self { command_connection, listener: Listener::start(server) })
     }
 }
 
@@ -86,12 +90,12 @@ impl Store for Redis {
         mut call: Call,
         timeout: Duration,
     ) -> impl Future<Output = Result<Reply, StoreError>> + Send + 'static {
-        let lane = Arc::clone(&self.lane);
+        let command_connection = Arc::clone(&self.command_connection);
         // Recipes do not know the kind of the server; a script that publishes receives the command to use by an
         // argument of this name.
-        call.set_arg("publish", lane.server.channels().publish());
+        call.set_arg("publish", command_connection.server.channels().publish());
         let (verb, key) = (call.verb(), call.subject());
-        async move { lane.run(call, timeout).await.map_err(|failure| failure.during(verb, key)) }
+        async move { command_connection.run(call, timeout).await.map_err(|failure| failure.during(verb, key)) }
     }
 
     fn subscribe(&self, channel: Channel, heard: UnboundedSender<Heard>) -> Subscription {
@@ -101,18 +105,18 @@ impl Store for Redis {
 
 impl Drop for Redis {
     fn drop(&mut self) {
-        self.lane.close();
+        self.command_connection.close();
     }
 }
 
 impl std::fmt::Debug for Redis {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Redis({})", self.lane.server.url)
+        write!(f, "Redis({})", self.command_connection.server.url)
     }
 }
 
 /// The command connection: the present one, or the next.
-struct Lane {
+struct CommandConnection {
     server: Arc<Server>,
     inner: Mutex<Inner>,
 }
@@ -126,17 +130,17 @@ struct Inner {
 
 enum State {
     Idle,
-    /// The task pauses or dials; the calls of `line` wait for it.
+    /// The task pauses or dials; the calls of `queue` wait for it.
     Connecting {
         attempt: Task,
-        line: Vec<Place>,
+        queue: Vec<QueuedCall>,
     },
-    Live(Arc<Link>),
+    Live(Arc<Connection>),
     Closed,
 }
 
 /// A call that waits for a connection.
-struct Place {
+struct QueuedCall {
     call: Call,
     turn: oneshot::Sender<Result<Carried, Failure>>,
 }
@@ -144,10 +148,10 @@ struct Place {
 /// The state of a call after it was put.
 enum Put {
     OnTheWire(Carried),
-    InLine(oneshot::Receiver<Result<Carried, Failure>>),
+    Queued(oneshot::Receiver<Result<Carried, Failure>>),
 }
 
-impl Lane {
+impl CommandConnection {
     fn new(server: Arc<Server>, state: State) -> Arc<Self> {
         let inner = Inner { state, backoff: Backoff::default(), last_failure: None };
         Arc::new(Self { server, inner: Mutex::new(inner) })
@@ -155,9 +159,9 @@ impl Lane {
 
     async fn run(self: Arc<Self>, call: Call, timeout: Duration) -> Outcome {
         let mut expiry = pin!(pause(timeout));
-        let Carried { link, answer } = match self.put(call)? {
+        let Carried { connection, answer } = match self.put(call)? {
             Put::OnTheWire(carried) => carried,
-            Put::InLine(mut turn) => match select(expiry.as_mut(), &mut turn).await {
+            Put::Queued(mut turn) => match select(expiry.as_mut(), &mut turn).await {
                 Either::Left(_) => self.give_up(turn)?,
                 Either::Right((outcome, _)) => outcome.unwrap_or_else(|_| Err(closed()))?,
             },
@@ -165,14 +169,14 @@ impl Lane {
         match select(answer, expiry).await {
             Either::Left((outcome, _)) => {
                 if outcome.as_ref().is_err_and(Failure::spoils_connection) {
-                    self.retire(&link);
-                } else if link.proves_useful() {
+                    self.retire(&connection);
+                } else if connection.proves_useful() {
                     self.inner().backoff.forget();
                 }
                 outcome
             }
             Either::Right(_) => {
-                self.cut(&link);
+                self.cut(&connection);
                 Err(timed_out(Applied::Unknown))
             }
         }
@@ -183,18 +187,20 @@ impl Lane {
         let mut inner = self.inner();
         match &mut inner.state {
             State::Closed => return Err(closed()),
-            State::Live(link) if link.is_live() => return Ok(Put::OnTheWire(link.carry(call))),
+            State::Live(connection) if connection.is_live() => {
+                return Ok(Put::OnTheWire(connection.carry(call)));
+            }
             State::Connecting { attempt, .. } if !attempt.has_ended() => {}
             State::Idle | State::Live(_) | State::Connecting { .. } => {
                 let attempt = spawn(Arc::clone(self).connect(inner.backoff.not_before()));
-                inner.state = State::Connecting { attempt, line: Vec::new() };
+                inner.state = State::Connecting { attempt, queue: Vec::new() };
             }
         }
-        let (turn, in_line) = oneshot::channel();
-        if let State::Connecting { line, .. } = &mut inner.state {
-            line.push(Place { call, turn });
+        let (turn, queued) = oneshot::channel();
+        if let State::Connecting { queue, .. } = &mut inner.state {
+            queue.push(QueuedCall { call, turn });
         }
-        Ok(Put::InLine(in_line))
+        Ok(Put::Queued(queued))
     }
 
     /// Takes a call whose time is over out of the queue, unless it is on the wire.
@@ -211,30 +217,30 @@ impl Lane {
         }
         self.inner().last_failure = None;
         let outcome = match open(&self.server).await {
-            Ok(opened) => Link::over(opened, &self.server).await,
+            Ok(opened) => Connection::over(opened, &self.server).await,
             Err(failure) => Err(failure),
         };
         let mut inner = self.inner();
         inner.backoff.attempted(&*self.server.dialer);
         // Taking the state out drops the handle of this very task, which would end it at its next await: there is none.
-        let State::Connecting { line, .. } = mem::replace(&mut inner.state, State::Idle) else {
+        let State::Connecting { queue, .. } = mem::replace(&mut inner.state, State::Idle) else {
             inner.state = State::Closed;
             return;
         };
         match outcome {
-            Ok(link) => {
-                let link = Arc::new(link);
-                for Place { call, turn } in line {
+            Ok(connection) => {
+                let connection = Arc::new(connection);
+                for QueuedCall { call, turn } in queue {
                     // A closed sender belongs to a call whose caller is gone, or has an error that reports that the
                     // call did not run.
                     if !turn.is_closed() {
-                        let _ = turn.send(Ok(link.carry(call)));
+                        let _ = turn.send(Ok(connection.carry(call)));
                     }
                 }
-                inner.state = State::Live(link);
+                inner.state = State::Live(connection);
             }
             Err(failure) => {
-                for Place { turn, .. } in line {
+                for QueuedCall { turn, .. } in queue {
                     let _ = turn.send(Err(failure.clone()));
                 }
                 inner.last_failure = Some(failure);
@@ -243,21 +249,21 @@ impl Lane {
     }
 
     /// Lets the next call make a new connection. The old one still answers its calls, and closes after the last.
-    fn retire(&self, link: &Arc<Link>) {
+    fn retire(&self, connection: &Arc<Connection>) {
         let mut inner = self.inner();
-        if matches!(&inner.state, State::Live(current) if Arc::ptr_eq(current, link)) {
+        if matches!(&inner.state, State::Live(current) if Arc::ptr_eq(current, connection)) {
             inner.state = State::Idle;
         }
     }
 
-    fn cut(&self, link: &Arc<Link>) {
-        self.retire(link);
-        link.cut();
+    fn cut(&self, connection: &Arc<Connection>) {
+        self.retire(connection);
+        connection.cut();
     }
 
     fn close(&self) {
-        if let State::Live(link) = mem::replace(&mut self.inner().state, State::Closed) {
-            link.cut();
+        if let State::Live(connection) = mem::replace(&mut self.inner().state, State::Closed) {
+            connection.cut();
         }
     }
 

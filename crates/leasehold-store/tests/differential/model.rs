@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 
-use leasehold_store::embedded::{Database, Ear, Entry, Frame, Message};
+use leasehold_store::embedded::{Database, Entry, Frame, Message, SubscriptionKind};
 
 use crate::dump::{Plain, State, plain, restore};
 use crate::real::{Answer, CHANNEL, PATTERN, Real, SHARD};
@@ -30,9 +30,9 @@ pub(crate) struct Model {
 fn listened_to(started_ms: u64) -> Database {
     let mut database = Database::new();
     database.restart(started_ms);
-    database.joins(Ear::Channel, CHANNEL.as_bytes());
-    database.joins(Ear::Shard, SHARD.as_bytes());
-    database.joins(Ear::Pattern, PATTERN.as_bytes());
+    database.joins(SubscriptionKind::Channel, CHANNEL.as_bytes());
+    database.joins(SubscriptionKind::Shard, SHARD.as_bytes());
+    database.joins(SubscriptionKind::Pattern, PATTERN.as_bytes());
     database
 }
 

@@ -3,20 +3,20 @@
 //! Invariant: a time that has already passed removes the key at once.
 
 use super::super::command::{Answer, Args, Command, WRITE, integer, is, until_zero};
+use super::super::command_context::CommandContext;
 use super::super::fault::Fault;
 use super::super::frame::Frame;
-use super::super::machine::Machine;
 
 pub(super) const COMMANDS: &[Command] = &[
     Command::data("persist", 2, WRITE, persist),
-    Command::data("expire", -3, WRITE, |machine, args| expire(machine, args, Unit::Seconds, Base::Now)),
-    Command::data("expireat", -3, WRITE, |machine, args| expire(machine, args, Unit::Seconds, Base::Zero)),
-    Command::data("pexpire", -3, WRITE, |machine, args| expire(machine, args, Unit::Millis, Base::Now)),
-    Command::data("pexpireat", -3, WRITE, |machine, args| expire(machine, args, Unit::Millis, Base::Zero)),
-    Command::data("ttl", 2, 0, |machine, args| remaining(machine, args, Unit::Seconds, Base::Now)),
-    Command::data("pttl", 2, 0, |machine, args| remaining(machine, args, Unit::Millis, Base::Now)),
-    Command::data("expiretime", 2, 0, |machine, args| remaining(machine, args, Unit::Seconds, Base::Zero)),
-    Command::data("pexpiretime", 2, 0, |machine, args| remaining(machine, args, Unit::Millis, Base::Zero)),
+    Command::data("expire", -3, WRITE, |context, args| expire(context, args, Unit::Seconds, Base::Now)),
+    Command::data("expireat", -3, WRITE, |context, args| expire(context, args, Unit::Seconds, Base::Zero)),
+    Command::data("pexpire", -3, WRITE, |context, args| expire(context, args, Unit::Millis, Base::Now)),
+    Command::data("pexpireat", -3, WRITE, |context, args| expire(context, args, Unit::Millis, Base::Zero)),
+    Command::data("ttl", 2, 0, |context, args| remaining(context, args, Unit::Seconds, Base::Now)),
+    Command::data("pttl", 2, 0, |context, args| remaining(context, args, Unit::Millis, Base::Now)),
+    Command::data("expiretime", 2, 0, |context, args| remaining(context, args, Unit::Seconds, Base::Zero)),
+    Command::data("pexpiretime", 2, 0, |context, args| remaining(context, args, Unit::Millis, Base::Zero)),
 ];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -32,14 +32,14 @@ enum Base {
     Zero,
 }
 
-fn persist(machine: &mut Machine, args: Args<'_>) -> Answer {
-    let taken = machine.keyspace.find(&args[1]).and_then(|item| item.expires_at_ms.take());
+fn persist(context: &mut CommandContext, args: Args<'_>) -> Answer {
+    let taken = context.keyspace.find(&args[1]).and_then(|item| item.expires_at_ms.take());
     Ok(Frame::Int(taken.is_some().into()))
 }
 
-fn remaining(machine: &mut Machine, args: Args<'_>, unit: Unit, base: Base) -> Answer {
-    let now_ms = machine.keyspace.now_ms;
-    let Some(item) = machine.keyspace.find(&args[1]) else {
+fn remaining(context: &mut CommandContext, args: Args<'_>, unit: Unit, base: Base) -> Answer {
+    let now_ms = context.keyspace.now_ms;
+    let Some(item) = context.keyspace.find(&args[1]) else {
         return Ok(Frame::Int(-2));
     };
     let Some(at) = item.expires_at_ms else {
@@ -93,16 +93,16 @@ impl Only {
     }
 }
 
-fn expire(machine: &mut Machine, args: Args<'_>, unit: Unit, base: Base) -> Answer {
+fn expire(context: &mut CommandContext, args: Args<'_>, unit: Unit, base: Base) -> Answer {
     let only = Only::read(&args[3..])?;
     let given = integer(&args[2])?;
-    let now_ms = i64::try_from(machine.keyspace.now_ms).unwrap_or(i64::MAX);
+    let now_ms = i64::try_from(context.keyspace.now_ms).unwrap_or(i64::MAX);
     let factor = if unit == Unit::Seconds { 1000 } else { 1 };
     let wanted = given
         .checked_mul(factor)
         .and_then(|ms| ms.checked_add(if base == Base::Now { now_ms } else { 0 }))
         .ok_or_else(|| invalid_time(&args[0]))?;
-    let Some(item) = machine.keyspace.find(&args[1]) else {
+    let Some(item) = context.keyspace.find(&args[1]) else {
         return Ok(Frame::Int(0));
     };
     if !only.allows(item.expires_at_ms, wanted) {
@@ -111,7 +111,7 @@ fn expire(machine: &mut Machine, args: Args<'_>, unit: Unit, base: Base) -> Answ
     match u64::try_from(wanted) {
         Ok(at) if wanted > now_ms => item.expires_at_ms = Some(at),
         _ => {
-            machine.keyspace.remove(&args[1]);
+            context.keyspace.remove(&args[1]);
         }
     }
     Ok(Frame::Int(1))

@@ -3,10 +3,10 @@
 //! Invariant: no command of this file reads a value.
 
 use super::super::command::{Answer, Args, Command, WRITE, count, is};
+use super::super::command_context::CommandContext;
 use super::super::fault::Fault;
 use super::super::frame::Frame;
 use super::super::glob::matches;
-use super::super::machine::Machine;
 
 pub(super) const COMMANDS: &[Command] = &[
     Command::data("del", -2, WRITE, remove),
@@ -19,36 +19,36 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::data("flushdb", -1, WRITE, flush),
 ];
 
-fn remove(machine: &mut Machine, args: Args<'_>) -> Answer {
-    let removed = args[1..].iter().filter(|key| machine.keyspace.remove(key)).count();
+fn remove(context: &mut CommandContext, args: Args<'_>) -> Answer {
+    let removed = args[1..].iter().filter(|key| context.keyspace.remove(key)).count();
     Ok(count(removed))
 }
 
-fn exists(machine: &mut Machine, args: Args<'_>) -> Answer {
-    let found = args[1..].iter().filter(|key| machine.keyspace.find(key).is_some()).count();
+fn exists(context: &mut CommandContext, args: Args<'_>) -> Answer {
+    let found = args[1..].iter().filter(|key| context.keyspace.find(key).is_some()).count();
     Ok(count(found))
 }
 
-fn type_of(machine: &mut Machine, args: Args<'_>) -> Answer {
-    let name = machine.keyspace.find(&args[1]).map_or("none", |item| item.value.type_name());
+fn type_of(context: &mut CommandContext, args: Args<'_>) -> Answer {
+    let name = context.keyspace.find(&args[1]).map_or("none", |item| item.value.type_name());
     Ok(Frame::Simple(name.to_owned()))
 }
 
-fn keys(machine: &mut Machine, args: Args<'_>) -> Answer {
-    let found = machine.keyspace.iter().filter(|(key, _)| matches(&args[1], key));
+fn keys(context: &mut CommandContext, args: Args<'_>) -> Answer {
+    let found = context.keyspace.iter().filter(|(key, _)| matches(&args[1], key));
     Ok(Frame::Array(found.map(|(key, _)| Frame::bulk(key)).collect()))
 }
 
-fn size(machine: &mut Machine, _: Args<'_>) -> Answer {
-    Ok(count(machine.keyspace.len()))
+fn size(context: &mut CommandContext, _: Args<'_>) -> Answer {
+    Ok(count(context.keyspace.len()))
 }
 
-fn flush(machine: &mut Machine, args: Args<'_>) -> Answer {
+fn flush(context: &mut CommandContext, args: Args<'_>) -> Answer {
     match &args[1..] {
         [] => {}
         [how] if is(how, "sync") || is(how, "async") => {}
         _ => return Err(Fault::SYNTAX),
     }
-    machine.keyspace.clear();
+    context.keyspace.clear();
     Ok(Frame::ok())
 }

@@ -5,17 +5,17 @@
 use std::collections::VecDeque;
 
 use super::super::command::{Answer, Args, Command, GROWS, WRITE, count, integer, is, slice};
+use super::super::command_context::CommandContext;
 use super::super::fault::Fault;
 use super::super::frame::Frame;
-use super::super::machine::Machine;
 
 type List = VecDeque<Vec<u8>>;
 
 pub(super) const COMMANDS: &[Command] = &[
-    Command::data("rpush", -3, WRITE | GROWS, |machine, args| push(machine, args, End::Tail)),
-    Command::data("lpush", -3, WRITE | GROWS, |machine, args| push(machine, args, End::Head)),
-    Command::data("lpop", -2, WRITE, |machine, args| pop(machine, args, End::Head)),
-    Command::data("rpop", -2, WRITE, |machine, args| pop(machine, args, End::Tail)),
+    Command::data("rpush", -3, WRITE | GROWS, |context, args| push(context, args, End::Tail)),
+    Command::data("lpush", -3, WRITE | GROWS, |context, args| push(context, args, End::Head)),
+    Command::data("lpop", -2, WRITE, |context, args| pop(context, args, End::Head)),
+    Command::data("rpop", -2, WRITE, |context, args| pop(context, args, End::Tail)),
     Command::data("llen", 2, 0, length),
     Command::data("lindex", 3, 0, index),
     Command::data("lpos", -3, 0, position),
@@ -29,8 +29,8 @@ enum End {
     Tail,
 }
 
-fn push(machine: &mut Machine, args: Args<'_>, end: End) -> Answer {
-    let list = machine.keyspace.make::<List>(&args[1])?;
+fn push(context: &mut CommandContext, args: Args<'_>, end: End) -> Answer {
+    let list = context.keyspace.make::<List>(&args[1])?;
     for element in &args[2..] {
         match end {
             End::Head => list.push_front(element.clone()),
@@ -40,13 +40,13 @@ fn push(machine: &mut Machine, args: Args<'_>, end: End) -> Answer {
     Ok(count(list.len()))
 }
 
-fn pop(machine: &mut Machine, args: Args<'_>, end: End) -> Answer {
+fn pop(context: &mut CommandContext, args: Args<'_>, end: End) -> Answer {
     let wanted = match &args[2..] {
         [] => None,
         [wanted] => Some(positive(wanted)?),
         _ => return Err(Fault::arity(&String::from_utf8_lossy(&args[0]).to_lowercase())),
     };
-    let Some(list) = machine.keyspace.get::<List>(&args[1])? else {
+    let Some(list) = context.keyspace.get::<List>(&args[1])? else {
         return Ok(if wanted.is_some() { Frame::NilArray } else { Frame::Nil });
     };
     let mut take = || match end {
@@ -64,7 +64,7 @@ fn pop(machine: &mut Machine, args: Args<'_>, end: End) -> Answer {
             Frame::Array(taken)
         }
     };
-    machine.keyspace.tidy(&args[1]);
+    context.keyspace.remove_if_empty(&args[1]);
     Ok(answer)
 }
 
@@ -74,12 +74,12 @@ fn positive(text: &[u8]) -> Result<usize, Fault> {
     usize::try_from(number).map_err(|_| fault())
 }
 
-fn length(machine: &mut Machine, args: Args<'_>) -> Answer {
-    Ok(count(machine.keyspace.get::<List>(&args[1])?.map_or(0, |list| list.len())))
+fn length(context: &mut CommandContext, args: Args<'_>) -> Answer {
+    Ok(count(context.keyspace.get::<List>(&args[1])?.map_or(0, |list| list.len())))
 }
 
-fn index(machine: &mut Machine, args: Args<'_>) -> Answer {
-    let Some(list) = machine.keyspace.get::<List>(&args[1])? else {
+fn index(context: &mut CommandContext, args: Args<'_>) -> Answer {
+    let Some(list) = context.keyspace.get::<List>(&args[1])? else {
         return Ok(Frame::Nil);
     };
     let at = integer(&args[2])?;
@@ -148,9 +148,9 @@ impl Search {
     }
 }
 
-fn position(machine: &mut Machine, args: Args<'_>) -> Answer {
+fn position(context: &mut CommandContext, args: Args<'_>) -> Answer {
     let search = Search::read(&args[3..])?;
-    let list = machine.keyspace.get::<List>(&args[1])?;
+    let list = context.keyspace.get::<List>(&args[1])?;
     let mut found = list.map_or_else(Vec::new, |list| search.find(list, &args[2]));
     Ok(match search.number {
         Some(_) => Frame::Array(found),
@@ -158,18 +158,18 @@ fn position(machine: &mut Machine, args: Args<'_>) -> Answer {
     })
 }
 
-fn range(machine: &mut Machine, args: Args<'_>) -> Answer {
+fn range(context: &mut CommandContext, args: Args<'_>) -> Answer {
     let (start, stop) = (integer(&args[2])?, integer(&args[3])?);
-    let Some(list) = machine.keyspace.get::<List>(&args[1])? else {
+    let Some(list) = context.keyspace.get::<List>(&args[1])? else {
         return Ok(Frame::Array(Vec::new()));
     };
     let found = list.range(slice(start, stop, list.len()));
     Ok(Frame::Array(found.map(|element| Frame::Bulk(element.clone())).collect()))
 }
 
-fn remove(machine: &mut Machine, args: Args<'_>) -> Answer {
+fn remove(context: &mut CommandContext, args: Args<'_>) -> Answer {
     let wanted = integer(&args[2])?;
-    let Some(list) = machine.keyspace.get::<List>(&args[1])? else {
+    let Some(list) = context.keyspace.get::<List>(&args[1])? else {
         return Ok(Frame::Int(0));
     };
     let mut left = if wanted == 0 { u64::MAX } else { wanted.unsigned_abs() };
@@ -189,6 +189,6 @@ fn remove(machine: &mut Machine, args: Args<'_>) -> Answer {
     } else {
         list.retain(|element| keep(element));
     }
-    machine.keyspace.tidy(&args[1]);
+    context.keyspace.remove_if_empty(&args[1]);
     Ok(count(removed))
 }

@@ -2,16 +2,16 @@
 //!
 //! Invariant: no script may call a command of this file.
 
-use super::super::command::{Command, Deed, NO_SCRIPT, ScriptCommand};
+use super::super::command::{Command, Handler, NO_SCRIPT, ScriptCommand};
 
 pub(super) const COMMANDS: &[Command] = &[
     script("eval", -3, ScriptCommand::Eval),
     script("evalsha", -3, ScriptCommand::EvalSha),
-    Command::of_words("script", NO_SCRIPT, SCRIPT, Deed::Script(ScriptCommand::Script)),
+    Command::of_words("script", NO_SCRIPT, SCRIPT, Handler::Script(ScriptCommand::Script)),
 ];
 
 const SCRIPT: &[(&str, i8)] = &[("load", 3), ("exists", -3), ("flush", -2), ("kill", 2)];
 
 const fn script(name: &'static str, arity: i8, command: ScriptCommand) -> Command {
-    Command { name, arity, traits: NO_SCRIPT, deed: Deed::Script(command), words: &[] }
+    Command { name, arity, traits: NO_SCRIPT, handler: Handler::Script(command), words: &[] }
 }

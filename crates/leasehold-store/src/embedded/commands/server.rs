@@ -3,10 +3,10 @@
 //! Invariant: no command of this file changes data. A listener handles more commands itself, for it knows its
 //! connections.
 
-use super::super::command::{Answer, Args, Command, Deed, NO_SCRIPT, WHILE_BUSY, WHILE_LOADING, is};
+use super::super::command::{Answer, Args, Command, Handler, NO_SCRIPT, WHILE_BUSY, WHILE_LOADING, is};
+use super::super::command_context::CommandContext;
 use super::super::fault::Fault;
 use super::super::frame::Frame;
-use super::super::machine::Machine;
 
 /// The version that the server reports.
 const VERSION: &str = "7.0.15";
@@ -14,7 +14,7 @@ const VERSION: &str = "7.0.15";
 const ALWAYS: u8 = WHILE_BUSY | WHILE_LOADING;
 
 const fn of_connection(name: &'static str, arity: i8) -> Command {
-    Command { name, arity, traits: NO_SCRIPT | ALWAYS, deed: Deed::Connection, words: &[] }
+    Command { name, arity, traits: NO_SCRIPT | ALWAYS, handler: Handler::Connection, words: &[] }
 }
 
 pub(super) const COMMANDS: &[Command] = &[
@@ -25,7 +25,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::data("select", 2, WHILE_LOADING, select),
     Command::data("auth", -2, NO_SCRIPT | ALWAYS, auth),
     Command::data("hello", -1, NO_SCRIPT | ALWAYS, hello),
-    Command::of_words("client", NO_SCRIPT | WHILE_LOADING, CLIENT, Deed::Data(client)),
+    Command::of_words("client", NO_SCRIPT | WHILE_LOADING, CLIENT, Handler::Data(client)),
     of_connection("subscribe", -2),
     of_connection("unsubscribe", -1),
     of_connection("psubscribe", -2),
@@ -36,7 +36,7 @@ pub(super) const COMMANDS: &[Command] = &[
     of_connection("reset", 1),
 ];
 
-fn ping(_: &mut Machine, args: Args<'_>) -> Answer {
+fn ping(_: &mut CommandContext, args: Args<'_>) -> Answer {
     match args {
         [_] => Ok(Frame::Simple("PONG".to_owned())),
         [_, text] => Ok(Frame::Bulk(text.clone())),
@@ -44,21 +44,21 @@ fn ping(_: &mut Machine, args: Args<'_>) -> Answer {
     }
 }
 
-fn time(machine: &mut Machine, _: Args<'_>) -> Answer {
-    let now_ms = machine.keyspace.now_ms;
+fn time(context: &mut CommandContext, _: Args<'_>) -> Answer {
+    let now_ms = context.keyspace.now_ms;
     let parts = [now_ms / 1000, now_ms % 1000 * 1000];
     Ok(Frame::Array(parts.iter().map(|part| Frame::bulk(part.to_string())).collect()))
 }
 
 /// Handles INFO: the server has only the section `server`, and of that only the fields that scripts read.
-fn info(machine: &mut Machine, args: Args<'_>) -> Answer {
+fn info(context: &mut CommandContext, args: Args<'_>) -> Answer {
     let wanted =
         |section: &Vec<u8>| ["server", "default", "all", "everything"].iter().any(|name| is(section, name));
     if args.len() > 1 && !args[1..].iter().any(wanted) {
         return Ok(Frame::bulk(""));
     }
     let seconds = |ms: u64| i128::from(ms / 1000);
-    let uptime = seconds(machine.keyspace.now_ms) - seconds(machine.started_ms);
+    let uptime = seconds(context.keyspace.now_ms) - seconds(context.started_ms);
     Ok(Frame::bulk(format!(
         "# Server\r\nredis_version:{VERSION}\r\nredis_mode:standalone\r\nuptime_in_seconds:{uptime}\r\n\
          uptime_in_days:{}\r\n",
@@ -69,7 +69,7 @@ fn info(machine: &mut Machine, args: Args<'_>) -> Answer {
 const CLIENT: &[(&str, i8)] = &[("setname", 3), ("getname", 2), ("id", 2)];
 
 /// Handles SELECT: there is one database, number zero.
-fn select(_: &mut Machine, args: Args<'_>) -> Answer {
+fn select(_: &mut CommandContext, args: Args<'_>) -> Answer {
     match super::super::number::integer(&args[1]) {
         Some(0) => Ok(Frame::ok()),
         Some(index) if i32::try_from(index).is_ok() => Err(Fault::new("ERR DB index is out of range")),
@@ -81,7 +81,7 @@ fn select(_: &mut Machine, args: Args<'_>) -> Answer {
     }
 }
 
-fn auth(_: &mut Machine, args: Args<'_>) -> Answer {
+fn auth(_: &mut CommandContext, args: Args<'_>) -> Answer {
     match args.len() {
         2 => Err(Fault::new(
             "ERR AUTH <password> called without any password configured for the default user. Are you sure your \
@@ -93,7 +93,7 @@ fn auth(_: &mut Machine, args: Args<'_>) -> Answer {
     }
 }
 
-fn hello(_: &mut Machine, args: Args<'_>) -> Answer {
+fn hello(_: &mut CommandContext, args: Args<'_>) -> Answer {
     if let Some(version) = args.get(1) {
         match super::super::number::integer(version) {
             Some(2) => {}
@@ -121,7 +121,7 @@ fn hello(_: &mut Machine, args: Args<'_>) -> Answer {
 }
 
 /// Handles CLIENT SETNAME: it checks the name and does not store it.
-fn client(_: &mut Machine, args: Args<'_>) -> Answer {
+fn client(_: &mut CommandContext, args: Args<'_>) -> Answer {
     match args {
         [_, _, name] if name.iter().all(|byte| (b'!'..=b'~').contains(byte)) => Ok(Frame::ok()),
         [_, _, _] => {

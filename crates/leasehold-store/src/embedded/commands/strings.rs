@@ -3,56 +3,56 @@
 //! Invariant: a counter keeps the expiry of its key.
 
 use super::super::command::{Answer, Args, Command, GROWS, WRITE, count, integer, is};
+use super::super::command_context::CommandContext;
 use super::super::fault::Fault;
 use super::super::frame::Frame;
-use super::super::machine::Machine;
 use super::super::number;
 use super::super::value::Value;
 use super::expiry::invalid_time;
 
 pub(super) const COMMANDS: &[Command] = &[
-    Command::data("get", 2, 0, |machine, args| get(machine, &args[1])),
+    Command::data("get", 2, 0, |context, args| get(context, &args[1])),
     Command::data("getdel", 2, WRITE, take),
     Command::data("strlen", 2, 0, length),
     Command::data("set", -3, WRITE | GROWS, set),
     Command::data("setnx", 3, WRITE | GROWS, set_new),
-    Command::data("incr", 2, WRITE | GROWS, |machine, args| add(machine, &args[1], 1)),
-    Command::data("decr", 2, WRITE | GROWS, |machine, args| add(machine, &args[1], -1)),
-    Command::data("incrby", 3, WRITE | GROWS, |machine, args| add(machine, &args[1], integer(&args[2])?)),
+    Command::data("incr", 2, WRITE | GROWS, |context, args| add(context, &args[1], 1)),
+    Command::data("decr", 2, WRITE | GROWS, |context, args| add(context, &args[1], -1)),
+    Command::data("incrby", 3, WRITE | GROWS, |context, args| add(context, &args[1], integer(&args[2])?)),
     Command::data("decrby", 3, WRITE | GROWS, subtract),
 ];
 
-fn get(machine: &mut Machine, key: &[u8]) -> Answer {
-    let found = machine.keyspace.get::<Vec<u8>>(key)?;
+fn get(context: &mut CommandContext, key: &[u8]) -> Answer {
+    let found = context.keyspace.get::<Vec<u8>>(key)?;
     Ok(found.map_or(Frame::Nil, |text| Frame::Bulk(text.clone())))
 }
 
-fn take(machine: &mut Machine, args: Args<'_>) -> Answer {
-    let found = get(machine, &args[1])?;
-    machine.keyspace.remove(&args[1]);
+fn take(context: &mut CommandContext, args: Args<'_>) -> Answer {
+    let found = get(context, &args[1])?;
+    context.keyspace.remove(&args[1]);
     Ok(found)
 }
 
-fn length(machine: &mut Machine, args: Args<'_>) -> Answer {
-    Ok(count(machine.keyspace.get::<Vec<u8>>(&args[1])?.map_or(0, |text| text.len())))
+fn length(context: &mut CommandContext, args: Args<'_>) -> Answer {
+    Ok(count(context.keyspace.get::<Vec<u8>>(&args[1])?.map_or(0, |text| text.len())))
 }
 
-fn set_new(machine: &mut Machine, args: Args<'_>) -> Answer {
-    if machine.keyspace.find(&args[1]).is_some() {
+fn set_new(context: &mut CommandContext, args: Args<'_>) -> Answer {
+    if context.keyspace.find(&args[1]).is_some() {
         return Ok(Frame::Int(0));
     }
-    machine.keyspace.set(&args[1], Value::String(args[2].clone()), None);
+    context.keyspace.set(&args[1], Value::String(args[2].clone()), None);
     Ok(Frame::Int(1))
 }
 
-fn subtract(machine: &mut Machine, args: Args<'_>) -> Answer {
+fn subtract(context: &mut CommandContext, args: Args<'_>) -> Answer {
     let by = integer(&args[2])?.checked_neg().ok_or(Fault::new("ERR decrement would overflow"))?;
-    add(machine, &args[1], by)
+    add(context, &args[1], by)
 }
 
-fn add(machine: &mut Machine, key: &[u8], by: i64) -> Answer {
-    let Some(text) = machine.keyspace.get::<Vec<u8>>(key)? else {
-        machine.keyspace.set(key, Value::String(by.to_string().into_bytes()), None);
+fn add(context: &mut CommandContext, key: &[u8], by: i64) -> Answer {
+    let Some(text) = context.keyspace.get::<Vec<u8>>(key)? else {
+        context.keyspace.set(key, Value::String(by.to_string().into_bytes()), None);
         return Ok(Frame::Int(by));
     };
     let before = number::integer(text).ok_or(Fault::NOT_AN_INTEGER)?;
@@ -112,15 +112,15 @@ impl<'a> Options<'a> {
     }
 }
 
-fn set(machine: &mut Machine, args: Args<'_>) -> Answer {
+fn set(context: &mut CommandContext, args: Args<'_>) -> Answer {
     let options = Options::read(&args[3..])?;
-    let expires_at_ms = options.expires_at_ms(machine.keyspace.now_ms)?;
-    let old = if options.answer_old { Some(get(machine, &args[1])?) } else { None };
-    let present = machine.keyspace.find(&args[1]);
+    let expires_at_ms = options.expires_at_ms(context.keyspace.now_ms)?;
+    let old = if options.answer_old { Some(get(context, &args[1])?) } else { None };
+    let present = context.keyspace.find(&args[1]);
     if (options.new && present.is_some()) || (options.present && present.is_none()) {
         return Ok(old.unwrap_or(Frame::Nil));
     }
     let kept = present.and_then(|item| item.expires_at_ms).filter(|_| options.keep_time);
-    machine.keyspace.set(&args[1], Value::String(args[2].clone()), expires_at_ms.or(kept));
+    context.keyspace.set(&args[1], Value::String(args[2].clone()), expires_at_ms.or(kept));
     Ok(old.unwrap_or_else(Frame::ok))
 }

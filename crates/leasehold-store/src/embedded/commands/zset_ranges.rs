@@ -3,23 +3,23 @@
 //! Invariant: as in Redis, options are read before bounds, and bounds before the key.
 
 use super::super::command::{Answer, Args, Command, WRITE, count, integer, is, slice};
+use super::super::command_context::CommandContext;
 use super::super::fault::Fault;
 use super::super::frame::Frame;
-use super::super::machine::Machine;
 use super::super::number::{lenient_double, text_of};
 use super::super::value::SortedSet;
 
 pub(super) const COMMANDS: &[Command] = &[
     Command::data("zcount", 4, 0, count_between),
-    Command::data("zrange", -4, 0, |machine, args| range(machine, args, Options::default(), true)),
-    Command::data("zrevrange", -4, 0, |machine, args| {
-        range(machine, args, Options { reverse: true, ..Options::default() }, false)
+    Command::data("zrange", -4, 0, |context, args| range(context, args, Options::default(), true)),
+    Command::data("zrevrange", -4, 0, |context, args| {
+        range(context, args, Options { reverse: true, ..Options::default() }, false)
     }),
-    Command::data("zrangebyscore", -4, 0, |machine, args| {
-        range(machine, args, Options { by_score: true, ..Options::default() }, false)
+    Command::data("zrangebyscore", -4, 0, |context, args| {
+        range(context, args, Options { by_score: true, ..Options::default() }, false)
     }),
-    Command::data("zrevrangebyscore", -4, 0, |machine, args| {
-        range(machine, args, Options { by_score: true, reverse: true, ..Options::default() }, false)
+    Command::data("zrevrangebyscore", -4, 0, |context, args| {
+        range(context, args, Options { by_score: true, reverse: true, ..Options::default() }, false)
     }),
     Command::data("zremrangebyscore", 4, WRITE, remove_between),
 ];
@@ -53,15 +53,15 @@ impl Bounds {
     }
 }
 
-fn count_between(machine: &mut Machine, args: Args<'_>) -> Answer {
+fn count_between(context: &mut CommandContext, args: Args<'_>) -> Answer {
     let bounds = Bounds::read(&args[2], &args[3])?;
-    let set = machine.keyspace.get::<SortedSet>(&args[1])?;
+    let set = context.keyspace.get::<SortedSet>(&args[1])?;
     Ok(count(set.map_or(0, |set| set.iter().filter(|(_, score)| bounds.contain(*score)).count())))
 }
 
-fn remove_between(machine: &mut Machine, args: Args<'_>) -> Answer {
+fn remove_between(context: &mut CommandContext, args: Args<'_>) -> Answer {
     let bounds = Bounds::read(&args[2], &args[3])?;
-    let Some(set) = machine.keyspace.get::<SortedSet>(&args[1])? else {
+    let Some(set) = context.keyspace.get::<SortedSet>(&args[1])? else {
         return Ok(Frame::Int(0));
     };
     let inside = set.iter().filter(|(_, score)| bounds.contain(*score));
@@ -69,7 +69,7 @@ fn remove_between(machine: &mut Machine, args: Args<'_>) -> Answer {
     for member in &members {
         set.remove(member);
     }
-    machine.keyspace.tidy(&args[1]);
+    context.keyspace.remove_if_empty(&args[1]);
     Ok(count(members.len()))
 }
 
@@ -117,18 +117,18 @@ impl Options {
     }
 }
 
-fn range(machine: &mut Machine, args: Args<'_>, options: Options, open: bool) -> Answer {
+fn range(context: &mut CommandContext, args: Args<'_>, options: Options, open: bool) -> Answer {
     let options = options.read(&args[4..], open)?;
     let found: Vec<(&[u8], f64)> = if options.by_score {
         let (low, high) = if options.reverse { (3, 2) } else { (2, 3) };
         let bounds = Bounds::read(&args[low], &args[high])?;
         let (skipped, taken) = options.window();
-        let set = machine.keyspace.get::<SortedSet>(&args[1])?;
+        let set = context.keyspace.get::<SortedSet>(&args[1])?;
         let inside = set.into_iter().flat_map(|set| direct(set, options.reverse));
         inside.filter(|(_, score)| bounds.contain(*score)).skip(skipped).take(taken).collect()
     } else {
         let (start, stop) = (integer(&args[2])?, integer(&args[3])?);
-        let set = machine.keyspace.get::<SortedSet>(&args[1])?;
+        let set = context.keyspace.get::<SortedSet>(&args[1])?;
         let places = slice(start, stop, set.as_ref().map_or(0, |set| set.len()));
         let all = set.into_iter().flat_map(|set| direct(set, options.reverse));
         all.skip(places.start).take(places.len()).collect()

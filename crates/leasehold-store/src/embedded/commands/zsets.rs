@@ -3,9 +3,9 @@
 //! Invariant: no score is NaN.
 
 use super::super::command::{Answer, Args, Command, GROWS, WRITE, count, double, is};
+use super::super::command_context::CommandContext;
 use super::super::fault::Fault;
 use super::super::frame::Frame;
-use super::super::machine::Machine;
 use super::super::number::text_of;
 use super::super::value::SortedSet;
 
@@ -80,25 +80,25 @@ impl Options {
     }
 }
 
-fn add(machine: &mut Machine, args: Args<'_>) -> Answer {
+fn add(context: &mut CommandContext, args: Args<'_>) -> Answer {
     let (options, words) = Options::read(&args[2..]);
-    insert(machine, &args[1], &options, &args[2 + words..])
+    insert(context, &args[1], &options, &args[2 + words..])
 }
 
 /// Handles ZINCRBY, which accepts the options of ZADD, as that of Redis does.
-fn increase(machine: &mut Machine, args: Args<'_>) -> Answer {
+fn increase(context: &mut CommandContext, args: Args<'_>) -> Answer {
     let (options, words) = Options::read(&args[2..]);
-    insert(machine, &args[1], &Options { increase: true, ..options }, &args[2 + words..])
+    insert(context, &args[1], &Options { increase: true, ..options }, &args[2 + words..])
 }
 
-fn insert(machine: &mut Machine, key: &[u8], options: &Options, pairs: Args<'_>) -> Answer {
+fn insert(context: &mut CommandContext, key: &[u8], options: &Options, pairs: Args<'_>) -> Answer {
     options.judge(pairs)?;
     let mut scores = Vec::with_capacity(pairs.len() / 2);
     for pair in pairs.chunks_exact(2) {
         scores.push(double(&pair[0])?);
     }
     let (mut added, mut changed, mut last) = (0, 0, Frame::Nil);
-    let set = machine.keyspace.make::<SortedSet>(key)?;
+    let set = context.keyspace.make::<SortedSet>(key)?;
     for (pair, given) in pairs.chunks_exact(2).zip(scores) {
         let before = set.score(&pair[1]);
         // Only an increment can fail, and it is the only pair then: nothing was changed before.
@@ -112,7 +112,7 @@ fn insert(machine: &mut Machine, key: &[u8], options: &Options, pairs: Args<'_>)
             last = Frame::bulk(text_of(after));
         }
     }
-    machine.keyspace.tidy(key);
+    context.keyspace.remove_if_empty(key);
     Ok(match options {
         Options { increase: true, .. } => last,
         Options { changed: true, .. } => count(changed),
@@ -120,20 +120,20 @@ fn insert(machine: &mut Machine, key: &[u8], options: &Options, pairs: Args<'_>)
     })
 }
 
-fn remove(machine: &mut Machine, args: Args<'_>) -> Answer {
-    let Some(set) = machine.keyspace.get::<SortedSet>(&args[1])? else {
+fn remove(context: &mut CommandContext, args: Args<'_>) -> Answer {
+    let Some(set) = context.keyspace.get::<SortedSet>(&args[1])? else {
         return Ok(Frame::Int(0));
     };
     let removed = args[2..].iter().filter(|member| set.remove(member).is_some()).count();
-    machine.keyspace.tidy(&args[1]);
+    context.keyspace.remove_if_empty(&args[1]);
     Ok(count(removed))
 }
 
-fn score(machine: &mut Machine, args: Args<'_>) -> Answer {
-    let found = machine.keyspace.get::<SortedSet>(&args[1])?.and_then(|set| set.score(&args[2]));
+fn score(context: &mut CommandContext, args: Args<'_>) -> Answer {
+    let found = context.keyspace.get::<SortedSet>(&args[1])?.and_then(|set| set.score(&args[2]));
     Ok(found.map_or(Frame::Nil, |score| Frame::bulk(text_of(score))))
 }
 
-fn length(machine: &mut Machine, args: Args<'_>) -> Answer {
-    Ok(count(machine.keyspace.get::<SortedSet>(&args[1])?.map_or(0, |set| set.len())))
+fn length(context: &mut CommandContext, args: Args<'_>) -> Answer {
+    Ok(count(context.keyspace.get::<SortedSet>(&args[1])?.map_or(0, |set| set.len())))
 }

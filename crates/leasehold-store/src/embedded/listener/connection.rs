@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc::UnboundedSender;
 
+use super::connection_hook::ConnectionHook;
 use super::requests::Request;
-use super::watch::Watch;
-use crate::embedded::audience::Ear;
 use crate::embedded::command::is;
 use crate::embedded::fault::Fault;
 use crate::embedded::frame::Frame;
 use crate::embedded::server::{Deliver, Server};
+use crate::embedded::subscribers::SubscriptionKind;
 
 /// The state of a connection after a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,26 +24,26 @@ pub(super) enum Then {
 
 pub(super) struct Connection<W> {
     server: Arc<Server>,
-    watch: Arc<W>,
+    hook: Arc<W>,
     outbox: UnboundedSender<Vec<u8>>,
     name: Vec<u8>,
     /// The number of each subscription at the server.
-    seats: BTreeMap<(Ear, Vec<u8>), u64>,
+    subscriptions: BTreeMap<(SubscriptionKind, Vec<u8>), u64>,
 }
 
 impl<W> Connection<W> {
-    pub(super) const fn new(server: Arc<Server>, outbox: UnboundedSender<Vec<u8>>, watch: Arc<W>) -> Self {
-        Self { server, watch, outbox, name: Vec::new(), seats: BTreeMap::new() }
+    pub(super) const fn new(server: Arc<Server>, outbox: UnboundedSender<Vec<u8>>, hook: Arc<W>) -> Self {
+        Self { server, hook, outbox, name: Vec::new(), subscriptions: BTreeMap::new() }
     }
 
     fn leave_all(&mut self) {
-        for ((ear, channel), seat) in std::mem::take(&mut self.seats) {
-            self.server.leave(ear, &channel, seat, || {});
+        for ((kind, channel), id) in std::mem::take(&mut self.subscriptions) {
+            self.server.leave(kind, &channel, id, || {});
         }
     }
 }
 
-impl<W: Watch> Connection<W> {
+impl<W: ConnectionHook> Connection<W> {
     /// Handles a request.
     pub(super) fn handle(&mut self, request: Request) -> Then {
         match request {
@@ -69,17 +69,19 @@ impl<W: Watch> Connection<W> {
                 self.name.clear();
                 self.say(&Frame::Simple("RESET".to_owned()));
             }
-            b"subscribe" if words.len() > 1 => self.subscribe(Ear::Channel, &words[1..]),
-            b"psubscribe" if words.len() > 1 => self.subscribe(Ear::Pattern, &words[1..]),
-            b"ssubscribe" if words.len() > 1 => self.subscribe(Ear::Shard, &words[1..]),
-            b"unsubscribe" => self.unsubscribe(Ear::Channel, &words[1..]),
-            b"punsubscribe" => self.unsubscribe(Ear::Pattern, &words[1..]),
-            b"sunsubscribe" => self.unsubscribe(Ear::Shard, &words[1..]),
-            b"ping" if !self.seats.is_empty() && words.len() <= 2 => {
+            b"subscribe" if words.len() > 1 => self.subscribe(SubscriptionKind::Channel, &words[1..]),
+            b"psubscribe" if words.len() > 1 => self.subscribe(SubscriptionKind::Pattern, &words[1..]),
+            b"ssubscribe" if words.len() > 1 => self.subscribe(SubscriptionKind::Shard, &words[1..]),
+            b"unsubscribe" => self.unsubscribe(SubscriptionKind::Channel, &words[1..]),
+            b"punsubscribe" => self.unsubscribe(SubscriptionKind::Pattern, &words[1..]),
+            b"sunsubscribe" => self.unsubscribe(SubscriptionKind::Shard, &words[1..]),
+            b"ping" if !self.subscriptions.is_empty() && words.len() <= 2 => {
                 let text = words.get(1).cloned().unwrap_or_default();
                 self.say(&Frame::Array(vec![Frame::bulk("pong"), Frame::Bulk(text)]));
             }
-            _ if !self.seats.is_empty() => self.say(&Frame::Error(only_listening(&name).0.into_owned())),
+            _ if !self.subscriptions.is_empty() => {
+                self.say(&Frame::Error(only_listening(&name).0.into_owned()));
+            }
             _ => self.execute(words),
         }
         Then::Go
@@ -92,7 +94,7 @@ impl<W: Watch> Connection<W> {
             return;
         }
         let reply = self.server.execute_then(
-            |database, now_ms| self.watch.execute(database, now_ms, words),
+            |database, now_ms| self.hook.execute(database, now_ms, words),
             || words.to_vec(),
             |reply| self.say(reply),
         );
@@ -101,55 +103,60 @@ impl<W: Watch> Connection<W> {
         }
     }
 
-    fn subscribe(&mut self, ear: Ear, channels: &[Vec<u8>]) {
+    fn subscribe(&mut self, kind: SubscriptionKind, channels: &[Vec<u8>]) {
         for channel in channels {
-            let key = (ear, channel.clone());
-            let confirm = |count| self.say(&news(ear, "subscribe", Some(channel), count));
-            if self.seats.contains_key(&key) {
-                confirm(self.count(ear));
+            let key = (kind, channel.clone());
+            let confirm = |count| self.say(&confirmation(kind, "subscribe", Some(channel), count));
+            if self.subscriptions.contains_key(&key) {
+                confirm(self.count(kind));
                 continue;
             }
-            let count = self.count(ear) + 1;
-            let seat = self.server.join(ear, channel, self.deliver(ear, channel), || confirm(count));
-            self.seats.insert(key, seat);
+            let count = self.count(kind) + 1;
+            let id = self.server.join(kind, channel, self.deliver(kind, channel), || confirm(count));
+            self.subscriptions.insert(key, id);
         }
     }
 
-    fn unsubscribe(&mut self, ear: Ear, channels: &[Vec<u8>]) {
+    fn unsubscribe(&mut self, kind: SubscriptionKind, channels: &[Vec<u8>]) {
         let mut leaving = channels.to_vec();
         if leaving.is_empty() {
-            leaving =
-                self.seats.keys().filter(|(kind, _)| *kind == ear).map(|(_, name)| name.clone()).collect();
+            leaving = self
+                .subscriptions
+                .keys()
+                .filter(|(other, _)| *other == kind)
+                .map(|(_, name)| name.clone())
+                .collect();
         }
         if leaving.is_empty() {
-            self.say(&news(ear, "unsubscribe", None, self.count(ear)));
+            self.say(&confirmation(kind, "unsubscribe", None, self.count(kind)));
         }
         for channel in leaving {
-            let seat = self.seats.remove(&(ear, channel.clone()));
-            let confirm = || self.say(&news(ear, "unsubscribe", Some(&channel), self.count(ear)));
-            match seat {
-                Some(seat) => self.server.leave(ear, &channel, seat, confirm),
+            let id = self.subscriptions.remove(&(kind, channel.clone()));
+            let confirm = || self.say(&confirmation(kind, "unsubscribe", Some(&channel), self.count(kind)));
+            match id {
+                Some(id) => self.server.leave(kind, &channel, id, confirm),
                 None => confirm(),
             }
         }
     }
 
     /// Returns the count of a confirmation: shards by themselves, channels and patterns together.
-    fn count(&self, ear: Ear) -> usize {
-        let same = |kind: Ear| (kind == Ear::Shard) == (ear == Ear::Shard);
-        self.seats.keys().filter(|(kind, _)| same(*kind)).count()
+    fn count(&self, kind: SubscriptionKind) -> usize {
+        let same =
+            |other: SubscriptionKind| (other == SubscriptionKind::Shard) == (kind == SubscriptionKind::Shard);
+        self.subscriptions.keys().filter(|(other, _)| same(*other)).count()
     }
 
-    fn deliver(&self, ear: Ear, channel: &[u8]) -> Deliver {
-        let (outbox, watch, pattern) = (self.outbox.clone(), Arc::clone(&self.watch), channel.to_vec());
+    fn deliver(&self, kind: SubscriptionKind, channel: &[u8]) -> Deliver {
+        let (outbox, hook, pattern) = (self.outbox.clone(), Arc::clone(&self.hook), channel.to_vec());
         Box::new(move |message| {
-            if !watch.lets_through(message) {
+            if !hook.lets_through(message) {
                 return;
             }
-            let mut items = match ear {
-                Ear::Channel => vec![Frame::bulk("message")],
-                Ear::Shard => vec![Frame::bulk("smessage")],
-                Ear::Pattern => vec![Frame::bulk("pmessage"), Frame::Bulk(pattern.clone())],
+            let mut items = match kind {
+                SubscriptionKind::Channel => vec![Frame::bulk("message")],
+                SubscriptionKind::Shard => vec![Frame::bulk("smessage")],
+                SubscriptionKind::Pattern => vec![Frame::bulk("pmessage"), Frame::Bulk(pattern.clone())],
             };
             items.push(Frame::Bulk(message.channel.clone()));
             items.push(Frame::Bulk(message.payload.clone()));
@@ -169,11 +176,11 @@ impl<W> Drop for Connection<W> {
     }
 }
 
-fn news(ear: Ear, what: &str, channel: Option<&[u8]>, count: usize) -> Frame {
-    let prefix = match ear {
-        Ear::Channel => "",
-        Ear::Pattern => "p",
-        Ear::Shard => "s",
+fn confirmation(kind: SubscriptionKind, what: &str, channel: Option<&[u8]>, count: usize) -> Frame {
+    let prefix = match kind {
+        SubscriptionKind::Channel => "",
+        SubscriptionKind::Pattern => "p",
+        SubscriptionKind::Shard => "s",
     };
     let channel = channel.map_or(Frame::Nil, Frame::bulk);
     let count = i64::try_from(count).unwrap_or(i64::MAX);

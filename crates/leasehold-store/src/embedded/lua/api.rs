@@ -6,18 +6,18 @@ use mlua::{Lua, MultiValue, Table, Value};
 
 use super::errors::raise;
 use super::values::{argument, single, value};
-use super::work::Bench;
+use super::work::SharedWork;
 use crate::embedded::script_calls::call_from_script;
 use crate::embedded::script_hash::hash;
 
-pub(super) fn table(lua: &Lua, bench: &Bench) -> mlua::Result<Table> {
+pub(super) fn table(lua: &Lua, shared: &SharedWork) -> mlua::Result<Table> {
     let redis = lua.create_table()?;
-    let calling = bench.clone();
+    let calling = shared.clone();
     redis.raw_set(
         "call",
         lua.create_function(move |lua, words| call(lua, &calling, words)?.map_err(raise))?,
     )?;
-    let trying = bench.clone();
+    let trying = shared.clone();
     let pcall = lua.create_function(move |lua, words| match call(lua, &trying, words)? {
         Ok(answer) => Ok(answer),
         Err(text) => single(lua, "err", &text),
@@ -38,14 +38,14 @@ pub(super) fn table(lua: &Lua, bench: &Bench) -> mlua::Result<Table> {
 }
 
 /// Runs a command; the inner error is the text of the command's own error.
-fn call(lua: &Lua, bench: &Bench, words: MultiValue) -> mlua::Result<Result<Value, Vec<u8>>> {
+fn call(lua: &Lua, shared: &SharedWork, words: MultiValue) -> mlua::Result<Result<Value, Vec<u8>>> {
     if words.is_empty() {
         return Ok(Err(b"ERR Please specify at least one argument for this redis lib call".to_vec()));
     }
     let Some(words) = words.iter().map(argument).collect::<Option<Vec<_>>>() else {
         return Ok(Err(b"ERR Lua redis lib command arguments must be strings or integers".to_vec()));
     };
-    let outcome = call_from_script(&mut bench.work().machine, &words);
+    let outcome = call_from_script(&mut shared.work().context, &words);
     match outcome {
         Ok(frame) => value(lua, frame).map(Ok),
         Err(fault) => Ok(Err(fault.0.into_owned().into_bytes())),

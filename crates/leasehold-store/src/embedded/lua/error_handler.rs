@@ -6,16 +6,17 @@ use std::borrow::Cow;
 
 use mlua::{Function, Lua, Value};
 
-use super::errors::{Failure, plain, told};
-use super::work::Bench;
+use super::errors::{Failure, command_error_text, plain};
+use super::work::SharedWork;
 
 /// Returns the function that records an error where it happened, before the stack is unwound.
-pub(super) fn handler(lua: &Lua, bench: &Bench) -> mlua::Result<Function> {
-    let bench = bench.clone();
+pub(super) fn handler(lua: &Lua, shared: &SharedWork) -> mlua::Result<Function> {
+    let shared = shared.clone();
     lua.create_function(move |lua, error: Value| {
-        let text = told(&error).unwrap_or_else(|| [b"ERR ".as_slice(), &plain(lua, &error)].concat());
+        let text =
+            command_error_text(&error).unwrap_or_else(|| [b"ERR ".as_slice(), &plain(lua, &error)].concat());
         let place = place(lua);
-        bench.work().failure = Some(Failure { text, place });
+        shared.work().failure = Some(Failure { text, place });
         Ok(())
     })
 }

@@ -62,12 +62,12 @@ impl Failure {
         if let Some((source, line)) = self.place {
             text += &format!(" script: {sha1}, on {source}:{line}.");
         }
-        Fault::of(tidy(&text))
+        Fault::of(without_line_endings(&text))
     }
 }
 
 /// Returns an error text without line endings.
-pub(super) fn tidy(text: &str) -> String {
+pub(super) fn without_line_endings(text: &str) -> String {
     one_line(text.trim_matches(['\r', '\n']))
 }
 
@@ -77,7 +77,7 @@ pub(super) fn of_compiling(error: &Error) -> Fault {
         Error::SyntaxError { message, .. } => message.clone(),
         other => other.to_string(),
     };
-    Fault::of(tidy(&format!("ERR Error compiling script (new function): {text}")))
+    Fault::of(without_line_endings(&format!("ERR Error compiling script (new function): {text}")))
 }
 
 /// Returns the error that `redis.call` raises.
@@ -86,7 +86,7 @@ pub(super) fn raise(text: Vec<u8>) -> Error {
 }
 
 /// Returns the text of an error, if it came from a command or is shaped like one: a table with a field `err`.
-pub(super) fn told(error: &Value) -> Option<Vec<u8>> {
+pub(super) fn command_error_text(error: &Value) -> Option<Vec<u8>> {
     match error {
         Value::Error(error) => error.downcast_ref::<Raised>().map(|raised| raised.0.clone()),
         Value::Table(table) => match table.raw_get("err") {

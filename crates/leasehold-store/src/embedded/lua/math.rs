@@ -6,16 +6,16 @@ use mlua::{Lua, MultiValue, Table};
 
 use super::errors::complain;
 use super::random::Random;
-use super::work::Bench;
+use super::work::SharedWork;
 
 /// Puts the random numbers into Lua's own library.
-pub(super) fn table(lua: &Lua, bench: &Bench, math: Table) -> mlua::Result<Table> {
-    let drawing = bench.clone();
+pub(super) fn table(lua: &Lua, shared: &SharedWork, math: Table) -> mlua::Result<Table> {
+    let drawing = shared.clone();
     math.raw_set(
         "random",
         lua.create_function(move |lua, bounds: MultiValue| draw(lua, &drawing, &bounds))?,
     )?;
-    let seeding = bench.clone();
+    let seeding = shared.clone();
     let seed = lua.create_function(move |lua, number: f64| {
         seed(lua, &seeding, number);
         Ok(())
@@ -25,8 +25,8 @@ pub(super) fn table(lua: &Lua, bench: &Bench, math: Table) -> mlua::Result<Table
 }
 
 /// `math.random`.
-fn draw(lua: &Lua, bench: &Bench, bounds: &MultiValue) -> mlua::Result<f64> {
-    let drawn = f64::from(bench.work().random.next() % i32::MAX) / f64::from(i32::MAX);
+fn draw(lua: &Lua, shared: &SharedWork, bounds: &MultiValue) -> mlua::Result<f64> {
+    let drawn = f64::from(shared.work().random.next() % i32::MAX) / f64::from(i32::MAX);
     let bound = |at: usize| bounds.get(at).and_then(|value| lua.coerce_number(value.clone()).ok().flatten());
     let wrong = |at: usize| {
         let text = format!("bad argument #{at} to 'random' (interval is empty)");
@@ -43,8 +43,8 @@ fn draw(lua: &Lua, bench: &Bench, bounds: &MultiValue) -> mlua::Result<f64> {
 }
 
 /// `math.randomseed`.
-fn seed(_: &Lua, bench: &Bench, seed: f64) {
+fn seed(_: &Lua, shared: &SharedWork, seed: f64) {
     #[allow(clippy::cast_possible_truncation, reason = "a seed is cut to its lower half")]
     let seed = seed as i64 as i32;
-    bench.work().random = Random::seeded(seed);
+    shared.work().random = Random::seeded(seed);
 }

@@ -4,11 +4,11 @@
 
 use mlua::{Function, Lua, LuaString, MultiValue, Table, Value};
 
-use super::errors::{complain, innermost, object, plain, told};
+use super::errors::{command_error_text, complain, innermost, object, plain};
 use super::math;
 use super::structs;
 use super::values::single;
-use super::work::Bench;
+use super::work::SharedWork;
 
 /// The functions of Lua that scripts may call. `pcall`, `xpcall` and `rawset` are our own.
 const LENT: [&str; 19] = [
@@ -34,7 +34,7 @@ const LENT: [&str; 19] = [
 ];
 
 /// Gives the virtual machine its new globals, and returns the table behind them, into which KEYS and ARGV go.
-pub(super) fn close(lua: &Lua, bench: &Bench, redis: Table) -> mlua::Result<Table> {
+pub(super) fn close(lua: &Lua, shared: &SharedWork, redis: Table) -> mlua::Result<Table> {
     let full = lua.globals();
     let globals = lua.create_table()?;
     for name in LENT {
@@ -48,7 +48,7 @@ pub(super) fn close(lua: &Lua, bench: &Bench, redis: Table) -> mlua::Result<Tabl
     globals.raw_set("rawset", lua.create_function(raw_set)?)?;
     globals.raw_set("redis", read_only(lua, redis)?)?;
     globals.raw_set("struct", read_only(lua, structs::table(lua)?)?)?;
-    globals.raw_set("math", read_only(lua, math::table(lua, bench, full.get("math")?)?)?)?;
+    globals.raw_set("math", read_only(lua, math::table(lua, shared, full.get("math")?)?)?)?;
     let strings: Table = full.get("string")?;
     globals.raw_set("string", read_only(lua, strings)?)?;
     if let Some(metatable) = lua.type_metatable::<LuaString>() {
@@ -104,7 +104,7 @@ fn protected_call(lua: &Lua, pcall: Function) -> mlua::Result<Function> {
         if results.front() == Some(&Value::Boolean(false))
             && let Some(error) = results.get(1).cloned()
         {
-            let text = told(&error).or_else(|| error.is_error().then(|| plain(lua, &error)));
+            let text = command_error_text(&error).or_else(|| error.is_error().then(|| plain(lua, &error)));
             if let Some(text) = text {
                 results = MultiValue::from_vec(vec![
                     Value::Boolean(false),
@@ -120,7 +120,7 @@ fn protected_call(lua: &Lua, pcall: Function) -> mlua::Result<Function> {
 fn handled_call(lua: &Lua, xpcall: Function) -> mlua::Result<Function> {
     lua.create_function(move |lua, (function, handler): (Value, Function)| {
         let adapter = lua.create_function(move |lua, error: Value| {
-            let error = match (told(&error), &error) {
+            let error = match (command_error_text(&error), &error) {
                 (Some(text), Value::Error(_)) => single(lua, "err", &text)?,
                 (None, Value::Error(error)) => {
                     Value::String(lua.create_string(innermost(error).to_string())?)

@@ -4,7 +4,7 @@
 
 use mlua::{Lua, Table, Value};
 
-use super::errors::tidy;
+use super::errors::without_line_endings;
 use crate::embedded::frame::{Frame, one_line};
 use crate::embedded::number;
 
@@ -42,7 +42,7 @@ fn table_reply(table: &Table, depth: u32) -> Frame {
     };
     // A script that returns a reply of `redis.call` has no such fields, and most return no table at all.
     if let Some(text) = field("err") {
-        return Frame::Error(tidy(&text));
+        return Frame::Error(without_line_endings(&text));
     }
     if let Some(text) = field("ok") {
         return Frame::Simple(one_line(text.split('\0').next().unwrap_or_default()));

@@ -1,6 +1,6 @@
 //! A virtual machine with the functions that were compiled on it.
 //!
-//! Invariant: the bench is empty unless a script runs.
+//! Invariant: the shared work has an empty context unless a script runs.
 
 use std::collections::HashMap;
 use std::mem;
@@ -10,18 +10,18 @@ use mlua::{Function, Lua, LuaOptions, LuaString, MultiValue, StdLib, Table, Valu
 
 use super::errors;
 use super::random::Random;
-use super::work::Bench;
+use super::work::SharedWork;
 use super::{api, error_handler, sandbox, values};
+use crate::embedded::command_context::CommandContext;
 use crate::embedded::fault::Fault;
 use crate::embedded::frame::Frame;
-use crate::embedded::machine::Machine;
 
 /// The maximum number of compiled functions; the virtual machine drops all of them when there are more.
 const COMPILED_MAX: usize = 4096;
 
 pub(super) struct Vm {
     lua: Lua,
-    bench: Bench,
+    shared: SharedWork,
     /// The globals that scripts read, behind the table that they see.
     globals: Table,
     compiled: HashMap<String, Function>,
@@ -34,12 +34,12 @@ impl Vm {
     pub(super) fn new() -> mlua::Result<Self> {
         let libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH;
         let lua = Lua::new_with(libraries, LuaOptions::new().catch_rust_panics(false))?;
-        let bench = Bench::default();
+        let shared = SharedWork::default();
         let guarded = lua.globals().get("xpcall")?;
-        let on_error = error_handler::handler(&lua, &bench)?;
-        let redis = api::table(&lua, &bench)?;
-        let globals = sandbox::close(&lua, &bench, redis)?;
-        Ok(Self { lua, bench, globals, compiled: HashMap::new(), guarded, on_error })
+        let on_error = error_handler::handler(&lua, &shared)?;
+        let redis = api::table(&lua, &shared)?;
+        let globals = sandbox::close(&lua, &shared, redis)?;
+        Ok(Self { lua, shared, globals, compiled: HashMap::new(), guarded, on_error })
     }
 
     /// Returns the function of a script.
@@ -58,7 +58,7 @@ impl Vm {
 
     pub(super) fn run<'a>(
         &mut self,
-        machine: &mut Machine,
+        context: &mut CommandContext,
         sha1: &str,
         source: &[u8],
         keys: impl Iterator<Item = &'a [u8]>,
@@ -68,16 +68,16 @@ impl Vm {
         self.lend("KEYS", keys).map_err(|error| broken(&error))?;
         self.lend("ARGV", args).map_err(|error| broken(&error))?;
         {
-            let mut work = self.bench.work();
-            mem::swap(machine, &mut work.machine);
-            work.machine.script_wrote = false;
+            let mut work = self.shared.work();
+            mem::swap(context, &mut work.context);
+            work.context.script_wrote = false;
             work.random = Random::default();
             work.failure = None;
         }
         let outcome = self.guarded.call::<MultiValue>((&function, &self.on_error));
         let failure = {
-            let mut work = self.bench.work();
-            mem::swap(machine, &mut work.machine);
+            let mut work = self.shared.work();
+            mem::swap(context, &mut work.context);
             work.failure.take()
         };
         match (outcome, failure) {

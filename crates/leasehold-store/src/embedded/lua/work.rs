@@ -6,21 +6,21 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::errors::Failure;
 use super::random::Random;
-use crate::embedded::machine::Machine;
+use crate::embedded::command_context::CommandContext;
 
 /// The state that the functions of a script work on.
 #[derive(Default)]
 pub(super) struct Work {
-    pub(super) machine: Machine,
+    pub(super) context: CommandContext,
     pub(super) random: Random,
     pub(super) failure: Option<Failure>,
 }
 
 /// The work that the virtual machine's functions share; only one thread ever uses it.
 #[derive(Clone, Default)]
-pub(super) struct Bench(Arc<Mutex<Work>>);
+pub(super) struct SharedWork(Arc<Mutex<Work>>);
 
-impl Bench {
+impl SharedWork {
     pub(super) fn work(&self) -> MutexGuard<'_, Work> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

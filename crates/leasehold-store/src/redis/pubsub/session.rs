@@ -13,13 +13,13 @@ use leasehold_proto::{Applied, StoreErrorKind};
 use redis::Value;
 use tokio::io::{AsyncWriteExt, ReadHalf, WriteHalf, split};
 
-use super::board::Change;
+use super::subscription_table::Change;
 use super::wanted::Wanted;
 use crate::redis::bounds::Bounded;
 use crate::redis::channels::Channels;
 use crate::redis::connect::Opened;
 use crate::redis::error::Failure;
-use crate::redis::eval::{malformed, refusal};
+use crate::redis::eval::{malformed, server_error};
 use crate::redis::reader::Reader;
 use crate::tokio_runtime::{pause, within};
 
@@ -28,18 +28,18 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 /// The interval of the pings on a connection without other commands.
 const PING_EVERY: Duration = Duration::from_secs(10);
 /// The time between a refused subscription and the next request for it.
-const ASK_AGAIN_AFTER: Duration = Duration::from_secs(1);
-/// The maximum number of pending commands. Further changes wait on the board, where they can be withdrawn.
-const QUESTIONS_MAX: usize = 1024;
+const RETRY_REFUSED_AFTER: Duration = Duration::from_secs(1);
+/// The maximum number of pending commands. Further changes wait in the subscription table, where they can be withdrawn.
+const PENDING_MAX: usize = 1024;
 
 /// A command that was sent and is not answered.
-enum Question {
+enum Pending {
     Change(Change),
     Ping,
 }
 
 /// A value from the server.
-enum News {
+enum Incoming {
     /// The answer to the oldest pending command.
     Answer(Result<(), Failure>),
     /// The end of a subscription: on request of the oldest command, or because the node does not serve the channel any
@@ -58,14 +58,14 @@ pub(super) struct Session<'a> {
     wanted: &'a Wanted,
     channels: Channels,
     outgoing: WriteHalf<Bounded>,
-    questions: VecDeque<Question>,
+    pending: VecDeque<Pending>,
     was_useful: bool,
 }
 
-/// Serves the board on a connection until that breaks. Returns true if the server confirmed anything.
+/// Serves the subscription table on a connection until that breaks. Returns true if the server confirmed anything.
 pub(super) async fn serve(opened: Opened, channels: Channels, wanted: &Wanted) -> bool {
     let (incoming, outgoing) = split(opened.socket);
-    let mut session = Session { wanted, channels, outgoing, questions: VecDeque::new(), was_useful: false };
+    let mut session = Session { wanted, channels, outgoing, pending: VecDeque::new(), was_useful: false };
     // The reason of the break does not matter: the caller makes another attempt.
     let _ = session.run(replies(opened.reader, incoming)).await;
     session.was_useful
@@ -80,11 +80,11 @@ fn replies(reader: Reader, socket: ReadHalf<Bounded>) -> impl Stream<Item = Resu
 impl Session<'_> {
     async fn run(&mut self, replies: impl Stream<Item = Result<Value, Failure>>) -> Result<(), Failure> {
         let mut replies = pin!(replies);
-        self.wanted.board().start_over();
-        self.ask_what_is_wanted().await?;
+        self.wanted.table().start_over();
+        self.send_changes().await?;
         let mut silence = pin!(pause(self.longest_silence()));
         loop {
-            let outstanding = self.questions.len();
+            let outstanding = self.pending.len();
             let wanted = self.wanted;
             let changed = pin!(wanted.changed.notified());
             match select(replies.next(), select(changed, silence.as_mut())).await {
@@ -93,10 +93,10 @@ impl Session<'_> {
                 Either::Right((Either::Left(_), _)) => {}
                 Either::Right((Either::Right(_), _)) => self.nothing_came().await?,
             }
-            let answered = self.questions.len() < outstanding;
-            self.ask_what_is_wanted().await?;
+            let answered = self.pending.len() < outstanding;
+            self.send_changes().await?;
             // The clock starts anew with the first command and with every answer; messages do not touch it.
-            if answered || (outstanding == 0 && !self.questions.is_empty()) {
+            if answered || (outstanding == 0 && !self.pending.is_empty()) {
                 silence.set(pause(self.longest_silence()));
             }
         }
@@ -104,51 +104,51 @@ impl Session<'_> {
 
     /// Returns the longest silence before the session must act.
     fn longest_silence(&self) -> Duration {
-        if !self.questions.is_empty() {
+        if !self.pending.is_empty() {
             ANSWER_WITHIN
-        } else if self.wanted.board().has_refused() {
-            ASK_AGAIN_AFTER
+        } else if self.wanted.table().has_refused() {
+            RETRY_REFUSED_AFTER
         } else {
             PING_EVERY
         }
     }
 
     async fn nothing_came(&mut self) -> Result<(), Failure> {
-        if !self.questions.is_empty() {
+        if !self.pending.is_empty() {
             return Err(Failure::new(StoreErrorKind::Timeout, Applied::Unknown));
         }
-        if self.wanted.board().has_refused() {
-            self.wanted.board().ask_again();
+        if self.wanted.table().has_refused() {
+            self.wanted.table().retry_refused();
             return Ok(());
         }
-        self.ask([Question::Ping]).await
+        self.send([Pending::Ping]).await
     }
 
-    /// Sends the changes of the board to the server, as far as there is room for pending commands.
-    async fn ask_what_is_wanted(&mut self) -> Result<(), Failure> {
-        let room = QUESTIONS_MAX.saturating_sub(self.questions.len());
+    /// Sends the changes of the subscription table to the server, as far as there is room for pending commands.
+    async fn send_changes(&mut self) -> Result<(), Failure> {
+        let room = PENDING_MAX.saturating_sub(self.pending.len());
         let changes: Vec<_> = {
-            let mut board = self.wanted.board();
-            std::iter::from_fn(|| board.next_change()).take(room).map(Question::Change).collect()
+            let mut table = self.wanted.table();
+            std::iter::from_fn(|| table.next_change()).take(room).map(Pending::Change).collect()
         };
-        if changes.is_empty() { Ok(()) } else { self.ask(changes).await }
+        if changes.is_empty() { Ok(()) } else { self.send(changes).await }
     }
 
     /// Sends commands, each about one channel.
-    async fn ask(&mut self, questions: impl IntoIterator<Item = Question>) -> Result<(), Failure> {
+    async fn send(&mut self, pending: impl IntoIterator<Item = Pending>) -> Result<(), Failure> {
         let mut bytes = Vec::new();
-        for question in questions {
-            let command = match &question {
-                Question::Change(Change::Join(channel)) => {
+        for request in pending {
+            let command = match &request {
+                Pending::Change(Change::Join(channel)) => {
                     redis::cmd(self.channels.subscribe()).arg(channel.as_str()).get_packed_command()
                 }
-                Question::Change(Change::Leave(channel)) => {
+                Pending::Change(Change::Leave(channel)) => {
                     redis::cmd(self.channels.unsubscribe()).arg(channel.as_str()).get_packed_command()
                 }
-                Question::Ping => redis::cmd("PING").get_packed_command(),
+                Pending::Ping => redis::cmd("PING").get_packed_command(),
             };
             bytes.extend(command);
-            self.questions.push_back(question);
+            self.pending.push_back(request);
         }
         match within(ANSWER_WITHIN, self.outgoing.write_all(&bytes)).await {
             Some(Ok(())) => Ok(()),
@@ -156,61 +156,63 @@ impl Session<'_> {
         }
     }
 
-    fn take(&mut self, news: News) -> Result<(), Failure> {
-        let mut board = self.wanted.board();
-        let outcome = match news {
-            News::Message { channel, payload } => {
+    fn take(&mut self, incoming: Incoming) -> Result<(), Failure> {
+        let mut table = self.wanted.table();
+        let outcome = match incoming {
+            Incoming::Message { channel, payload } => {
                 // The channels of all subscribers are text, so bytes that are not text have no subscriber.
                 if let Ok(channel) = std::str::from_utf8(&channel) {
-                    board.deliver(channel, &payload);
+                    table.deliver(channel, &payload);
                 }
                 return Ok(());
             }
-            News::Left { channel } if !self.asked_to_leave(&channel) => {
+            Incoming::Left { channel } if !self.requested_leave(&channel) => {
                 if let Ok(channel) = std::str::from_utf8(&channel) {
-                    board.lose(channel);
+                    table.lose(channel);
                 }
                 return Ok(());
             }
-            News::Left { .. } => Ok(()),
-            News::Answer(outcome) => outcome,
+            Incoming::Left { .. } => Ok(()),
+            Incoming::Answer(outcome) => outcome,
         };
-        match (self.questions.pop_front().ok_or(malformed())?, outcome) {
+        match (self.pending.pop_front().ok_or(malformed())?, outcome) {
             (_, Err(failure)) if failure.spoils_connection() => return Err(failure),
-            (Question::Change(Change::Join(channel)), Ok(())) => {
-                board.confirm(&channel);
+            (Pending::Change(Change::Join(channel)), Ok(())) => {
+                table.confirm(&channel);
                 self.was_useful = true;
             }
             // The session requests the channel again later, and serves the other channels meanwhile.
-            (Question::Change(Change::Join(channel)), Err(_)) => board.refuse(channel),
-            (Question::Change(Change::Leave(channel)), _) => board.left(&channel),
-            (Question::Ping, _) => {}
+            (Pending::Change(Change::Join(channel)), Err(_)) => table.refuse(channel),
+            (Pending::Change(Change::Leave(channel)), _) => table.left(&channel),
+            (Pending::Ping, _) => {}
         }
         Ok(())
     }
 
     /// Returns true if the oldest command was to leave this channel.
-    fn asked_to_leave(&self, left: &[u8]) -> bool {
-        let oldest = self.questions.front();
-        matches!(oldest, Some(Question::Change(Change::Leave(channel))) if channel.as_str().as_bytes() == left)
+    fn requested_leave(&self, left: &[u8]) -> bool {
+        let oldest = self.pending.front();
+        matches!(oldest, Some(Pending::Change(Change::Leave(channel))) if channel.as_str().as_bytes() == left)
     }
 }
 
-fn read(reply: Value) -> Result<News, Failure> {
+fn read(reply: Value) -> Result<Incoming, Failure> {
     let mut parts = match reply {
         Value::Array(parts) => parts.into_iter(),
-        Value::SimpleString(text) if text == "PONG" => return Ok(News::Answer(Ok(()))),
-        Value::ServerError(error) => return Ok(News::Answer(Err(refusal(&error)))),
+        Value::SimpleString(text) if text == "PONG" => return Ok(Incoming::Answer(Ok(()))),
+        Value::ServerError(error) => return Ok(Incoming::Answer(Err(server_error(&error)))),
         _ => return Err(malformed()),
     };
     let Some(Value::BulkString(kind)) = parts.next() else {
         return Err(malformed());
     };
     match (kind.as_slice(), parts.next(), parts.next()) {
-        (b"subscribe" | b"ssubscribe" | b"pong", ..) => Ok(News::Answer(Ok(()))),
-        (b"unsubscribe" | b"sunsubscribe", Some(Value::BulkString(channel)), _) => Ok(News::Left { channel }),
+        (b"subscribe" | b"ssubscribe" | b"pong", ..) => Ok(Incoming::Answer(Ok(()))),
+        (b"unsubscribe" | b"sunsubscribe", Some(Value::BulkString(channel)), _) => {
+            Ok(Incoming::Left { channel })
+        }
         (b"message" | b"smessage", Some(Value::BulkString(channel)), Some(Value::BulkString(payload))) => {
-            Ok(News::Message { channel, payload })
+            Ok(Incoming::Message { channel, payload })
         }
         _ => Err(malformed()),
     }
@@ -258,15 +260,15 @@ mod tests {
         let (here, there) = duplex(1024);
         let opened =
             Opened { socket: Bounded::over(Box::pin(here)), reader: Reader::default(), greeting: Ok(()) };
-        let (heard, mut news) = unbounded_channel();
+        let (heard, mut events) = unbounded_channel();
         let wanted = Wanted::default();
-        wanted.change(|board| board.join(1, Channel::new("c"), heard));
+        wanted.change(|table| table.add(1, Channel::new("c"), heard));
         let mut server = Server(there);
         let served = serve(opened, channels, &wanted);
         let (was_useful, ()) = tokio::join!(served, script(&mut server, &wanted));
         drop(wanted);
         let mut all = Vec::new();
-        while let Some(one) = news.recv().await {
+        while let Some(one) = events.recv().await {
             all.push(one);
         }
         (was_useful, all)
@@ -333,7 +335,7 @@ mod tests {
         session(async |server, wanted| {
             server.is_told(SUBSCRIBE).await;
             server.says(SUBSCRIBED).await;
-            wanted.change(|board| board.leave(1, &Channel::new("c")));
+            wanted.change(|table| table.remove(1, &Channel::new("c")));
             server.is_told("*2\r\n$11\r\nUNSUBSCRIBE\r\n$1\r\nc\r\n").await;
             server.says("*3\r\n$11\r\nunsubscribe\r\n$1\r\nc\r\n:0\r\n").await;
             server.is_told(PING).await;
@@ -372,20 +374,20 @@ mod tests {
         session_by(Channels::Sharded, async |server, wanted| {
             server.is_told(SSUBSCRIBE).await;
             server.says(SSUBSCRIBED).await;
-            let (heard, mut news) = unbounded_channel();
-            wanted.change(|board| board.leave(1, &Channel::new("c")));
+            let (heard, mut events) = unbounded_channel();
+            wanted.change(|table| table.remove(1, &Channel::new("c")));
             server.is_told(SUNSUBSCRIBE).await;
-            wanted.change(|board| board.join(2, Channel::new("c"), heard));
+            wanted.change(|table| table.add(2, Channel::new("c"), heard));
             // The server ends the subscription by itself, and then answers both commands.
             server.says(SUNSUBSCRIBED).await;
             server.is_told(SSUBSCRIBE).await;
             server.says(SUNSUBSCRIBED).await;
             server.says(SSUBSCRIBED).await;
-            assert_eq!(news.recv().await, Some(Heard::Listening(Channel::new("c"))));
+            assert_eq!(events.recv().await, Some(Heard::Listening(Channel::new("c"))));
             // The server may also end the subscription of a channel without a subscriber.
             server.says("*3\r\n$12\r\nsunsubscribe\r\n$1\r\nx\r\n:0\r\n").await;
             server.is_told(PING).await;
-            assert!(news.try_recv().is_err());
+            assert!(events.try_recv().is_err());
         })
         .await;
     }
@@ -419,17 +421,17 @@ mod tests {
         session(async |server, wanted| {
             server.is_told(SUBSCRIBE).await;
             server.says(SUBSCRIBED).await;
-            let (heard, _news) = unbounded_channel();
+            let (heard, _events) = unbounded_channel();
             for id in 2..20_000 {
                 let channel = Channel::new(&format!("channel {id}"));
-                wanted.change(|board| board.join(id, channel.clone(), heard.clone()));
+                wanted.change(|table| table.add(id, channel.clone(), heard.clone()));
                 // Lets the session send the command, and takes it off the wire.
                 let mut bytes = [0; 4096];
                 tokio::task::yield_now().await;
                 while let Some(Ok(1..)) = within(Duration::ZERO, server.0.read(&mut bytes)).await {}
-                wanted.change(|board| board.leave(id, &channel));
+                wanted.change(|table| table.remove(id, &channel));
             }
-            assert!(wanted.board().len() <= QUESTIONS_MAX + 1, "{}", wanted.board().len());
+            assert!(wanted.table().len() <= PENDING_MAX + 1, "{}", wanted.table().len());
         })
         .await;
     }

@@ -6,22 +6,22 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-use super::board::Board;
+use super::subscription_table::SubscriptionTable;
 
 /// The channels that the store's subscribers want, and a signal that they have changed.
 #[derive(Default)]
 pub(super) struct Wanted {
-    board: Mutex<Board>,
+    table: Mutex<SubscriptionTable>,
     pub(super) changed: Notify,
 }
 
 impl Wanted {
-    pub(super) fn board(&self) -> MutexGuard<'_, Board> {
-        self.board.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn table(&self) -> MutexGuard<'_, SubscriptionTable> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn change(&self, change: impl FnOnce(&mut Board)) {
-        change(&mut self.board());
+    pub(super) fn change(&self, change: impl FnOnce(&mut SubscriptionTable)) {
+        change(&mut self.table());
         self.changed.notify_one();
     }
 }

@@ -83,7 +83,10 @@ impl World {
         let options = ConnectOptions::default().timeout(LONG).sharded_pubsub(ShardedPubsub::Off);
         let url = ServerUrl::parse("redis://nowhere.invalid").unwrap();
         let server = Arc::new(Server::new(url, options, Arc::new(Dialer(Arc::clone(self)))));
-        Redis { lane: Lane::new(Arc::clone(&server), State::Idle), listener: Listener::start(server) }
+        Redis {
+            command_connection: CommandConnection::new(Arc::clone(&server), State::Idle),
+            listener: Listener::start(server),
+        }
     }
 
     async fn serve(self: Arc<Self>, mut client: DuplexStream) {

@@ -25,14 +25,14 @@ struct Faults {
 }
 
 /// One client's connection.
-pub(super) struct Line {
+pub(super) struct ClientConnection {
     faults: Mutex<Faults>,
     /// The number of its breaks.
     breaks: watch::Sender<u64>,
     wait: Wait,
 }
 
-impl Line {
+impl ClientConnection {
     pub(super) fn new(wait: Wait) -> Self {
         Self { faults: Mutex::default(), breaks: watch::Sender::new(0), wait }
     }

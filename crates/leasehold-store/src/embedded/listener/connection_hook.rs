@@ -1,13 +1,13 @@
 //! The hook of a simulator into one connection.
 //!
-//! Invariant: a connection without a watch has no cost: `()` watches nothing.
+//! Invariant: a connection without a hook has no cost: `()` changes nothing.
 
+use crate::embedded::command_context::Message;
 use crate::embedded::database::{Database, Executed};
-use crate::embedded::machine::Message;
 
 /// A hook into one connection, for a simulator: it sees the commands of its peer, and may drop messages to it. It must
 /// not use the server.
-pub trait Watch: Send + Sync + 'static {
+pub trait ConnectionHook: Send + Sync + 'static {
     /// Executes a command of the peer; it may inspect the database before and after.
     fn execute(&self, database: &mut Database, now_ms: u64, command: &[Vec<u8>]) -> Executed {
         database.execute(now_ms, command)
@@ -19,4 +19,4 @@ pub trait Watch: Send + Sync + 'static {
     }
 }
 
-impl Watch for () {}
+impl ConnectionHook for () {}

@@ -12,7 +12,7 @@ use crate::store::Heard;
 
 /// The subscribers of all channels, in the channels' order, so that the order of the commands depends on nothing else.
 #[derive(Default)]
-pub(super) struct Board {
+pub(super) struct SubscriptionTable {
     entries: BTreeMap<Channel, Entry>,
     /// The channels about which the server needs a command.
     pending: BTreeSet<Channel>,
@@ -45,14 +45,14 @@ pub(super) enum Change {
     Leave(Channel),
 }
 
-impl Board {
+impl SubscriptionTable {
     /// Returns true if no channel has a subscriber and none is left to leave.
     pub(super) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
     /// Adds a subscriber, identified by a unique number.
-    pub(super) fn join(&mut self, id: u64, channel: Channel, heard: UnboundedSender<Heard>) {
+    pub(super) fn add(&mut self, id: u64, channel: Channel, heard: UnboundedSender<Heard>) {
         let entry = self.entries.entry(channel.clone()).or_default();
         if entry.state == SubscriptionState::Joined {
             let _ = heard.send(Heard::Listening(channel.clone()));
@@ -64,7 +64,7 @@ impl Board {
     }
 
     /// Removes a subscriber.
-    pub(super) fn leave(&mut self, id: u64, channel: &Channel) {
+    pub(super) fn remove(&mut self, id: u64, channel: &Channel) {
         let Some(entry) = self.entries.get_mut(channel) else { return };
         entry.listeners.retain(|(listener, _)| *listener != id);
         if !entry.listeners.is_empty() {
@@ -133,7 +133,7 @@ impl Board {
     }
 
     /// Queues the refused channels for another request.
-    pub(super) fn ask_again(&mut self) {
+    pub(super) fn retry_refused(&mut self) {
         self.pending.append(&mut self.refused);
     }
 
@@ -190,10 +190,10 @@ mod tests {
         Channel::new("c")
     }
 
-    fn listen(board: &mut Board, id: u64) -> UnboundedReceiver<Heard> {
-        let (heard, news) = unbounded_channel();
-        board.join(id, c(), heard);
-        news
+    fn listen(table: &mut SubscriptionTable, id: u64) -> UnboundedReceiver<Heard> {
+        let (heard, events) = unbounded_channel();
+        table.add(id, c(), heard);
+        events
     }
 
     fn listening() -> Heard {
@@ -202,101 +202,101 @@ mod tests {
 
     #[test]
     fn one_channel_is_joined_once_and_left_by_the_last() {
-        let mut board = Board::default();
-        let mut first = listen(&mut board, 1);
-        assert_eq!(board.next_change(), Some(Change::Join(c())));
-        board.confirm(&c());
-        let mut second = listen(&mut board, 2);
-        assert_eq!(board.next_change(), None);
-        board.deliver("c", b"0");
-        board.deliver("other", b"1");
-        for news in [&mut first, &mut second] {
-            assert_eq!(news.try_recv().unwrap(), listening());
-            assert_eq!(news.try_recv().unwrap(), Heard::Message(c(), b"0".to_vec()));
-            assert!(news.try_recv().is_err());
+        let mut table = SubscriptionTable::default();
+        let mut first = listen(&mut table, 1);
+        assert_eq!(table.next_change(), Some(Change::Join(c())));
+        table.confirm(&c());
+        let mut second = listen(&mut table, 2);
+        assert_eq!(table.next_change(), None);
+        table.deliver("c", b"0");
+        table.deliver("other", b"1");
+        for events in [&mut first, &mut second] {
+            assert_eq!(events.try_recv().unwrap(), listening());
+            assert_eq!(events.try_recv().unwrap(), Heard::Message(c(), b"0".to_vec()));
+            assert!(events.try_recv().is_err());
         }
-        board.leave(1, &c());
-        assert_eq!(board.next_change(), None);
-        board.leave(2, &c());
-        assert_eq!(board.next_change(), Some(Change::Leave(c())));
-        board.left(&c());
-        board.leave(2, &c());
-        assert!(board.is_empty());
-        assert_eq!(board.len(), 0);
+        table.remove(1, &c());
+        assert_eq!(table.next_change(), None);
+        table.remove(2, &c());
+        assert_eq!(table.next_change(), Some(Change::Leave(c())));
+        table.left(&c());
+        table.remove(2, &c());
+        assert!(table.is_empty());
+        assert_eq!(table.len(), 0);
     }
 
     #[test]
     fn a_listener_is_told_after_the_confirmation_and_again_after_a_lost_connection() {
-        let mut board = Board::default();
-        let (mut first, mut second) = (listen(&mut board, 1), listen(&mut board, 2));
-        assert_eq!(board.next_change(), Some(Change::Join(c())));
+        let mut table = SubscriptionTable::default();
+        let (mut first, mut second) = (listen(&mut table, 1), listen(&mut table, 2));
+        assert_eq!(table.next_change(), Some(Change::Join(c())));
         assert!(first.try_recv().is_err());
-        board.confirm(&c());
+        table.confirm(&c());
         assert_eq!(first.try_recv().unwrap(), listening());
         assert_eq!(second.try_recv().unwrap(), listening());
-        board.start_over();
-        let mut third = listen(&mut board, 3);
+        table.start_over();
+        let mut third = listen(&mut table, 3);
         assert!(third.try_recv().is_err());
-        assert_eq!(board.next_change(), Some(Change::Join(c())));
-        board.confirm(&c());
+        assert_eq!(table.next_change(), Some(Change::Join(c())));
+        table.confirm(&c());
         assert_eq!(first.try_recv().unwrap(), listening());
         assert_eq!(third.try_recv().unwrap(), listening());
     }
 
     #[test]
     fn a_channel_that_is_left_and_joined_while_the_server_answers_is_asked_for_once_at_a_time() {
-        let mut board = Board::default();
-        let mut old = listen(&mut board, 1);
-        assert_eq!(board.next_change(), Some(Change::Join(c())));
-        board.leave(1, &c());
-        let mut new = listen(&mut board, 2);
-        assert_eq!(board.next_change(), None, "the first question is not answered");
-        board.confirm(&c());
+        let mut table = SubscriptionTable::default();
+        let mut old = listen(&mut table, 1);
+        assert_eq!(table.next_change(), Some(Change::Join(c())));
+        table.remove(1, &c());
+        let mut new = listen(&mut table, 2);
+        assert_eq!(table.next_change(), None, "the first question is not answered");
+        table.confirm(&c());
         assert_eq!(new.try_recv().unwrap(), listening());
         assert!(old.try_recv().is_err());
 
-        board.leave(2, &c());
-        assert_eq!(board.next_change(), Some(Change::Leave(c())));
-        let mut newest = listen(&mut board, 3);
-        assert_eq!(board.next_change(), None);
-        board.left(&c());
+        table.remove(2, &c());
+        assert_eq!(table.next_change(), Some(Change::Leave(c())));
+        let mut newest = listen(&mut table, 3);
+        assert_eq!(table.next_change(), None);
+        table.left(&c());
         assert!(newest.try_recv().is_err(), "the subscription has ended");
-        assert_eq!(board.next_change(), Some(Change::Join(c())));
-        board.leave(3, &c());
-        board.confirm(&c());
-        assert_eq!(board.next_change(), Some(Change::Leave(c())));
-        board.left(&c());
-        assert_eq!(board.len(), 0);
+        assert_eq!(table.next_change(), Some(Change::Join(c())));
+        table.remove(3, &c());
+        table.confirm(&c());
+        assert_eq!(table.next_change(), Some(Change::Leave(c())));
+        table.left(&c());
+        assert_eq!(table.len(), 0);
     }
 
     #[test]
     fn what_comes_and_goes_without_a_connection_leaves_nothing() {
-        let mut board = Board::default();
-        let _wanted = listen(&mut board, 0);
+        let mut table = SubscriptionTable::default();
+        let _wanted = listen(&mut table, 0);
         for id in 1..1000 {
-            let (heard, _news) = unbounded_channel();
+            let (heard, _events) = unbounded_channel();
             let channel = Channel::new(&format!("channel {id}"));
-            board.join(id, channel.clone(), heard.clone());
-            board.leave(id, &channel);
-            board.join(id, c(), heard);
-            board.leave(id, &c());
-            assert_eq!(board.len(), 2);
+            table.add(id, channel.clone(), heard.clone());
+            table.remove(id, &channel);
+            table.add(id, c(), heard);
+            table.remove(id, &c());
+            assert_eq!(table.len(), 2);
         }
     }
 
     #[test]
     fn a_refused_channel_is_asked_for_again_only_when_it_is_time_and_wanted() {
-        let mut board = Board::default();
-        let _news = listen(&mut board, 1);
-        assert_eq!(board.next_change(), Some(Change::Join(c())));
-        board.refuse(c());
-        let _more = listen(&mut board, 2);
-        assert_eq!((board.next_change(), board.has_refused()), (None, true));
-        board.ask_again();
-        assert_eq!(board.next_change(), Some(Change::Join(c())));
-        board.refuse(c());
-        board.leave(1, &c());
-        board.leave(2, &c());
-        assert_eq!(board.len(), 0);
+        let mut table = SubscriptionTable::default();
+        let _events = listen(&mut table, 1);
+        assert_eq!(table.next_change(), Some(Change::Join(c())));
+        table.refuse(c());
+        let _more = listen(&mut table, 2);
+        assert_eq!((table.next_change(), table.has_refused()), (None, true));
+        table.retry_refused();
+        assert_eq!(table.next_change(), Some(Change::Join(c())));
+        table.refuse(c());
+        table.remove(1, &c());
+        table.remove(2, &c());
+        assert_eq!(table.len(), 0);
     }
 }

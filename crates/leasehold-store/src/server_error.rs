@@ -65,9 +65,9 @@ const TEXTS: [(&str, Kind, Applied); 18] = [
 /// A server's error text, cut and escaped: the cause below an error.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("the server said {0:?}")]
-pub(crate) struct Said(String);
+pub(crate) struct ServerText(String);
 
-impl Said {
+impl ServerText {
     pub(crate) fn new(text: &str) -> Self {
         Self(text.chars().take(TEXT_MAX).collect())
     }

@@ -2,9 +2,9 @@
 //!
 //! Invariant: a script sees one time from its beginning to its end.
 
-use super::audience::Audience;
 use super::condition::Condition;
 use super::keyspace::Keyspace;
+use super::subscribers::Subscribers;
 
 /// A message that a command published.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,9 +19,9 @@ pub struct Message {
 
 /// The context of a command.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Machine {
+pub(super) struct CommandContext {
     pub(super) keyspace: Keyspace,
-    pub(super) audience: Audience,
+    pub(super) subscribers: Subscribers,
     pub(super) condition: Option<Condition>,
     pub(super) messages: Vec<Message>,
     /// The time of the server's start, by its own clock.
@@ -30,9 +30,9 @@ pub(super) struct Machine {
     pub(super) script_wrote: bool,
 }
 
-impl Machine {
+impl CommandContext {
     /// Returns all state that the answers to later commands depend on, except the cached scripts.
-    pub(super) const fn view(&self) -> (&Keyspace, &Audience, Option<Condition>, u64) {
-        (&self.keyspace, &self.audience, self.condition, self.started_ms)
+    pub(super) const fn view(&self) -> (&Keyspace, &Subscribers, Option<Condition>, u64) {
+        (&self.keyspace, &self.subscribers, self.condition, self.started_ms)
     }
 }

@@ -1,8 +1,8 @@
 //! One command connection.
 //!
-//! Invariant: calls are written in the order in which they were given to [`Link::carry`]. One exception: a call whose
-//! script the server has forgotten (`SCRIPT FLUSH`) was not executed, and is written again behind the calls that came
-//! after it.
+//! Invariant: calls are written in the order in which they were given to [`Connection::carry`]. One exception: a call
+//! whose script the server has forgotten (`SCRIPT FLUSH`) was not executed, and is written again behind the calls that
+//! came after it.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,8 +31,8 @@ const QUEUE_MAX: usize = 1 << 16;
 pub(super) type Outcome = Result<Reply, Failure>;
 
 /// One command connection, which ends when this value is dropped.
-pub(super) struct Link {
-    connection: MultiplexedConnection,
+pub(super) struct Connection {
+    multiplexed: MultiplexedConnection,
     server: Arc<Server>,
     /// The task that owns the stream.
     driver: Task,
@@ -46,13 +46,13 @@ pub(super) struct Link {
     allowed: Mutex<HashSet<&'static str>>,
 }
 
-/// A call in flight, and the link that carries it.
+/// A call in flight, and the connection that carries it.
 pub(super) struct Carried {
-    pub(super) link: Arc<Link>,
+    pub(super) connection: Arc<Connection>,
     pub(super) answer: BoxFuture<'static, Outcome>,
 }
 
-impl Link {
+impl Connection {
     /// Starts the Redis client's protocol task on an opened connection, without its own timeouts and handshake.
     pub(super) async fn over(opened: Opened, server: &Arc<Server>) -> Result<Self, Failure> {
         let handshake = RedisConnectionInfo::default().set_skip_set_lib_name();
@@ -62,11 +62,11 @@ impl Link {
             .set_pipeline_buffer_size(QUEUE_MAX);
         let breach = opened.socket.breach();
         let socket = opened.socket.answers_only().map_err(|breach| Failure::breach(breach).of_connect())?;
-        let (connection, driver) = MultiplexedConnection::new_with_config(&handshake, socket, config)
+        let (multiplexed, driver) = MultiplexedConnection::new_with_config(&handshake, socket, config)
             .await
             .map_err(|_| Failure::new(StoreErrorKind::ConnectionLost, Applied::No))?;
         Ok(Self {
-            connection,
+            multiplexed,
             server: Arc::clone(server),
             driver: spawn(driver),
             breach,
@@ -98,7 +98,7 @@ impl Link {
         if let Poll::Ready(outcome) = answer.poll_unpin(&mut Context::from_waker(Waker::noop())) {
             answer = ready(outcome).boxed();
         }
-        Carried { link: Arc::clone(self), answer }
+        Carried { connection: Arc::clone(self), answer }
     }
 
     async fn execute(self: Arc<Self>, call: Call) -> Outcome {
@@ -138,7 +138,7 @@ impl Link {
     }
 
     async fn send(&self, command: Cmd) -> Result<Value, RedisError> {
-        self.connection.clone().send_packed_command(&command).await
+        self.multiplexed.clone().send_packed_command(&command).await
     }
 }
 

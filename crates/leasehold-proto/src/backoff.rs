@@ -1,14 +1,14 @@
 //! Pauses between attempts.
 //!
-//! The jitter follows from a seed, not from a random source: the same engine sleeps the same way twice, and two clients
-//! do not sleep alike.
+//! The jitter follows from a seed, not from a random source. So the same engine sleeps the same way twice, and two
+//! clients do not sleep alike.
 
 use std::time::Duration;
 
 const FIRST: Duration = Duration::from_millis(10);
 const LONGEST: Duration = Duration::from_millis(500);
 
-/// The pauses between the attempts of a waiter without wake-ups: they double from the first to the longest, and half of
+/// The pauses between the attempts of a waiter without wake-ups. They double from the first to the longest, and half of
 /// each is jitter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Backoff {
@@ -27,8 +27,8 @@ impl Backoff {
     }
 }
 
-/// Returns the pause after this many failures in a row: it doubles from 10 ms to at most 500 ms, and half of it is
-/// jitter.
+/// Returns the pause after this many failures in a row. The pause doubles from 10 ms to at most 500 ms, and half of it
+/// is jitter.
 #[must_use]
 pub fn after_failures(failures: u32, seed: u64) -> Duration {
     Backoff { first: FIRST, longest: LONGEST }.after(failures, seed)

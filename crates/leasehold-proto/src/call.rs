@@ -1,6 +1,6 @@
-//! One execution of a script: the script, its keys and arguments, and the reply.
+//! One execution of a script: the script, the keys and arguments, and the reply.
 //!
-//! Recipes build calls and read replies; stores run calls and produce replies. A [`Call`] has a value for every input
+//! Recipes build calls and read replies. Stores run calls and produce replies. A [`Call`] has a value for every input
 //! that its script declares.
 
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
@@ -49,7 +49,8 @@ impl Call {
     /// Sets the key of this name.
     ///
     /// # Panics
-    /// Panics if the script declares no such key: a mistake in a recipe, found by the first test that runs it.
+    /// Panics if the script declares no such key, which is a mistake in a recipe and found by the first test that runs
+    /// it.
     #[must_use]
     #[track_caller]
     pub fn key(mut self, name: &str, value: impl Into<Arc<str>>) -> Self {
@@ -68,7 +69,8 @@ impl Call {
     /// Sets the argument of this name.
     ///
     /// # Panics
-    /// Panics if the script declares no such argument: a mistake in a recipe, found by the first test that runs it.
+    /// Panics if the script declares no such argument, which is a mistake in a recipe and found by the first test that
+    /// runs it.
     #[must_use]
     #[track_caller]
     pub fn arg(self, name: &str, value: impl fmt::Display) -> Self {
@@ -78,7 +80,8 @@ impl Call {
     /// Sets the argument of this name to bytes, which need not be text.
     ///
     /// # Panics
-    /// Panics if the script declares no such argument: a mistake in a recipe, found by the first test that runs it.
+    /// Panics if the script declares no such argument, which is a mistake in a recipe and found by the first test that
+    /// runs it.
     #[must_use]
     #[track_caller]
     pub fn bytes(mut self, name: &str, value: impl Into<Vec<u8>>) -> Self {
@@ -117,15 +120,16 @@ impl Call {
         &self.channels
     }
 
-    /// Returns the argument of this name, if the script has one and it is text: for stores that answer without Lua.
+    /// Returns the argument of this name, if the script has such an argument and the value is text. Stores that answer
+    /// without Lua use it.
     #[must_use]
     pub fn argument(&self, name: &str) -> Option<&str> {
         let place = self.script.header().args.iter().position(|declared| *declared == name)?;
         std::str::from_utf8(&self.args[place]).ok()
     }
 
-    /// Replaces the argument of this name, and returns true if the script has such an argument: for stores that know a
-    /// fact about the server which recipes do not, such as its command for publishing.
+    /// Replaces the argument of this name, and returns true if the script has such an argument. Stores use it to give a
+    /// script a fact about the server that recipes do not know, such as the server's command for publishing.
     pub fn set_arg(&mut self, name: &str, value: impl Into<Vec<u8>>) -> bool {
         let place = self.script.header().args.iter().position(|declared| *declared == name);
         if let Some(place) = place {
@@ -134,7 +138,7 @@ impl Call {
         place.is_some()
     }
 
-    /// Returns the key that the call is about: the first one.
+    /// Returns the key that the call is about, which is the first key.
     #[must_use]
     pub fn subject(&self) -> Arc<str> {
         self.keys.first().cloned().unwrap_or_else(|| Arc::from(""))

@@ -9,16 +9,16 @@
 //! time. The parts:
 //!
 //! - a *ticket* (`ticket`) is one acquire until its caller claims the outcome;
-//! - a *wait queue* (`queue`) is the FIFO of the local waiters of one name; the head polls, or each waiter does;
+//! - a *wait queue* (`queue`) is the FIFO of the local waiters of one name, of which the head polls, or each waiter
+//!   does;
 //! - a *server hold* (`server_hold`) is what this client holds on the server under one wire owner, shared by the guards
 //!   of one owner, which may re-enter it (`reentry`);
 //! - `renewal` keeps server holds alive and ends them by the clock;
 //! - `wakeup` keeps one subscription per channel;
-//! - a *release* (`release`) takes a wire owner off the server: a release that reports to its caller, or an undo that
-//!   reports to no caller;
+//! - a *release* (`release`) takes a wire owner off the server, and reports to its caller or, as an undo, to no caller;
 //! - a *minimum hold* (`min_hold`) keeps a hold on the server that its guards released before its minimum hold time was
 //!   over;
-//! - an *operation* (`operation`) is a call that takes no hold; the engine tries it until it is answered.
+//! - an *operation* (`operation`) is a call that takes no hold, which the engine tries until it is answered.
 
 mod min_hold;
 mod operation;
@@ -67,24 +67,24 @@ pub struct Request {
     pub owner: Owner,
     /// The number of units: permits of a semaphore, 1 for every other primitive.
     pub units: u32,
-    /// True if an owner that already holds the lock re-enters it; if false, that acquire is an error.
+    /// True if an owner that already holds the lock re-enters it. If false, that acquire is an error.
     pub reenters: bool,
     /// The lease: the time for which the server keeps the hold without a renewal.
     pub lease: Lease,
     /// True if the watchdog renews the hold.
     pub watchdog: bool,
-    /// The number of renewals after which the watchdog stops; `None` for no bound.
+    /// The number of renewals after which the watchdog stops, or `None` for no bound.
     pub max_renewals: Option<u32>,
-    /// The longest duration of the hold, counted from the grant; `None` for no bound.
+    /// The longest duration of the hold, counted from the grant, or `None` for no bound.
     pub max_hold: Option<Duration>,
-    /// The minimum hold time: the server keeps the hold for at least this long after the grant, even if its guard is
-    /// released earlier; `None` for no bound.
+    /// The minimum hold time, or `None` for no bound. The server keeps the hold for at least this long after the grant,
+    /// even if its guard is released earlier.
     pub min_hold: Option<Duration>,
     /// The uptime below which a server counts as recently restarted and its answer does not count.
     pub uptime: Duration,
     /// The bound of the wait.
     pub wait: Wait,
-    /// The pauses between attempts of a primitive without wake-ups; `None` for wake-ups and the polling interval.
+    /// The pauses between attempts of a primitive without wake-ups, or `None` for wake-ups and the polling interval.
     pub backoff: Option<Backoff>,
 }
 
@@ -125,20 +125,20 @@ pub enum Wait {
 pub enum Event {
     /// A caller requests a lock.
     Acquire(Id, Request),
-    /// A caller polls its ticket for the outcome; a claim takes a grant.
+    /// A caller polls its ticket for the outcome. A claim takes a grant.
     Claim(Id),
     /// A caller gave up its ticket, of any kind.
     Cancel(Id),
-    /// A guard releases its hold; `report` is the ticket that receives the outcome.
+    /// A guard releases its hold.
     Release {
         /// The hold.
         hold: Id,
-        /// The ticket that waits for the outcome.
+        /// The ticket that receives the outcome.
         report: Option<Id>,
     },
     /// A caller sets the minimum hold time of a hold, counted from now.
     SetMinHold(Id, Duration),
-    /// A guard is detached: the renewals stop and the lease runs out.
+    /// A guard is detached, so the renewals stop and the lease runs out.
     Detach(Id),
     /// A caller needs at least this much validity of its hold.
     Ensure {
@@ -151,7 +151,7 @@ pub enum Event {
     },
     /// A caller runs an operation: a call that takes no hold, and that has the same effect when it runs twice.
     Perform(Id, Call),
-    /// The client closes: the engine releases every hold and refuses new requests.
+    /// The client closes, so the engine releases every hold and refuses new requests.
     Close(Id),
     /// A store call returned.
     Replied(CallId, Result<Reply, StoreError>),
@@ -166,7 +166,7 @@ pub enum Event {
 /// An output of the engine: an effect that the driver carries out.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// Sends a call; its reply comes back as [`Event::Replied`]. The duration is the call's timeout.
+    /// Sends a call. The reply comes back as [`Event::Replied`]. The duration is the call's timeout.
     Run(CallId, Call, Duration),
     /// Subscribes to a channel.
     Subscribe(Channel),
@@ -305,25 +305,25 @@ impl Engine {
         std::mem::take(&mut self.actions)
     }
 
-    /// Returns the moment at which the next timer is due; [`Moment::NEVER`] when none is set.
+    /// Returns the moment at which the next timer is due, or [`Moment::NEVER`] when no timer is set.
     #[must_use]
     pub fn next_timer(&self) -> Moment {
         self.timers.next()
     }
 
-    /// Returns true if a hold may be trusted at this moment. The clock alone decides; no flag has to be set first.
+    /// Returns true if a hold may be trusted at this moment. The clock alone decides, and no flag has to be set first.
     #[must_use]
     pub fn is_held(&self, hold: Id, now: Moment) -> bool {
         self.remaining(hold, now) > Duration::ZERO
     }
 
-    /// Returns the validity that a hold has left unless it is renewed; zero when it is lost.
+    /// Returns the validity that a hold has left unless it is renewed, or zero when it is lost.
     #[must_use]
     pub fn remaining(&self, hold: Id, now: Moment) -> Duration {
         self.server_hold_of(hold).map_or(Duration::ZERO, |server_hold| server_hold.remaining(now))
     }
 
-    /// Returns the reason for the loss of a hold; `None` while it may be trusted.
+    /// Returns the reason for the loss of a hold, or `None` while it may be trusted.
     #[must_use]
     pub fn lost(&self, hold: Id, now: Moment) -> Option<LostReason> {
         let Some(server_hold) = self.server_hold_of(hold) else {
@@ -407,7 +407,7 @@ impl Engine {
         }
     }
 
-    /// Sends a call; its purpose decides which part of the engine gets the reply.
+    /// Sends a call, whose purpose decides which part of the engine gets the reply.
     fn run(&mut self, call: Call, purpose: Purpose) -> CallId {
         self.run_within(call, purpose, self.settings.timeout)
     }
@@ -420,7 +420,7 @@ impl Engine {
         id
     }
 
-    /// Returns a wire owner that was never used (docs/guarantees.md, rule 1), the first of `many` consecutive ones.
+    /// Returns a wire owner that was never used (docs/guarantees.md, rule 1), the first of `many` consecutive owners.
     fn next_owner(&mut self, many: u64) -> WireOwner {
         let first = self.last_owner + 1;
         self.last_owner += many;

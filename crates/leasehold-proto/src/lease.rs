@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use crate::moment::Moment;
 
-/// The shortest lease: below it the drift leaves no validity.
+/// The shortest lease, because below it the drift leaves no validity.
 pub const LEASE_MIN: Duration = Duration::from_millis(3);
 /// The longest lease: 365 days.
 pub const LEASE_MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// The shortest time that a renewal waits for its answer. After it the client closes the connection that all locks
-/// share, which a short pause of the server should not cause.
+/// The shortest time that a renewal waits for its answer. After that time the client closes the connection that all
+/// locks share, which a short pause of the server should not cause.
 pub const RENEWAL_WAITS_MIN: Duration = Duration::from_secs(1);
 
 /// A validated lease.
@@ -44,10 +44,10 @@ pub enum LeaseError {
 }
 
 impl Lease {
-    /// Creates a lease of this length; fractions of a millisecond are dropped.
+    /// Creates a lease of this length. Fractions of a millisecond are dropped.
     ///
     /// # Errors
-    /// [`LeaseError`] when it is outside [`LEASE_MIN`] to [`LEASE_MAX`].
+    /// [`LeaseError`] when the length is outside [`LEASE_MIN`] to [`LEASE_MAX`].
     pub fn new(given: Duration) -> Result<Self, LeaseError> {
         if given < LEASE_MIN {
             return Err(LeaseError::TooShort { given });
@@ -89,8 +89,8 @@ impl Lease {
         self.duration().saturating_sub(self.drift())
     }
 
-    /// Returns the time that one of its renewals waits for its answer, at most a call's `timeout`: a third of the
-    /// lease, so that a lost reply leaves time for another attempt, but at least [`RENEWAL_WAITS_MIN`].
+    /// Returns the time that a renewal of this lease waits for its answer, at most a call's `timeout`. It is a third of
+    /// the lease, so that a lost reply leaves time for another attempt, but at least [`RENEWAL_WAITS_MIN`].
     #[must_use]
     pub fn renewal_waits(self, timeout: Duration) -> Duration {
         timeout.min((self.duration() / 3).max(RENEWAL_WAITS_MIN))

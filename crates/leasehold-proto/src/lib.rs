@@ -1,7 +1,7 @@
 //! The pure part of leasehold: names, owners, leases, scripts, recipes, and the engine that decides.
 //!
-//! Users depend on the crate `leasehold`; this one is for stores, simulators and model checkers. Nothing here does I/O,
-//! reads a clock or draws a random number: the caller passes in time and random bytes.
+//! Users depend on the crate `leasehold`. This crate is for stores, simulators and model checkers. Nothing here does
+//! I/O, reads a clock or draws a random number. The caller passes in time and random bytes.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

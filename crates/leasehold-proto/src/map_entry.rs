@@ -1,7 +1,7 @@
 //! The names of locks that Redisson keeps for each key of a map (`RMap.getLock(key)` and its kin).
 //!
-//! Users need them whose Java services lock entries of maps, sets and multimaps. The names are Redisson's for the same
-//! bytes of a key (docs/protocol.md#16-locks-inside-other-objects).
+//! Users whose Java services lock entries of maps, sets and multimaps need these names. The names are Redisson's for
+//! the same bytes of a key (docs/protocol.md#16-locks-inside-other-objects).
 
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 
@@ -11,7 +11,7 @@ use crate::name::{Name, NameError};
 const KEY: [u64; 4] =
     [0x9e37_79b9_7f4a_7c15, 0xf39c_c060_5ced_c834, 0x1082_276b_f3a2_7251, 0xf86c_6a11_d0c1_8e95];
 
-/// An entry of a Redisson map. Each kind of primitive has a name for it.
+/// An entry of a Redisson map. Each kind of primitive has a name for the entry.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct MapEntry(String);
 
@@ -95,7 +95,7 @@ fn base64(bytes: &[u8]) -> String {
     text
 }
 
-/// Computes HighwayHash of 128 bits like the authors' portable version; the result is big-endian.
+/// Computes HighwayHash of 128 bits like the authors' portable version. The result is big-endian.
 fn highway_hash(bytes: &[u8]) -> [u8; 16] {
     let mut state = State::new();
     let mut packets = bytes.chunks_exact(32);
@@ -114,7 +114,7 @@ fn highway_hash(bytes: &[u8]) -> [u8; 16] {
     (u128::from(sum(0)) << 64 | u128::from(sum(1))).to_be_bytes()
 }
 
-/// Returns the lanes of a packet of 32 bytes, little-endian; missing bytes are zero.
+/// Returns the lanes of a packet of 32 bytes, little-endian. Missing bytes are zero.
 fn lanes(packet: &[u8]) -> [u64; 4] {
     let mut lanes = [0; 4];
     for (at, byte) in packet.iter().enumerate() {

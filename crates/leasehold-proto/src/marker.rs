@@ -41,7 +41,7 @@ impl Operation {
     }
 }
 
-/// The longest expiry that a server accepts on top of its clock; 30,000 years.
+/// The longest expiry that a server accepts on top of its clock: about 30,000 years.
 const MS_MAX: u64 = 1_000_000_000_000_000;
 
 impl fmt::Display for Operation {

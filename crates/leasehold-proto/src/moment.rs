@@ -12,7 +12,7 @@ use std::time::Duration;
 pub struct Moment(u64);
 
 impl Moment {
-    /// The end of time: a deadline that never comes.
+    /// The end of time, a deadline that never comes.
     pub const NEVER: Self = Self(u64::MAX);
 
     /// Creates the moment this many nanoseconds after the clock's zero.
@@ -33,7 +33,7 @@ impl Moment {
         self.0
     }
 
-    /// Returns the time from `earlier` to this moment; zero when this moment is not later.
+    /// Returns the time from `earlier` to this moment, or zero when this moment is not later.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))

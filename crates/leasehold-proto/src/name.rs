@@ -14,7 +14,8 @@ pub const NAME_BYTES_MAX: usize = 512;
 /// The longest name that [`Name::raw_redisson`] accepts, in bytes.
 pub const RAW_NAME_BYTES_MAX: usize = 65_536;
 
-/// The prefixes of helper keys and channels of the family; a lock whose name begins with one could collide with them.
+/// The prefixes of helper keys and channels of the family. A lock whose name begins with such a prefix could collide
+/// with a helper key or channel.
 const RESERVED: [&str; 9] = [
     "redisson_lock__channel",
     "redisson_lock_queue",
@@ -27,7 +28,7 @@ const RESERVED: [&str; 9] = [
     "leasehold_",
 ];
 
-/// The validated name of a primitive; also its key on the server.
+/// The validated name of a primitive, which is also its key on the server.
 ///
 /// A plain name is 1 to 512 bytes of UTF-8 without control characters or braces. Braces choose a cluster slot and have
 /// a constructor of their own, [`Name::with_hash_tag`].
@@ -60,14 +61,14 @@ pub enum NameError {
     )]
     #[non_exhaustive]
     TooLong {
-        /// Its length.
+        /// The length of the name.
         bytes: usize,
     },
     /// A control character, which would corrupt logs and terminals.
     #[error("the name has a control character ({:?}) at byte {at}", *.found)]
     #[non_exhaustive]
     ControlCharacter {
-        /// Its byte offset.
+        /// The byte offset in the name.
         at: usize,
         /// The character.
         found: char,
@@ -76,7 +77,7 @@ pub enum NameError {
     #[error("the name has a brace at byte {at}; braces choose a cluster slot, use a hash tag for that")]
     #[non_exhaustive]
     Brace {
-        /// Its byte offset.
+        /// The byte offset in the name.
         at: usize,
     },
     /// Braces with which helper keys land in another cluster slot than the lock.
@@ -107,10 +108,10 @@ impl Name {
         Ok(Self(name.into()))
     }
 
-    /// Creates the name `{tag}rest`: all names with one tag are in one cluster slot.
+    /// Creates the name `{tag}rest`. All names with one tag are in one cluster slot.
     ///
     /// # Errors
-    /// [`NameError`] says which rule the parts break; an empty tag or rest is [`NameError::Empty`].
+    /// [`NameError`] says which rule the parts break. An empty tag or rest is [`NameError::Empty`].
     pub fn with_hash_tag(tag: &str, rest: &str) -> Result<Self, NameError> {
         if tag.is_empty() || rest.is_empty() {
             return Err(NameError::Empty);
@@ -129,8 +130,8 @@ impl Name {
     /// names that Java services already use.
     ///
     /// # Errors
-    /// Besides the rules of length and control characters, refuses names that break in Redisson too: braces that
-    /// scatter the helper keys over slots ([`NameError::CrossSlot`]), a name that is one hash tag and nothing else
+    /// Besides the rules of length and control characters, refuses names that break in Redisson too, which are braces
+    /// that scatter the helper keys over slots ([`NameError::CrossSlot`]), a name that is one hash tag and nothing else
     /// ([`NameError::SharedHelpers`]) and the reserved prefixes.
     pub fn raw_redisson(name: &str) -> Result<Self, NameError> {
         Self::raw(name, RAW_NAME_BYTES_MAX)
@@ -147,12 +148,12 @@ impl Name {
         Ok(Self(name.into()))
     }
 
-    /// Returns the same name behind a prefix, as Redisson's `NameMapper` writes it: every key and channel follows from
+    /// Returns the same name behind a prefix, as Redisson's `NameMapper` writes it. Every key and channel follows from
     /// the whole. A prefix with a hash tag, such as `{app}:`, puts all names behind it into one cluster slot.
     ///
     /// # Errors
-    /// [`NameError::CrossSlot`] for braces in the prefix that are no hash tag; otherwise the rule that the whole name
-    /// breaks.
+    /// [`NameError::CrossSlot`] for braces in the prefix that are no hash tag, and otherwise the rule that the whole
+    /// name breaks.
     pub fn behind(&self, prefix: &str) -> Result<Self, NameError> {
         if prefix.contains(['{', '}']) && hash_tag(prefix).is_none() {
             return Err(NameError::CrossSlot);
@@ -187,15 +188,16 @@ impl Name {
         Channel(format!("{prefix}:{}", self.tagged()).into())
     }
 
-    /// Returns the channel of the waiters of the count-down latch of this name: the one channel that has braces of its
-    /// own whether or not the name has some (docs/protocol.md#12-key-and-channel-builders).
+    /// Returns the channel of the waiters of the count-down latch of this name. It is the only channel that has braces
+    /// of its own whether or not the name has braces (docs/protocol.md#12-key-and-channel-builders).
     #[must_use]
     pub(crate) fn latch_channel(&self) -> Channel {
         Channel(format!("redisson_countdownlatch__channel__{{{}}}", self.0).into())
     }
 
-    /// Returns the name with braces that choose its slot: `{name}`, or the name itself when it has some. Helper keys in
-    /// which the name comes first begin with it (the suffix builder of docs/protocol.md#12-key-and-channel-builders).
+    /// Returns the name with braces that choose its slot: `{name}`, or the name itself when it has braces. Helper keys
+    /// in which the name comes first begin with that text (the suffix builder of
+    /// docs/protocol.md#12-key-and-channel-builders).
     #[must_use]
     pub fn tagged(&self) -> Arc<str> {
         if self.0.contains('{') { Arc::clone(&self.0) } else { format!("{{{}}}", self.0).into() }

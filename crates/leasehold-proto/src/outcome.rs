@@ -20,7 +20,7 @@ use crate::span::Rounded;
 pub enum Applied {
     /// The call certainly did not run.
     No,
-    /// The call may have run, or may still run: bytes were written and no answer came.
+    /// The call may have run, or may still run, because bytes were written and no answer came.
     Unknown,
 }
 
@@ -30,12 +30,12 @@ pub enum Applied {
 pub enum FreeWithin {
     /// Free after at most this time, even if nothing else reaches the server.
     Time(Duration),
-    /// Free only once the server has answered: a hold without a lease does not end by itself.
+    /// Free only once the server has answered, because a hold without a lease does not end by itself.
     Unbounded,
 }
 
 impl FreeWithin {
-    /// Creates the time from `now` until `until`; a moment that never comes is no bound.
+    /// Creates the time from `now` until `until`. A moment that never comes is no bound.
     #[must_use]
     pub fn until(until: Moment, now: Moment) -> Self {
         if until == Moment::NEVER { Self::Unbounded } else { Self::Time(until.since(now)) }
@@ -61,7 +61,7 @@ impl fmt::Display for FreeWithin {
     }
 }
 
-/// The purpose of a call; the verbs on the wire.
+/// The purpose of a call, one of the verbs on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Verb {
@@ -134,7 +134,7 @@ pub enum StoreErrorKind {
     AuthenticationFailed,
     /// The server takes no more clients.
     TooManyClients,
-    /// `WRONGTYPE`: a key of another type has the lock's name. It was not touched.
+    /// `WRONGTYPE`: a key of another type has the lock's name. The key was not touched.
     WrongType,
     /// The answer is not one that the script can give, or not of the Redis protocol.
     Malformed,
@@ -206,7 +206,7 @@ pub struct StoreError {
     pub kind: StoreErrorKind,
     /// The purpose of the call.
     pub during: Verb,
-    /// The key that the call was about; empty when it was about none.
+    /// The key that the call was about, or an empty text when it was about no key.
     pub key: Arc<str>,
     /// The effect that the call may have had on the server.
     pub applied: Applied,

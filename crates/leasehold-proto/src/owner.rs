@@ -8,7 +8,7 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The value that may hold and re-enter a lock; it is never a thread.
+/// The value that may hold and re-enter a lock. It is never a thread.
 ///
 /// Two acquires of one name with the same owner are one hold with a count of two. An owner is valid for every lock of
 /// every client in this process, and has no meaning in another one.
@@ -30,7 +30,7 @@ impl Owner {
     }
 }
 
-/// The identity of one client: on the wire a version 4 UUID, as Redisson's.
+/// The identity of one client, which is a version 4 UUID on the wire, as Redisson's.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientId(uuid::Uuid);
 
@@ -65,7 +65,7 @@ impl fmt::Debug for ClientId {
     }
 }
 
-/// The hash field `uuid:number` that identifies the holder on the server; Redisson writes `uuid:threadId` there.
+/// The hash field `uuid:number` that identifies the holder on the server. Redisson writes `uuid:threadId` there.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WireOwner {
     client: ClientId,

@@ -9,7 +9,7 @@ use std::str::FromStr;
 
 use crate::owner::WireOwner;
 
-/// The id of a permit of an expirable semaphore: 16 bytes, 32 hexadecimal digits when written.
+/// The id of a permit of an expirable semaphore, which is 16 bytes, or 32 hexadecimal digits when written.
 ///
 /// ```
 /// use leasehold_proto::PermitId;
@@ -22,7 +22,7 @@ use crate::owner::WireOwner;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PermitId([u8; 16]);
 
-/// The error of a text that is not a permit id: an id has 32 hexadecimal digits.
+/// The error of a text that is not a permit id, which has 32 hexadecimal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a permit id has 32 hexadecimal digits")]
 #[non_exhaustive]

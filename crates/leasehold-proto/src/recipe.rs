@@ -1,7 +1,7 @@
 //! The rules of each primitive as pure values: scripts, replies, channels and undos.
 //!
-//! A recipe keeps no state: the same arguments give the same call. The engine knows primitives only through the trait
-//! [`Recipe`].
+//! A recipe keeps no state, so the same arguments give the same call. The engine knows primitives only through the
+//! trait [`Recipe`].
 
 pub mod expirable;
 pub mod fair;

@@ -1,11 +1,11 @@
 //! The Lua scripts and their headers.
 //!
-//! A script's text is `&'static str`; names and owners reach it only as KEYS and ARGV.
+//! A script's text is `&'static str`. Names and owners reach it only as KEYS and ARGV.
 //!
 //! # How it works
-//! Each file begins with comment lines that declare its inputs, for example `-- KEYS[1] lock hash the lock itself`.
-//! They are read once, and recipes build calls by those names: no index is counted by hand. `tests/script_headers.rs`
-//! compares every header with the body below it.
+//! Each file begins with comment lines that declare its inputs, for example `-- KEYS[1] lock hash the lock itself`. The
+//! header is read once, and recipes build calls by those names, so no index is counted by hand.
+//! `tests/script_headers.rs` compares every header with the body below it.
 
 use std::sync::OnceLock;
 

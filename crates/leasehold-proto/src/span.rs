@@ -10,18 +10,19 @@ use std::time::Duration;
 
 /// A duration as messages show it: `250ms`, `27.3s`, `5m 30s`, `2h 5m`, `3d 4h`.
 ///
-/// Milliseconds below a second, with tenths below ten of them; tenths of seconds below a minute; two units above.
+/// The text has tenths of seconds below a minute, and two units above. Below a second it has milliseconds, with tenths
+/// below ten milliseconds, and below a millisecond it has microseconds or nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rounded(Duration);
 
 impl Rounded {
-    /// Rounds down: for the rest of a time, or a given time.
+    /// Rounds down, which suits the rest of a time, or a given time.
     #[must_use]
     pub const fn down(span: Duration) -> Self {
         Self(span)
     }
 
-    /// Rounds up: for the time by which an event has happened.
+    /// Rounds up, which suits the time by which an event has happened.
     #[must_use]
     pub fn up(span: Duration) -> Self {
         let step = step(span).as_nanos();
@@ -70,7 +71,7 @@ fn tenths(f: &mut fmt::Formatter<'_>, tenths: u64, unit: &str) -> fmt::Result {
     }
 }
 
-/// Writes two units, without the second when it is zero.
+/// Writes two units, without the second unit when it is zero.
 fn two(f: &mut fmt::Formatter<'_>, first: (u64, &str), second: (u64, &str)) -> fmt::Result {
     write!(f, "{}{}", first.0, first.1)?;
     if second.0 > 0 { write!(f, " {}{}", second.0, second.1) } else { Ok(()) }
@@ -99,7 +100,7 @@ pub enum SpanError {
     },
 }
 
-/// Reads numbers with units, from `ns` to `w`; a number without a unit is not a duration.
+/// Reads numbers with units, from `ns` to `w`. A number without a unit is not a duration.
 ///
 /// # Errors
 /// [`SpanError`], whose text says what to write instead where that is known.
@@ -188,7 +189,7 @@ mod tests {
         }
     }
 
-    /// The parser may get new units; none may be longer than a week.
+    /// The parser may get new units, but no unit may be longer than a week.
     #[test]
     fn no_unit_is_longer_than_a_week() {
         let letters = || ('a'..='z').chain('A'..='Z').map(String::from);

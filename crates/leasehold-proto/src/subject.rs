@@ -46,7 +46,7 @@ impl Subject {
         self.with_recipe(self.recipe.held_as().unwrap_or(self.recipe))
     }
 
-    /// The key of equality and order: one name with other rules is another subject.
+    /// Returns the key of equality and order. One name with other rules is another subject.
     fn order(&self) -> (&Name, &'static str, &[Name]) {
         (&self.name, self.recipe.kind(), &self.others)
     }

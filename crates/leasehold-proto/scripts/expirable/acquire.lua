@@ -1,4 +1,4 @@
--- Acquires available permits under these ids; a repeated call finds its ids and takes nothing more.
+-- Acquires available permits under these ids. A repeated call finds its ids and takes nothing more.
 -- KEYS[1] counter  string  available permits, may be negative
 -- KEYS[2] ids      zset    ids of acquired permits, each with its end in unix milliseconds
 -- ARGV[1] given    bytes   the new ids, 16 bytes each

@@ -7,7 +7,7 @@ local function now_ms()
   local time = redis.call('time')
   return time[1] * 1000 + math.floor(time[2] / 1000)
 end
--- Splits an argument into its ids, 16 bytes each; drops repeats.
+-- Splits an argument into its ids, 16 bytes each, and drops repeats.
 local function each(given)
   local all, known = {}, {}
   for at = 1, #given, 16 do

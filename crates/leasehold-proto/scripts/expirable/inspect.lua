@@ -1,4 +1,4 @@
--- Counts the permits; changes nothing.
+-- Counts the permits and changes nothing.
 -- KEYS[1] counter string available permits, may be negative
 -- KEYS[2] ids     zset   ids of acquired permits, each with its end in unix milliseconds
 -- returns {available permits, ended ones included; acquired permits; 1 when the number was ever set}

@@ -1,4 +1,4 @@
--- Reads the remaining lease of a permit; changes nothing.
+-- Reads the remaining lease of a permit and changes nothing.
 -- KEYS[1] counter string available permits, may be negative
 -- KEYS[2] ids     zset   ids of acquired permits, each with its end in unix milliseconds
 -- ARGV[1] given   bytes  the id

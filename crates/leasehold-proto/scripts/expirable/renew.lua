@@ -1,4 +1,4 @@
--- Renews the lease of permits that are all still acquired; never shortens it.
+-- Renews, and never shortens, the lease of permits that are all still acquired.
 -- KEYS[1] counter  string  available permits, may be negative
 -- KEYS[2] ids      zset    ids of acquired permits, each with its end in unix milliseconds
 -- ARGV[1] given    bytes   the ids, 16 bytes each

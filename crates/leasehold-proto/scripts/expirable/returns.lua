@@ -1,4 +1,4 @@
--- Returns permits to the counter: the counter and the ids change together or not at all.
+-- Returns permits to the counter. The counter and the ids change together or not at all.
 -- returns nothing: functions for the scripts of this folder
 -- calls incrby zcount zrem zremrangebyscore publish|spublish
 -- wire 13.1, 4.3; restores the total when the server refuses one of the two commands
@@ -11,7 +11,7 @@ local function reclaim(counter, ids, now, left, publish, channel)
   local total = redis.call('incrby', counter, ended)
   if type(redis.pcall('zremrangebyscore', ids, '0', now)) == 'table' then
     redis.call('incrby', counter, -ended)
-    -- The server refuses this again, which ends the script with its error.
+    -- The server refuses this command again, which ends the script with the server's error.
     redis.call('zremrangebyscore', ids, '0', now)
   end
   if total > 0 then
@@ -19,7 +19,7 @@ local function reclaim(counter, ids, now, left, publish, channel)
   end
   return total
 end
--- Returns the permits of these ids: replies the new total, or nil and the error of a server that refuses.
+-- Returns the permits of these ids, and replies the new total, or nil and the error of a server that refuses.
 local function give_back(counter, ids, taken)
   local total, done = redis.pcall('incrby', counter, #taken), 1
   if type(total) == 'table' then return nil, total end

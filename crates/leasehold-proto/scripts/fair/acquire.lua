@@ -1,4 +1,4 @@
--- Acquires a free lock for the head of the queue; queues the owner, or records that it still waits.
+-- Acquires a free lock for the head of the queue. Else queues the owner, or records that it still waits.
 -- KEYS[1] lock     hash    the lock; field: wire owner, value: hold count
 -- KEYS[2] queue    list    waiters, next in the queue first
 -- KEYS[3] timeout  zset    deadline of each waiter by Redisson's rules, in unix milliseconds

@@ -14,7 +14,7 @@ local function waits_before(q, place)
   end
   return sum
 end
--- Returns the error of a server that refuses a part of it; the waiter is then in no key.
+-- Returns the error of a server that refuses a part of the entry. The waiter is then in no key.
 local function enter(q, owner)
   local place, seen = redis.call('lpos', q.queue, owner), redis.call('zscore', q.seen, owner)
   -- Redisson removes a waiter from the list and the deadlines, never from `seen`.

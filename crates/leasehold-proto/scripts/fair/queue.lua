@@ -12,7 +12,7 @@ local function leave(q, owner)
   redis.call('zrem', q.timeout, owner)
   return redis.call('zrem', q.seen, owner)
 end
--- Tells whether Redisson waiters are queued: the list is longer than `seen`.
+-- Tells whether Redisson waiters are queued, which is so when the list is longer than `seen`.
 local function has_strangers(q)
   return redis.call('llen', q.queue) > redis.call('zcard', q.seen)
 end

@@ -1,4 +1,4 @@
--- Releases one hold of several, or the lock itself, and wakes the next in the queue; removes a waiter.
+-- Releases one hold of several, or the lock itself, and wakes the next in the queue. Removes a waiter.
 -- KEYS[1] lock      hash    the lock; field: wire owner, value: hold count
 -- KEYS[2] queue     list    waiters, next in the queue first
 -- KEYS[3] timeout   zset    deadline of each waiter by Redisson's rules, in unix milliseconds

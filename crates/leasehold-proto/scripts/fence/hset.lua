@@ -1,4 +1,4 @@
--- Sets a field of a hash; runs after the check of the token.
+-- Sets a field of a hash after the check of the token.
 -- KEYS[1] key   hash  the key to write
 -- ARGV[1] field bytes the field to set
 -- ARGV[2] value bytes the new value

@@ -1,4 +1,4 @@
--- Stores the token; runs between the check and a script of the application, which may write at once.
+-- Stores the token between the check and a script of the application, which may then write at once.
 -- returns nothing; the next script follows
 -- calls set
 -- wire 7.3

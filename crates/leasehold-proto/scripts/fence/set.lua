@@ -1,4 +1,4 @@
--- Sets a key; runs after the check of the token.
+-- Sets a key after the check of the token.
 -- KEYS[1] key   string the key to write
 -- ARGV[1] value bytes  the new value
 -- returns nil

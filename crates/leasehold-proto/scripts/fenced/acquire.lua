@@ -1,4 +1,4 @@
--- Acquires a free lock and raises the token; a repeated call finds its hold and returns the same token.
+-- Acquires a free lock and raises the token. A repeated call finds its hold and returns the same token.
 -- KEYS[1] lock       hash    the lock; field: wire owner, value: hold count
 -- KEYS[2] token      string  the fencing token of the last grant
 -- ARGV[1] lease_ms   integer lease of the key from now

@@ -1,4 +1,4 @@
--- Acquires all locks or none; a repeated call finds its holds.
+-- Acquires all locks or none. A repeated call finds its holds.
 -- KEYS[1] lock     hash    the first lock, then the others; field: wire owner, value: hold count
 -- ARGV[1] lease_ms integer lease of the keys from now
 -- ARGV[2] owner    string  wire owner, unique per acquisition
@@ -10,7 +10,7 @@ local lease_ms, owner = tonumber(ARGV[1]), ARGV[2]
 if not lease_ms or lease_ms < 1 or lease_ms % 1 ~= 0 or lease_ms > 9007199254740991 then
   return redis.error_reply('LOCKERR acquire: lease_ms must be whole and positive')
 end
--- -2 as PTTL of a free lock: every held lock is longer. hexists refuses a key of another type.
+-- The PTTL of a free lock is -2, below that of every held lock. hexists refuses a key of another type.
 local longest, taken = math.min(-2, redis.call('hexists', lock, owner)), false
 for _, key in ipairs(KEYS) do
   if redis.call('hexists', key, owner) == 0 and redis.call('exists', key) == 1 then

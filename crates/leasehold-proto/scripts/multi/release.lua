@@ -1,4 +1,4 @@
--- Releases one hold of several on all locks, or the locks themselves; then wakes the waiters of each.
+-- Releases one hold of several on all locks, or the locks themselves. Then wakes the waiters of each.
 -- KEYS[1] lock      hash    the first lock, then the others; field: wire owner, value: hold count
 -- ARGV[1] owner     string  wire owner
 -- ARGV[2] remaining integer hold count after this release, 0 to free the locks

@@ -1,4 +1,4 @@
--- Renews the lease of all locks of this owner, never shortening one; frees the others when one is gone.
+-- Renews, and never shortens, the leases of all locks of this owner. Frees the others when a lock is gone.
 -- KEYS[1] lock     hash    the first lock, then the others; field: wire owner, value: hold count
 -- ARGV[1] lease_ms integer lease of the keys from now
 -- ARGV[2] owner    string  wire owner

@@ -1,4 +1,4 @@
--- Acquires a read hold among readers or inside the user's write hold; a repeated call finds its hold.
+-- Acquires a read hold among readers or inside the user's write hold. A repeated call finds its hold.
 -- KEYS[1] lock      hash    the lock; fields: mode (read or write), reader -> holds, writer..':write' -> holds
 -- KEYS[2] timeout   string  lease key of this owner's first hold
 -- KEYS[3] upgrade   string  exists while a reader waits to upgrade; no reader joins then

@@ -1,4 +1,4 @@
--- Releases one read hold of several, or all; the lock then lives as long as its longest reader, or is free.
+-- Releases one read hold of several, or all. The lock then lives as long as its longest reader, or is free.
 -- KEYS[1] lock      hash    the lock; fields: mode (read or write), reader -> holds, writer..':write' -> holds
 -- KEYS[2] readers   string  prefix of the lease keys of readers
 -- KEYS[3] upgrade   string  exists while a reader waits to upgrade
@@ -28,7 +28,7 @@ for hold = remaining + 1, held do
 end
 if remaining > 0 or redis.call('hget', lock, 'mode') == 'write' then return 0 end
 local longest = redis.call('hlen', lock) == 1 and 0 or lives
--- Skipped when another reader keeps the lock for longer than this lease did: the expiry stays right.
+-- Skips a lock that another reader keeps for longer than this lease did, because the expiry stays right.
 if longest > 0 and (own <= 0 or lives <= own + SAME) then
   longest = 0
   local fields = redis.call('hgetall', lock)

@@ -1,4 +1,4 @@
--- Renews the lease keys of this reader and the lock, never shortening them; sets the count at a re-entry.
+-- Renews, and never shortens, the lease keys of this reader and the lock. Sets the count at a re-entry.
 -- KEYS[1] lock     hash    the lock; field: wire owner, value: its read holds
 -- KEYS[2] readers  string  prefix of the lease keys of readers
 -- ARGV[1] lease_ms integer lease of the holds from now

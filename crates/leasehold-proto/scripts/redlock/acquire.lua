@@ -1,4 +1,4 @@
--- Acquires a free lock on a server whose uptime covers every earlier hold; else as the reentrant lock.
+-- Acquires a free lock like the reentrant lock, but only on a server whose uptime covers every earlier hold.
 -- KEYS[1] lock      hash    the lock; field: wire owner, value: hold count
 -- ARGV[1] lease_ms  integer lease of the key from now
 -- ARGV[2] owner     string  wire owner, unique per acquisition
@@ -22,7 +22,7 @@ if redis.call('exists', lock) == 1 then
   return redis.call('pttl', lock)
 end
 if uptime_ms > 0 then
-  -- Uptime counts whole seconds and can be almost one too many.
+  -- Uptime counts whole seconds and can be almost a second too long.
   local seconds = tonumber(redis.call('info', 'server'):match('uptime_in_seconds:(%d+)')) or 0
   local young_for = uptime_ms - (seconds - 1) * 1000
   if young_for > 0 then return { young_for } end

@@ -1,4 +1,4 @@
--- Acquires a free lock; a repeated call finds its hold.
+-- Acquires a free lock. A repeated call finds its hold.
 -- KEYS[1] lock     hash    the lock; field: wire owner, value: hold count
 -- ARGV[1] lease_ms integer lease of the key from now
 -- ARGV[2] owner    string  wire owner, unique per acquisition

@@ -1,4 +1,4 @@
--- Releases one hold of several, or the lock itself; then wakes the waiters.
+-- Releases one hold of several, or the lock itself, and then wakes the waiters.
 -- KEYS[1] lock      hash    the lock; field: wire owner, value: hold count
 -- ARGV[1] owner     string  wire owner
 -- ARGV[2] remaining integer hold count after this release, 0 to free the lock

@@ -1,4 +1,4 @@
--- Renews the lease of this owner's hold, never shortening it; sets the hold count at a re-entry.
+-- Renews, and never shortens, the lease of this owner's hold. Sets the hold count at a re-entry.
 -- KEYS[1] lock     hash    the lock; field: wire owner, value: hold count
 -- ARGV[1] lease_ms integer lease of the key from now
 -- ARGV[2] owner    string  wire owner

@@ -1,4 +1,4 @@
--- Acquires available permits; a repeated call finds its marker and takes nothing more.
+-- Acquires available permits. A repeated call finds its marker and takes nothing more.
 -- KEYS[1] counter  string  available permits, may be negative
 -- KEYS[2] marker   string  permits that this acquisition took
 -- KEYS[3] timeout  zset    ids of an expirable semaphore's permits; must not exist

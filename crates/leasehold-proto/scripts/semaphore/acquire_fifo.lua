@@ -1,4 +1,4 @@
--- Acquires available permits for the head of the queue; queues the owner, or records that it still waits.
+-- Acquires available permits for the head of the queue. Else queues the owner, or records that it still waits.
 -- KEYS[1] counter  string  available permits, may be negative
 -- KEYS[2] marker   string  permits that this acquisition took
 -- KEYS[3] timeout  zset    ids of an expirable semaphore's permits; must not exist

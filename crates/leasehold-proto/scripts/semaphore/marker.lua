@@ -7,11 +7,11 @@ local MARKER_MS = 3600000
 local function is_other(value, timeout)
   return not tonumber(value or 0) or redis.call('exists', timeout) == 1
 end
--- Reads the permits taken: negative while an earlier call may still arrive, 0 once they are returned.
+-- Reads the number of permits taken, negative while an earlier call may still arrive and 0 once they are returned.
 local function taken_by(marker)
   return tonumber(redis.call('get', marker) or '')
 end
--- Takes the permits, or undoes all of it and returns the error of a server that refuses a part.
+-- Takes the permits. When the server refuses a part, undoes the rest and returns the server's error.
 local function take(counter, marker, permits, doubtful, taken)
   if not taken or doubtful == 1 then
     redis.call('set', marker, doubtful == 1 and -permits or permits, 'PX', MARKER_MS)
@@ -22,7 +22,7 @@ local function take(counter, marker, permits, doubtful, taken)
     return done
   end
 end
--- Returns the permits: replies the new total, nil when there is nothing to return, then the error of a refusal.
+-- Returns the permits and replies the new total, or nil when there is nothing to return, then the error of a refusal.
 local function give_back(counter, marker, permits, granted, doubtful)
   local taken = taken_by(marker)
   local back = math.abs(taken or (granted == 1 and doubtful == 0 and permits or 0))

@@ -1,4 +1,4 @@
--- Holds the wait queue of a FIFO semaphore: a list of owners, and the time of the last call of each.
+-- Holds the wait queue of a FIFO semaphore: a list of owners, and the time of each owner's last call.
 -- returns nothing: functions for the script that acquires
 -- calls lindex lpop lrem pexpire rpush zadd zrem zscore
 -- wire 12.4; a waiter that has not called for five seconds is passed by
@@ -15,7 +15,7 @@ local function pass_by(queue, seen, owner, now)
   end
   return head
 end
--- Queues the owner, or records that it still waits. Returns the error of a server that refuses a part of it.
+-- Queues the owner, or records that it still waits. Returns the error of a server that refuses a part of that.
 local function stand(queue, seen, owner, now)
   local done = redis.call('zadd', seen, now, owner)
   if done == 1 then done = redis.pcall('rpush', queue, owner) end

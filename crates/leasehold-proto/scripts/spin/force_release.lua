@@ -1,4 +1,4 @@
--- Frees the lock of any holder; publishes nothing, since spin locks have no channel.
+-- Frees the lock of any holder. Publishes nothing, since spin locks have no channel.
 -- KEYS[1] lock hash the lock
 -- returns 1 when it was held, 0 when it was free
 -- calls hlen del

@@ -1,4 +1,4 @@
--- Acquires a write hold with the user's read hold once no other reader lives; keeps new readers out until then.
+-- Acquires a write hold with the user's read hold once no other reader lives. Keeps new readers out until then.
 -- KEYS[1] lock      hash    the lock; fields: mode (read or write), reader -> holds, writer..':write' -> holds
 -- KEYS[2] readers   string  prefix of the lease keys of readers
 -- KEYS[3] mark      string  the waiting upgrade: 'reader writer', two wire owners

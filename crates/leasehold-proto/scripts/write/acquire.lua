@@ -1,4 +1,4 @@
--- Acquires a free lock for writing; a repeated call finds its hold.
+-- Acquires a free lock for writing. A repeated call finds its hold.
 -- KEYS[1] lock      hash    the lock; fields: mode (read or write), reader -> holds, writer..':write' -> holds
 -- KEYS[2] mark      string  owner of the waiting writer that yielding readers let go first
 -- ARGV[1] lease_ms  integer lease of the lock from now

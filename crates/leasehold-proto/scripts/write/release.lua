@@ -1,4 +1,4 @@
--- Releases one write hold of several, or all; readers then keep the lock, or it is free; wakes the waiters.
+-- Releases one write hold of several, or all, and wakes the waiters. Readers then keep the lock, or it is free.
 -- KEYS[1] lock      hash    the lock; fields: mode (read or write), reader -> holds, writer..':write' -> holds
 -- KEYS[2] readers   string  prefix of the lease keys of readers
 -- KEYS[3] mark      string  mark that the owner may have left while it waited; ends with the owner

@@ -1,6 +1,6 @@
 //! Minimum holds: released holds that the server keeps until their minimum hold time is over.
 //!
-//! Invariant: a minimum hold belongs to no owner: no guard has it, no owner re-enters it, and its lease is extended at
+//! Invariant: a minimum hold belongs to no owner. No guard has it, no owner re-enters it, and its lease is extended at
 //! most to its end. The release that ends it is sent when the time is over and not before.
 
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::recipe::{CallArgs, Renewal};
 pub(super) struct MinHold {
     pub(super) subject: Subject,
     pub(super) units: u32,
-    /// True if the lease ends it, without a release.
+    /// True if the lease ends the minimum hold, without a release.
     pub(super) detached: bool,
     /// The end of the minimum hold time.
     pub(super) until: Moment,
@@ -36,7 +36,7 @@ pub(super) struct MinHold {
 }
 
 impl MinHold {
-    /// Returns true if the server keeps it to its end without another call.
+    /// Returns true if the server keeps the minimum hold to its end without another call.
     fn is_certain(&self) -> bool {
         self.expires_at >= self.until
     }
@@ -49,8 +49,8 @@ impl MinHold {
 impl Engine {
     /// Begins the minimum hold of a wire owner that is in no server hold any more.
     pub(super) fn begin_min_hold(&mut self, now: Moment, wire: WireOwner, mut min_hold: MinHold) {
-        // The time is capped at the longest lease: a longer minimum hold would never be certain, and would be extended
-        // without end.
+        // The time is capped at the longest lease, because a longer minimum hold would never be certain, and would be
+        // extended without end.
         min_hold.until = min_hold.until.min(now + LEASE_MAX);
         let (until, subject) = (min_hold.until, min_hold.subject.clone());
         self.min_holds.insert(wire, min_hold);
@@ -59,7 +59,7 @@ impl Engine {
         self.attempt_unless_held_here(now, &subject);
     }
 
-    /// Does what a minimum hold needs now: ends it, extends its lease, or only sets its timer.
+    /// Ends a minimum hold, extends its lease, or only sets its timer, as the present time requires.
     pub(super) fn advance_min_hold(&mut self, now: Moment, wire: WireOwner) {
         let Some(min_hold) = self.min_holds.get_mut(&wire) else {
             return;
@@ -105,7 +105,7 @@ impl Engine {
                 min_hold.failures = 0;
                 self.advance_min_hold(now, wire);
             }
-            // The hold was taken away on the server; there is nothing left to keep.
+            // The hold was taken away on the server, so there is nothing left to keep.
             Ok(Renewal::Gone | Renewal::TakenOver) => {
                 self.complete_min_hold(wire, &Ok(false));
                 self.forget_min_hold(wire);
@@ -115,7 +115,7 @@ impl Engine {
         self.close_min_holds(now);
     }
 
-    /// Handles an extension that failed: reports the failure to the waiting releases and retries later.
+    /// Handles an extension that failed. Reports the failure to the waiting releases and retries later.
     fn min_hold_not_extended(&mut self, now: Moment, wire: WireOwner, error: StoreError) {
         let Some(min_hold) = self.min_holds.get_mut(&wire) else {
             return;
@@ -128,7 +128,7 @@ impl Engine {
         self.complete_min_hold(wire, &Err(failure));
     }
 
-    /// Ends a minimum hold whose time is over: releases it like any other hold.
+    /// Ends a minimum hold whose time is over, by a release like that of any other hold.
     fn end_min_hold(&mut self, now: Moment, wire: WireOwner) {
         let Some(min_hold) = self.forget_min_hold(wire) else {
             return;
@@ -151,8 +151,8 @@ impl Engine {
         self.begin_release(now, wire, &min_hold.subject, terms);
     }
 
-    /// Ends the minimum holds of a closed client. A close makes at most one attempt for each: one that is certain, or
-    /// has had its attempt, is left to its lease.
+    /// Ends the minimum holds of a closed client. A close makes at most one attempt for each. A minimum hold that is
+    /// certain, or has had its attempt, is left to its lease.
     pub(super) fn close_min_holds(&mut self, now: Moment) {
         if self.closing.is_none() {
             return;

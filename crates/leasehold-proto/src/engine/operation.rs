@@ -1,7 +1,7 @@
 //! Operations: calls that take no hold, such as counting a latch down.
 //!
-//! Invariant: an operation is retried only with the very same call, which has the same effect when it runs twice; never
-//! for longer than the timeout, and not once its caller is gone.
+//! Invariant: an operation is retried only with the very same call, which has the same effect when it runs twice. It is
+//! never retried for longer than the timeout, and not once its caller is gone.
 
 use super::ticket::{OperationFailure, Outcome, Ticket};
 use super::timer::Timer;
@@ -38,7 +38,7 @@ impl Engine {
         self.run_within(call, Purpose::Perform(id), left);
     }
 
-    /// Handles the answer to an operation; an operation whose caller is gone is ignored.
+    /// Handles the answer to an operation. An operation whose caller is gone is ignored.
     pub(super) fn performed(&mut self, now: Moment, id: Id, result: Result<Reply, StoreError>) {
         let Some(operation) = self.operations.get_mut(&id) else { return };
         let error = match result {
@@ -61,7 +61,7 @@ impl Engine {
         self.complete_if_wanted(id, Outcome::Performed(outcome));
     }
 
-    /// Forgets an operation whose caller is gone; its in-flight call is not repeated.
+    /// Forgets an operation whose caller is gone. The in-flight call is not repeated.
     pub(super) fn stop_performing(&mut self, id: Id) {
         self.operations.remove(&id);
         self.timers.clear(Timer::Perform(id));

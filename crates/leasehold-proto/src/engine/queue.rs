@@ -2,15 +2,15 @@
 //!
 //! Invariant: only the head of a wait queue makes attempts, except that each waiter makes its own where the server
 //! keeps the order, or where its owner has the companion hold. At most one attempt of a waiter is in flight. Unless
-//! this client itself holds the name exclusively, a waiter sleeps only after an attempt; once it listens it tries
-//! again, and it never sleeps longer than the polling interval.
+//! this client itself holds the name exclusively, a waiter sleeps only after an attempt. Once the waiter listens it
+//! tries again, and it never sleeps longer than the polling interval.
 //!
 //! # How it works
 //! A waiter makes an attempt. When it is refused, it listens, and tries again once the subscription is confirmed, since
 //! an earlier wake-up is lost. Then it sleeps until a wake-up, the end of the present hold, or the polling interval. A
 //! request with `Wait::Once` makes its attempt outside the wait queue. While this client itself holds the name, the
-//! head makes no attempts: the engine sees the release itself. The head still listens: a message may then mean that the
-//! hold was taken away by force, so the head makes one attempt.
+//! head makes no attempts, because the engine sees the release itself. The head still listens. A message may then mean
+//! that the hold was taken away by force, so the head makes one attempt.
 
 use std::time::Duration;
 
@@ -31,11 +31,11 @@ use crate::recipe::{Answer, CallArgs, CallContext, Holding, Polling};
 /// it is alive.
 const PLACE_INTERVALS: u32 = 4;
 
-/// The state of a waiter: what it knows of its own attempts.
+/// The state of a waiter: the results of its own attempts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct WaiterState {
-    /// The wire owner of its attempts: one for all of them, since a refusal wrote nothing and a grant is set, not
-    /// added.
+    /// The wire owner of the waiter's attempts. All of them share it, since a refusal wrote nothing and a grant is set,
+    /// not added.
     wire: Option<WireOwner>,
     /// The attempt in flight.
     call: Option<CallId>,
@@ -43,16 +43,16 @@ pub(super) struct WaiterState {
     again: bool,
     /// The time by which the unseen grant of an attempt has run out, if an attempt has an unknown outcome.
     unknown_until: Option<Moment>,
-    /// The start of the current run of store failures without an answer in between; `failures` is their number.
+    /// The start of the current run of store failures without an answer in between. `failures` counts these failures.
     failing_since: Option<Moment>,
     failures: u32,
-    /// The number of its refusals.
+    /// The number of refused attempts.
     refusals: u32,
-    /// True if its present wire owner may be in a queue on the server, after an answer that was no error.
+    /// True if the waiter's present wire owner may be in a queue on the server, after an answer that was no error.
     queued: bool,
     /// The last answer.
     last: Option<Last>,
-    /// True if it has waited for a hold of this client itself.
+    /// True if the waiter has waited for a hold of this client itself.
     waited_for_own_client: bool,
 }
 
@@ -92,7 +92,7 @@ impl WaiterState {
                 return AcquireFailure::LeaseTooShort { lease: request.lease, took: *took };
             }
             Some(Last::Failed(error)) => error.clone(),
-            // Its turn may have come too late for an answer; before that another owner held the lock.
+            // The waiter's turn may have come too late for an answer. Before that another owner held the lock.
             None if self.wire.is_none() || self.waited_for_own_client => return AcquireFailure::Contended,
             None => request.subject.timed_out(Verb::Acquire),
         };
@@ -105,7 +105,7 @@ impl WaiterState {
 }
 
 impl Request {
-    /// Returns the lease to begin with: no longer than the hold may last.
+    /// Returns the lease to begin with, which is no longer than the hold may last.
     pub(super) fn first_lease(&self) -> Lease {
         self.max_hold.map_or(self.lease, |most| self.lease.min(Lease::clamped(most)))
     }
@@ -167,7 +167,7 @@ impl Engine {
         subject.recipe.companion().and_then(|recipe| self.holder(&subject.with_recipe(recipe), owner))
     }
 
-    /// Makes an attempt for each waiter of an owner that has just acquired the companion: a waiter before it in the
+    /// Makes an attempt for each waiter of an owner that has just acquired the companion. A waiter before it in the
     /// queue may wait for that hold.
     pub(super) fn attempt_companion(&mut self, now: Moment, subject: &Subject, owner: Owner) {
         let other = subject.recipe.companion().map(|recipe| subject.with_recipe(recipe));
@@ -181,7 +181,7 @@ impl Engine {
     }
 
     /// Makes an attempt for the head of a wait queue, unless this client itself holds the name and no message suggests
-    /// otherwise; then the head sleeps until that hold ends.
+    /// otherwise. In that case the head sleeps until that hold ends.
     pub(super) fn attempt_unless_held_here(&mut self, now: Moment, subject: &Subject) {
         let Some(&head) = self.queues.get(subject).and_then(|queue| queue.front()) else {
             return;
@@ -225,7 +225,7 @@ impl Engine {
             return;
         }
         let (known, uncertain) = (waiter.wire, waiter.unknown_until.is_some());
-        // A later failure changes nothing: it does not undo what an earlier attempt has seen.
+        // A later failure changes nothing, because it does not undo what an earlier attempt has seen.
         let refused = waiter.refusals > 0;
         let Some(Ticket::Acquire(acquiring)) = self.tickets.get(&id) else {
             return;
@@ -267,7 +267,7 @@ impl Engine {
         }
         if let Some(waiter) = self.waiter_state_mut(attempt.id) {
             waiter.call = None;
-            // Any answer but an error: the script may have put the waiter into the queue.
+            // After any answer but an error, the script may have put the waiter into the queue.
             waiter.queued |= attempt.queues && answer.is_ok();
         }
         match answer {
@@ -284,7 +284,7 @@ impl Engine {
         }
     }
 
-    /// Handles an answer whose waiter is gone: undoes what the attempt may have acquired.
+    /// Handles an answer whose waiter is gone, and undoes what the attempt may have acquired.
     fn answered_after_leaving(
         &mut self,
         now: Moment,
@@ -312,7 +312,7 @@ impl Engine {
                 return self.begin_server_hold(now, *id, grant, attempt.lease, attempt.sent_at);
             }
         }
-        // The grant has no validity left. The wire owner is not used again; the next attempt has another.
+        // The grant has no validity left. The wire owner is not used again, and the next attempt has another.
         self.begin_release(now, *wire, subject, attempt.undo(now, Cause::UnseenGrant));
         let took = now.since(attempt.sent_at);
         self.unlisten(&Listener::Waiter(*id));
@@ -325,7 +325,7 @@ impl Engine {
         self.attempt_later(now, attempt);
     }
 
-    /// Completes a wait whose event has happened; nothing is held.
+    /// Completes a wait whose event has happened. Nothing is held.
     fn event_happened(&mut self, now: Moment, id: Id, grant: Grant, subject: &Subject) {
         self.timers.clear(Timer::Attempt(id));
         self.timers.clear(Timer::Deadline(id));
@@ -446,7 +446,7 @@ impl Engine {
         };
         self.timers.set(Timer::Attempt(id), now + nap);
         // A refused waiter has made an attempt and so has a wire owner. A waiter that sleeps while this client holds
-        // the name has none yet; it listens with the number 0, which no wire owner has.
+        // the name has no wire owner yet, and listens with the number 0, which no wire owner has.
         let wire = wire.unwrap_or_else(|| WireOwner::new(self.client, 0));
         self.listen(now, listener, subject.channels(wire));
     }
@@ -474,7 +474,7 @@ impl Engine {
         }
     }
 
-    /// Removes an id from a wait queue; if it was the head, the next waiter tries.
+    /// Removes an id from a wait queue. If it was the head, the next waiter tries.
     pub(super) fn remove_from_queue(&mut self, now: Moment, id: Id, subject: &Subject) {
         self.unlisten(&Listener::Waiter(id));
         let Some(queue) = self.queues.get_mut(subject) else {
@@ -519,7 +519,7 @@ impl Engine {
 }
 
 impl Attempt {
-    /// Returns the terms of the undo of what it may have acquired.
+    /// Returns the terms of the undo of what the attempt may have acquired.
     fn undo(&self, now: Moment, cause: Cause) -> ReleaseTerms {
         let gone_by = self.subject.left_by(self.lease, now, self.queues);
         ReleaseTerms::undo(self.lease, self.units, gone_by, cause)
@@ -546,7 +546,7 @@ impl Subject {
         }
     }
 
-    /// Returns the time by which all effects of an acquire are gone if nothing arrives at the server after `now`: a
+    /// Returns the time by which all effects of an acquire are gone if nothing arrives at the server after `now`. A
     /// place in a queue there may outlive the lease.
     fn left_by(&self, lease: Lease, now: Moment, queued: bool) -> Moment {
         let place = self.recipe.policy().seen_every.filter(|_| queued);
@@ -561,7 +561,7 @@ impl Subject {
         if only_reads || error.kind == StoreErrorKind::WrongType { error.not_applied() } else { error }
     }
 
-    /// Reads an acquire's reply; a reply that the script cannot give leaves its effect unknown.
+    /// Reads an acquire's reply. A reply that the script cannot give leaves the script's effect unknown.
     pub(super) fn read(&self, reply: &Reply) -> Result<Answer, StoreError> {
         self.recipe.read_acquire(reply).ok_or_else(|| self.malformed(Verb::Acquire))
     }

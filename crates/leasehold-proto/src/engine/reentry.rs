@@ -1,12 +1,13 @@
 //! Re-entry: an owner acquires again what it holds, and releases one hold of several.
 //!
 //! Invariant: the hold count on the server is set to an absolute value, by at most one call at a time, and never
-//! touched once the server hold is lost. It never takes a lock: a re-entry is a renewal that sets the count.
+//! touched once the server hold is lost. Setting the count never takes a lock, because a re-entry is a renewal that
+//! sets the count.
 //!
 //! # How it works
-//! An acquire by the owner of a server hold *enters* it: the wanted count goes up, and the hold is granted when the
-//! server has confirmed the count. Each release of one hold of several lowers the wanted count. `set_count` compares
-//! the wanted count with the count on the server, so any mixture of the two gives the right count.
+//! An acquire by the owner of a server hold *enters* that hold. The wanted count goes up, and the hold is granted when
+//! the server has confirmed the count. Each release of one hold of several lowers the wanted count. `set_count`
+//! compares the wanted count with the count on the server, so any mixture of the two gives the right count.
 
 use std::collections::VecDeque;
 
@@ -53,7 +54,7 @@ impl Engine {
         }
     }
 
-    /// Re-enters a server hold of the ticket's owner: raises its count.
+    /// Re-enters a server hold of the ticket's owner by raising the hold's count.
     pub(super) fn enter(&mut self, now: Moment, id: Id, wire: WireOwner) {
         let Some(Ticket::Acquire(acquiring)) = self.tickets.get_mut(&id) else {
             return;
@@ -94,8 +95,8 @@ impl Engine {
         }
     }
 
-    /// Returns the lease to set when these re-entries join: the most generous of all the holds that the server hold
-    /// then has.
+    /// Returns the lease to set when these re-entries join, which is the most generous of all the holds that the server
+    /// hold then has.
     fn lease_to_enter(&self, server_hold: &ServerHold, entering: &[Id], now: Moment) -> Lease {
         let joining = entering.iter().filter_map(|id| match self.tickets.get(id) {
             Some(Ticket::Acquire(acquiring)) => Some(Hold::new(&acquiring.request, now)),
@@ -179,8 +180,8 @@ impl Engine {
         self.grant(now, id, wire);
     }
 
-    /// Handles a count that was not confirmed. A re-entry with `Wait::Once`, or one that has waited for a whole
-    /// timeout, fails; the engine retries the others.
+    /// Handles a count that was not confirmed. A re-entry with `Wait::Once`, or a re-entry that has waited for a whole
+    /// timeout, fails. The engine retries the others.
     fn count_failed(&mut self, now: Moment, wire: WireOwner, count_call: &CountCall, error: StoreError) {
         let timeout = self.settings.timeout;
         let Some(server_hold) = self.server_holds.get_mut(&wire) else {
@@ -194,7 +195,7 @@ impl Engine {
         let (transient, pause) =
             (error.kind.is_transient(), backoff::after_failures(server_hold.failures - 1, wire.seed()));
         server_hold.last_error = Some(error);
-        // A released hold is released here whatever the server counts; the other holds keep the lock.
+        // A released hold is released here whatever the server counts. The other holds keep the lock.
         self.complete_count_reports(wire);
         for id in &count_call.reentries {
             let Some(Ticket::Acquire(acquiring)) = self.tickets.get(id) else { continue };
@@ -264,7 +265,7 @@ impl Subject {
     }
 }
 
-/// Reads a wrong-type error as a takeover: another client has put a key of another type under the lock's name.
+/// Reads a wrong-type error as a takeover, because another client has put a key of another type under the lock's name.
 fn taken_over_or(error: StoreError) -> Result<Renewal, StoreError> {
     if error.kind == StoreErrorKind::WrongType { Ok(Renewal::TakenOver) } else { Err(error) }
 }

@@ -1,9 +1,9 @@
-//! Releases and undos. A release removes a hold from the server and reports to its caller; an undo removes one that no
-//! caller received.
+//! Releases and undos. A release removes a hold from the server and reports to its caller. An undo removes a hold that
+//! no caller received.
 //!
-//! Invariant: a wire owner under release is never used again: it is in no server hold and nothing renews it. A release
+//! Invariant: a wire owner under release is never used again. It is in no server hold and nothing renews it. A release
 //! is retried until it is answered, or until the key has run out by itself. The undo of an acquire with an unknown
-//! outcome has no such end: a server that was frozen for longer than the lease may still run that acquire.
+//! outcome has no such end, because a server that was frozen for longer than the lease may still run that acquire.
 
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ pub(super) struct ReleaseTerms {
 }
 
 impl ReleaseTerms {
-    /// Creates the terms of an undo: no caller waits for the acquire, and none of its calls is in flight.
+    /// Creates the terms of an undo, when no caller waits for the acquire and no call of the acquire is in flight.
     pub(super) const fn undo(lease: Lease, units: u32, gone_by: Moment, cause: Cause) -> Self {
         Self { lease, units, gone_by, cause, reports: Vec::new() }
     }
@@ -62,10 +62,10 @@ impl ReleaseTerms {
 pub(super) enum Cause {
     /// A hold ends.
     Release,
-    /// A grant that came too late, or that no caller claimed or waited for; also a place in a queue on the server that
-    /// is given up.
+    /// A grant that came too late, or that no caller claimed or waited for, or a place in a queue on the server that is
+    /// given up.
     UnseenGrant,
-    /// An acquire that may or may not have run, and may still run: only an answer ends its undo.
+    /// An acquire that may or may not have run, and may still run, so only an answer ends its undo.
     UnknownAcquire,
 }
 
@@ -96,7 +96,7 @@ impl Engine {
         terms: ReleaseTerms,
     ) {
         let ReleaseTerms { lease, units, gone_by, cause, reports } = terms;
-        // At most one acquire under a wire owner is in flight, and none once its release begins: no grant arrives
+        // At most one acquire under a wire owner is in flight, and none once its release begins, so no grant arrives
         // behind its undo.
         debug_assert!(!self.releases.contains_key(&wire), "{wire} parts twice");
         let release = Release {
@@ -116,8 +116,8 @@ impl Engine {
         self.send_release(now, wire);
     }
 
-    /// Returns the time by which an in-flight call has arrived or never will: its connection is closed after the
-    /// timeout.
+    /// Returns the time by which an in-flight call has arrived or never will, because its connection is closed after
+    /// the timeout.
     pub(super) fn arrives_by(&self, now: Moment, on_its_way: bool) -> Moment {
         if on_its_way { now + self.settings.timeout } else { now }
     }
@@ -178,7 +178,7 @@ impl Engine {
         }
     }
 
-    /// Handles a failed attempt. A failure that is not transient is reported at once; the attempts continue.
+    /// Handles a failed attempt. A failure that is not transient is reported at once, and the attempts continue.
     fn release_failed(&mut self, now: Moment, wire: WireOwner, error: StoreError) {
         let Some(release) = self.releases.get_mut(&wire) else { return };
         release.failures += 1;
@@ -207,7 +207,7 @@ impl Engine {
         }
     }
 
-    /// Ends the release: `held` is the server's answer, `None` when it never gave one.
+    /// Ends the release. `held` is the server's answer, or `None` when the server never gave an answer.
     fn end_release(&mut self, now: Moment, wire: WireOwner, held: Option<bool>) {
         let Some(release) = self.releases.remove(&wire) else {
             return;
@@ -227,7 +227,7 @@ impl Engine {
         self.attempt_unless_held_here(now, &release.subject);
     }
 
-    /// Closes the client: fails its waiters, loses and releases its holds.
+    /// Closes the client, fails its waiters, and loses and releases its holds.
     pub(super) fn close(&mut self, now: Moment, id: Id) {
         self.tickets.insert(id, Ticket::Pending);
         self.timers.set(Timer::Close, now + self.settings.timeout);

@@ -1,7 +1,7 @@
 //! The watchdog: keeps claimed holds alive, and ends them by the clock.
 //!
-//! Invariant: one renewal stream per server hold, only while a claimed hold wants it; no error ends it before the lease
-//! does (docs/guarantees.md, rules 6 and 7), and an unanswered renewal never extends the validity.
+//! Invariant: a server hold has one renewal stream, only while a claimed hold wants it. No error ends the stream before
+//! the lease does (docs/guarantees.md, rules 6 and 7), and an unanswered renewal never extends the validity.
 
 use std::time::Duration;
 
@@ -21,7 +21,8 @@ use crate::recipe::{CallArgs, Renewal};
 const RETRY_MAX: Duration = Duration::from_secs(1);
 
 impl ServerHold {
-    /// Returns the lease to set now: no longer than the bounds of the holds allow, or their minimum hold times need.
+    /// Returns the lease to set now, which is no longer than the bounds of the holds allow, or their minimum hold times
+    /// need.
     pub(super) fn lease_now(&self, now: Moment) -> Lease {
         self.lease().min(Lease::clamped(self.kept_until().since(now)))
     }
@@ -31,18 +32,19 @@ impl ServerHold {
         self.ends_at().max(self.latest_min_hold())
     }
 
-    /// Returns true if the key would end before a minimum hold time does. It is then renewed whatever the terms of the
-    /// holds say.
+    /// Returns true if the key would end before a minimum hold time does. The key is then renewed whatever the terms of
+    /// the holds say.
     fn owes_time(&self) -> bool {
         self.latest_min_hold() > self.expires_at
     }
 
-    /// Returns true if the watchdog has to renew it.
+    /// Returns true if the watchdog has to renew the server hold.
     fn is_watched(&self) -> bool {
         self.lost.is_none() && (self.holds.values().any(Hold::is_watched) || self.owes_time())
     }
 
-    /// Returns the reason for its loss when its validity passes: renewals failed, or none was due any more.
+    /// Returns the reason for the hold's loss when its validity passes: failed renewals, or no renewal that was due any
+    /// more.
     pub(super) fn reason_by_the_clock(&self) -> LostReason {
         let could_grow = |hold: &Hold| hold.ends_at.since(self.expires_at) >= LEASE_MIN;
         let is_due =
@@ -81,7 +83,7 @@ impl Engine {
         let Some(server_hold) = self.server_holds.get(&wire) else {
             return;
         };
-        // A renewal is sent even when it gives no more time: it finds out whether the hold still exists.
+        // A renewal is sent even when it gives no more time, because it finds out whether the hold still exists.
         if server_hold.is_watched() && server_hold.kept_until().since(now) >= LEASE_MIN {
             self.send_renewal(now, wire);
         }
@@ -162,7 +164,7 @@ impl Engine {
         };
         (server_hold.renew_failures, server_hold.retry_at) = (0, None);
         server_hold.confirmed_at = server_hold.confirmed_at.max(sent_at);
-        // A minimum hold time may keep the key beyond the bounds of the holds; the validity still ends with those
+        // A minimum hold time may keep the key beyond the bounds of the holds, but the validity still ends with those
         // bounds.
         let trusted_until = lease.valid_until(sent_at).min(server_hold.ends_at());
         server_hold.valid_until = server_hold.valid_until.max(trusted_until);

@@ -1,6 +1,6 @@
 //! A server hold: what this client holds on the server under one wire owner, shared by the holds of one owner.
 //!
-//! Invariant: a lost server hold is never revived: nothing renews it, and re-entering it fails. The last hold's release
+//! Invariant: a lost server hold is never revived. Nothing renews it, and re-entering it fails. The last hold's release
 //! ends the server hold here before anything is sent, so no renewal can follow a release.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -25,14 +25,14 @@ pub(super) struct ServerHold {
     pub(super) owner: Owner,
     pub(super) units: u32,
     pub(super) token: Option<u64>,
-    /// The longest lease that any call has set: the server may keep the key for that long when all else is unknown.
+    /// The longest lease that any call has set. The server may keep the key for that long when all else is unknown.
     pub(super) longest: Lease,
     pub(super) holds: BTreeMap<Id, Hold>,
     /// The acquires that raise the count, granted in this order.
     pub(super) entering: VecDeque<Id>,
-    /// The number of detached holds; the key runs out by its lease.
+    /// The number of detached holds, which end when the key runs out by its lease.
     pub(super) detached: u32,
-    /// The count on the server; `None` after a call with an unknown outcome.
+    /// The count on the server, or `None` after a call with an unknown outcome.
     pub(super) on_server: Option<u32>,
     pub(super) count_call: Option<CountCall>,
     pub(super) failures: u32,
@@ -43,7 +43,7 @@ pub(super) struct ServerHold {
     /// The send time of the last confirmed acquire or renewal.
     pub(super) confirmed_at: Moment,
     pub(super) valid_until: Moment,
-    /// The earliest time at which the server can expire the key, counted from the send of the last confirmed call; no
+    /// The earliest time at which the server can expire the key, counted from the send of the last confirmed call. No
     /// drift is subtracted.
     pub(super) expires_at: Moment,
     pub(super) renewing: Option<Renewing>,
@@ -64,7 +64,7 @@ pub(super) struct ServerHold {
     pub(super) lost: Option<LostReason>,
 }
 
-/// One hold with its own terms; a server hold follows the most generous of its holds.
+/// One hold with its own terms. A server hold follows the most generous of its holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Hold {
     pub(super) claimed: bool,
@@ -91,7 +91,7 @@ impl Hold {
         }
     }
 
-    /// Returns true if the watchdog has to renew it.
+    /// Returns true if the watchdog has to renew the hold.
     pub(super) fn is_watched(&self) -> bool {
         self.claimed && self.watchdog && self.renewals_left != Some(0)
     }
@@ -137,7 +137,7 @@ impl ServerHold {
         self.count_call.is_some() || self.renewing.is_some()
     }
 
-    /// Returns the minimum hold that it becomes when it ends before `until`; no release waits for it yet.
+    /// Returns the minimum hold that the server hold becomes when it ends before `until`. No release waits for it yet.
     fn as_min_hold(&self, until: Moment) -> MinHold {
         MinHold {
             subject: self.subject.clone(),
@@ -152,7 +152,7 @@ impl ServerHold {
         }
     }
 
-    /// Returns the time until which the server keeps it if every hold is released now.
+    /// Returns the time until which the server keeps the key if every hold is released now.
     pub(super) fn latest_min_hold(&self) -> Moment {
         let claimed = self.holds.values().filter(|hold| hold.claimed).map(|hold| hold.min_hold_until);
         claimed.fold(self.min_hold_until, Moment::max)
@@ -234,7 +234,7 @@ impl Engine {
         let lost = self.server_holds.get(&wire).is_none_or(|server_hold| server_hold.lost.is_some());
         self.timers.clear(Timer::Unclaimed(id));
         if lost {
-            // The grant was lost before its caller claimed it: the ticket counts as never granted.
+            // The grant was lost before its caller claimed it, so the ticket counts as never granted.
             self.drop_hold(now, id, None);
             return self.reacquire(now, id, wire);
         }
@@ -307,8 +307,8 @@ impl Engine {
         }
     }
 
-    /// Ends a server hold whose last hold is gone. Renewal stops first; only then the release is sent, or the minimum
-    /// hold begins.
+    /// Ends a server hold whose last hold is gone. Renewal stops first. Only then is the release sent, or does the
+    /// minimum hold begin.
     fn end_server_hold(&mut self, now: Moment, wire: WireOwner, report: Option<Id>) {
         if let Some(server_hold) = self.forget(wire) {
             let min_hold = (server_hold.min_hold_until > now)
@@ -324,7 +324,7 @@ impl Engine {
         }
     }
 
-    /// Detaches a hold: drops it without a release.
+    /// Drops a hold without a release.
     pub(super) fn detach(&mut self, now: Moment, hold: Id) {
         let Some(wire) = self.holds.remove(&hold) else {
             return;
@@ -356,7 +356,7 @@ impl Engine {
         }
     }
 
-    /// Ends a server hold that still has holds: notifies them, and stops its renewal.
+    /// Ends a server hold that still has holds, notifies them, and stops its renewal.
     pub(super) fn lose(&mut self, now: Moment, wire: WireOwner, reason: LostReason) {
         let Some(server_hold) = self.server_holds.get_mut(&wire) else {
             return;
@@ -429,8 +429,8 @@ impl Engine {
         self.holders.range(first..).take_while(move |((held, _), _)| held == subject).map(|(_, wire)| *wire)
     }
 
-    /// Returns the server hold in which this client itself still holds the subject, for any owner; the longest of
-    /// several.
+    /// Returns the server hold in which this client itself still holds the subject, for any owner. Of several, returns
+    /// the longest.
     pub(super) fn held_here(&mut self, subject: &Subject, now: Moment) -> Option<&mut ServerHold> {
         let remaining =
             |wire: &WireOwner| self.server_holds.get(wire).map(|server_hold| server_hold.remaining(now));
@@ -439,7 +439,7 @@ impl Engine {
     }
 
     /// Notes that a message has announced a release of the subject. If this client holds it, the message may be about
-    /// the release before the grant; a later message means that the lock was taken away.
+    /// the release before the grant. A later message means that the lock was taken away.
     pub(super) fn note_release_message(&mut self, now: Moment, subject: &Subject) {
         if let Some(server_hold) = self.held_here(subject, now) {
             server_hold.recheck_from =
@@ -447,7 +447,7 @@ impl Engine {
         }
     }
 
-    /// Loses the other holds of the subject that this client still trusts: the server has granted an exclusive hold, so
+    /// Loses the other holds of the subject that this client still trusts. The server has granted an exclusive hold, so
     /// they are gone.
     fn lose_displaced(&mut self, now: Moment, subject: &Subject, granted: WireOwner) {
         let displaced: Vec<WireOwner> = self.held_under(subject).filter(|wire| *wire != granted).collect();

@@ -41,20 +41,20 @@ pub(super) struct Acquiring {
 /// The progress of an acquire.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Stage {
-    /// It makes attempts, or waits in the wait queue.
+    /// The acquire makes attempts, or waits in the wait queue.
     Waiting(WaiterState),
-    /// Its owner holds the name already; the engine is raising the count.
+    /// The owner holds the name already, and the engine is raising the count.
     Entering { wire: WireOwner, since: Moment },
     /// Granted, and not yet claimed.
     Granted(WireOwner),
-    /// Its grant was undone because the caller did not claim it in time; the next claim acquires again.
+    /// The grant was undone because the caller did not claim it in time. The next claim acquires again.
     Expired(WireOwner),
 }
 
 /// The end of a ticket.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
-    /// The outcome of an acquire; the hold's id is the ticket's.
+    /// The outcome of an acquire. The hold's id is the ticket's.
     Acquired(Result<Grant, AcquireFailure>),
     /// The outcome of a release: true if the lock was held until then.
     Released(Result<bool, ReleaseFailure>),
@@ -71,14 +71,14 @@ pub enum Outcome {
 pub struct Grant {
     /// The wire owner of the hold.
     pub wire: WireOwner,
-    /// The fencing token, if the primitive has them.
+    /// The fencing token, if the primitive has tokens.
     pub token: Option<u64>,
 }
 
 /// The reason why an operation has no reply.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum OperationFailure {
-    /// The store failed; the error says whether the call may have been applied.
+    /// The store failed. The error says whether the call may have been applied.
     Failed(StoreError),
     /// The client is closed.
     Closed,
@@ -87,24 +87,25 @@ pub enum OperationFailure {
 /// The reason why an acquire ended without a hold.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum AcquireFailure {
-    /// Another owner holds the lock; the wait is over.
+    /// Another owner holds the lock, and the wait is over.
     Contended,
     /// The owner's present hold, which this acquire would have re-entered, is lost.
     Lost(LostReason),
     /// The store failed and certainly did not run the script.
     Failed(StoreError),
-    /// The store may have run the script; if it did, an undo follows and the lease bounds it.
+    /// The store may have run the script. If it did, an undo follows and the lease bounds the effect.
     Unknown {
         /// The time within which any effect of this attempt is gone, even if nothing else reaches the server.
         free_within: FreeWithin,
         /// The error of the store.
         error: StoreError,
     },
-    /// The key has no expiry and would block forever; it was left as it is.
+    /// The key has no expiry and would block forever. It was left as it is.
     NoExpiry,
     /// The owner holds the lock already, and this acquire does not re-enter.
     AlreadyHeld,
-    /// The wait would never end: the owner would wait for its own hold, or for another waiter that waits for it.
+    /// The wait would never end, because the owner would wait for its own hold, or for another waiter that waits for
+    /// this owner.
     Deadlock,
     /// The awaited primitive was deleted.
     Deleted,
@@ -113,7 +114,7 @@ pub enum AcquireFailure {
         /// The time until the server can be trusted.
         remaining: Duration,
     },
-    /// Every grant arrived when its lease had no validity left; it was undone.
+    /// Every grant arrived when its lease had no validity left, and was undone.
     LeaseTooShort {
         /// The lease.
         lease: Lease,
@@ -129,7 +130,7 @@ pub enum AcquireFailure {
 /// The reason why a release is not confirmed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ReleaseFailure {
-    /// The time within which the lock is free at the latest; the release is retried until then.
+    /// The time within which the lock is free at the latest. The release is retried until then.
     pub free_within: FreeWithin,
     /// The error of the store.
     pub error: StoreError,
@@ -145,7 +146,7 @@ pub enum EnsureFailure {
         /// The longest validity that is possible.
         most: Duration,
     },
-    /// The renewal was not confirmed; the hold may be trusted for the rest of its lease.
+    /// The renewal was not confirmed. The hold may be trusted for the rest of its lease.
     Unconfirmed {
         /// The rest of the validity.
         remaining: Duration,
@@ -160,12 +161,12 @@ pub enum EnsureFailure {
 pub struct CloseReport {
     /// Holds that were released, or found to be gone.
     pub released: u64,
-    /// Holds whose release was not confirmed in time; their leases bound them.
+    /// Holds whose release was not confirmed in time. Their leases bound them.
     pub unconfirmed: u64,
 }
 
 impl Engine {
-    /// Reports a ticket's outcome if there is one; takes a grant.
+    /// Reports a ticket's outcome, if there is one, and takes a grant.
     pub(super) fn claim(&mut self, now: Moment, id: Id) {
         match self.tickets.get_mut(&id) {
             Some(Ticket::Completed(_)) => {
@@ -203,7 +204,7 @@ impl Engine {
             Stage::Waiting(_) => self.verdict(now, id),
             Stage::Entering { wire, .. } => self.entering_verdict(now, id, *wire),
             Stage::Expired(_) => AcquireFailure::Unclaimed,
-            // It was granted in time; another timer bounds the claim.
+            // The ticket was granted in time. Another timer bounds the claim.
             Stage::Granted(_) => return,
         };
         self.fail(now, id, failure);

@@ -1,6 +1,6 @@
 //! The timers of the engine.
 //!
-//! Invariant: each timer is set at most once; setting it again moves it.
+//! Invariant: each timer is set at most once. Setting it again moves it.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,6 +1,6 @@
 //! Subscriptions: one per channel, as long as a waiter listens there.
 //!
-//! Invariant: a wake-up is a hint. It makes a waiter try again; nothing is concluded from it.
+//! Invariant: a wake-up is a hint. It makes a waiter try again, and nothing is concluded from it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,8 +29,8 @@ pub(super) struct Listeners {
 
 impl Engine {
     /// Subscribes a listener, unless it is subscribed already. A listener that joins a confirmed subscription tries
-    /// again at once: no confirmation will wake it, and a message that arrived while its attempt was in flight reached
-    /// only the other listeners.
+    /// again at once, because no confirmation will wake it, and a message that arrived while its attempt was in flight
+    /// reached only the other listeners.
     pub(super) fn listen(&mut self, now: Moment, listener: Listener, channels: Vec<Channel>) {
         if channels.is_empty() || self.listeners.by_listener.contains_key(&listener) {
             return;
@@ -73,7 +73,7 @@ impl Engine {
         }
     }
 
-    /// Handles a message: a holder has released, or the lock was force-released.
+    /// Handles a message, which says that a holder has released or that the lock was force-released.
     pub(super) fn message(&mut self, now: Moment, channel: &Channel) {
         for listener in self.listening_to(channel) {
             if let Listener::Queue(subject) = &listener {

@@ -1,7 +1,7 @@
 //! The expirable semaphore: Redisson's `RPermitExpirableSemaphore` on the wire
 //! (docs/protocol.md#13-expirable-semaphore).
 //!
-//! Each acquired permit has a unique id, so a call that runs twice finds the ids of its first run. All ids of an
+//! Each acquired permit has a unique id, so a call that runs twice finds the ids of the first run. All ids of an
 //! acquisition are acquired, renewed and released together.
 
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::owner::WireOwner;
 use crate::permit::PermitId;
 use crate::script::Script;
 
-/// A script of the folder, behind the helpers that all of them use.
+/// A script of the folder, behind the helpers that all of its scripts use.
 macro_rules! script {
     ($verb:ident, $file:literal) => {
         Script::new(
@@ -45,7 +45,7 @@ static LEASE_OF: Script = script!(Inspect, "lease_of.lua");
 pub static SCRIPTS: [&Script; 9] =
     [&ACQUIRE, &RENEW, &RELEASE, &SET, &ADD, &RELEASE_IDS, &UPDATE_LEASE, &INSPECT, &LEASE_OF];
 
-/// The most permits that one acquire takes, or one release returns: a script handles them one by one, and the server
+/// The most permits that one acquire takes, or one release returns. A script handles them one by one, and the server
 /// serves no other client meanwhile.
 pub const PERMITS_MAX: u32 = 4096;
 
@@ -56,7 +56,7 @@ pub struct ExpirableSemaphore;
 /// The numbers of permits, as the server reports them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Census {
-    /// The available permits; below zero when the total is less than the acquired permits.
+    /// The available permits, below zero when the total is less than the acquired permits.
     pub available: i64,
     /// The acquired permits that have not ended.
     pub acquired: u64,
@@ -170,7 +170,7 @@ pub fn lease_of(name: &Name, id: PermitId) -> Call {
     counter(&LEASE_OF, name).bytes("given", *id.as_bytes())
 }
 
-/// Reads the reply of [`lease_of`]: `Some(None)` when the permit is not acquired.
+/// Reads the reply of [`lease_of`]. Returns `Some(None)` when the permit is not acquired.
 #[must_use]
 pub fn read_lease_of(reply: &Reply) -> Option<Option<Remaining>> {
     match *reply {

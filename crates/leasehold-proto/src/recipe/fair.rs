@@ -6,10 +6,10 @@
 //!
 //! # How it works
 //! Redisson gives each waiter a deadline of minutes, and every script removes heads whose deadline has passed. Waiters
-//! of this client call every [`SEEN_EVERY`] and note the server's time in a set of their own; one that has not called
-//! for [`GONE_AFTER`] is removed from any place in the queue. Its deadline in Redisson's set is as short. It is longer
-//! only by the time that Redisson's waiters before it may subtract when they are granted. A Java waiter that does not
-//! take a free lock has its deadline cut to the same [`GONE_AFTER`].
+//! of this client call every [`SEEN_EVERY`] and note the server's time in a set that Redisson does not have. A waiter
+//! that has not called for [`GONE_AFTER`] is removed from any place in the queue. The waiter's deadline in Redisson's
+//! set is as short. It is longer only by the time that Redisson's waiters before this waiter may subtract when they are
+//! granted. A Java waiter that does not take a free lock has its deadline cut to the same [`GONE_AFTER`].
 
 use std::time::Duration;
 

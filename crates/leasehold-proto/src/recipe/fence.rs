@@ -1,4 +1,4 @@
-//! Writes that carry a fencing token: one script checks it and writes (docs/protocol.md#73-fenced-writes).
+//! Writes that carry a fencing token, which one script checks before it writes (docs/protocol.md#73-fenced-writes).
 //!
 //! A token that is lower than an earlier one for the same key writes nothing.
 

@@ -1,5 +1,5 @@
-//! The fenced lock: Redisson's on the wire (docs/protocol.md#7-fenced-lock). The fencing token of each grant is higher
-//! than all before.
+//! The fenced lock: Redisson's `RFencedLock` on the wire (docs/protocol.md#7-fenced-lock). The fencing token of each
+//! grant is higher than all earlier tokens.
 //!
 //! One script grants the hold and its token. A re-entry or a repeated call gives the same token.
 
@@ -34,8 +34,8 @@ pub enum Tokens {
     /// across a loss of the counter, as long as the server's clock does not go back by more than the time since the
     /// last grant. Java clients continue to count from it.
     Hybrid,
-    /// Like [`Hybrid`](Self::Hybrid), and a counter that no client used for a day is collected. Only for locks whose
-    /// participants all have hybrid tokens: a client that only counts would begin at 1 after that.
+    /// Like [`Hybrid`](Self::Hybrid), but a counter that no client used for a day is collected. Only for locks whose
+    /// participants all have hybrid tokens, because a client that only counts would begin at 1 after that.
     HybridCollected,
 }
 

@@ -27,7 +27,7 @@ const DELETED_TOLD: Duration = Duration::from_secs(60);
 const OPEN: &str = "0";
 const CLOSED: &str = "1";
 
-/// The latch's rules: a grant says that it is open.
+/// The latch's rules, by which a grant says that the latch is open.
 #[derive(Clone, Copy, Debug)]
 pub struct Latch;
 
@@ -68,7 +68,7 @@ impl Recipe for Latch {
         }
     }
 
-    /// Returns a call that only reads: a latch has no hold to renew.
+    /// Returns a call that only reads, because a latch has no hold to renew.
     fn renew(&self, args: &CallArgs<'_>) -> Call {
         inspect(args.name)
     }
@@ -77,7 +77,7 @@ impl Recipe for Latch {
         read_count(reply).map(|_| Renewal::Renewed)
     }
 
-    /// Returns a call that only reads: a latch has no hold to release.
+    /// Returns a call that only reads, because a latch has no hold to release.
     fn release(&self, args: &CallArgs<'_>) -> Call {
         inspect(args.name)
     }
@@ -113,7 +113,7 @@ pub fn inspect(name: &Name) -> Call {
     Call::of(&INSPECT).key("latch", name)
 }
 
-/// Reads a count from a reply; a count that was set below zero by hand is zero.
+/// Reads a count from a reply. A count that was set below zero by hand is zero.
 #[must_use]
 pub fn read_count(reply: &Reply) -> Option<u64> {
     match reply {

@@ -18,7 +18,7 @@ static RELEASE: Script = Script::new(Verb::Release, include_str!("../../scripts/
 /// The scripts of this recipe.
 pub static SCRIPTS: [&Script; 3] = [&ACQUIRE, &RENEW, &RELEASE];
 
-/// The rules of several locks at once: a subject's name and its others.
+/// The rules of several locks at once: the locks of a subject's name and of its other names.
 #[derive(Clone, Copy, Debug)]
 pub struct Multi;
 

@@ -27,10 +27,10 @@ pub static SCRIPTS: [&Script; 3] = [&ACQUIRE, &RENEW, &RELEASE];
 
 const SIDE: Side = READ;
 
-/// The read lock's rules. Both of its values are one recipe: a hold under one is a hold under the other.
+/// The read lock's rules. Both of its values are one recipe, so a hold under one is a hold under the other.
 #[derive(Clone, Copy)]
 pub struct Read {
-    /// True if a waiting writer that is preferred goes first.
+    /// True if readers let a waiting, preferred writer go first.
     pub(super) yields: bool,
     /// The write lock.
     pub(super) companion: &'static dyn Recipe,
@@ -110,7 +110,7 @@ impl LockRecipe for Read {
 
 impl fmt::Debug for Read {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The companion has this recipe as its own.
+        // The companion is left out, because it has this recipe as its own companion.
         f.debug_struct("Read").field("yields", &self.yields).finish_non_exhaustive()
     }
 }

@@ -21,7 +21,7 @@ static INSPECT: Script = Script::new(Verb::Inspect, include_str!("../../scripts/
 /// All scripts of this recipe.
 pub static SCRIPTS: [&Script; 5] = [&ACQUIRE, &RENEW, &RELEASE, &FORCE_RELEASE, &INSPECT];
 
-/// The prefix of its channels' names.
+/// The prefix of the names of the lock's channels.
 pub(super) const CHANNEL: &str = "redisson_lock__channel";
 /// The message of a release (docs/protocol.md#15-messages).
 pub(super) const MESSAGE: &str = "0";

@@ -1,6 +1,6 @@
 //! The right to a call's channels, checked by the server before the call's script begins.
 //!
-//! Stores use it for servers whose user may lack the right; they check the first call of a script on a connection. A
+//! Stores use the check for servers whose user may lack the right, for the first call of a script on a connection. A
 //! call that releases or renews a hold is never refused because of a channel.
 
 use crate::call::Call;
@@ -12,8 +12,8 @@ const CHECK: &str = include_str!("../../scripts/check/channels.lua");
 
 static SUBSCRIBE: Script = Script::new(Verb::Connect, include_str!("../../scripts/check/subscribe.lua"));
 
-/// Creates a call that asks a server whether its user may subscribe to this channel by both commands: 1, 0, or nil when
-/// the server has no such check.
+/// Creates a call that asks a server whether its user may subscribe to this channel by both commands. The reply is 1,
+/// 0, or nil when the server has no such check.
 #[must_use]
 pub fn may_subscribe(channel: &str) -> Call {
     Call::of(&SUBSCRIBE).arg("plain", "SUBSCRIBE").arg("sharded", "SSUBSCRIBE").arg("channel", channel)
@@ -28,8 +28,8 @@ pub struct Checked {
     pub args: Vec<Vec<u8>>,
 }
 
-/// Adds a check of a call's channels by these commands; `None` when it has no channels, or when it releases or renews a
-/// hold.
+/// Adds a check of a call's channels by these commands. Returns `None` when the call has no channels, or when it
+/// releases or renews a hold.
 ///
 /// ```
 /// use leasehold_proto::recipe::rights::checked;

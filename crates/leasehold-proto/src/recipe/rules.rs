@@ -15,13 +15,13 @@ use crate::owner::WireOwner;
 pub struct CallArgs<'a> {
     /// The name that the call is about.
     pub name: &'a Name,
-    /// The names that the call is about as well, all or nothing.
+    /// The further names that the call is about, all or nothing.
     pub others: &'a [Name],
     /// The wire owner of the call.
     pub owner: WireOwner,
     /// The lease to set.
     pub lease: Lease,
-    /// The hold count to set on the server; the calls say what 0 means.
+    /// The hold count to set on the server. Each call says what 0 means.
     pub count: u32,
     /// The number of units: permits of a semaphore, 1 for every other primitive.
     pub units: u32,
@@ -29,7 +29,7 @@ pub struct CallArgs<'a> {
     pub context: CallContext,
     /// The uptime below which a server counts as recently restarted and its answer does not count.
     pub uptime: Duration,
-    /// The wire owner of the same owner's [`companion`](Recipe::companion) hold, if it has one.
+    /// The wire owner of the same owner's [`companion`](Recipe::companion) hold, if there is such a hold.
     pub companion: Option<WireOwner>,
 }
 
@@ -63,9 +63,9 @@ impl CallArgs<'_> {
 /// The part of a client's waiters for one subject that make attempts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Polling {
-    /// The head only: a release then wakes one waiter per process.
+    /// The head only, so that a release wakes one waiter per process.
     Head,
-    /// Each waiter for itself: the server keeps the order.
+    /// Each waiter for itself, while the server keeps the order.
     Each,
 }
 
@@ -76,7 +76,7 @@ pub enum Holding {
     Leased,
     /// A hold that only its release ends.
     Unending,
-    /// Grants no hold: the awaited event has happened.
+    /// No hold. The awaited event has happened.
     Nothing,
 }
 
@@ -89,11 +89,11 @@ pub struct Policy {
     pub holding: Holding,
     /// True if a hold of this client makes every other waiter of the client wait.
     pub exclusive: bool,
-    /// True if acquires of one owner are one hold with a count; if false, each is a hold of its own.
+    /// True if acquires of one owner are one hold with a count. If false, each acquire is a separate hold.
     pub counted: bool,
     /// True if a refused waiter is queued on the server, and has to be removed when it leaves.
     pub queued: bool,
-    /// The interval at which a waiter has to show that it is alive; `None` when the server does not check.
+    /// The interval at which a waiter has to show that it is alive, or `None` when the server does not check.
     pub seen_every: Option<Duration>,
 }
 
@@ -119,22 +119,22 @@ pub trait Recipe: fmt::Debug + Send + Sync {
         Policy::LOCK
     }
 
-    /// Returns the channels on which a waiter listens; none when the primitive has no wake-ups and its waiters only
-    /// poll.
+    /// Returns the channels on which a waiter listens, which are none when the primitive has no wake-ups and its
+    /// waiters only poll.
     fn channels(&self, name: &Name, others: &[Name], owner: WireOwner) -> Vec<Channel>;
 
-    /// Returns the companion: the recipe of the same name under which the owner's present hold matters to this one. A
-    /// writer, for example, may read.
+    /// Returns the companion: the recipe of the same name under which the owner's present hold matters to this recipe.
+    /// A writer, for example, may read.
     fn companion(&self) -> Option<&'static dyn Recipe> {
         None
     }
 
-    /// Returns the recipe of the same name whose holder must not wait for this one, since it would wait for itself.
+    /// Returns the recipe of the same name whose holder must not wait for this recipe, since it would wait for itself.
     fn blocked_by(&self) -> Option<&'static dyn Recipe> {
         None
     }
 
-    /// Returns the recipe by whose rules a grant is held, if it is another one.
+    /// Returns the recipe by whose rules a grant is held, if that is another recipe.
     fn held_as(&self) -> Option<&'static dyn Recipe> {
         None
     }
@@ -147,21 +147,21 @@ pub trait Recipe: fmt::Debug + Send + Sync {
     /// Acquires free units, with a hold count of one.
     fn acquire(&self, args: &CallArgs<'_>) -> Call;
 
-    /// Reads an acquire's reply; `None` when the script cannot have given it.
+    /// Reads an acquire's reply. Returns `None` when the script cannot have given that reply.
     fn read_acquire(&self, reply: &Reply) -> Option<Answer>;
 
-    /// Renews the lease of an existing hold, and sets its count unless `args.count` is 0; with a count it is a
+    /// Renews the lease of an existing hold, and sets its count unless `args.count` is 0. With a count it is a
     /// re-entry.
     fn renew(&self, args: &CallArgs<'_>) -> Call;
 
     /// Reads a renewal's reply.
     fn read_renew(&self, reply: &Reply) -> Option<Renewal>;
 
-    /// Leaves `args.count` holds; 0 removes the owner from the server, and from the queue. It is also the undo of an
-    /// acquire that no caller received.
+    /// Leaves `args.count` holds. A count of 0 removes the owner from the server, and from the queue. This call is also
+    /// the undo of an acquire that no caller received.
     fn release(&self, args: &CallArgs<'_>) -> Call;
 
-    /// Reads a release's reply: true if the owner held it.
+    /// Reads a release's reply, which is true if the owner held the lock.
     fn read_release(&self, reply: &Reply) -> Option<bool>;
 }
 
@@ -170,7 +170,7 @@ pub trait LockRecipe: Recipe {
     /// Frees the lock of any holder.
     fn force_release(&self, name: &Name) -> Call;
 
-    /// Reads a force release's reply: true if it found a holder.
+    /// Reads a force release's reply, which is true if the call found a holder.
     fn read_force_release(&self, reply: &Reply) -> Option<bool> {
         match reply {
             Reply::Int(found @ (0 | 1)) => Some(*found == 1),
@@ -199,7 +199,7 @@ pub trait LockRecipe: Recipe {
 /// The result of an inspection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inspection {
-    /// The time that the present hold has left; `None` when the lock is free.
+    /// The time that the present hold has left, or `None` when the lock is free.
     pub remaining: Option<Remaining>,
     /// The hold count of the inspected owner.
     pub hold_count: u32,
@@ -210,26 +210,26 @@ pub struct Inspection {
 pub enum Remaining {
     /// The hold ends after this time.
     For(Duration),
-    /// The key has no expiry and blocks forever; no lock of the family leaves one behind.
+    /// The key has no expiry and blocks forever. No lock of the family leaves such a key behind.
     NoExpiry,
 }
 
 /// The answer to an acquire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// The owner has it, with a fencing token if the primitive has tokens.
+    /// The owner has the lock, with a fencing token if the primitive has tokens.
     Granted {
         /// The token of this grant.
         token: Option<u64>,
     },
-    /// Another owner has it, for this long unless it is renewed.
+    /// Another owner has the lock, for this long unless the hold is renewed.
     Refused {
         /// The PTTL, or the time in which another attempt is pointless.
         remaining: Duration,
     },
-    /// The key has no expiry, which no protocol of the family leaves behind: it would block forever.
+    /// The key has no expiry and would block forever. No protocol of the family leaves such a key behind.
     NoExpiry,
-    /// The wait would never end: two waiters would have to wait for each other.
+    /// The wait would never end, because two waiters would have to wait for each other.
     Deadlock,
     /// The awaited primitive was deleted.
     Deleted,
@@ -250,7 +250,7 @@ impl Answer {
 pub enum Renewal {
     /// The lease runs from now.
     Renewed,
-    /// The lock is free: it was deleted or had expired.
+    /// The lock is free, because it was deleted or had expired.
     Gone,
     /// Another owner holds the lock.
     TakenOver,

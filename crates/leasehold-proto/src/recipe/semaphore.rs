@@ -1,15 +1,16 @@
-//! The semaphore: Redisson's `RSemaphore` on the wire (docs/protocol.md#12-semaphore), and one with a queue of waiters.
+//! The semaphore: Redisson's `RSemaphore` on the wire (docs/protocol.md#12-semaphore), and a semaphore with a queue of
+//! waiters.
 //!
-//! An acquisition takes and returns its permits once, however late its calls arrive: its marker records what it has
-//! taken. There is one exception: a first release that is repeated after it was carried out would return the permits
-//! twice. The client's connections never repeat a call that was carried out. An operation is applied once: its marker
-//! has the answer.
+//! An acquisition takes and returns its permits once, however late its calls arrive, because its marker records what it
+//! has taken. There is one exception. A first release that is repeated after it was carried out would return the
+//! permits twice. The client's connections never repeat a call that was carried out. An operation is applied once,
+//! because its marker has the answer.
 //!
 //! # How it works
 //! A counter cannot be set absolutely, so a call that runs twice would count twice. The marker of an acquisition lives
 //! while its permits are taken, an hour at most, and the release deletes it. A missing marker means that the permits
 //! are returned, except at the first attempt of a release, when the marker can only have expired. Where an earlier call
-//! may still arrive, the marker stays as a zero for an hour: that call then finds it, and does nothing.
+//! may still arrive, the marker stays as a zero for an hour. That call then finds the marker, and does nothing.
 
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ use crate::outcome::Verb;
 use crate::owner::WireOwner;
 use crate::script::Script;
 
-/// A script of the folder, behind the helpers that all of them use.
+/// A script of the folder, behind the helpers that all of its scripts use.
 macro_rules! script {
     ($verb:ident, $file:literal) => {
         Script::new(
@@ -55,7 +56,7 @@ static INSPECT: Script = script!(Inspect, "inspect.lua");
 pub static SCRIPTS: [&Script; 9] =
     [&ACQUIRE, &RELEASE, &ACQUIRE_FIFO, &RELEASE_FIFO, &TRY_SET, &ADD, &PUT_BACK, &DRAIN, &INSPECT];
 
-/// The interval at which a waiter in the queue shows that it is alive; a waiter that has not done so for more than
+/// The interval at which a waiter in the queue shows that it is alive. A waiter that has not done so for more than
 /// three intervals is passed by.
 const SEEN_EVERY: Duration = Duration::from_millis(1500);
 

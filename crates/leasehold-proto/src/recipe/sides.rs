@@ -1,6 +1,6 @@
 //! The keys, channel and replies that both sides of the read-write lock share (docs/protocol.md#9-read-write-lock).
 //!
-//! Both sides use one hash, whose `mode` says which of them holds it; a hash without a mode belongs to another kind of
+//! Both sides use one hash, whose `mode` says which side holds it. A hash without a mode belongs to another kind of
 //! lock.
 
 use std::time::Duration;

@@ -1,7 +1,7 @@
-//! The spin lock: Redisson's on the wire (docs/protocol.md#8-spin-lock). It has no channel: waiters try again after
-//! growing pauses.
+//! The spin lock: Redisson's spin lock on the wire (docs/protocol.md#8-spin-lock). It has no channel, so waiters try
+//! again after growing pauses.
 //!
-//! It shares the hash of the reentrant lock, and its rules.
+//! The spin lock shares the hash and the rules of the reentrant lock.
 
 use super::reentrant::Reentrant;
 use super::rules::{Answer, CallArgs, LockRecipe, Recipe, Renewal};

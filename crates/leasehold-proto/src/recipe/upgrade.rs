@@ -4,10 +4,10 @@
 //! On the wire it is the same as a writer that also reads. At most one of the readers waits to write.
 //!
 //! # How it works
-//! Two readers that each wait for the other to stop reading would wait forever. So the first one leaves a mark, which
-//! keeps new readers out, and the second one learns at once that it would wait forever. The mark contains the owner's
-//! reader and the wire owner of the waiting attempt: a second attempt of the same owner is not blocked by the mark, and
-//! a waiter that leaves removes only its own mark.
+//! Two readers that each wait for the other to stop reading would wait forever. So the first reader leaves a mark,
+//! which keeps new readers out, and the second reader learns at once that it would wait forever. The mark contains the
+//! owner's reader and the wire owner of the waiting attempt. So a second attempt of the same owner is not blocked by
+//! the mark, and a waiter that leaves removes only its own mark.
 
 use super::read_write::{READ_LOCK, WRITE_LOCK};
 use super::rules::{Answer, CallArgs, LockRecipe, Policy, Polling, Recipe, Renewal};
@@ -24,7 +24,7 @@ static ACQUIRE: Script = Script::new(Verb::Acquire, include_str!("../../scripts/
 /// The script that only this recipe has.
 pub static SCRIPTS: [&Script; 1] = [&ACQUIRE];
 
-/// The upgrade's rules; its grant is held by those of the write lock.
+/// The upgrade's rules. The grant is held by the rules of the write lock.
 #[derive(Clone, Copy, Debug)]
 pub struct Upgrade;
 

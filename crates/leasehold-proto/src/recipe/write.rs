@@ -21,10 +21,10 @@ pub static SCRIPTS: [&Script; 2] = [&ACQUIRE, &RELEASE];
 
 const SIDE: Side = WRITE;
 
-/// The write lock's rules. Both of its values are one recipe: a hold under one is a hold under the other.
+/// The write lock's rules. Both of its values are one recipe, so a hold under one is a hold under the other.
 #[derive(Clone, Copy)]
 pub struct Write {
-    /// True if it goes before yielding readers while it waits.
+    /// True if the writer goes before yielding readers while it waits.
     pub(super) preferred: bool,
     /// The read lock.
     pub(super) companion: &'static dyn Recipe,
@@ -41,7 +41,8 @@ pub(super) fn release(args: &CallArgs<'_>, mark: &Channel) -> Call {
     SIDE.telling(call, args.name)
 }
 
-/// Returns the lifetime of the mark of this attempt's waiter, in milliseconds; a caller that does not wait leaves none.
+/// Returns the lifetime of the mark of this attempt's waiter, in milliseconds. A caller that does not wait leaves no
+/// mark.
 pub(super) fn mark_ms(marks: bool, args: &CallArgs<'_>) -> u128 {
     if marks && !args.context.once { MARK_LASTS.as_millis() } else { 0 }
 }
@@ -112,7 +113,7 @@ impl LockRecipe for Write {
 
 impl fmt::Debug for Write {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The companion has this recipe as its own.
+        // The companion is left out, because it has this recipe as its own companion.
         f.debug_struct("Write").field("preferred", &self.preferred).finish_non_exhaustive()
     }
 }

@@ -1,11 +1,11 @@
 //! The function that replaces the user's function.
 //!
-//! Invariant: its signature, attributes and body are the user's tokens; the user's code cannot see any generated name.
+//! Invariant: its signature, attributes and body are the user's tokens, and the user's code cannot see any generated
+//! name.
 //!
 //! # How it works
 //! The section is made in a block of its own, so that none of its values lives across an await. The body is a future,
-//! or a closure, and not a closure that makes a future: so it can borrow the arguments, and is `Send` when the body
-//! is.
+//! or a closure, and not a closure that makes a future, so it can borrow the arguments, and is `Send` when the body is.
 
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream};
 use quote::{quote, quote_spanned};
@@ -209,7 +209,7 @@ impl Expansion {
         let (output, awaited, refused) = (&self.output, self.awaited(), self.refused());
         let statements = written.stream();
         let (before, made) = if self.function.is_async() {
-            // This code never runs; it tells the compiler the output type of the future.
+            // This code never runs, and tells the compiler the output type of the future.
             let returns = quote_spanned! {Span::mixed_site()=>
                 if let ::core::option::Option::Some(#never) = ::core::option::Option::None::<#output> {
                     return #never;

@@ -1,6 +1,6 @@
-//! The attribute [`locked`]: a function whose body runs under a distributed lock.
+//! The attribute [`locked`], for a function whose body runs under a distributed lock.
 //!
-//! Invariant: the attribute decides nothing at run time; it generates calls of `leasehold`'s public methods. Users
+//! Invariant: the attribute decides nothing at run time, and generates calls of `leasehold`'s public methods. Users
 //! import it as `leasehold::locked`.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -19,15 +19,14 @@ use proc_macro::TokenStream;
 /// Runs a function's body under a lock: waits for the lock, renews it, cancels the body if it is lost, and releases
 /// it.
 ///
-/// The function is async; with the feature `blocking` it can be a plain function too. It returns a `Result` whose
-/// error type converts from `leasehold::RunError`, which says that the body did not run, or that the lock was lost
-/// meanwhile.
+/// The function is async. With the feature `blocking` it can be a plain function too. It returns a `Result` whose error
+/// type converts from `leasehold::RunError`, which says that the body did not run, or that the lock was lost meanwhile.
 ///
 /// | option | means | without it |
 /// |---|---|---|
-/// | `name = "order:{order_id}"` | the name, with values of arguments and of their fields; or an expression | required |
+/// | `name = "order:{order_id}"` | the name, with values of arguments and of their fields, or an expression | required |
 /// | `kind = fair` | `reentrant`, `fair`, `fenced`, `read`, `write`, `semaphore(n)` | `reentrant` |
-/// | `wait = "5s"` | the longest wait for the lock; `"0s"` tries once | no limit |
+/// | `wait = "5s"` | the longest wait for the lock, where `"0s"` tries once | no limit |
 /// | `lease = "10s"` | a fixed lease that nothing renews | the watchdog renews |
 /// | `watchdog = "30s"` | the lease that the watchdog renews | the client's |
 /// | `max_renewals = 360` | the highest number of renewals | no limit |
@@ -41,7 +40,7 @@ use proc_macro::TokenStream;
 /// | `crate = ::locks` | the path of this library in the user's crate | `::leasehold` |
 ///
 /// A duration is a text such as `"500ms"`, `"30s"` or `"1h30m"`, or an expression of type `Duration`. A lease is 3 ms
-/// to 365 days. Values go into the name unchanged: a separator inside a value can make two names equal. A name that
+/// to 365 days. Values go into the name unchanged, so a separator inside a value can make two names equal. A name that
 /// cannot be used at run time is an error of the call.
 ///
 /// The page `docs/attribute.md` of the repository describes each option.

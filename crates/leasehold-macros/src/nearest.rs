@@ -4,7 +4,7 @@
 
 use strsim::levenshtein;
 
-/// Words of other libraries and conventions, each with its word here; it has all words that `docs/attribute.md`
+/// Words of other libraries and conventions, each with its word here, including all words that `docs/attribute.md`
 /// translates.
 const ELSEWHERE: [(&str, &str); 36] = [
     ("acquiretimeout", "wait"),

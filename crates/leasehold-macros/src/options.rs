@@ -1,6 +1,6 @@
 //! The options of one use of the attribute.
 //!
-//! Invariant: each option occurs once, with a value that is valid by itself; [`check`](crate::check) finds the
+//! Invariant: each option occurs once, with a value that is valid by itself, and [`check`](crate::check) finds the
 //! conflicts.
 
 use proc_macro2::{Ident, TokenStream};
@@ -30,7 +30,7 @@ const KNOWN: [(&str, &str); 14] = [
     ("crate", "crate = ::locks"),
 ];
 
-/// An option that was given: its word, and its value unless that has a problem.
+/// An option that was given: its word, and its value unless the value has a problem.
 pub(crate) struct Given<T> {
     pub(crate) word: Ident,
     pub(crate) value: Option<T>,
@@ -61,7 +61,7 @@ pub(crate) fn value<T>(given: Option<&Given<T>>) -> Option<&T> {
 }
 
 impl Options {
-    /// Parses the tokens between the parentheses; continues after a problem as long as it can.
+    /// Parses the tokens between the parentheses, and continues after a problem as long as it can.
     pub(crate) fn read(tokens: TokenStream, problems: &mut Problems) -> Self {
         let mut options = Self::default();
         let all = |input: ParseStream<'_>| {

@@ -29,7 +29,7 @@ impl Problems {
         outcome.map_err(|problem| self.add(problem)).ok()
     }
 
-    /// Returns code that makes the compiler report the problems; `None` if there are none.
+    /// Returns code that makes the compiler report the problems, or `None` if there are none.
     pub(crate) fn into_code(self) -> Option<TokenStream> {
         self.0.map(Error::into_compile_error)
     }

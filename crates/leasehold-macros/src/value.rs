@@ -50,7 +50,7 @@ pub(crate) enum OnLost {
 pub(crate) const KINDS: [&str; 6] = ["reentrant", "fair", "fenced", "read", "write", "semaphore"];
 
 impl Span {
-    /// Reads a text as a duration; any other value is an expression.
+    /// Reads a text as a duration. Any other value is an expression.
     pub(crate) fn read(option: &str, value: Expr) -> syn::Result<Self> {
         let Expr::Lit(ExprLit { lit, .. }) = value else {
             return Ok(Self::Computed(value));
@@ -128,7 +128,7 @@ impl Kind {
     }
 }
 
-/// Returns the number of permits; a literal is checked at once.
+/// Returns the number of permits. A literal is checked at once.
 fn permits(value: &Expr) -> syn::Result<Expr> {
     let problem = match count(value) {
         Count::Known(0) => {

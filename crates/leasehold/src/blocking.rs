@@ -1,4 +1,4 @@
-//! The same locks for threads that block: no executor, no `await`.
+//! The same locks for threads that block, without an executor and without `await`.
 //!
 //! Each type wraps the async type of the same name. Each method parks the calling thread until the async method of the
 //! same name is done.
@@ -28,8 +28,8 @@
 //!
 //! Use the blocking API in programs without an executor and in code that blocks anyway: a thread pool, a
 //! `spawn_blocking` job, a library that calls back. Any thread may call it, and many threads may call it at once. Use
-//! the async API for everything else: in the blocking API a thousand waiters are a thousand threads, and a body that
-//! lost its lock cannot be cancelled.
+//! the async API for everything else. In the blocking API a thousand waiters are a thousand threads, and a body that
+//! lost its lock cannot be canceled.
 //!
 //! Both APIs use one client ([`Client::as_async`], `Client::from`). They share its connections and its engine, so
 //! their locks exclude, wake and hand over to each other. `into` converts locks and guards from one API to the other.
@@ -43,7 +43,7 @@
 //! | `lock.run(async \|guard\| ..).await` | [`lock.run(\|guard\| ..)`](Lock::run), whose body runs to its end |
 //! | `guard.release().await`, or dropped | [`guard.release()`](Guard::release), or dropped, which never blocks |
 //! | `guard.lost().await` | [`guard.lost()`](Guard::lost), on a thread of its own |
-//! | `owner::scope(async { .. })` | nothing: the thread is the owner |
+//! | `owner::scope(async { .. })` | nothing, since the thread is the owner |
 //! | `owner::ambient()` | [`owner`]`()` |
 //!
 //! All other methods have the same names and arguments. Methods that wait return the same errors. No method is
@@ -52,11 +52,11 @@
 //! # Owners and re-entry
 //!
 //! The calling thread is the owner, as in Redisson. A second acquire of a lock that the thread holds is granted at
-//! once, in any function; another thread waits. If a thread is not the right owner, give the lock one with
+//! once, in any function, and another thread waits. If a thread is not the right owner, give the lock one with
 //! [`Lock::owned_by`]:
 //! - A guard may be moved to another thread and dropped there. Until then its hold belongs to the first thread, which
 //!   still re-enters. This matters on threads that are used again: the next job of such a thread would re-enter a hold
-//!   that the last job has passed on. In `spawn_blocking` each job is an owner of its own; jobs of other pools cannot
+//!   that the last job has passed on. In `spawn_blocking` each job is an owner of its own. Jobs of other pools cannot
 //!   be told apart.
 //! - In `block_in_place` the owner is the task on its present thread. Branches of one task (`join!`, `select!`)
 //!   therefore do not exclude each other with guards that they hold across an `await`, and the task may or may not
@@ -66,8 +66,8 @@
 //! # In async code
 //!
 //! A method that waits panics, at its caller, when it is called where tokio polls futures: in a task, or in a future
-//! that `block_on` runs. It would keep that thread from all other work, at worst from the release that it waits for.
-//! Await the async method there, or call the blocking one in `tokio::task::spawn_blocking`. Threads of
+//! that `block_on` runs. The method would keep that thread from all other work, at worst from the release that it waits
+//! for. Await the async method there, or call the blocking method in `tokio::task::spawn_blocking`. Threads of
 //! `spawn_blocking`, `block_in_place`, and a thread that has only entered a runtime ([`Handle::enter`]) may call it.
 //! The library cannot distinguish threads of executors other than tokio's and those of `futures` from plain threads.
 //!

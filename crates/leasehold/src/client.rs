@@ -76,18 +76,18 @@ impl Client {
     /// Connects to `redis://[user:password@]host[:port][/db]` or `unix:///path/to.sock`, or to a server in this
     /// process: `memory://` or `memory://name`.
     ///
-    /// A server in the process (feature `embedded`) is for experiments and tests: it excludes no other process, and
-    /// its data is gone with its last client. `memory://` is a new server for each client; `memory://orders` is the
+    /// A server in the process (feature `embedded`) is for experiments and tests. It excludes no other process, and its
+    /// data is gone with its last client. `memory://` is a new server for each client, and `memory://orders` is the
     /// same server for all clients of the process that name it. For tests that move the clock or make calls fail, see
     /// [`testing`](crate::testing).
     ///
     /// # Errors
-    /// [`ConnectError`] if the URL cannot be used, or needs a feature that is not enabled; or if the server cannot be
+    /// [`ConnectError`] if the URL cannot be used, or needs a feature that is not enabled, or if the server cannot be
     /// reached, refuses the password, is not ready to serve or is not a Redis server. The call fails at the latest
     /// after the timeout of 3 s. No error repeats the password.
     ///
     /// # Cancel safety
-    /// Dropping the future ends the attempt; nothing is left behind.
+    /// Dropping the future ends the attempt. Nothing is left behind.
     ///
     /// # Examples
     /// ```no_run
@@ -116,7 +116,7 @@ impl Client {
         ClientBuilder::default()
     }
 
-    /// Returns the reentrant lock of this name, Redisson's `RLock`. This sends nothing: the first operation reports a
+    /// Returns the reentrant lock of this name, Redisson's `RLock`. This sends nothing. The first operation reports a
     /// name that cannot be used.
     ///
     /// The name is text of 1 to 512 bytes without control characters or braces, or a [`Name`](crate::Name) made by
@@ -188,7 +188,7 @@ impl Client {
         FencedWrites::new(&self.handle, token)
     }
 
-    /// Returns the spin lock of this name. It sends no wake-up messages; waiters try again after growing pauses.
+    /// Returns the spin lock of this name. It sends no wake-up messages, and waiters try again after growing pauses.
     ///
     /// # Examples
     /// ```
@@ -223,8 +223,8 @@ impl Client {
         RwLock::new(read, Lock::new(&self.handle, name, terms, Write::default()))
     }
 
-    /// Returns the semaphore of this name, Redisson's `RSemaphore`. Its permits have no lease: a process that dies
-    /// never returns them. If that matters, use [`expirable_semaphore`](Self::expirable_semaphore).
+    /// Returns the semaphore of this name, Redisson's `RSemaphore`. Its permits have no lease, so a process that dies
+    /// never returns them. If this matters, use [`expirable_semaphore`](Self::expirable_semaphore).
     ///
     /// # Examples
     /// ```
@@ -306,13 +306,13 @@ impl Client {
     /// [`AcquireErrorKind::Closed`](crate::AcquireErrorKind::Closed).
     ///
     /// # Cancel safety
-    /// The client is closed from the first poll on; dropping the future only gives up the report.
+    /// The client is closed from the first poll on. Dropping the future only gives up the report.
     ///
     /// # Losing the lease
     /// Guards of this client are lost at once, even if the server does not confirm. A hold whose release is not
     /// confirmed may stay on the server until its lease ends. So does a hold whose minimum hold time
-    /// ([`Lock::min_hold`](crate::Lock::min_hold)) is not over: it is not released, and the report does not count it.
-    /// Guards of other clients are not touched.
+    /// ([`Lock::min_hold`](crate::Lock::min_hold)) is not over. Such a hold is not released, and the report does not
+    /// count it. Guards of other clients are not touched.
     ///
     /// # Examples
     /// ```
@@ -353,16 +353,15 @@ impl ClientBuilder {
         self
     }
 
-    /// Sets how wake-ups travel if the server is a node of a cluster (default [`ShardedPubsub::Auto`], as in
-    /// Redisson). All clients that wait for the same locks must use the same value. Without a cluster it has no
-    /// effect.
+    /// Sets how wake-ups travel if the server is a node of a cluster (default [`ShardedPubsub::Auto`], as in Redisson).
+    /// All clients that wait for the same locks must use the same value. Without a cluster the setting has no effect.
     pub const fn sharded_pubsub(mut self, sharded_pubsub: ShardedPubsub) -> Self {
         self.options.sharded_pubsub = sharded_pubsub;
         self
     }
 
     /// Connects with the first call instead of at once. [`connect`](Self::connect) then succeeds even if the server is
-    /// down; calls fail until the server is up.
+    /// down, and calls fail until the server is up.
     pub const fn lazy(mut self) -> Self {
         self.options.lazy = true;
         self
@@ -408,9 +407,9 @@ impl ClientBuilder {
 
     /// Sets a prefix for every name, Redisson's `NameMapper` (default: none).
     ///
-    /// All keys and channels of a name follow from the prefix and the name together, so clients with different
-    /// prefixes share no lock. Prefix and name together have at most 512 bytes; a prefix has no control characters and
-    /// no braces. Keys that are written with a fencing token have the prefix too.
+    /// All keys and channels of a name follow from the prefix and the name together, so clients with different prefixes
+    /// share no lock. Prefix and name together have at most 512 bytes. A prefix has no control characters and no
+    /// braces. Keys that are written with a fencing token have the prefix too.
     ///
     /// # Examples
     /// ```
@@ -445,22 +444,22 @@ impl ClientBuilder {
     /// [`ConnectError`] that name a setting that cannot be used.
     ///
     /// # Cancel safety
-    /// Dropping the future ends the attempt; nothing is left behind.
+    /// Dropping the future ends the attempt. Nothing is left behind.
     pub async fn connect(self, url: &str) -> Result<Client, ConnectError> {
         self.check()?;
         Ok(Client::new(connect(url, self.options).await?))
     }
 
-    /// Connects to a custom store, in a custom runtime: for back ends and simulators, which implement the traits of
-    /// `leasehold-store`. The driver's thread calls `open`; errors name the store as `server`.
+    /// Connects to a custom store, in a custom runtime. It is for back ends and simulators, which implement the traits
+    /// of `leasehold-store`. The driver's thread calls `open`, and errors name the store as `server`.
     ///
-    /// Needs the feature `unstable-store`: this method and those traits may change with any version.
+    /// Needs the feature `unstable-store`, since this method and those traits may change with any version.
     ///
     /// # Errors
     /// As [`connect`](Self::connect), with the errors of `open`.
     ///
     /// # Cancel safety
-    /// Dropping the future ends the attempt; nothing is left behind.
+    /// Dropping the future ends the attempt. Nothing is left behind.
     #[cfg(feature = "unstable-store")]
     pub async fn connect_over<R, S, O>(
         self,
@@ -511,7 +510,7 @@ impl ClientBuilder {
     }
 }
 
-/// Returns true if servers accept the name: they refuse spaces and line ends.
+/// Returns true if servers accept the name. Servers refuse spaces and line ends.
 pub(crate) fn is_client_name(name: &str) -> bool {
     (1..=CLIENT_NAME_MAX).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_graphic())
 }

@@ -107,7 +107,7 @@ impl Config {
         Self::builder().file(path).build()
     }
 
-    /// Reads the configuration from the environment of the process: see [`ConfigBuilder::environment`].
+    /// Reads the configuration from the environment of the process. See [`ConfigBuilder::environment`].
     ///
     /// # Errors
     /// As [`from_file`](Self::from_file).
@@ -147,8 +147,8 @@ impl Config {
         self.raw.quorum.is_some()
     }
 
-    /// Returns true if a server of it is `memory://`, in the memory of this process. Its locks exclude no other
-    /// process.
+    /// Returns true if a server of the configuration is `memory://`, in the memory of this process. Its locks exclude
+    /// no other process.
     ///
     /// # Examples
     /// ```
@@ -169,11 +169,11 @@ impl Config {
     /// Connects to the server.
     ///
     /// # Errors
-    /// [`ConfigConnectError::IsQuorum`] if the configuration is that of a quorum; [`ConfigConnectError::Connect`] as
+    /// [`ConfigConnectError::IsQuorum`] if the configuration is that of a quorum. [`ConfigConnectError::Connect`] as
     /// [`Client::connect`].
     ///
     /// # Cancel safety
-    /// Dropping the future ends the attempt; nothing is left behind.
+    /// Dropping the future ends the attempt. Nothing is left behind.
     ///
     /// # Examples
     /// See [`Config`].
@@ -184,15 +184,15 @@ impl Config {
         }
     }
 
-    /// Connects to the servers of a quorum. A server that is down is not an error; the client connects to it when it
-    /// is up.
+    /// Connects to the servers of a quorum. A server that is down is not an error, and its client connects when it is
+    /// up.
     ///
     /// # Errors
-    /// [`ConfigConnectError::IsNotQuorum`] if the configuration is that of a single server;
+    /// [`ConfigConnectError::IsNotQuorum`] if the configuration is that of a single server.
     /// [`ConfigConnectError::Connect`] as [`Redlock::connect`].
     ///
     /// # Cancel safety
-    /// Dropping the future ends the attempt; nothing is left behind.
+    /// Dropping the future ends the attempt. Nothing is left behind.
     ///
     /// # Examples
     /// ```

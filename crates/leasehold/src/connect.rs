@@ -1,4 +1,4 @@
-//! Connecting: turns a URL into a running client.
+//! The way from a URL to a running client.
 //!
 //! Invariant: only this file names a back end. A client whose driver has ended, even by a panic, is closed.
 
@@ -89,14 +89,15 @@ async fn to_memory(rest: &str, options: ConnectOptions) -> Result<Arc<Handle>, C
     start(&TokioRuntime, options, format!("memory://{rest}"), async move || Ok(store)).await
 }
 
-/// Returns the time of in-memory servers: the monotonic clock by which clients trust their holds, so a change of the
-/// wall clock expires no lock.
+/// Returns the time of in-memory servers, which is the monotonic clock by which clients trust their holds, so a change
+/// of the wall clock expires no lock.
 #[cfg(feature = "embedded")]
 fn uptime_ms() -> u64 {
     TokioRuntime.now().as_nanos() / 1_000_000
 }
 
-/// Starts a driver where the runtime places it. The driver opens the store there; this returns when the store is open.
+/// Starts a driver where the runtime places it. The driver opens the store there. This function returns when the store
+/// is open.
 pub(crate) async fn start<R, S, O>(
     runtime: &R,
     options: ConnectOptions,
@@ -131,7 +132,7 @@ where
         };
         match opened {
             Ok((store, alarm)) => {
-                // The handle travels in the answer: if the caller is gone, the handle is dropped with it, and that
+                // The handle travels in the answer. If the caller is gone, the handle is dropped with the answer, which
                 // ends the client.
                 drop(tell.send(Ok(Handle::new(Arc::clone(&driven)))));
                 let driving = drive(Arc::clone(&driven), store, alarm, timeout);

@@ -1,6 +1,6 @@
 //! The default terms of a client's locks and semaphores.
 //!
-//! Invariant: fixed when the client connects; a lock copies its terms from here once, when it is made.
+//! Invariant: the defaults are fixed when the client connects. A lock copies its terms from here once, when it is made.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,7 +29,8 @@ pub enum Primitive {
     ExpirableSemaphore,
 }
 
-/// The terms of holds: defaults of one primitive for the methods of [`Lock`](crate::Lock) with the same names.
+/// The terms of holds, which are defaults of one primitive for the methods of [`Lock`](crate::Lock) with the same
+/// names.
 ///
 /// # Examples
 /// ```
@@ -53,7 +54,7 @@ pub struct HoldTerms {
     min_hold: Option<Duration>,
 }
 
-/// Tells whether the watchdog renews a lease.
+/// The renewal of a lease by the watchdog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Renewed {
     Always,
@@ -107,7 +108,7 @@ impl HoldTerms {
         self
     }
 
-    /// Sets the minimum hold time (default: none): the lock stays closed for this long after each grant, even if it is
+    /// Sets the minimum hold time (default: none). The lock stays closed for this long after each grant, even if it is
     /// released earlier. See [`Lock::min_hold`](crate::Lock::min_hold).
     ///
     /// # Examples
@@ -167,7 +168,7 @@ impl Defaults {
         self.terms.get(&of).copied().unwrap_or_default().over(self.watchdog)
     }
 
-    /// Returns the name on the server: the user's name behind the prefix.
+    /// Returns the name on the server, which is the user's name behind the prefix.
     pub(crate) fn on_server(&self, name: Name) -> Result<Name, NameError> {
         if self.key_prefix.is_empty() { Ok(name) } else { name.behind(&self.key_prefix) }
     }

@@ -1,7 +1,7 @@
-//! The driver: brings replies, messages and timers to the engine, and executes its actions on the store.
+//! The driver, which brings replies, messages and timers to the engine, and executes its actions on the store.
 //!
-//! Invariant: it decides nothing. It runs on a thread of the client's own, so neither a busy runtime nor a dropped
-//! future of the application can delay or stop it.
+//! Invariant: the driver decides nothing. It runs on a thread of the client's own, so neither a busy runtime nor a
+//! dropped future of the application can delay or stop it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -66,7 +66,7 @@ pub(crate) async fn drive<S: Store, A: Alarm>(
     }
 }
 
-/// Runs a call; its result comes with the recipient.
+/// Runs a call, and returns its result with the recipient.
 fn run_call<S: Store>(
     store: &S,
     caller: Caller,

@@ -12,9 +12,9 @@
 //! lock "order:42" was lost while the body ran: it was deleted on the server; the body has no result
 //! ```
 //!
-//! `{}` is enough for a log. [`source`](std::error::Error::source) is `None`, because the message has the cause in it;
-//! `kind` has it as a value. `{:?}` prints the message too, for a `main` that returns an error; `{:#?}` prints the
-//! fields.
+//! `{}` is enough for a log. [`source`](std::error::Error::source) is `None`, because the message has the cause in it.
+//! `kind` has the cause as a value. `{:?}` prints the message too, for a `main` that returns an error. `{:#?}` prints
+//! the fields.
 //!
 //! # Choose an HTTP status
 //!
@@ -24,8 +24,8 @@
 //! | method | true if | HTTP |
 //! |---|---|---|
 //! | `is_busy` | the lock is held: [`RunError::Busy`], [`AcquireErrorKind::AlreadyHeld`] | 409 Conflict |
-//! | `is_unavailable` | the server failed, refused or did not answer; the client is closed | 503 Service Unavailable |
-//! | `is_lost` | the hold of the caller or of its token is gone; its work may be half done | 503, or 409 if stale |
+//! | `is_unavailable` | the server failed, refused or was silent, or the client is closed | 503 Service Unavailable |
+//! | `is_lost` | the hold of the caller or of its token is gone, and its work may be half done | 503, or 409 if stale |
 //! | none of these | a mistake: a name, a lease, a key of another kind, a deadlock of two holds | 500 |
 //!
 //! `is_retryable` is independent of the other three. It is true if the same call may succeed a little later and does
@@ -130,7 +130,7 @@ pub enum ConnectError {
 }
 
 impl ConnectError {
-    /// Always returns false: connecting acquires nothing.
+    /// Always returns false, since connecting acquires nothing.
     #[must_use]
     pub const fn is_busy(&self) -> bool {
         false
@@ -152,7 +152,7 @@ impl ConnectError {
         }
     }
 
-    /// Always returns false: nothing is held.
+    /// Always returns false, since nothing is held.
     #[must_use]
     pub const fn is_lost(&self) -> bool {
         false
@@ -218,7 +218,7 @@ impl fmt::Display for NotInstalled {
 
 message_in_debug!(NotInstalled {});
 
-/// The error of a second [`install`](crate::install); the first client stays.
+/// The error of a second [`install`](crate::install). The first client stays.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "its name says all")]
 pub struct AlreadyInstalled;
@@ -235,25 +235,25 @@ message_in_debug!(AlreadyInstalled {});
 macro_rules! none_of_them {
     ($($error:ty),*) => {
         $(impl $error {
-            /// Always returns false: no server takes part.
+            /// Always returns false, since no server takes part.
             #[must_use]
             pub const fn is_busy(&self) -> bool {
                 false
             }
 
-            /// Always returns false: no server takes part.
+            /// Always returns false, since no server takes part.
             #[must_use]
             pub const fn is_unavailable(&self) -> bool {
                 false
             }
 
-            /// Always returns false: the same call fails again.
+            /// Always returns false, since the same call fails again.
             #[must_use]
             pub const fn is_retryable(&self) -> bool {
                 false
             }
 
-            /// Always returns false: nothing is held.
+            /// Always returns false, since nothing is held.
             #[must_use]
             pub const fn is_lost(&self) -> bool {
                 false
@@ -281,19 +281,19 @@ impl crate::config::ConfigConnectError {
         false
     }
 
-    /// Returns true if the server or the operating system failed: [`ConnectError::is_unavailable`].
+    /// Returns true if the server or the operating system failed. See [`ConnectError::is_unavailable`].
     #[must_use]
     pub fn is_unavailable(&self) -> bool {
         self.connect().is_some_and(ConnectError::is_unavailable)
     }
 
-    /// Returns true if the same call may succeed a little later: [`ConnectError::is_retryable`].
+    /// Returns true if the same call may succeed a little later. See [`ConnectError::is_retryable`].
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         self.connect().is_some_and(ConnectError::is_retryable)
     }
 
-    /// Always returns false: nothing is held.
+    /// Always returns false, since nothing is held.
     #[must_use]
     pub const fn is_lost(&self) -> bool {
         false
@@ -305,15 +305,15 @@ macro_rules! any_error {
     ($($(#[doc = $doc:literal])* $(#[cfg($cfg:meta)])? $variant:ident($error:ty),)*) => {
         /// Any error of this crate.
         ///
-        /// Its message is that of the error in it, in `{:?}` too, so `main` may return it: `Error: lock "order:42" not
-        /// acquired: the server cannot be reached (connection refused)`.
+        /// Its message is the message of the error in it, in `{:?}` too, so `main` may return it: `Error: lock
+        /// "order:42" not acquired: the server cannot be reached (connection refused)`.
         #[non_exhaustive]
         pub enum Error {
             $($(#[doc = $doc])* $(#[cfg($cfg)])? $variant($error),)*
         }
 
         impl Error {
-            /// Returns true if the lock was held for as long as the caller waited.
+            /// Returns true if another hold kept the lock.
             #[must_use]
             pub fn is_busy(&self) -> bool {
                 match self {

@@ -1,4 +1,4 @@
-//! Fenced writes: the server refuses a write after a newer holder has written.
+//! Fenced writes, which the server refuses after a newer holder has written.
 //!
 //! Invariant: the check and the write are one step on the server.
 
@@ -48,7 +48,7 @@ pub struct FencedWrites {
 
 /// A user's script that runs only if its token is not older than the newest token.
 ///
-/// Create it once, in a `static`: its text is kept for the life of the process.
+/// Create it once, in a `static`, because its text is kept for the life of the process.
 ///
 /// # Examples
 /// ```
@@ -95,7 +95,7 @@ impl FencedWrites {
     /// Sets a key to a value.
     ///
     /// # Errors
-    /// [`FencedWriteError::Stale`] if a newer token has written to the key: this call wrote nothing, and the holder of
+    /// [`FencedWriteError::Stale`] if a newer token has written to the key. This call wrote nothing, and the holder of
     /// this token has lost the lock. Otherwise the errors are those of every operation. After an unknown outcome it is
     /// safe to repeat the call.
     ///
@@ -119,7 +119,7 @@ impl FencedWrites {
     /// Sets a field of a hash to a value.
     ///
     /// # Errors
-    /// As [`set`](Self::set); the token is checked for the whole hash.
+    /// As [`set`](Self::set). The token is checked for the whole hash.
     ///
     /// # Cancel safety
     /// Dropping the future does not cancel a call that was sent.
@@ -147,9 +147,9 @@ impl FencedWrites {
     /// Runs the user's script once and returns its reply.
     ///
     /// # Errors
-    /// As [`set`](Self::set), for the script's first key. The client sends the script once, since a second run may
-    /// have another effect, so the caller has to resolve [`OperationErrorKind::Unknown`]. A script error is one of
-    /// these: the writes before the error stay.
+    /// As [`set`](Self::set), for the script's first key. The client sends the script once, since a second run may have
+    /// another effect, so the caller has to resolve [`OperationErrorKind::Unknown`]. A script error has this kind too,
+    /// because the writes before the error stay.
     ///
     /// # Panics
     /// Panics if `keys` is empty.
@@ -199,8 +199,8 @@ fn done(outcome: WriteOutcome, subject: Subject) -> Result<Reply, FencedWriteErr
     }
 }
 
-/// Returns the outcome of a user's script. Unlike this library's scripts, it may have written before it found a key of
-/// another type.
+/// Returns the outcome of a user's script. Unlike a script of this library, such a script may have written before it
+/// found a key of another type.
 fn once(error: InspectErrorKind) -> OperationErrorKind {
     match error {
         InspectErrorKind::Store(source) => match source.applied {

@@ -1,6 +1,6 @@
 //! The guard: a value whose lifetime is a hold.
 //!
-//! While it lives, the lock is held or known to be lost.
+//! While the guard lives, the lock is held or known to be lost.
 //!
 //! Invariant: a guard keeps no copy of the hold's state. It names a hold and queries the engine, which decides by the
 //! clock.
@@ -21,8 +21,8 @@ use crate::ticket::Ticket;
 /// A hold of a lock, released when dropped.
 ///
 /// A guard is `Send + 'static`, so tasks and structs can own it. Dropping a guard never blocks and never panics, even
-/// outside a runtime and during a panic: the client's own thread sends the release. Locks have no poisoning: a panic
-/// releases the guard.
+/// outside a runtime and during a panic, because the client's own thread sends the release. Locks have no poisoning,
+/// and a panic releases the guard.
 ///
 /// # Losing the lease
 /// A hold can end without a release: the watchdog cannot renew it, a fixed lease runs out, or another client or an
@@ -64,7 +64,7 @@ use crate::ticket::Ticket;
 /// [`Lock::run`](crate::Lock::run) avoids both.
 ///
 /// # Self-deadlock
-/// Without an owner, two acquires of one lock have two owners, even in one task: the second waits for the first,
+/// Without an owner, two acquires of one lock have two owners, even in one task. The second waits for the first,
 /// forever.
 ///
 /// ```no_run
@@ -119,15 +119,15 @@ impl Guard {
         self.handle.read(|engine, now| engine.is_held(self.hold, now)).unwrap_or(false)
     }
 
-    /// Returns the validity: the time for which the hold can be trusted without a renewal; zero if it is lost. Makes
-    /// no round trip.
+    /// Returns the validity, which is the time for which the hold can be trusted without a renewal, or zero if it is
+    /// lost. Makes no round trip.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         self.handle.read(|engine, now| engine.remaining(self.hold, now)).unwrap_or(Duration::ZERO)
     }
 
-    /// Completes when the hold is lost, and returns the reason. The local clock is sufficient: this needs no answer of
-    /// the server.
+    /// Completes when the hold is lost, and returns the reason. The local clock is sufficient, so this needs no answer
+    /// of the server.
     ///
     /// # Cancel safety
     /// This method is cancel safe. It can be called any number of times, and completes immediately if the hold is
@@ -217,7 +217,7 @@ impl Guard {
     /// the client's timeout. The client keeps trying in the background until the lease has ended.
     ///
     /// # Cancel safety
-    /// Dropping the future does not cancel the release; it only discards the report.
+    /// Dropping the future discards the report and does not cancel the release.
     ///
     /// # Examples
     /// ```
@@ -247,7 +247,7 @@ impl Guard {
         outcome.about(|| self.subject())
     }
 
-    /// Consumes the guard without a release: renewal stops, and the lock becomes free when the current lease runs out.
+    /// Consumes the guard without a release. Renewal stops, and the lock becomes free when the current lease runs out.
     ///
     /// # Examples
     /// ```
@@ -278,7 +278,7 @@ impl Guard {
         self.handle.defaults().as_written(&self.name)
     }
 
-    /// Returns the wire owner of this hold: the field of the lock's hash on the server.
+    /// Returns the wire owner of this hold, which is the field of the lock's hash on the server.
     #[must_use]
     pub const fn wire_owner(&self) -> WireOwner {
         self.grant.wire
@@ -323,7 +323,7 @@ impl Drop for Watch {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        // A forked process releases nothing: the hold belongs to the parent.
+        // A forked process releases nothing, because the hold belongs to the parent.
         if !self.spent {
             let _ = self.handle.step(Event::Release { hold: self.hold, report: None });
         }

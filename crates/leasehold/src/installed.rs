@@ -1,4 +1,4 @@
-//! The client of functions that name none, one per process.
+//! The client of functions that name no client, one per process.
 //!
 //! Invariant: it is set at most once, so every caller that sees a client sees the same one.
 
@@ -9,13 +9,13 @@ use crate::error::{AlreadyInstalled, NotInstalled};
 
 static INSTALLED: OnceLock<Client> = OnceLock::new();
 
-/// Makes this the client of every function that names none, for the life of the process. Call it once, at the start of
-/// a program; libraries must leave it to the program.
+/// Makes this the client of every function that names no client, for the life of the process. Call it once, at the
+/// start of a program. Libraries must leave the call to the program.
 ///
-/// Tests may want a client each; they name the client instead.
+/// Tests may want a client each. They name the client instead.
 ///
 /// # Errors
-/// [`AlreadyInstalled`] if a client is installed already; that client stays.
+/// [`AlreadyInstalled`] if a client is installed already. That client stays.
 ///
 /// # Examples
 /// ```

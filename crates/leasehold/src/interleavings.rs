@@ -1,4 +1,4 @@
-//! Interleavings of threads around the engine's lock: users and the driver, stopped at every point where they can
+//! Interleavings of threads around the engine's lock. Users and the driver are stopped at every point where they can
 //! meet.
 //!
 //! Invariant: the client is the real one, from its public methods to the driver's loop. Only the store, the clock and
@@ -11,8 +11,8 @@
 //! lost wake-up leaves a thread that waits forever, which shuttle reports as a deadlock, with the schedule.
 //!
 //! # Defects that it finds
-//! Each row is a line that was broken on purpose, with the schedule of the quickest scenario that failed (a random one
-//! unless it says priority, with this seed):
+//! Each row is a line that was broken on purpose, with the schedule of the quickest scenario that failed. The number is
+//! the seed of a random schedule, or of a schedule by priority if the row says so:
 //!
 //! | defect | found in schedule |
 //! |---|---|
@@ -57,7 +57,7 @@ const CHANGES: usize = 3;
 /// The number of schedules of each kind, unless `LEASEHOLD_SCHEDULES` is set.
 const SCHEDULES: usize = 6_000;
 
-/// Runs a scenario on all its schedules, and prints their number, or the one that failed.
+/// Runs a scenario on all its schedules, and prints their number, or the schedule that failed.
 fn explore(scenario: fn()) {
     let given = std::env::var("LEASEHOLD_SCHEDULES").ok().and_then(|number| number.parse().ok());
     let schedules = given.unwrap_or(SCHEDULES);
@@ -264,7 +264,7 @@ fn a_deadline_before_what_the_driver_sleeps_for_is_kept() {
     explore(|| {
         let world = World::default();
         let client = world.connect();
-        // The renewal of this hold is due after ten seconds; the driver sleeps until then.
+        // The renewal of this hold is due after ten seconds, and the driver sleeps until then.
         let guard = block_on(client.lock("job").lock()).expect("the server grants");
         let lock = client.lock("job");
         let mut first = Box::pin(async move { lock.lock().await });

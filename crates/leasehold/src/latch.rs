@@ -1,6 +1,6 @@
 //! The count-down latch, Redisson's `RCountDownLatch`.
 //!
-//! Invariant: a latch consists of a name only; a wait changes nothing.
+//! Invariant: a latch consists of a name only, and a wait changes nothing.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,15 +20,14 @@ use crate::shared::Handle;
 use crate::terms::wait_for;
 use crate::ticket::Ticket;
 
-/// A count-down latch: one client sets a count, any client counts it down, and all waiters continue when it is zero.
-/// It works across all processes, and is cheap to clone.
+/// A count-down latch. One client sets a count, any client counts it down, and all waiters continue when the count is
+/// zero. The latch works across all processes, and is cheap to clone.
 ///
 /// [`Client::count_down_latch`](crate::Client::count_down_latch) creates it. A latch without a count is open, as in
-/// Redisson, so set the count before any client waits. A latch is used up when it has reached zero; then its count can
-/// be set again.
+/// Redisson, so set the count before any client waits. When a latch has reached zero, its count can be set again.
 ///
-/// The name must not contain braces: such a latch cannot work in a cluster, where Redisson's channel for it belongs to
-/// another slot.
+/// The name must not contain braces, because such a latch cannot work in a cluster, where Redisson's channel for it
+/// belongs to another slot.
 ///
 /// # Examples
 /// ```
@@ -71,8 +70,8 @@ impl CountDownLatch {
     /// Sets the count if the latch has none. Returns `false` if it has a count, which stays as it is.
     ///
     /// # Errors
-    /// [`OperationError`]; [`OperationErrorKind::Unknown`](crate::OperationErrorKind::Unknown) if the server does not
-    /// answer.
+    /// [`OperationError`], with [`OperationErrorKind::Unknown`](crate::OperationErrorKind::Unknown) if the server does
+    /// not answer.
     ///
     /// # Cancel safety
     /// Dropping the future does not cancel a call that was sent.
@@ -98,8 +97,8 @@ impl CountDownLatch {
     /// The count-down applies at most once, however often the client sends it.
     ///
     /// # Errors
-    /// [`OperationError`]; [`OperationErrorKind::Unknown`](crate::OperationErrorKind::Unknown) if the server does not
-    /// answer. The count-down may then have been applied or not.
+    /// [`OperationError`], with [`OperationErrorKind::Unknown`](crate::OperationErrorKind::Unknown) if the server does
+    /// not answer. The count-down may then have been applied or not.
     ///
     /// # Cancel safety
     /// Dropping the future does not cancel a call that was sent.
@@ -121,7 +120,7 @@ impl CountDownLatch {
         self.change(latch::count_down, latch::read_count).await
     }
 
-    /// Returns the count, as the server reports it; 0 if it is not set.
+    /// Returns the count, as the server reports it, or 0 if it is not set.
     ///
     /// # Errors
     /// [`InspectError`] if the server does not answer.
@@ -156,7 +155,7 @@ impl CountDownLatch {
     /// server fails for the whole of the client's timeout.
     ///
     /// # Cancel safety
-    /// This method is cancel safe: it acquires nothing.
+    /// This method is cancel safe, since it acquires nothing.
     ///
     /// # Examples
     /// ```
@@ -172,7 +171,7 @@ impl CountDownLatch {
     /// ```
     pub async fn wait(&self) -> Result<(), WaitError> {
         loop {
-            // A wait without a deadline ends with zero or an error; the loop has one turn.
+            // A wait without a deadline ends with zero or an error, so the loop runs once.
             if self.request(|_| Wait::Forever).await? {
                 return Ok(());
             }
@@ -186,7 +185,7 @@ impl CountDownLatch {
     /// As [`wait`](Self::wait), or if the server does not answer by the end of the wait.
     ///
     /// # Cancel safety
-    /// This method is cancel safe: it acquires nothing.
+    /// This method is cancel safe, since it acquires nothing.
     ///
     /// # Examples
     /// ```
@@ -222,11 +221,11 @@ impl CountDownLatch {
 
     /// Deletes the latch. Returns `false` if it had no count.
     ///
-    /// Its waiters fail with [`WaitErrorKind::Deleted`]; in Redisson they continue to wait.
+    /// Its waiters fail with [`WaitErrorKind::Deleted`]. In Redisson they continue to wait.
     ///
     /// # Errors
-    /// [`OperationError`]; [`OperationErrorKind::Unknown`](crate::OperationErrorKind::Unknown) if the server does not
-    /// answer.
+    /// [`OperationError`], with [`OperationErrorKind::Unknown`](crate::OperationErrorKind::Unknown) if the server does
+    /// not answer.
     ///
     /// # Cancel safety
     /// Dropping the future does not cancel a call that was sent.

@@ -20,7 +20,7 @@
 //! # Wait for a limited time
 //!
 //! [`Lock::try_lock_for`] waits for at most a given time and [`Lock::try_lock`] tries once. Both return `None` if
-//! another owner holds the lock: that is an answer, not an error.
+//! another owner holds the lock, which is an answer and not an error.
 //!
 //! ```
 //! # use std::time::Duration;
@@ -90,7 +90,7 @@
 //! | to wait until n tasks are done | [`Client::count_down_latch`] |
 //! | a body that stops when the lock is lost | [`Lock::run`] |
 //! | a function that runs under a lock | [`locked`](macro@locked) |
-//! | one client for all functions that name none | [`install`]; [`installed`] returns it |
+//! | one client for all functions that name no client | [`install`] (sets it) and [`installed`] (returns it) |
 //! | settings from files and the environment | [`config`] |
 //! | to acquire a lock again in code that already holds it | [`owner::scope`], or [`Lock::owned_by`] |
 //! | locks in code that is not async | [`blocking`] |
@@ -98,7 +98,7 @@
 //!
 //! # Handle errors
 //!
-//! Each operation has its own small error type, such as [`AcquireError`], [`ReleaseError`] and [`RunError`]; [`Error`]
+//! Each operation has its own small error type, such as [`AcquireError`], [`ReleaseError`] and [`RunError`]. [`Error`]
 //! holds any of them, for `?`. An error says which is true: the lock was not acquired; the outcome is unknown, and the
 //! lock is free again by a stated time; or the lock was held and is lost, with the [reason](LostReason). [`Error`] and
 //! each of its variants have the methods `is_busy`, `is_unavailable`, `is_lost` and `is_retryable`. The module
@@ -107,7 +107,7 @@
 //! # Shut down
 //!
 //! [`Client::close`] releases everything that the client holds, ends its waits with an error, and waits until the
-//! server confirms, for at most the client's timeout (3 s unless changed). Call it before the program ends; otherwise
+//! server confirms, for at most the client's timeout (3 s unless changed). Call it before the program ends. Otherwise
 //! locks that the program still holds stay closed until their leases end. A client whose last clone, lock, guard and
 //! future is dropped releases its holds too, but the program cannot wait for it.
 //!
@@ -127,8 +127,8 @@
 //! | `macros`, on by default | the attribute [`locked`](macro@locked) |
 //! | `blocking` | [`blocking`]: the same API for threads, without async |
 //! | `config` | [`config`]: settings from files and the environment |
-//! | `embedded` | a server in the process: `memory://` and [`testing`]; its Lua interpreter needs a C compiler |
-//! | `unstable-store` | `ClientBuilder::connect_over`, a client over a custom store; it may change with any version |
+//! | `embedded` | a server in the process: `memory://` and [`testing`] (needs a C compiler, for Lua) |
+//! | `unstable-store` | `ClientBuilder::connect_over`, a client over a custom store, which may change with any version |
 //!
 //! # What a distributed lock cannot promise
 //!
@@ -143,7 +143,7 @@
 //! - At most one owner has a valid guard of a lock at any instant, as long as one server keeps its data and clocks
 //!   run at the same rate within 1 %.
 //!
-//! A failover to a replica can lose a lock that was just acquired; a restart that loses data does the same on a single
+//! A failover to a replica can lose a lock that was just acquired. A restart that loses data does the same on a single
 //! server. A resource that checks the token of a [`FencedGuard`] is safe from all of it.
 //!
 //! # How it works
@@ -161,7 +161,7 @@
     allow(dead_code, unused_imports, reason = "without a back end no client is made")
 )]
 
-// Lets this crate use the attribute too: the generated code names `::leasehold`.
+// Lets this crate use the attribute too, since the generated code names `::leasehold`.
 #[cfg(feature = "macros")]
 extern crate self as leasehold;
 

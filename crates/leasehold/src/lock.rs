@@ -113,7 +113,7 @@ impl<K: Kind> Lock<K> {
         self
     }
 
-    /// Limits the number of renewals of a hold; after the last one the lease runs out (default: no limit).
+    /// Limits the number of renewals of a hold (default: no limit). After the last renewal the lease runs out.
     ///
     /// The watchdog renews each third of the lease. With the default lease, 10 renewals therefore end the hold after
     /// about 130 s.
@@ -129,8 +129,9 @@ impl<K: Kind> Lock<K> {
     /// Use it for jobs that end too soon for other processes that start the same job at the same time.
     ///
     /// If this process ends before that time, or its client is closed or dropped, the remaining lease ends the hold.
-    /// That is not too early after an awaited release, or after one that [`Client::close`](crate::Client::close) has
-    /// confirmed. It is later than the minimum hold if the lease is longer.
+    /// This end is not too early after an awaited release, or after a release that
+    /// [`Client::close`](crate::Client::close) has confirmed. It comes later than the minimum hold time if the lease is
+    /// longer.
     ///
     /// A lost hold has no minimum. An acquire therefore refuses a fixed [`lease`](Self::lease) that is shorter than
     /// the minimum hold.
@@ -153,7 +154,7 @@ impl<K: Kind> Lock<K> {
         self
     }
 
-    /// Sets the owner of the acquires; acquires with equal owners re-enter each other.
+    /// Sets the owner of the acquires. Acquires with equal owners re-enter each other.
     ///
     /// Without this setting, the owner is that of the enclosing [`run`](Self::run) of the same lock, or else that of
     /// the enclosing [`owner::scope`](crate::owner::scope). Outside both, each acquire has an owner of its own.
@@ -209,8 +210,8 @@ impl<K: Kind> Lock<K> {
     /// clients.
     ///
     /// # Errors
-    /// [`AcquireError`] if the server fails for the whole of the client's timeout, or if it cannot grant at all. A
-    /// hold of another owner is not an error: the call waits for its end.
+    /// [`AcquireError`] if the server fails for the whole of the client's timeout, or if it cannot grant at all. A hold
+    /// of another owner is not an error, and the call waits for its end.
     ///
     /// # Cancel safety
     /// Dropping the future gives up the place in the wait queue. The client undoes a grant in flight, so nothing stays

@@ -24,7 +24,7 @@ tokio::task_local! {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ReentryContext {
     /// The task that this value belongs to. A task that polls other tasks, such as one that awaits a `LocalSet`, does
-    /// not pass it on to them.
+    /// not pass the value on to them.
     task: Option<task::Id>,
     scope: Option<Owner>,
     innermost: Option<Arc<ContextEntry>>,
@@ -69,7 +69,7 @@ pub async fn scope<F: Future>(future: F) -> F::Output {
     scope_of(Owner::unique(), future).await
 }
 
-/// Runs a future as independent code: neither the scope nor an enclosing body gives it an owner.
+/// Runs a future as independent code, with no owner from the scope or from an enclosing body.
 ///
 /// Every future that a body or a scope polls runs as its callee and re-enters its locks, whichever executor polls it.
 /// Tokio's tasks are an exception, including those of a `LocalSet`, because tokio distinguishes them. The tasks of
@@ -138,7 +138,7 @@ impl ReentryContext {
 }
 
 /// The entry that a body will add to the re-entry context, or none. The rest of its context is read where the body
-/// begins, which can be another task or thread than the one that waited.
+/// begins, which can be another task or thread than the wait had.
 #[derive(Clone, Debug)]
 pub(crate) struct BodyContext(Option<(ClientId, Name, Owner)>);
 

@@ -1,7 +1,7 @@
 //! Traits in the code that the attribute [`locked`](macro@crate::locked) generates. They let the compiler's errors
 //! name the user's function.
 //!
-//! Invariant: only generated code uses this module; it may change with any version.
+//! Invariant: only generated code uses this module, and it may change with any version.
 
 use crate::error::RunError;
 

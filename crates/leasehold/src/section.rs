@@ -24,21 +24,21 @@ pub enum OnFinish {
     /// Releases the hold.
     #[default]
     Release,
-    /// [Detaches](Guard::detach) the hold: renewal stops, and other owners can acquire the lock when the current lease
-    /// has run out. With a fixed lease this makes an interval: no other process runs the body until the interval is
-    /// over. A [minimum hold](Lock::min_hold) applies to a release and has no effect here.
+    /// [Detaches](Guard::detach) the hold. Renewal stops, and other owners can acquire the lock when the current lease
+    /// has run out. With a fixed lease this makes an interval, in which no other process runs the body. A [minimum
+    /// hold](Lock::min_hold) applies to a release and has no effect here.
     Detach,
 }
 
-/// The fate of the body after the hold is lost.
+/// The effect of a lost hold on the body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum OnLost {
-    /// Drops the body at its next await point; the run fails.
+    /// Drops the body at its next await point, and the run fails.
     #[default]
     Cancel,
     /// Lets the body run to its end, and returns its value as if the hold were not lost. Use it for a body that does
-    /// more harm if it stops half-way than if two of them run.
+    /// more harm if it stops half-way than if two bodies run.
     Finish,
 }
 
@@ -86,7 +86,8 @@ pub trait Sealed {
     #[doc(hidden)]
     fn subject(&self) -> Subject;
 
-    /// Acquires within this time, if one is given. Returns the guard with the re-entry context of the body.
+    /// Acquires within `wait`, or without a limit if it is `None`. Returns the guard with the re-entry context of the
+    /// body.
     #[doc(hidden)]
     fn acquire(
         &self,
@@ -122,7 +123,7 @@ impl<A: Acquirable> Section<A> {
         Self { wait: Some(wait), ..self }
     }
 
-    /// Sets the end of the hold after the body (default: [`OnFinish::Release`]).
+    /// Sets whether the hold is released or detached after the body (default: [`OnFinish::Release`]).
     ///
     /// # Examples
     /// See [`Section`].
@@ -131,18 +132,7 @@ impl<A: Acquirable> Section<A> {
         self
     }
 
-    /// Sets the fate of the body after a loss of the hold (default: [`OnLost::Cancel`]).
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leasehold::Client::connect("memory://").await?;
-    /// let section = client.lock("archive").section().on_lost(leasehold::OnLost::Finish);
-    /// section.run(async |guard| if !guard.is_held() { println!("other owners may hold the lock now") }).await?;
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// Sets whether the body is dropped or continues when the hold is lost (default: [`OnLost::Cancel`]).
     pub fn on_lost(mut self, on_lost: OnLost) -> Self {
         self.options.on_lost = on_lost;
         self
@@ -206,10 +196,10 @@ impl<A: Acquirable> Section<A> {
     }
 }
 
-/// A section guard: the lock is acquired, and the body has not begun. Dropping it releases the lock.
+/// The guard of a section whose lock is acquired and whose body has not begun. Dropping it releases the lock.
 ///
 /// # Losing the lease
-/// As for its guard. After a loss, no body begins, not even one that may [finish](OnLost::Finish) after a loss.
+/// As for its guard. After a loss, no body begins, not even with [`OnLost::Finish`].
 #[must_use = "dropping it releases the lock at once"]
 pub struct SectionGuard<A: Acquirable> {
     acquired: Acquired<A::Guard>,
@@ -264,7 +254,7 @@ impl SectionOptions {
         }
     }
 
-    /// Refuses to begin a body after a loss, even if the body may finish after one.
+    /// Returns an error if the hold is lost, since no body may begin then, not even with [`OnLost::Finish`].
     pub(crate) fn admit(guard: &Guard) -> Result<(), RunError> {
         guard.lost().now_or_never().map_or(Ok(()), |reason| Err(guard.lost_in_run(reason)))
     }
@@ -337,7 +327,7 @@ impl<K: Kind> Acquirable for Lock<K> {
     type Guard = K::Guard;
 }
 
-/// One permit of an [`ExpirableSemaphore`] for a body to run under. Permits do not re-enter: a body that acquires
+/// One permit of an [`ExpirableSemaphore`] for a body to run under. Permits do not re-enter, so a body that acquires
 /// another permit of the same semaphore holds two.
 #[derive(Clone, Debug)]
 pub struct OnePermit {

@@ -1,17 +1,17 @@
 //! The engine behind one short lock. Each caller that brings an event steps the engine on its own thread.
 //!
-//! Invariant: the lock is held for a step and nothing else; wakers are woken and the driver is notified outside it.
-//! The clock is read inside it, so the engine never sees time go back. Calls of the application refuse a forked
-//! process before they take the lock.
+//! Invariant: the lock is held for a step and nothing else. Wakers are woken and the driver is notified outside the
+//! lock. The clock is read inside the lock, so the engine never sees time go back. Calls of the application refuse a
+//! forked process before they take the lock.
 //!
 //! # How it works
 //! A caller that adds work for the driver notifies it, but only if it sleeps. The driver is *awake* from a
 //! notification, or from an event that it brings itself, until it takes its commands. It takes them before it sleeps
-//! again, so it sees work that is added in between without a notification. Its alarm only moves to an earlier time:
-//! most timers are put off or cleared before they are due, and an alarm that fires in vain once in a while costs less
-//! than a new alarm each time.
+//! again, so it sees work that is added in between without a notification. Its alarm only moves to an earlier time,
+//! because most timers are put off or cleared before they are due, and an alarm that fires in vain once in a while
+//! costs less than a new alarm each time.
 //!
-//! The end of the driver, for any reason, closes the client: every call is then answered at once with
+//! The end of the driver, for any reason, closes the client. Every call is then answered at once with
 //! [`StoreErrorKind::Closed`].
 
 use std::collections::BTreeMap;
@@ -51,9 +51,9 @@ pub(crate) struct Shared {
     notifier: Notify,
     last_id: AtomicU64,
     clock: Box<dyn Fn() -> Moment + Send + Sync>,
-    /// The runtime's watch over waiting futures; tests on a virtual clock have one.
+    /// The runtime's watch over waiting futures. Only tests on a virtual clock have a watch.
     watch: Option<Watch>,
-    /// The process that made the client; other processes must not touch the client.
+    /// The process that made the client. Other processes must not touch the client.
     process: u32,
     client: ClientId,
     /// The server's URL, with its password masked.
@@ -219,7 +219,7 @@ impl Shared {
         let mut effects = Effects::default();
         state.awake = true;
         if matches!(event, Event::Tick) {
-            // The alarm has fired; the driver sets the next one when it takes its commands.
+            // The alarm has fired. The driver sets the next alarm when it takes its commands.
             state.alarm = Moment::NEVER;
         }
         if let Event::Replied(call, _) = &event {
@@ -266,7 +266,7 @@ impl Shared {
         Ok(Some(watch(wait, waker)))
     }
 
-    /// Ends a change of the state: unlocks it, then notifies the driver and wakes the listeners.
+    /// Ends a change of the state. Unlocks the state, then notifies the driver and wakes the listeners.
     fn leave(&self, mut state: MutexGuard<'_, State>, effects: Effects) {
         let wanted = !state.commands.is_empty()
             || state.engine.next_timer() < state.alarm
@@ -370,10 +370,10 @@ impl Shared {
         Ok(read.map_err(surely_untouched)?)
     }
 
-    /// Returns the driver's commands and the time until which it may sleep; `None` when the client has ended.
+    /// Returns the driver's commands and the time until which it may sleep, or `None` when the client has ended.
     pub(crate) fn take_commands(&self) -> Option<(Vec<Command>, Moment)> {
         let mut state = self.lock();
-        // Remaining commands end with the driver: no event would wake it for them.
+        // Remaining commands end with the driver, because no event would wake it for them.
         if state.engine.is_finished()
             && !state.commands.iter().any(|command| matches!(command, Command::Query(..)))
         {
@@ -417,7 +417,7 @@ impl Shared {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic inside a step is a bug of the engine; the state that it leaves is still the best known.
+        // A panic inside a step is a bug of the engine. The state that it leaves is still the best known.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -427,7 +427,7 @@ impl Shared {
 struct Effects {
     wakers: Vec<Waker>,
     outcome: Option<Outcome>,
-    /// The ticket that is being polled; `poll_again` is true if it has an effect since the poll began.
+    /// The ticket that is being polled. `poll_again` is true if the ticket has an effect since the poll began.
     polled: Option<Id>,
     poll_again: bool,
     /// Wakers that are not needed any more. They are dropped outside the lock, since dropping a waker runs foreign
@@ -447,7 +447,7 @@ impl State {
         }
     }
 
-    /// Answers the commands after the driver has ended: no call is sent, and no channel is subscribed.
+    /// Answers the commands after the driver has ended. No call is sent, and no channel is subscribed.
     fn refuse_commands(&mut self, now: Moment, effects: &mut Effects) {
         while let Some(command) = self.commands.pop() {
             if let Command::Act(Action::Run(id, call, _)) = &command {
@@ -492,7 +492,7 @@ impl State {
     }
 }
 
-/// Marks the error of an inspect or a forced release as certainly not applied where that is true: an inspect writes
+/// Marks the error of an inspect or a forced release as certainly not applied where that is true. An inspect writes
 /// nothing, and a forced release refuses a key of another type before it writes.
 fn surely_untouched(error: StoreError) -> StoreError {
     match (error.during, error.kind) {
@@ -506,8 +506,8 @@ fn gone(call: &Call, applied: Applied) -> StoreError {
     StoreError::new(StoreErrorKind::Closed, call.verb(), call.subject(), applied)
 }
 
-/// The application's handle of a client, directly or through locks, guards and futures. Dropping the last one ends the
-/// client: holds are released, and the driver stops.
+/// The application's handle of a client, directly or through locks, guards and futures. Dropping the last handle ends
+/// the client. Holds are released, and the driver stops.
 pub(crate) struct Handle(Arc<Shared>);
 
 impl Handle {

@@ -1,6 +1,6 @@
-//! The locks between users and the driver; an interleaving run replaces them with those of a scheduler.
+//! The locks between users and the driver. An interleaving run replaces them with the locks of a scheduler.
 //!
-//! Invariant: only this file knows the scheduler; the code above it is the same in both builds.
+//! Invariant: only this file knows the scheduler, and the code above it is the same in both builds.
 
 #[cfg(not(shuttle))]
 pub(crate) use std::sync::atomic::AtomicU64;

@@ -91,7 +91,7 @@ impl Terms {
     }
 }
 
-/// Sends the request and waits for the outcome; `None` if another owner holds the lock.
+/// Sends the request and waits for the outcome, which is `None` if another owner holds the lock.
 pub(crate) async fn acquire(
     handle: &Arc<Handle>,
     request: Request,

@@ -1,4 +1,4 @@
-//! A server in the process of a test, on a clock that the test moves: for the tests of programs that use locks.
+//! A server in the process of a test, on a clock that the test moves, for the tests of programs that use locks.
 //!
 //! The steps of a test take no real time. On an executor with one thread, a test that makes the same steps sees the same
 //! outcome in every run. Needs the feature `embedded`.
@@ -30,13 +30,13 @@
 //! renewals, waits with a deadline, and calls whose answer is lost, which end by the client's timeout. `advance` goes
 //! from timer to timer, and lets the test's tasks run after each.
 //!
-//! Only the locks use this clock. Let the test cause everything else that it waits for (a channel, a
-//! [`Server::sleep`]), and not a real clock.
+//! Only the locks use this clock. Let the test cause everything else that it waits for, by a channel or a
+//! [`Server::sleep`], and not a real clock.
 //!
 //! # A clock that stands still
-//! A wait that only time ends would hang forever if the test does not call [`Server::advance`]. It panics instead, in
-//! the task or blocked thread that waits. The panic comes after five seconds of real time in which the wait lasted, no
-//! client did anything and `advance` did not run:
+//! A wait that only time ends would hang forever if the test does not call [`Server::advance`]. Such a wait panics
+//! instead, in the task or blocked thread that waits. The panic comes after five seconds of real time in which the wait
+//! lasted, no client did anything and `advance` did not run:
 //!
 //! ```text
 //! a client waits until 3s of the test's clock, which stands still at 0s; call `testing::Server::advance`
@@ -44,14 +44,14 @@
 //!
 //! A wait is a call of a client that goes on waiting (an acquire, a release, a call to the server), or a
 //! [`Server::sleep`]. A held lock is not a wait, and neither is [`Guard::lost`](crate::Guard::lost), which a body may
-//! await next to its work: both may last as long as they like. Every call of any client of this server restarts the
+//! await next to its work. Both may last as long as they like. Every call of any client of this server restarts the
 //! five seconds, and so does every other call of the server's methods that reaches it. A test that works for longer
-//! while another of its tasks waits calls `advance` from time to time; `Duration::ZERO` is enough.
+//! while another of its tasks waits calls `advance` from time to time, for which `Duration::ZERO` is enough.
 //!
 //! # Bodies that use `tokio::time`
 //! A `tokio::time::sleep` under a lock uses tokio's clock, which [`Server::advance`] does not move, so such a test
-//! takes real time. Pause tokio's clock, and move both clocks by the same steps, this one first. Move them throughout:
-//! tokio's clock jumps to its next timer whenever all tasks wait.
+//! takes real time. Pause tokio's clock, and move both clocks by the same steps, this one first. Move them throughout
+//! the test, because tokio's clock jumps to its next timer whenever all tasks wait.
 //!
 //! ```
 //! use std::time::Duration;
@@ -171,9 +171,9 @@ pub struct Holder {
     /// The field of the lock's hash: [`Guard::wire_owner`](crate::Guard::wire_owner) for a guard, with `:write` behind
     /// it for a writer. A permit has its id here, as in [`Permits::ids`](crate::Permits::ids).
     pub wire_owner: String,
-    /// The hold count: the acquires that the holder has not released.
+    /// The hold count, which is the number of acquires that the holder has not released.
     pub hold_count: u32,
-    /// The rest of the lease, if it is not renewed; `None` if the key never expires.
+    /// The rest of the lease if it is not renewed, or `None` if the key never expires.
     pub remaining: Option<Duration>,
 }
 
@@ -208,7 +208,7 @@ impl Server {
     /// no thread.
     ///
     /// # Cancel safety
-    /// Dropping the future ends the attempt; nothing is left behind.
+    /// Dropping the future ends the attempt. Nothing is left behind.
     pub async fn client(&self) -> Result<Client, ConnectError> {
         self.client_with(Client::builder()).await
     }
@@ -219,7 +219,7 @@ impl Server {
     /// As [`client`](Self::client), and [`ConnectError::TooShort`] for a setting below 1 ms.
     ///
     /// # Cancel safety
-    /// Dropping the future ends the attempt; nothing is left behind.
+    /// Dropping the future ends the attempt. Nothing is left behind.
     pub async fn client_with(&self, builder: ClientBuilder) -> Result<Client, ConnectError> {
         let (world, me) = (Arc::clone(&self.0.world), self.0.world.party());
         let runtime =
@@ -248,7 +248,7 @@ impl Server {
 
     /// Lets this much time pass. It goes from timer to timer, and lets the test's other tasks react after each.
     ///
-    /// Time does not pass otherwise: a test that never calls this takes no time at all. [`Duration::ZERO`] lets the
+    /// Time does not pass otherwise, so a test that never calls this takes no time at all. [`Duration::ZERO`] lets the
     /// woken tasks run, as [`settle`](Self::settle) does. If two calls run at a time, both spans begin at their call.
     ///
     /// # Cancel safety
@@ -282,7 +282,7 @@ impl Server {
     /// Lets the test's other tasks run until all of them wait, without any time passing.
     ///
     /// # Cancel safety
-    /// Cancel safe.
+    /// This method is cancel safe.
     pub async fn settle(&self) {
         settle(&self.0.world, &self.0.given_up, || self.0.woken()).await;
     }
@@ -293,11 +293,11 @@ impl Server {
         self.0.world.elapsed()
     }
 
-    /// Completes when this much time has passed, by [`advance`](Self::advance) in another task: for work that takes
-    /// time.
+    /// Completes when this much time has passed, by [`advance`](Self::advance) in another task. Use it for work that
+    /// takes time.
     ///
     /// # Cancel safety
-    /// Cancel safe.
+    /// This method is cancel safe.
     ///
     /// # Panics
     /// Panics if the test [does not move the clock](crate::testing#a-clock-that-stands-still).
@@ -363,8 +363,8 @@ impl Server {
         self.execute(&["DEL", &key(name)]) == Frame::Int(1)
     }
 
-    /// Returns the holder of a lock, as the server reports it; `None` if the lock is free. If there are several
-    /// readers or permits, it returns one of them; see [`holders`](Self::holders).
+    /// Returns the holder of a lock, as the server reports it, or `None` if the lock is free. If there are several
+    /// readers or permits, this method returns one of them. See [`holders`](Self::holders).
     ///
     /// # Panics
     /// Panics if the name cannot be a lock's name.
@@ -431,7 +431,7 @@ impl Server {
         pairs.map(holder).collect()
     }
 
-    /// Returns the acquired permits of an expirable semaphore: their ids, each with the rest of its lease.
+    /// Returns the acquired permits of an expirable semaphore, each with its id and the rest of its lease.
     fn permit_holders(&self, key: &str) -> Vec<Holder> {
         let tagged = if key.contains('{') { key.to_owned() } else { format!("{{{key}}}") };
         let ids = self.execute(&["ZRANGE", &format!("{tagged}:timeout"), "0", "-1", "WITHSCORES"]);
@@ -559,7 +559,7 @@ impl Inner {
     }
 
     fn woken(&self) -> Vec<Woken> {
-        // The handles are dropped outside the lock: one of them may be a client's last handle.
+        // The handles are dropped outside the lock, because one of them may be a client's last handle.
         let handles: Vec<Arc<Handle>> =
             self.members().iter().filter_map(|member| member.handle.upgrade()).collect();
         let of = |handle: &Arc<Handle>| {
@@ -589,7 +589,7 @@ impl fmt::Debug for Server {
     }
 }
 
-/// The connection of one client to the server of a test; made by [`Server::line`].
+/// The connection of one client to the server of a test, made by [`Server::line`].
 #[derive(Clone)]
 pub struct Line {
     server: Server,

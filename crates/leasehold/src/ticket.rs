@@ -1,7 +1,7 @@
 //! The user's future for one acquire, release or renewal.
 //!
-//! Invariant: dropping the future notifies the engine, which undoes or forgets the request; the future takes an
-//! outcome with no await point between it and the caller.
+//! Invariant: dropping the future notifies the engine, which undoes or forgets the request. The future takes an outcome
+//! with no await point between it and the caller.
 
 use std::future::Future;
 use std::pin::Pin;

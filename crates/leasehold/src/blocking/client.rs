@@ -1,6 +1,6 @@
 //! The entry point of blocking code.
 //!
-//! Invariant: a blocking client wraps the async one and adds no state; both use one engine.
+//! Invariant: a blocking client wraps the async client and adds no state. Both use one engine.
 
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ pub struct Client(pub(super) crate::Client);
 pub struct ClientBuilder(crate::ClientBuilder);
 
 impl Client {
-    /// Connects to a server, or to one in this process.
+    /// Connects to a server, which may be in this process.
     ///
     /// # Errors
     /// As [`Client::connect`](crate::Client::connect).
@@ -67,7 +67,7 @@ impl Client {
         ClientBuilder::default()
     }
 
-    /// Returns the async client: it has the same connections and the same holds.
+    /// Returns the async client, which has the same connections and the same holds.
     ///
     /// # Examples
     /// ```
@@ -102,8 +102,8 @@ impl Client {
         Lock(self.0.fenced_lock(name))
     }
 
-    /// Returns the spin lock of this name. It sends no wake-up messages; waiters try again after growing pauses. See
-    /// [`Client::spin_lock`](crate::Client::spin_lock).
+    /// Returns the spin lock of this name. It sends no wake-up messages, and waiters try again after growing pauses.
+    /// See [`Client::spin_lock`](crate::Client::spin_lock).
     #[must_use]
     pub fn spin_lock(&self, name: impl IntoName) -> Lock<Spin> {
         Lock(self.0.spin_lock(name))

@@ -1,6 +1,6 @@
 //! The expirable semaphore, for threads that block.
 //!
-//! Invariant: a blocking semaphore wraps the async one and adds no state; no thread owns a permit.
+//! Invariant: a blocking semaphore wraps the async semaphore and adds no state. No thread owns a permit.
 
 use std::ops::Deref;
 use std::time::Duration;
@@ -32,7 +32,7 @@ pub struct ExpirableSemaphore(pub(super) crate::ExpirableSemaphore);
 
 /// Permits of an [`ExpirableSemaphore`], released when dropped: [`leasehold::Permits`](crate::Permits).
 ///
-/// They dereference to one [`Guard`]: they are held, renewed, lost and released together.
+/// They dereference to one [`Guard`], and are held, renewed, lost and released together.
 #[must_use = "dropping permits returns them at once"]
 #[derive(Debug)]
 pub struct Permits {
@@ -121,7 +121,7 @@ impl ExpirableSemaphore {
     /// Panics in [async code](crate::blocking#in-async-code).
     ///
     /// # Losing the lease
-    /// All permits of one acquire are lost together; see [`Guard`], to which [`Permits`] dereference.
+    /// All permits of one acquire are lost together, since [`Permits`] dereference to one [`Guard`].
     #[track_caller]
     pub fn acquire(&self) -> Result<Permits, AcquireError> {
         park("ExpirableSemaphore::acquire", self.0.acquire()).map(Permits::from)
@@ -136,7 +136,7 @@ impl ExpirableSemaphore {
     /// Panics in [async code](crate::blocking#in-async-code).
     ///
     /// # Losing the lease
-    /// All permits of one acquire are lost together; see [`Guard`], to which [`Permits`] dereference.
+    /// All permits of one acquire are lost together, since [`Permits`] dereference to one [`Guard`].
     #[track_caller]
     pub fn acquire_many(&self, permits: u32) -> Result<Permits, AcquireError> {
         park("ExpirableSemaphore::acquire_many", self.0.acquire_many(permits)).map(Permits::from)
@@ -151,7 +151,7 @@ impl ExpirableSemaphore {
     /// Panics in [async code](crate::blocking#in-async-code).
     ///
     /// # Losing the lease
-    /// All permits of one acquire are lost together; see [`Guard`], to which [`Permits`] dereference.
+    /// All permits of one acquire are lost together, since [`Permits`] dereference to one [`Guard`].
     #[track_caller]
     pub fn try_acquire(&self) -> Result<Option<Permits>, AcquireError> {
         park("ExpirableSemaphore::try_acquire", self.0.try_acquire()).map(|held| held.map(Permits::from))
@@ -167,7 +167,7 @@ impl ExpirableSemaphore {
     /// Panics in [async code](crate::blocking#in-async-code).
     ///
     /// # Losing the lease
-    /// All permits of one acquire are lost together; see [`Guard`], to which [`Permits`] dereference.
+    /// All permits of one acquire are lost together, since [`Permits`] dereference to one [`Guard`].
     #[track_caller]
     pub fn try_acquire_many(&self, permits: u32) -> Result<Option<Permits>, AcquireError> {
         park("ExpirableSemaphore::try_acquire_many", self.0.try_acquire_many(permits))
@@ -183,7 +183,7 @@ impl ExpirableSemaphore {
     /// Panics in [async code](crate::blocking#in-async-code).
     ///
     /// # Losing the lease
-    /// All permits of one acquire are lost together; see [`Guard`], to which [`Permits`] dereference.
+    /// All permits of one acquire are lost together, since [`Permits`] dereference to one [`Guard`].
     #[track_caller]
     pub fn try_acquire_for(&self, wait: Duration) -> Result<Option<Permits>, AcquireError> {
         park("ExpirableSemaphore::try_acquire_for", self.0.try_acquire_for(wait))
@@ -200,7 +200,7 @@ impl ExpirableSemaphore {
     /// Panics in [async code](crate::blocking#in-async-code).
     ///
     /// # Losing the lease
-    /// All permits of one acquire are lost together; see [`Guard`], to which [`Permits`] dereference.
+    /// All permits of one acquire are lost together, since [`Permits`] dereference to one [`Guard`].
     #[track_caller]
     pub fn try_acquire_many_for(
         &self,
@@ -241,7 +241,8 @@ impl ExpirableSemaphore {
         park("ExpirableSemaphore::update_lease", self.0.update_lease(id, lease))
     }
 
-    /// Returns the remaining lease of a permit, by the server's clock; `None` if the permit is not acquired any more.
+    /// Returns the remaining lease of a permit, by the server's clock, or `None` if the permit is not acquired any
+    /// more.
     ///
     /// # Errors
     /// As [`ExpirableSemaphore::lease_of`](crate::ExpirableSemaphore::lease_of).
@@ -289,7 +290,7 @@ impl ExpirableSemaphore {
         park("ExpirableSemaphore::permits", self.0.permits())
     }
 
-    /// Creates a section: a run of a body with one permit, at most `most` bodies at a time. See
+    /// Creates a section, which runs a body with one permit, at most `most` bodies at a time. See
     /// [`ExpirableSemaphore::section`](crate::ExpirableSemaphore::section).
     pub fn section(&self, most: u32) -> Section<OnePermit> {
         Section::of(self.0.section(most))
@@ -303,7 +304,8 @@ impl Permits {
         self.count
     }
 
-    /// Returns their ids, in Redisson's format. Other processes can release them, or change their lease, by these ids.
+    /// Returns the ids of the permits, in Redisson's format. Other processes can release the permits, or change their
+    /// lease, by these ids.
     #[must_use]
     pub fn ids(&self) -> Vec<PermitId> {
         PermitId::of(self.guard.wire_owner(), self.count).collect()

@@ -1,6 +1,6 @@
 //! Fencing tokens, for threads that block.
 //!
-//! Invariant: a blocking guard wraps the async one and adds no state.
+//! Invariant: a blocking guard wraps the async guard and adds no state.
 
 use std::ops::Deref;
 
@@ -16,7 +16,7 @@ use crate::name::IntoName;
 /// A hold of a fenced lock, a [`Guard`] with a token: [`leasehold::FencedGuard`](crate::FencedGuard).
 ///
 /// # Losing the lease
-/// As for every [`Guard`]; a resource that checks the token is safe even then.
+/// As for every [`Guard`]. A resource that checks the token is safe even after a loss.
 ///
 /// # Examples
 /// ```

@@ -1,6 +1,6 @@
 //! A hold of a lock, for threads that block.
 //!
-//! Invariant: a blocking guard wraps the async one and adds no state; its drop never blocks.
+//! Invariant: a blocking guard wraps the async guard and adds no state. The drop of a guard never blocks.
 
 use std::time::Duration;
 
@@ -13,11 +13,11 @@ use crate::guard::ReleaseOutcome;
 
 /// A hold of a lock, released when dropped: [`leasehold::Guard`](crate::Guard).
 ///
-/// A guard can be moved to another thread and dropped there; until then the hold belongs to the thread that acquired
+/// A guard can be moved to another thread and dropped there. Until then the hold belongs to the thread that acquired
 /// it. Its drop never blocks. `into` converts it to the async guard.
 ///
 /// # Losing the lease
-/// As for [`leasehold::Guard`](crate::Guard). The library cannot stop a thread when the hold is lost: check
+/// As for [`leasehold::Guard`](crate::Guard). The library cannot stop a thread when the hold is lost. Check
 /// [`is_held`](Self::is_held), or call [`ensure`](Self::ensure), before each step that needs the hold.
 ///
 /// # Examples
@@ -43,14 +43,14 @@ impl Guard {
         self.0.is_held()
     }
 
-    /// Returns the time for which the hold may be trusted unless it is renewed; zero if it is lost. Costs no round
+    /// Returns the time for which the hold may be trusted unless it is renewed, or zero if it is lost. Costs no round
     /// trip.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         self.0.remaining()
     }
 
-    /// Waits until the hold is lost, and returns the reason. This wait cannot be cancelled, so call it on a thread of
+    /// Waits until the hold is lost, and returns the reason. This wait cannot be canceled, so call it on a thread of
     /// its own.
     ///
     /// # Panics
@@ -60,7 +60,7 @@ impl Guard {
         park("Guard::lost", self.0.lost())
     }
 
-    /// Makes sure that the hold may be trusted for at least this long, by a renewal if necessary.
+    /// Ensures that the hold may be trusted for at least this long. Renews it if necessary.
     ///
     /// # Errors
     /// As [`Guard::ensure`](crate::Guard::ensure).
@@ -95,7 +95,7 @@ impl Guard {
         self.0.name()
     }
 
-    /// Returns the wire owner of this hold: the field of the lock's hash on the server.
+    /// Returns the wire owner of this hold, which is the field of the lock's hash on the server.
     #[must_use]
     pub const fn wire_owner(&self) -> WireOwner {
         self.0.wire_owner()

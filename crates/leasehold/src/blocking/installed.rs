@@ -1,11 +1,11 @@
-//! The client of functions that name none, for threads that block.
+//! The client of functions that name no client, for threads that block.
 //!
-//! Invariant: it is the client of the async API.
+//! Invariant: the async API has the same installed client.
 
 use super::Client;
 use crate::error::{AlreadyInstalled, NotInstalled};
 
-/// Makes this the client of every function that names none. See [`leasehold::install`](crate::install).
+/// Makes this the client of every function that names no client. See [`leasehold::install`](crate::install).
 ///
 /// # Errors
 /// As [`leasehold::install`](crate::install).

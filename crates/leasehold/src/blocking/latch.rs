@@ -1,6 +1,6 @@
 //! The count-down latch, for threads that block.
 //!
-//! Invariant: a blocking latch wraps the async one and adds no state.
+//! Invariant: a blocking latch wraps the async latch and adds no state.
 
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ impl CountDownLatch {
         park("CountDownLatch::count_down", self.0.count_down())
     }
 
-    /// Returns the count, as the server reports it; 0 if it is not set.
+    /// Returns the count, as the server reports it, or 0 if it is not set.
     ///
     /// # Errors
     /// As [`CountDownLatch::count`](crate::CountDownLatch::count).
@@ -86,7 +86,7 @@ impl CountDownLatch {
         park("CountDownLatch::wait_for", self.0.wait_for(wait))
     }
 
-    /// Deletes the latch; its waiters fail. Returns `false` if it had no count.
+    /// Deletes the latch, and its waiters fail. Returns `false` if it had no count.
     ///
     /// # Errors
     /// As [`CountDownLatch::delete`](crate::CountDownLatch::delete).

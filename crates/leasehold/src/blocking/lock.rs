@@ -1,6 +1,6 @@
-//! The locks, for threads that block: one handle for all kinds.
+//! The locks, for threads that block, with one handle for all kinds.
 //!
-//! Invariant: a blocking lock wraps the async one and adds no state.
+//! Invariant: a blocking lock wraps the async lock and adds no state.
 
 use std::time::Duration;
 
@@ -187,7 +187,7 @@ impl<K: Kind> Lock<K> {
         park("Lock::is_locked", self.0.is_locked())
     }
 
-    /// Returns the remaining lease of the present hold, by the server's clock; `None` if the lock is free.
+    /// Returns the remaining lease of the present hold, by the server's clock, or `None` if the lock is free.
     ///
     /// # Errors
     /// As [`Lock::remaining`](crate::Lock::remaining).

@@ -1,6 +1,6 @@
 //! Several locks at once, for threads that block.
 //!
-//! Invariant: a blocking multi-lock wraps the async one and adds no state.
+//! Invariant: a blocking multi-lock wraps the async multi-lock and adds no state.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ pub struct Member(crate::Member);
 /// A hold of all members of a [`MultiLock`], released when dropped: [`leasehold::MultiGuard`](crate::MultiGuard).
 ///
 /// # Losing the lease
-/// As for a [`Guard`](super::Guard). It is lost as soon as one of its members is.
+/// As for a [`Guard`](super::Guard). The hold is lost as soon as one member is lost.
 #[must_use = "dropping a guard releases the locks at once"]
 #[derive(Debug)]
 pub struct MultiGuard(crate::MultiGuard);
@@ -59,7 +59,7 @@ impl MultiLock {
     /// Combines these locks.
     ///
     /// # Panics
-    /// Panics if there are none.
+    /// Panics if `members` is empty.
     #[must_use]
     #[track_caller]
     pub fn of(members: impl IntoIterator<Item = Member>) -> Self {
@@ -120,7 +120,8 @@ impl MultiGuard {
         self.0.is_held()
     }
 
-    /// Returns the time for which all members may be trusted unless they are renewed: the shortest of their times.
+    /// Returns the time for which all members may be trusted unless they are renewed, which is the shortest of their
+    /// times.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         self.0.remaining()
@@ -135,7 +136,7 @@ impl MultiGuard {
         park("MultiGuard::lost", self.0.lost())
     }
 
-    /// Makes sure that all members may be trusted for at least this long, by renewals if necessary.
+    /// Ensures that all members may be trusted for at least this long. Renews them if necessary.
     ///
     /// # Errors
     /// As [`MultiGuard::ensure`](crate::MultiGuard::ensure).

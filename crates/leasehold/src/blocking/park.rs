@@ -1,13 +1,13 @@
 //! The wait of every blocking call.
 //!
-//! Invariant: a thread that drives async code is never parked: a task of that thread may be the one that would end the
-//! wait.
+//! Invariant: a thread that drives async code is never parked, because the end of the wait may need a task of that
+//! thread.
 //!
 //! # How it works
-//! Async code is recognized by its *budget*: tokio limits how long a task, or a future in `block_on`, runs without a
+//! Async code is recognized by its *budget*. Tokio limits how long a task, or a future in `block_on`, runs without a
 //! pause. Other threads of tokio have no budget, such as those of `spawn_blocking` and `block_in_place`. A task that
-//! was made `unconstrained` has none either; tokio itself detects it when the thread parks. Among other executors,
-//! only those of `futures` can be recognized.
+//! was made `unconstrained` has no budget either, but tokio itself detects such a task when the thread parks. Among
+//! other executors, only those of `futures` can be recognized.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -22,7 +22,7 @@ use crate::owner::{ambient, scope_of};
 /// A number above every budget, which tokio counts in one byte.
 const MORE_THAN_A_BUDGET: usize = 256;
 
-/// The job of the calling thread; `None` for a thread without one.
+/// The job of the calling thread, or `None` for a thread without a job.
 type Job = Option<task::Id>;
 
 thread_local! {

@@ -1,6 +1,6 @@
 //! The read-write lock, for threads that block.
 //!
-//! Invariant: a blocking lock wraps the async one and adds no state.
+//! Invariant: a blocking lock wraps the async lock and adds no state.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::lock::{Read, Write};
 /// A lock for many readers or one writer: [`leasehold::RwLock`](crate::RwLock). Cheap to clone.
 ///
 /// A thread that writes can also read. A thread that reads and acquires the write side gets
-/// [`AcquireErrorKind::Deadlock`](crate::AcquireErrorKind::Deadlock); use [`upgrade`](Self::upgrade) instead.
+/// [`AcquireErrorKind::Deadlock`](crate::AcquireErrorKind::Deadlock). Use [`upgrade`](Self::upgrade) instead.
 ///
 /// # Examples
 /// ```

@@ -1,6 +1,6 @@
 //! One lock over several independent servers, for threads that block.
 //!
-//! Invariant: a blocking Redlock wraps the async one and adds no state.
+//! Invariant: a blocking Redlock wraps the async Redlock and adds no state.
 
 use std::time::Duration;
 
@@ -37,14 +37,15 @@ pub struct RedlockBuilder(crate::RedlockBuilder);
 
 /// A lock over the nodes of a [`Redlock`]: [`leasehold::QuorumLock`](crate::QuorumLock). Cheap to clone.
 ///
-/// A thread that holds it can acquire it again.
+/// A thread that holds the lock can acquire it again.
 #[derive(Clone, Debug)]
 pub struct QuorumLock(crate::QuorumLock);
 
 /// A hold of a majority of the nodes, released when dropped: [`leasehold::QuorumGuard`](crate::QuorumGuard).
 ///
 /// # Losing the lease
-/// It may be trusted for as long as a majority of the nodes may: a minority may fail, restart or lose its data.
+/// The hold may be trusted as long as the holds on a majority of the nodes. A minority may fail, restart or lose its
+/// data.
 #[must_use = "dropping a guard releases the lock at once"]
 #[derive(Debug)]
 pub struct QuorumGuard(crate::QuorumGuard);
@@ -140,7 +141,7 @@ impl RedlockBuilder {
     /// Makes a [`Redlock`] over existing clients. See [`RedlockBuilder::over`](crate::RedlockBuilder::over).
     ///
     /// # Panics
-    /// Panics if there are none.
+    /// Panics if `clients` is empty.
     #[must_use]
     #[track_caller]
     pub fn over(&self, clients: impl IntoIterator<Item = Client>) -> Redlock {
@@ -214,7 +215,8 @@ impl QuorumGuard {
         self.0.is_held()
     }
 
-    /// Returns the time for which a majority may be trusted unless it is renewed; zero if it is lost.
+    /// Returns the time for which the holds of a majority may be trusted unless they are renewed, or zero if the
+    /// majority is lost.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         self.0.remaining()
@@ -235,7 +237,7 @@ impl QuorumGuard {
         park("QuorumGuard::lost", self.0.lost())
     }
 
-    /// Makes sure that a majority may be trusted for at least this long, by renewals if necessary.
+    /// Ensures that the holds of a majority may be trusted for at least this long. Renews them if necessary.
     ///
     /// # Errors
     /// As [`QuorumGuard::ensure`](crate::QuorumGuard::ensure).

@@ -1,6 +1,6 @@
 //! A body under a lock, on the calling thread.
 //!
-//! Invariant: a thread cannot be stopped, so a body that has begun runs to its end; the result reports a loss
+//! Invariant: a thread cannot be stopped, so a body that has begun runs to its end, and the result reports a loss
 //! afterwards.
 
 use std::fmt;
@@ -85,8 +85,8 @@ impl<A: Acquirable> Section<A> {
         Self(self.0.on_finish(on_finish))
     }
 
-    /// Sets the reaction to a loss of the hold. [`OnLost::Cancel`], the default, cannot stop a body that has begun:
-    /// the body runs to its end, and its result is dropped then.
+    /// Sets the reaction to a loss of the hold. [`OnLost::Cancel`], the default, cannot stop a body that has begun. The
+    /// body runs to its end, and its result is dropped then.
     pub fn on_lost(self, on_lost: OnLost) -> Self {
         Self(self.0.on_lost(on_lost))
     }
@@ -97,7 +97,7 @@ impl<A: Acquirable> Section<A> {
     /// As [`Section::run`](crate::Section::run).
     ///
     /// # Panics
-    /// Panics in [async code](crate::blocking#in-async-code), or if the body panics; the lock is released then.
+    /// Panics in [async code](crate::blocking#in-async-code), or if the body panics, which releases the lock.
     #[track_caller]
     pub fn run<T, F>(self, body: F) -> Result<T, RunError>
     where
@@ -107,7 +107,7 @@ impl<A: Acquirable> Section<A> {
         section_guard.run_as("Section::run", body)
     }
 
-    /// Acquires the lock, and leaves the body to the caller: [`SectionGuard::run`].
+    /// Acquires the lock, and leaves the body to the caller, who passes it to [`SectionGuard::run`].
     ///
     /// # Errors
     /// As [`Section::enter`](crate::Section::enter).
@@ -139,7 +139,7 @@ impl<A: Acquirable> Section<A> {
 /// Dropping it releases the lock.
 ///
 /// # Losing the lease
-/// As for its guard. After a loss no body begins, even if the section lets a body [finish](OnLost::Finish) after one.
+/// As for its guard. After a loss no body begins, not even with [`OnLost::Finish`].
 #[must_use = "dropping it releases the lock at once"]
 pub struct SectionGuard<A: Acquirable> {
     guard: A::Guard,
@@ -165,7 +165,7 @@ impl<A: Acquirable> SectionGuard<A> {
     /// As [`SectionGuard::run`](crate::SectionGuard::run).
     ///
     /// # Panics
-    /// Panics in [async code](crate::blocking#in-async-code), or if the body panics; the lock is released then.
+    /// Panics in [async code](crate::blocking#in-async-code), or if the body panics, which releases the lock.
     ///
     /// # Examples
     /// See [`Section::enter`].
@@ -195,7 +195,7 @@ impl<K: Kind> Lock<K> {
     /// As [`Lock::run`](crate::Lock::run).
     ///
     /// # Panics
-    /// Panics in [async code](crate::blocking#in-async-code), or if the body panics; the lock is released then.
+    /// Panics in [async code](crate::blocking#in-async-code), or if the body panics, which releases the lock.
     ///
     /// # Examples
     /// ```
@@ -219,7 +219,7 @@ impl<K: Kind> Lock<K> {
         section_guard.run_as("Lock::run", body)
     }
 
-    /// Creates a section: a run of a body under the lock, with options for the wait, a loss and the end of the hold.
+    /// Creates a section, which runs a body under the lock, with options for the wait, a loss and the end of the hold.
     /// See [`Lock::section`](crate::Lock::section).
     pub fn section(&self) -> Section<Self> {
         Section(self.0.section())

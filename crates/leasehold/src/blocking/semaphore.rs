@@ -1,6 +1,6 @@
 //! The semaphore, for threads that block.
 //!
-//! Invariant: a blocking semaphore wraps the async one and adds no state; no thread owns a permit.
+//! Invariant: a blocking semaphore wraps the async semaphore and adds no state. No thread owns a permit.
 
 use std::time::Duration;
 
@@ -43,8 +43,8 @@ impl Semaphore {
         park("Semaphore::try_set_permits", self.0.try_set_permits(permits))
     }
 
-    /// Sets the number of permits as [`try_set_permits`](Self::try_set_permits) does; the server deletes the semaphore
-    /// after `lifetime`.
+    /// Sets the number of permits as [`try_set_permits`](Self::try_set_permits) does, and the server deletes the
+    /// semaphore after `lifetime`.
     ///
     /// # Errors
     /// As [`Semaphore::try_set_permits_for`](crate::Semaphore::try_set_permits_for).
@@ -65,7 +65,7 @@ impl Semaphore {
     /// Panics in [async code](crate::blocking#in-async-code).
     ///
     /// # Losing the lease
-    /// A permit has no lease: it is lost only when the client is closed.
+    /// A permit has no lease, and is lost only when the client is closed.
     #[track_caller]
     pub fn acquire(&self) -> Result<Guard, AcquireError> {
         park("Semaphore::acquire", self.0.acquire()).map(Guard)
@@ -80,7 +80,7 @@ impl Semaphore {
     /// Panics in [async code](crate::blocking#in-async-code).
     ///
     /// # Losing the lease
-    /// A permit has no lease: it is lost only when the client is closed.
+    /// A permit has no lease, and is lost only when the client is closed.
     #[track_caller]
     pub fn acquire_many(&self, permits: u32) -> Result<Guard, AcquireError> {
         park("Semaphore::acquire_many", self.0.acquire_many(permits)).map(Guard)
@@ -95,7 +95,7 @@ impl Semaphore {
     /// Panics in [async code](crate::blocking#in-async-code).
     ///
     /// # Losing the lease
-    /// A permit has no lease: it is lost only when the client is closed.
+    /// A permit has no lease, and is lost only when the client is closed.
     #[track_caller]
     pub fn try_acquire(&self) -> Result<Option<Guard>, AcquireError> {
         park("Semaphore::try_acquire", self.0.try_acquire()).map(|held| held.map(Guard))
@@ -111,7 +111,7 @@ impl Semaphore {
     /// Panics in [async code](crate::blocking#in-async-code).
     ///
     /// # Losing the lease
-    /// A permit has no lease: it is lost only when the client is closed.
+    /// A permit has no lease, and is lost only when the client is closed.
     #[track_caller]
     pub fn try_acquire_many(&self, permits: u32) -> Result<Option<Guard>, AcquireError> {
         park("Semaphore::try_acquire_many", self.0.try_acquire_many(permits)).map(|held| held.map(Guard))
@@ -126,7 +126,7 @@ impl Semaphore {
     /// Panics in [async code](crate::blocking#in-async-code).
     ///
     /// # Losing the lease
-    /// A permit has no lease: it is lost only when the client is closed.
+    /// A permit has no lease, and is lost only when the client is closed.
     #[track_caller]
     pub fn try_acquire_for(&self, wait: Duration) -> Result<Option<Guard>, AcquireError> {
         park("Semaphore::try_acquire_for", self.0.try_acquire_for(wait)).map(|held| held.map(Guard))
@@ -142,7 +142,7 @@ impl Semaphore {
     /// Panics in [async code](crate::blocking#in-async-code).
     ///
     /// # Losing the lease
-    /// A permit has no lease: it is lost only when the client is closed.
+    /// A permit has no lease, and is lost only when the client is closed.
     #[track_caller]
     pub fn try_acquire_many_for(&self, permits: u32, wait: Duration) -> Result<Option<Guard>, AcquireError> {
         park("Semaphore::try_acquire_many_for", self.0.try_acquire_many_for(permits, wait))

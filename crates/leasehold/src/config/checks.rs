@@ -1,6 +1,6 @@
-//! Checks of the merged values: which of them fit together.
+//! Checks that the merged values fit together.
 //!
-//! Invariant: an error only if the combination cannot work or contradicts itself; the error names both values, their
+//! Invariant: an error only if the combination cannot work or contradicts itself. The error names both values, their
 //! sources and the change to make.
 
 use std::time::Duration;
@@ -102,7 +102,7 @@ impl Checked<'_> {
         Ok(())
     }
 
-    /// Returns the key that set the watchdog of a primitive: its own or the top-level one.
+    /// Returns the key that set the watchdog of a primitive: its own key or the top-level key.
     fn watchdog_key(&self, section: &str) -> String {
         let own = format!("{section}.watchdog");
         let inherits = self.layer.get(&own) == self.layer.get("watchdog");

@@ -1,6 +1,6 @@
 //! The errors of a configuration, and of connecting with one.
 //!
-//! Invariant: every error names the key and its source; none repeats a secret, or a value that might be a secret.
+//! Invariant: every error names the key and its source. No error repeats a secret, or a value that might be a secret.
 
 use std::fmt;
 use std::io;
@@ -87,7 +87,7 @@ pub enum ConfigError {
         origin: Origin,
         /// The key with its sections.
         key: String,
-        /// The part of the URL that is wrong.
+        /// The reason why the URL cannot be used.
         source: UrlError,
     },
     /// The library cannot connect to such servers.
@@ -208,7 +208,7 @@ pub enum ConfigConnectError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Origin {
-    /// The default: no source sets the value.
+    /// The default, if no source sets the value.
     Default,
     /// A file.
     File(PathBuf),
@@ -227,7 +227,7 @@ pub enum Origin {
 pub struct Said {
     /// The key with its sections.
     pub key: String,
-    /// The value in the syntax of a file; masked if it is a secret.
+    /// The value in the syntax of a file, masked if it is a secret.
     pub value: String,
     /// The source of the value.
     pub origin: Origin,
@@ -237,14 +237,14 @@ pub struct Said {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Disagreement {
-    /// Both set the same thing in two ways.
+    /// The two values set the same thing in two ways.
     Either,
     /// The answer of a renewal, which is sent after a third of the lease, may come after the end of the hold.
     #[non_exhaustive]
     RenewalTooLate {
         /// The shortest lease for the timeout.
         least_lease: Duration,
-        /// The longest timeout for the lease; `None` if no timeout works.
+        /// The longest timeout for the lease, or `None` if no timeout works.
         most_timeout: Option<Duration>,
     },
     /// A node that needs its whole timeout for a grant leaves nothing of the lease.

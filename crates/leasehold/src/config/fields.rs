@@ -1,6 +1,7 @@
 //! The table of all fields: the kind, bounds and default of each value.
 //!
-//! Invariant: a key outside the table is an error. `docs/configuration.md` has the same table; a test compares them.
+//! Invariant: a key outside the table is an error. `docs/configuration.md` has the same table, and a test compares
+//! them.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -10,13 +11,13 @@ use strsim::levenshtein;
 
 use crate::defaults::Primitive;
 
-/// One field.
+/// One field of a configuration.
 #[derive(Debug)]
 pub(super) struct Field {
-    /// The key with its sections, `standalone.tls.ca_file`.
+    /// The key with its sections, such as `standalone.tls.ca_file`.
     pub(super) key: String,
     pub(super) kind: Kind,
-    /// The default in the syntax of a file; empty for none.
+    /// The default in the syntax of a file, or an empty text if there is no default.
     pub(super) default: &'static str,
 }
 

@@ -16,7 +16,7 @@ use super::span;
 
 /// The prefix of the variables.
 pub(super) const PREFIX: &str = "LEASEHOLD_";
-/// Variables that the command sets for the programs it runs; they configure nothing.
+/// Variables that the command sets for the programs it runs, and which configure nothing.
 const NOT_OURS: [&str; 3] = ["LEASEHOLD_NAME", "LEASEHOLD_OWNER", "LEASEHOLD_TOKEN"];
 
 /// A value of the kind that the table requires. It has no `Debug`, because it may be a secret.
@@ -62,7 +62,7 @@ fn place(said: &str) -> (Option<u64>, Option<u64>) {
     (behind("line"), behind("column"))
 }
 
-/// Reads variables whose names begin with [`PREFIX`]; sections are separated by two underscores.
+/// Reads variables whose names begin with [`PREFIX`]. Sections are separated by two underscores.
 pub(super) fn environment(
     variables: impl Iterator<Item = (OsString, OsString)>,
 ) -> Result<Layer, ConfigError> {
@@ -118,7 +118,7 @@ fn told_as_text(field: &Field, value: Value) -> Value {
     Value::new(None, kind)
 }
 
-/// Returns the default of a field; `None` for a field without one.
+/// Returns the default of a field, or `None` for a field without a default.
 pub(super) fn default(field: &Field) -> Option<Leaf> {
     let text = (!field.default.is_empty()).then(|| Value::new(None, field.default))?;
     let value = told_as_text(field, text);

@@ -1,6 +1,6 @@
 //! A configuration as TOML.
 //!
-//! Invariant: it has no secret in it; except for the secrets, it reads back as the same configuration.
+//! Invariant: the text has no secret in it. Except for the secrets, it reads back as the same configuration.
 
 use std::fmt;
 

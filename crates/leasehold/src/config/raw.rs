@@ -120,7 +120,7 @@ pub(super) struct Hold {
 }
 
 impl Raw {
-    /// Reads a layer. It cannot fail: the table has checked every key and value, and a test that sets all fields of
+    /// Reads a layer. It cannot fail, because the table has checked every key and value. A test that sets all fields of
     /// the table shows that each has a place here.
     pub(super) fn of(layer: &Layer) -> Self {
         let mut builder = ::config::Config::builder();

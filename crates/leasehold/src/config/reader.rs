@@ -116,7 +116,7 @@ impl ConfigBuilder {
         self
     }
 
-    /// Sets a field as [`set`](Self::set) does, for an argument of the command line: errors and the printed
+    /// Sets a field as [`set`](Self::set) does, for an argument of the command line. Errors and the printed
     /// configuration name the argument.
     ///
     /// # Examples
@@ -294,7 +294,7 @@ impl ConfigBuilder {
     }
 }
 
-/// Returns the groups of alternatives: keys or sections that set the same thing in several ways.
+/// Returns the groups of alternatives, which are keys or sections that set the same thing in several ways.
 fn alternatives() -> Vec<Vec<String>> {
     let mut groups = vec![SERVERS.map(str::to_owned).to_vec()];
     let mut group = |section: &str, keys: &[&str]| {

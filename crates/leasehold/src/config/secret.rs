@@ -1,6 +1,6 @@
 //! Secrets: passwords, and URLs that may have one.
 //!
-//! Invariant: no `Display`, and a `Debug` that shows nothing; a caller needs an explicit call to read the text.
+//! Invariant: no `Display`, and a `Debug` that shows nothing. A caller needs an explicit call to read the text.
 
 use std::fmt;
 
@@ -30,7 +30,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Returns a URL with its password masked; in doubt it masks more. The result reads back as a URL.
+/// Returns a URL with its password masked. In doubt it masks more. The result reads back as a URL.
 pub(super) fn masked_url(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
     let (rest, query) = rest.split_once('?').map_or((rest, None), |(rest, query)| (rest, Some(query)));

@@ -1,7 +1,7 @@
 //! The servers and the login.
 //!
-//! Invariant: a configuration names its servers in one way, and the parts fit together. The result is URLs, and only
-//! if a URL can express everything that was set; no back end connects without a login or a certificate that was set.
+//! Invariant: a configuration names its servers in one way, and the parts fit together. The result is URLs, and only if
+//! a URL can express everything that was set. No back end connects without a login or a certificate that was set.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -102,7 +102,7 @@ impl Checked<'_> {
         Ok(Servers::Quorum(urls))
     }
 
-    /// Refuses TLS: no back end has it, and a connection without it would send the password in the clear.
+    /// Refuses TLS, because no back end has TLS and a connection without it would send the password in the clear.
     fn not_encrypted(&self, section: &str, tls: &Tls) -> Result<(), ConfigError> {
         if !tls.is_on() {
             return Ok(());
@@ -134,7 +134,7 @@ impl Checked<'_> {
         }
     }
 
-    /// Refuses a server that is named twice: with two votes it would count as two servers of the quorum.
+    /// Refuses a server that is named twice, because with two votes it would count as two servers of the quorum.
     fn no_server_twice(&self, urls: &[Secret]) -> Result<(), ConfigError> {
         let own = urls.iter().filter(|url| url.expose() != "memory://");
         let mut seen = BTreeSet::new();

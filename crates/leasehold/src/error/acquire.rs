@@ -1,6 +1,6 @@
 //! Errors of an acquire: of one lock or semaphore, and of a majority of servers.
 //!
-//! Invariant: an error says whether the server may keep an effect of the attempt, and by when that is gone.
+//! Invariant: an error says whether the server may keep an effect of the attempt, and by when the effect is gone.
 
 use std::fmt;
 use std::time::Duration;
@@ -26,17 +26,17 @@ pub struct AcquireError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AcquireErrorKind {
-    /// The name cannot be used; nothing was sent.
+    /// The name cannot be used. Nothing was sent.
     Name(NameError),
-    /// The lease is not a lease; nothing was sent.
+    /// The lease is not a lease. Nothing was sent.
     Lease(LeaseError),
-    /// The bound on the hold is shorter than the shortest lease, 3 ms; nothing was sent.
+    /// The bound on the hold is shorter than the shortest lease, 3 ms. Nothing was sent.
     #[non_exhaustive]
     MaxHold {
         /// The bound of the caller.
         given: Duration,
     },
-    /// The minimum hold time exceeds the longest possible hold; nothing was sent.
+    /// The minimum hold time exceeds the longest possible hold. Nothing was sent.
     #[non_exhaustive]
     MinHold {
         /// The minimum of the caller.
@@ -44,11 +44,11 @@ pub enum AcquireErrorKind {
         /// The bound on the hold, the fixed lease, or the longest lease.
         most: Duration,
     },
-    /// The server failed and certainly did not run the script: nothing is locked.
+    /// The server failed and certainly did not run the script, so nothing is locked.
     Store(StoreError),
     /// The server may have run the script. If it did, the client undoes the grant as soon as the server answers, and
-    /// the lease bounds it in any case. A server that is paused for longer may still run the script when it resumes;
-    /// the undo then follows at once.
+    /// the lease bounds it in any case. A server that is paused for longer may still run the script when it resumes.
+    /// The undo then follows at once.
     #[non_exhaustive]
     Unknown {
         /// The time after the error at which no effect of this attempt is left on the server. Permits without a lease
@@ -59,17 +59,17 @@ pub enum AcquireErrorKind {
     },
     /// The owner's present hold, which this acquire would have re-entered or upgraded, is lost. Drop its guards first.
     Lost(LostReason),
-    /// The key has no expiry, so it would block forever; it is unchanged. No lock of the family leaves such a key
-    /// behind: find its writer, or free the lock with [`Lock::force_unlock`](crate::Lock::force_unlock).
+    /// The key has no expiry, so it would block forever. The key is unchanged. No lock of the family leaves such a key
+    /// behind. Find its writer, or free the lock with [`Lock::force_unlock`](crate::Lock::force_unlock).
     NoExpiry,
     /// The owner holds the lock already, and the lock is [non-reentrant](crate::Lock::non_reentrant). The hold is
     /// unchanged.
     AlreadyHeld,
-    /// The wait would never end: the holder is this caller, or waits for this caller. Nothing was changed.
+    /// The wait would never end, because the holder is this caller, or waits for this caller. Nothing was changed.
     Deadlock,
-    /// The guard to upgrade is not a read guard of this lock, acquired through this client; nothing was sent.
+    /// The guard to upgrade is not a read guard of this lock, acquired through this client. Nothing was sent.
     WrongGuard,
-    /// Another kind of object has this name; it is unchanged.
+    /// Another kind of object has this name. The object is unchanged.
     OtherKind(StoreError),
     /// The server of a [`Redlock`](crate::Redlock) has been up for less than the longest lease, so it may have
     /// forgotten holds, and does not count yet.
@@ -80,13 +80,13 @@ pub enum AcquireErrorKind {
     },
     /// The object was deleted during the wait.
     Deleted,
-    /// The caller wants more permits of an expirable semaphore than [`PERMITS_MAX`]; nothing was sent.
+    /// The caller wants more permits of an expirable semaphore than [`PERMITS_MAX`]. Nothing was sent.
     #[non_exhaustive]
     TooManyPermits {
         /// The number of permits.
         given: u32,
     },
-    /// Grants arrived without any validity left; the client undid them.
+    /// Grants arrived without any validity left, and the client undid them.
     #[non_exhaustive]
     LeaseTooShort {
         /// The lease.
@@ -156,7 +156,7 @@ impl fmt::Display for AcquireErrorKind {
 }
 
 impl AcquireError {
-    /// Returns true if the caller's own owner holds the lock already: [`AcquireErrorKind::AlreadyHeld`]. Another
+    /// Returns true if the caller's own owner holds the lock already ([`AcquireErrorKind::AlreadyHeld`]). Another
     /// owner's hold is not an error of an acquire.
     #[must_use]
     pub const fn is_busy(&self) -> bool {
@@ -205,7 +205,7 @@ impl AcquireErrorKind {
         }
     }
 
-    /// Converts a failure of the engine; `None` for a lock that another owner holds.
+    /// Converts a failure of the engine, or returns `None` for a lock that another owner holds.
     pub(crate) fn from_failure(failure: AcquireFailure) -> Option<Self> {
         Some(match failure {
             AcquireFailure::Contended => return None,
@@ -255,8 +255,8 @@ impl From<LeaseError> for AcquireErrorKind {
     }
 }
 
-/// The reason why a lock over several servers was not acquired: too few of them worked. Grants of single servers are
-/// undone.
+/// The reason why a lock over several servers was not acquired. Too few servers worked, and the grants of single
+/// servers are undone.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct QuorumError {
@@ -272,15 +272,15 @@ pub struct QuorumError {
 pub struct NodeAnswer {
     /// The server's URL, with its password masked.
     pub server: String,
-    /// True if the node granted the lock; the grant is undone.
+    /// True if the node granted the lock. The grant is undone.
     pub granted: bool,
-    /// The reason why it did not; `None` if another owner holds the lock there, or if the client did not wait for the
-    /// answer.
+    /// The reason why the node did not grant the lock, or `None` if another owner holds the lock there, or if the
+    /// client did not wait for the answer.
     pub error: Option<AcquireErrorKind>,
 }
 
 impl QuorumError {
-    /// Always returns false: another owner's hold is not an error of an acquire.
+    /// Always returns false, since another owner's hold is not an error of an acquire.
     #[must_use]
     pub const fn is_busy(&self) -> bool {
         false
@@ -300,7 +300,7 @@ impl QuorumError {
         self.nodes.iter().flat_map(|node| &node.error).any(AcquireErrorKind::is_retryable)
     }
 
-    /// Always returns false: nothing was held.
+    /// Always returns false, since nothing was held.
     #[must_use]
     pub const fn is_lost(&self) -> bool {
         false

@@ -34,12 +34,12 @@ pub enum ReleaseErrorKind {
         /// The error of the last call.
         source: StoreError,
     },
-    /// This process is a fork of the process that made the client; the hold belongs to that process.
+    /// This process is a fork of the process that made the client. The hold belongs to that process.
     Forked,
 }
 
 impl ReleaseError {
-    /// Always returns false: a release does not wait for other owners.
+    /// Always returns false, since a release does not wait for other owners.
     #[must_use]
     pub const fn is_busy(&self) -> bool {
         false
@@ -54,13 +54,13 @@ impl ReleaseError {
         }
     }
 
-    /// Always returns false: the client keeps trying to release, and no guard is left to release again.
+    /// Always returns false, since the client keeps trying to release, and no guard is left to release again.
     #[must_use]
     pub const fn is_retryable(&self) -> bool {
         false
     }
 
-    /// Always returns false: the release of a lost hold returns
+    /// Always returns false, since the release of a lost hold returns
     /// [`ReleaseOutcome::NotHeld`](crate::ReleaseOutcome::NotHeld).
     #[must_use]
     pub const fn is_lost(&self) -> bool {
@@ -114,7 +114,7 @@ pub enum EnsureErrorKind {
         /// The longest possible time.
         most: Duration,
     },
-    /// The renewal was not confirmed; the hold may be trusted for the rest of its lease, and the watchdog keeps
+    /// The renewal was not confirmed. The hold may be trusted for the rest of its lease, and the watchdog keeps
     /// renewing it.
     #[non_exhaustive]
     Unconfirmed {
@@ -128,7 +128,7 @@ pub enum EnsureErrorKind {
 }
 
 impl EnsureError {
-    /// Always returns false: the lock is, or was, the caller's.
+    /// Always returns false, since the lock is, or was, the caller's.
     #[must_use]
     pub const fn is_busy(&self) -> bool {
         false

@@ -1,7 +1,7 @@
 //! Debug output that is the message.
 //!
 //! Invariant: `{:?}` prints the message of `{}` and any causes that the message lacks, so a program whose `main`
-//! returns an error prints what went wrong; `{:#?}` prints the fields.
+//! returns an error prints what went wrong. `{:#?}` prints the fields.
 
 use std::error::Error;
 use std::fmt;

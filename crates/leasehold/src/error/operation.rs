@@ -30,11 +30,11 @@ pub struct OperationError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OperationErrorKind {
-    /// The name cannot be used; nothing was sent.
+    /// The name cannot be used. Nothing was sent.
     Name(NameError),
-    /// The lease is not a lease; nothing was sent.
+    /// The lease is not a lease. Nothing was sent.
     Lease(LeaseError),
-    /// The caller returns more permits at once than [`PERMITS_MAX`]; nothing was sent.
+    /// The caller returns more permits at once than [`PERMITS_MAX`]. Nothing was sent.
     #[non_exhaustive]
     TooManyPermits {
         /// The number of permits.
@@ -42,9 +42,9 @@ pub enum OperationErrorKind {
     },
     /// The server failed and certainly did not make the change.
     Store(StoreError),
-    /// The server has not answered: it may have made the change, once, or may still make it.
+    /// The server has not answered. It may have made the change, once, or may still make it.
     Unknown(StoreError),
-    /// Another kind of object has this name; it is unchanged.
+    /// Another kind of object has this name. The object is unchanged.
     OtherKind(StoreError),
     /// The client is closed. A change that was in flight may have been made.
     Closed,
@@ -53,7 +53,7 @@ pub enum OperationErrorKind {
 }
 
 impl OperationError {
-    /// Always returns false: a change does not wait for other owners.
+    /// Always returns false, since a change does not wait for other owners.
     #[must_use]
     pub const fn is_busy(&self) -> bool {
         false
@@ -70,7 +70,7 @@ impl OperationError {
     }
 
     /// Returns true if nothing was changed, and the same call may succeed a little later. It is false for
-    /// [`OperationErrorKind::Unknown`]: a second call could make the change twice.
+    /// [`OperationErrorKind::Unknown`], because a second call could make the change twice.
     #[must_use]
     pub const fn is_retryable(&self) -> bool {
         match &self.kind {
@@ -79,7 +79,7 @@ impl OperationError {
         }
     }
 
-    /// Always returns false: nothing is held.
+    /// Always returns false, since nothing is held.
     #[must_use]
     pub const fn is_lost(&self) -> bool {
         false
@@ -141,7 +141,7 @@ impl From<StoreError> for OperationErrorKind {
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FencedWriteError {
-    /// A newer token has written before: another owner has acquired the lock since. Nothing was written.
+    /// A newer token has written before, so another owner has acquired the lock since. Nothing was written.
     #[non_exhaustive]
     Stale {
         /// The key.
@@ -149,7 +149,7 @@ pub enum FencedWriteError {
         /// The newer token.
         newest: u64,
     },
-    /// An error as of every change.
+    /// Any other error of the write.
     Operation(OperationError),
 }
 
@@ -163,7 +163,7 @@ impl FencedWriteError {
         }
     }
 
-    /// Always returns false: a write does not wait for other owners.
+    /// Always returns false, since a write does not wait for other owners.
     #[must_use]
     pub const fn is_busy(&self) -> bool {
         false
@@ -241,7 +241,7 @@ pub struct WaitError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WaitErrorKind {
-    /// The name cannot be used; nothing was sent.
+    /// The name cannot be used. Nothing was sent.
     Name(NameError),
     /// The latch was deleted during the wait.
     Deleted,
@@ -256,7 +256,7 @@ pub enum WaitErrorKind {
 }
 
 impl WaitError {
-    /// Always returns false: a latch has no holder.
+    /// Always returns false, since a latch has no holder.
     #[must_use]
     pub const fn is_busy(&self) -> bool {
         false
@@ -282,7 +282,7 @@ impl WaitError {
         }
     }
 
-    /// Always returns false: nothing is held.
+    /// Always returns false, since nothing is held.
     #[must_use]
     pub const fn is_lost(&self) -> bool {
         false
@@ -346,11 +346,11 @@ pub struct InspectError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum InspectErrorKind {
-    /// The name cannot be used; nothing was sent.
+    /// The name cannot be used. Nothing was sent.
     Name(NameError),
-    /// The server did not answer, or not in the form of the script.
+    /// The server did not answer, or its reply does not have the form of the script's replies.
     Store(StoreError),
-    /// The key has no expiry; no lock of the family leaves such a key behind.
+    /// The key has no expiry. No lock of the family leaves such a key behind.
     NoExpiry,
     /// The client is closed.
     Closed,
@@ -359,7 +359,7 @@ pub enum InspectErrorKind {
 }
 
 impl InspectError {
-    /// Always returns false: an inspect does not wait for other owners.
+    /// Always returns false, since an inspect does not wait for other owners.
     #[must_use]
     pub const fn is_busy(&self) -> bool {
         false
@@ -375,8 +375,8 @@ impl InspectError {
         }
     }
 
-    /// Returns true if the same call may succeed a little later. It is false if a lock may have been released by
-    /// force: a second call could take the lock from its next holder.
+    /// Returns true if the same call may succeed a little later. It is false if a lock may have been released by force,
+    /// because a second call could take the lock from its next holder.
     #[must_use]
     pub const fn is_retryable(&self) -> bool {
         match &self.kind {
@@ -388,7 +388,7 @@ impl InspectError {
         }
     }
 
-    /// Always returns false: nothing is held.
+    /// Always returns false, since nothing is held.
     #[must_use]
     pub const fn is_lost(&self) -> bool {
         false

@@ -17,7 +17,7 @@ use super::{AcquireError, NotInstalled, OperationError, OperationErrorKind, Subj
 pub enum RunError {
     /// The lock was not acquired, and the body did not run.
     Acquire(AcquireError),
-    /// Another owner held the lock for the whole wait; the body did not run.
+    /// Another owner held the lock for the whole wait. The body did not run.
     #[non_exhaustive]
     Busy {
         /// The lock or semaphore.
@@ -25,15 +25,14 @@ pub enum RunError {
         /// The longest wait of the section.
         wait: Duration,
     },
-    /// The number of the semaphore's permits could not be set; the body did not run.
+    /// The number of the semaphore's permits could not be set. The body did not run.
     Permits(OperationError),
-    /// The lock's name, computed by an expression of the [attribute](macro@crate::locked), cannot be used; the body
-    /// did not run. A name that is a literal is refused by the acquire.
+    /// The lock's name, computed by an expression of the [attribute](macro@crate::locked), cannot be used. The body did
+    /// not run. A name that is a literal is refused by the acquire.
     Name(NameError),
-    /// The function names no client and none is installed; the body did not run.
+    /// The function names no client, and no client is installed. The body did not run.
     NotInstalled(NotInstalled),
-    /// The lock was lost while the body ran. The body was cancelled at its next await point, or its result was
-    /// dropped.
+    /// The lock was lost while the body ran. The body was canceled at its next await point, or its result was dropped.
     #[non_exhaustive]
     Lost {
         /// The lock or semaphore.
@@ -44,7 +43,7 @@ pub enum RunError {
 }
 
 impl RunError {
-    /// Returns the lock or semaphore; `None` if there was no client or no name for it.
+    /// Returns the lock or semaphore, or `None` if there was no client or no name for it.
     #[must_use]
     pub const fn subject(&self) -> Option<&Subject> {
         match self {
@@ -55,7 +54,8 @@ impl RunError {
         }
     }
 
-    /// Returns true if the lock was held for the whole wait. The body did not run.
+    /// Returns true if another hold kept the lock: another owner held it for the whole wait, or the caller's owner
+    /// holds it and the lock does not re-enter. The body did not run.
     #[must_use]
     pub const fn is_busy(&self) -> bool {
         match self {
@@ -75,15 +75,15 @@ impl RunError {
         }
     }
 
-    /// Returns true if the body did not run and may run a little later, without any change to the program, its
-    /// settings or the server. It is false for a lost lock: the body has run in part, and only the application knows
+    /// Returns true if the body did not run and may run a little later, without any change to the program, its settings
+    /// or the server. It is false for a lost lock, because the body has run in part and only the application knows
     /// whether it may run again.
     #[must_use]
     pub const fn is_retryable(&self) -> bool {
         match self {
             Self::Busy { .. } => true,
             Self::Acquire(error) => error.is_retryable(),
-            // The number of permits may be set already; a second call sets it only if it is not.
+            // The number of permits may be set already. A second call then changes nothing.
             Self::Permits(OperationError { kind: OperationErrorKind::Unknown(source), .. }) => {
                 source.kind.is_transient()
             }

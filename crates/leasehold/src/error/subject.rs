@@ -10,7 +10,7 @@ use leasehold_proto::NameError;
 /// The highest number of characters that an error keeps of a name that cannot be used.
 const SHOWN_MAX: usize = 80;
 
-/// The lock, semaphore, latch or key of an error; `lock "order:42"` in messages.
+/// The lock, semaphore, latch or key of an error, such as `lock "order:42"` in messages.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Subject {

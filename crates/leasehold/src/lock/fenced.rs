@@ -60,7 +60,8 @@ impl Lock<Fenced> {
     }
 }
 
-/// A hold of a fenced lock: a [`Guard`] with a token. Only a fenced lock creates one, so the token always exists:
+/// A hold of a fenced lock: a [`Guard`] with a token. Only a fenced lock creates this guard, so the token always
+/// exists:
 ///
 /// ```compile_fail,E0277
 /// # async fn example(client: leasehold::Client) -> Result<(), leasehold::Error> {
@@ -71,7 +72,7 @@ impl Lock<Fenced> {
 /// ```
 ///
 /// # Losing the lease
-/// As for every [`Guard`]. A resource that checks the token stays safe even then.
+/// As for every [`Guard`]. A resource that checks the token stays safe even after a loss.
 ///
 /// # Examples
 /// ```
@@ -90,7 +91,7 @@ impl Lock<Fenced> {
 pub struct FencedGuard(Guard);
 
 impl FencedGuard {
-    /// Restores the fenced guard from the guard inside one.
+    /// Restores a fenced guard from its inner guard.
     #[cfg(feature = "blocking")]
     pub(crate) const fn again(guard: Guard) -> Self {
         Self(guard)
@@ -108,7 +109,7 @@ impl FencedGuard {
     /// As [`Guard::release`].
     ///
     /// # Cancel safety
-    /// Dropping the future does not cancel the release; it only discards the report.
+    /// Dropping the future discards the report and does not cancel the release.
     pub async fn release(self) -> Result<ReleaseOutcome, ReleaseError> {
         self.0.release().await
     }

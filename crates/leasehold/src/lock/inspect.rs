@@ -15,16 +15,16 @@ impl<K: Kind> Lock<K> {
     /// Takes the lock away from its holder, whichever client that is, and wakes the waiters. Returns `false` if the
     /// lock was free.
     ///
-    /// The holder learns of it at its next renewal.
+    /// The holder learns of the loss at its next renewal.
     ///
     /// # Errors
-    /// [`InspectError`]; if its `applied` is unknown, the lock may be free now.
+    /// [`InspectError`]. If the `applied` of its store error is unknown, the lock may be free now.
     ///
     /// # Cancel safety
     /// Dropping the future does not cancel a call that was sent.
     ///
     /// # Losing the lease
-    /// The holder's guards are not notified immediately: they learn of the loss at their next renewal. A holder with a
+    /// The holder's guards are not notified immediately. They learn of the loss at their next renewal. A holder with a
     /// fixed lease, or one without a connection, trusts its hold until the end of the lease. Until then, a new holder
     /// can be valid at the same time.
     ///
@@ -76,8 +76,8 @@ impl<K: Kind> Lock<K> {
         Ok(self.inspect(None).await?.remaining.is_some())
     }
 
-    /// Returns the time for which the current hold lasts without a renewal, by the server's clock; `None` if the lock
-    /// is free.
+    /// Returns the time for which the current hold lasts without a renewal, by the server's clock, or `None` if the
+    /// lock is free.
     ///
     /// # Errors
     /// [`InspectError`] if the server does not answer, or if the key has no expiry.
@@ -108,7 +108,7 @@ impl<K: Kind> Lock<K> {
     /// Returns true if this owner holds the lock, as the server reports it.
     ///
     /// The result covers the holds through this client only. The same owner's holds through another client count as
-    /// those of another owner.
+    /// holds of another owner.
     ///
     /// # Errors
     /// [`InspectError`] if the server does not answer.
@@ -135,7 +135,7 @@ impl<K: Kind> Lock<K> {
     /// Returns the number of holds that this owner has of the lock, as the server reports it.
     ///
     /// The result covers the holds through this client only. The same owner's holds through another client count as
-    /// those of another owner.
+    /// holds of another owner.
     ///
     /// # Errors
     /// [`InspectError`] if the server does not answer.

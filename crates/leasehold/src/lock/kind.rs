@@ -1,6 +1,6 @@
 //! The differences between the kinds of locks.
 //!
-//! Invariant: only this crate implements kinds; users can name them.
+//! Invariant: only this crate implements kinds, and users can name them.
 
 use std::fmt;
 use std::time::Duration;
@@ -21,7 +21,7 @@ pub trait Kind: Sealed + Clone + fmt::Debug + Send + Sync + 'static {
     fn guard(claimed: Claimed) -> Self::Guard;
 }
 
-/// A hold that its own kind has just claimed. Only this crate creates one, so a guard cannot change its kind.
+/// A hold that its own kind has just claimed. Only this crate creates such a hold, so a guard cannot change its kind.
 #[derive(Debug)]
 pub struct Claimed(pub(super) Guard);
 

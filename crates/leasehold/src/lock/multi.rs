@@ -29,11 +29,11 @@ use crate::owner::{ambient, enclosing_owner};
 use crate::shared::Handle;
 use crate::terms::{Terms, acquire, wait_for};
 
-/// Several locks that are acquired together: all or none, of any kinds and any clients. Cheap to clone.
+/// Several locks, of any kinds and any clients, that are acquired together, all or none. Cheap to clone.
 ///
-/// Each member keeps its own terms. The order of the members does not matter: all multi-locks acquire in one common
-/// order the members that one script cannot grant together, so they never wait for each other. Do not acquire a
-/// multi-lock while you hold one of its members under another owner: the call would wait for your own hold.
+/// Each member keeps its own terms. The order of the members does not matter. All multi-locks acquire in one common
+/// order the members that one script cannot grant together, so multi-locks never wait for each other. Do not acquire a
+/// multi-lock while you hold one of its members under another owner, because the call would wait for your own hold.
 ///
 /// # Examples
 /// ```
@@ -179,9 +179,9 @@ impl MultiLock {
     /// Acquires all members, waiting as long as it takes.
     ///
     /// # Errors
-    /// [`AcquireError`] of the member that could not be acquired; the client undoes the others. Fails immediately with
-    /// [`AcquireErrorKind::Deadlock`] if two members have the same name and client but different kinds, since one
-    /// would wait for the other.
+    /// [`AcquireError`] of the member that could not be acquired. The client undoes the others. The call fails
+    /// immediately with [`AcquireErrorKind::Deadlock`] if two members have the same name and client but different
+    /// kinds, since the second would wait for the first.
     ///
     /// # Cancel safety
     /// If the future is dropped, the client undoes the members that it acquired, so nothing stays locked.
@@ -200,8 +200,8 @@ impl MultiLock {
         }
     }
 
-    /// Tries to acquire all members with at most one attempt for each. Returns `None` if another owner holds one of
-    /// them; the client then undoes the others.
+    /// Tries to acquire all members with at most one attempt for each. Returns `None` if another owner holds a member.
+    /// The client then undoes the others.
     ///
     /// # Errors
     /// As [`lock`](Self::lock).
@@ -229,7 +229,7 @@ impl MultiLock {
     }
 
     /// Acquires all members, waiting for at most `wait` in total, counted from the first poll. Returns `None` if
-    /// another owner held one of them until then; the client then undoes the others.
+    /// another owner held a member until then. The client then undoes the others.
     ///
     /// # Errors
     /// As [`lock`](Self::lock).
@@ -376,7 +376,8 @@ impl MultiGuard {
         self.guards.iter().all(Guard::is_held)
     }
 
-    /// Returns the shortest validity of the members: the time for which all of them are valid without a renewal.
+    /// Returns the shortest validity of the members, which is the time for which all of them are valid without a
+    /// renewal.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         self.guards.iter().map(Guard::remaining).min().unwrap_or_default()
@@ -434,13 +435,13 @@ impl MultiGuard {
         join_all(self.guards.iter().map(|guard| guard.ensure(least))).await.into_iter().collect()
     }
 
-    /// Releases all members and reports the outcome: [`ReleaseOutcome::NotHeld`] if one was lost before.
+    /// Releases all members and reports the outcome, which is [`ReleaseOutcome::NotHeld`] if a member was lost before.
     ///
     /// # Errors
     /// [`ReleaseError`] of the first release that the server did not confirm. The releases of all members are sent.
     ///
     /// # Cancel safety
-    /// Dropping the future does not cancel the releases; it only discards the report.
+    /// Dropping the future discards the report and does not cancel the releases.
     ///
     /// # Examples
     /// ```
@@ -461,7 +462,7 @@ impl MultiGuard {
         Ok(lost.unwrap_or(ReleaseOutcome::Released))
     }
 
-    /// Consumes the guard without a release: each member is detached, as by [`Guard::detach`].
+    /// Consumes the guard without a release, and detaches each member as [`Guard::detach`] does.
     ///
     /// # Examples
     /// ```

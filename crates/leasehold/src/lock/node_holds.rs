@@ -3,7 +3,7 @@
 //! Invariant: a hold without a majority for an instant is lost for good, even if a node joins later.
 //!
 //! # How it works
-//! Each node has a *node hold*: its part of the hold, which that node's own client renews. Each node hold has a
+//! Each node has a *node hold*, its part of the hold, which that node's own client renews. Each node hold has a
 //! *renewal task* on that client's thread. The task waits until the node hold is lost, and acquires it again if the
 //! lock has a watchdog. A node that restarted joins again as soon as it counts. When the whole hold is lost, the tasks
 //! end and release the remaining node holds.
@@ -49,7 +49,7 @@ struct NodeHolds {
 #[derive(Default)]
 struct State {
     guards: Vec<Option<Guard>>,
-    /// True if the guard is gone; a node hold that arrives later is dropped.
+    /// True if the guard is gone. A node hold that arrives later is dropped.
     ended: bool,
     lost: Option<LostReason>,
     /// The waiters for the loss, by number.
@@ -63,14 +63,14 @@ struct NodeHold {
     node: usize,
 }
 
-/// A wait for the loss; dropping it removes its waker.
+/// A wait for the loss. Dropping the wait removes its waker.
 struct Loss<'a> {
     holds: &'a NodeHolds,
     number: u64,
 }
 
 impl State {
-    /// Returns the validity of a majority: the `quorum`-th longest validity of the node holds.
+    /// Returns the validity of a majority, which is the `quorum`-th longest validity of the node holds.
     fn remaining(&self, quorum: usize) -> Duration {
         if self.lost.is_some() {
             return Duration::ZERO;
@@ -103,8 +103,8 @@ impl NodeHolds {
         if state.ended || state.lost.is_some() {
             return;
         }
-        // A node hold joins a majority and never creates one: without a majority, another owner may have held the lock
-        // meanwhile.
+        // A node hold joins a majority and never creates a new majority. Without a majority, another owner may have
+        // held the lock meanwhile.
         let is_lost = state.remaining(self.quorum).is_zero();
         let reason = state.guards.iter().flatten().find_map(|hold| hold.watch().now_or_never());
         state.guards[node] = Some(guard);
@@ -233,7 +233,7 @@ impl QuorumGuard {
             let hold = NodeHold { all: Arc::clone(&holds), node };
             let renewal = renew(hold, node_lock, lock.is_watched(), late.remove(&node));
             let (renewal, abort) = abortable(renewal);
-            // A forked process starts no task: the hold belongs to the parent.
+            // A forked process starts no task, because the hold belongs to the parent.
             let _ = handle.spawn(renewal.map(|_| ()).boxed());
             renewals.push(abort);
         }
@@ -246,7 +246,7 @@ impl QuorumGuard {
         !self.remaining().is_zero()
     }
 
-    /// Returns the time for which a majority is valid without a renewal; zero if the hold is lost.
+    /// Returns the time for which a majority is valid without a renewal, or zero if the hold is lost.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         self.holds.remaining()
@@ -341,7 +341,7 @@ impl QuorumGuard {
     /// [`ReleaseError`] if a majority has not confirmed the release. The clients keep trying on every node.
     ///
     /// # Cancel safety
-    /// Dropping the future does not cancel the releases; it only discards the report.
+    /// Dropping the future discards the report and does not cancel the releases.
     ///
     /// # Examples
     /// ```
@@ -370,19 +370,20 @@ impl QuorumGuard {
         }
     }
 
-    /// Consumes the guard without a release: each node hold is detached, as by [`Guard::detach`].
+    /// Consumes the guard without a release, and detaches each node hold as [`Guard::detach`] does.
     pub fn detach(self) {
         self.end().into_iter().for_each(Guard::detach);
     }
 
-    /// Takes the node holds and ends the renewal tasks. In a forked process it does nothing: both belong to the
+    /// Takes the node holds and ends the renewal tasks. Does nothing in a forked process, because both belong to the
     /// parent.
     fn end(&self) -> Vec<Guard> {
         let Ok(mut state) = self.holds.enter() else { return Vec::new() };
         state.ended = true;
         let guards = std::mem::take(&mut state.guards);
         drop(state);
-        // The tasks end last: a task that ends drops its `NodeHold`, which removes a node hold that is still there.
+        // The tasks end last, because a task that ends drops its `NodeHold`, which removes a node hold that is still
+        // there.
         self.renewals.iter().for_each(AbortHandle::abort);
         guards.into_iter().flatten().collect()
     }

@@ -254,7 +254,7 @@ impl QuorumLock {
     async fn wait_at_node(&self, node: usize, span: Duration, round: &mut Round) {
         round.votes[node..].fill_with(|| None);
         round.forget();
-        // Any other answer is dropped: the next round includes this node again.
+        // Any other answer is dropped, because the next round includes this node again.
         round.votes[node] = self.nodes[node].try_lock_for(span).await.ok().flatten();
     }
 
@@ -310,7 +310,7 @@ impl Round {
         self.contended.iter().filter(|contended| **contended).count()
     }
 
-    /// Returns the node to wait at: the first one that another owner holds, or else the first one whose error may
+    /// Returns the node to wait at: the first node that another owner holds, or else the first node whose error may
     /// pass.
     fn node_to_wait_at(&self, contended: bool) -> Option<usize> {
         if contended {

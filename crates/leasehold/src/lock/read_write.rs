@@ -215,8 +215,8 @@ impl RwLock {
     /// The setting works between clients that use it. Java readers, and clients without it, still join readers.
     ///
     /// A writer that disappears keeps readers out for at most 3 s. An owner that already reads may read again at any
-    /// time. Nested reads need one owner: without one, the inner read waits for the writer, and the writer waits for
-    /// the outer read.
+    /// time. Nested reads need one owner. Without an owner, the inner read waits for the writer, and the writer waits
+    /// for the outer read.
     #[must_use]
     pub fn prefer_writers(mut self) -> Self {
         self.read.kind.yields = true;
@@ -309,7 +309,7 @@ impl RwLock {
     ///
     /// # Errors
     /// As [`Lock::lock`]. Also [`AcquireErrorKind::Deadlock`](crate::AcquireErrorKind::Deadlock) if the owner reads,
-    /// since it would wait for itself; see [`upgrade`](Self::upgrade).
+    /// since it would wait for itself. See [`upgrade`](Self::upgrade).
     ///
     /// # Cancel safety
     /// Dropping the future gives up the place in the wait queue. The client undoes a grant in flight, so nothing stays

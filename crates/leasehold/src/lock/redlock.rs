@@ -29,7 +29,7 @@ const LONGEST_LEASE: Duration = Duration::from_secs(30);
 /// after it has been up for longer than the longest lease, so it cannot have forgotten a valid hold. A fleet that was
 /// just started therefore grants nothing for that time.
 ///
-/// A quorum does not exclude a holder that was paused past its lease; no lock can. A resource that must be safe from
+/// A quorum does not exclude a holder that was paused past its lease. No lock can. A resource that must be safe from
 /// such a holder needs a fencing token, which a lock of one server gives.
 ///
 /// # Examples
@@ -62,7 +62,7 @@ pub struct RedlockBuilder {
 /// The kind of one node's part of a quorum lock.
 #[derive(Clone, Copy, Debug)]
 pub struct Node {
-    /// The longest lease in the fleet; zero if the nodes keep all data across a restart.
+    /// The longest lease in the fleet, or zero if the nodes keep all data across a restart.
     fleet: Duration,
     /// The lease of this lock.
     lease: Duration,
@@ -215,7 +215,7 @@ impl RedlockBuilder {
 
     /// Creates a [`Redlock`] from existing clients.
     ///
-    /// The clients keep their own settings; those of this builder do not apply to them. Give them a short timeout.
+    /// The clients keep their own settings, and the settings of this builder do not apply. Give them a short timeout.
     ///
     /// # Panics
     /// Panics if `clients` is empty.

@@ -7,7 +7,7 @@ use crate::section::Section;
 
 impl<K: Kind> Lock<K> {
     /// Runs a body under the lock: acquires the lock, renews it, and releases it. If the hold is lost, the body is
-    /// cancelled at its next await point. [`section`](Self::section) has options for the wait, the loss and the end.
+    /// canceled at its next await point. [`section`](Self::section) has options for the wait, the loss and the end.
     ///
     /// Code that the body calls re-enters the lock, because it has the body's owner. Tasks that the body spawns do
     /// not. For tasks that the body polls on an executor of its own, see

@@ -28,7 +28,7 @@ const NOMINAL_LEASE: Duration = Duration::from_secs(30);
 /// disconnected, its permits stay acquired until another process [releases](Self::release) that number. If that
 /// matters, use [`Client::expirable_semaphore`](crate::Client::expirable_semaphore).
 ///
-/// A semaphore has no permits until a client sets their number. Waiters wait for that as well.
+/// A semaphore has no permits until a client sets their number. Waiters wait for this number as well.
 ///
 /// # Examples
 /// ```
@@ -72,9 +72,9 @@ impl Semaphore {
     /// Serves waiters in the order of their arrival, across all processes (default: no order between clients).
     ///
     /// The waiters form a queue on the server. The queue passes a waiter that has not polled for 5 s, because its
-    /// process is dead. Java clients, waiters without this setting and `try_acquire` calls are not in the queue; a
-    /// Java client can acquire a free permit before the queue does. A waiter for many permits keeps the waiters behind
-    /// it waiting until it has them, so it does not starve.
+    /// process is dead. Java clients, waiters without this setting and `try_acquire` calls are not in the queue. A Java
+    /// client can acquire a free permit before the queue does. A waiter for many permits keeps the waiters behind it
+    /// waiting until it has its permits, so it does not starve.
     #[must_use]
     pub fn fifo(mut self) -> Self {
         self.fifo = true;
@@ -84,8 +84,8 @@ impl Semaphore {
     /// Sets the number of permits if it was never set. Returns `false` if it was set before.
     ///
     /// # Errors
-    /// [`OperationError`]; [`OperationErrorKind::Unknown`](crate::OperationErrorKind::Unknown) if the server does not
-    /// answer.
+    /// [`OperationError`], with [`OperationErrorKind::Unknown`](crate::OperationErrorKind::Unknown) if the server does
+    /// not answer.
     ///
     /// # Cancel safety
     /// Dropping the future does not cancel a call that was sent.
@@ -144,8 +144,8 @@ impl Semaphore {
     ///
     /// # Errors
     /// [`AcquireError`] if the server fails for the whole of the client's timeout, or if it cannot grant at all. After
-    /// [`AcquireErrorKind::Unknown`], the client returns the permit when the server answers again; no lease bounds
-    /// that time.
+    /// [`AcquireErrorKind::Unknown`], the client returns the permit when the server answers again. No lease bounds that
+    /// time.
     ///
     /// # Cancel safety
     /// Dropping the future gives up the place in the wait queue. The client undoes a grant in flight, which returns
@@ -341,7 +341,7 @@ impl Semaphore {
 
     /// Adds permits, or removes them if `permits` is negative, and returns the number of available permits.
     ///
-    /// The result can be negative: then that many permits have to be returned before the next one can be acquired.
+    /// The result can be negative. That many permits then have to be returned before the next permit can be acquired.
     ///
     /// # Errors
     /// As [`try_set_permits`](Self::try_set_permits).

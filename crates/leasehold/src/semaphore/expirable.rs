@@ -32,7 +32,7 @@ const SET_AGAIN: Duration = Duration::from_secs(60);
 /// [`lease`](Self::lease) is set, a *watchdog* renews the permits for as long as their [`Permits`] live. The server's
 /// clock decides when a lease ends.
 ///
-/// A semaphore has no permits until a client sets their number. Waiters wait for that as well.
+/// A semaphore has no permits until a client sets their number. Waiters wait for this number as well.
 ///
 /// # Examples
 /// ```
@@ -130,7 +130,7 @@ impl ExpirableSemaphore {
     /// Sets the number of permits if it was never set. Returns `false` if it was set before.
     ///
     /// # Errors
-    /// [`OperationError`]; [`OperationErrorKind::Unknown`] if the server does not answer.
+    /// [`OperationError`], with [`OperationErrorKind::Unknown`] if the server does not answer.
     ///
     /// # Cancel safety
     /// Dropping the future does not cancel a call that was sent.
@@ -153,7 +153,7 @@ impl ExpirableSemaphore {
 
     /// Sets the total number of permits, acquired ones included, and returns the number of available permits.
     ///
-    /// The result can be negative: then that many permits have to be returned before the next one can be acquired.
+    /// The result can be negative. That many permits then have to be returned before the next permit can be acquired.
     ///
     /// # Errors
     /// As [`try_set_permits`](Self::try_set_permits).
@@ -212,7 +212,7 @@ impl ExpirableSemaphore {
     /// the permit.
     ///
     /// # Losing the lease
-    /// As for a lock: [`Permits`] dereference to a [`Guard`](crate::Guard); see there.
+    /// As for a lock. [`Permits`] dereference to a [`Guard`](crate::Guard).
     ///
     /// # Examples
     /// ```
@@ -240,8 +240,7 @@ impl ExpirableSemaphore {
     /// the permits.
     ///
     /// # Losing the lease
-    /// All permits of one acquire are lost together: [`Permits`] dereference to one [`Guard`](crate::Guard); see
-    /// there.
+    /// All permits of one acquire are lost together, since [`Permits`] dereference to one [`Guard`](crate::Guard).
     ///
     /// # Examples
     /// ```
@@ -256,7 +255,7 @@ impl ExpirableSemaphore {
     /// ```
     pub async fn acquire_many(&self, permits: u32) -> Result<Permits, AcquireError> {
         loop {
-            // A wait without a deadline ends with permits or an error; the loop has one turn.
+            // A wait without a deadline ends with permits or an error, so the loop runs once.
             if let Some(permits) = self.request(permits, |_| Wait::Forever).await? {
                 return Ok(permits);
             }
@@ -273,7 +272,7 @@ impl ExpirableSemaphore {
     /// If the future is dropped, the client undoes a grant in flight, which returns the permit.
     ///
     /// # Losing the lease
-    /// As for a lock: [`Permits`] dereference to a [`Guard`](crate::Guard); see there.
+    /// As for a lock. [`Permits`] dereference to a [`Guard`](crate::Guard).
     ///
     /// # Examples
     /// ```
@@ -299,8 +298,7 @@ impl ExpirableSemaphore {
     /// If the future is dropped, the client undoes a grant in flight, which returns the permits.
     ///
     /// # Losing the lease
-    /// All permits of one acquire are lost together: [`Permits`] dereference to one [`Guard`](crate::Guard); see
-    /// there.
+    /// All permits of one acquire are lost together, since [`Permits`] dereference to one [`Guard`](crate::Guard).
     ///
     /// # Examples
     /// ```
@@ -328,7 +326,7 @@ impl ExpirableSemaphore {
     /// the permit.
     ///
     /// # Losing the lease
-    /// As for a lock: [`Permits`] dereference to a [`Guard`](crate::Guard); see there.
+    /// As for a lock. [`Permits`] dereference to a [`Guard`](crate::Guard).
     ///
     /// # Examples
     /// ```
@@ -356,8 +354,7 @@ impl ExpirableSemaphore {
     /// the permits.
     ///
     /// # Losing the lease
-    /// All permits of one acquire are lost together: [`Permits`] dereference to one [`Guard`](crate::Guard); see
-    /// there.
+    /// All permits of one acquire are lost together, since [`Permits`] dereference to one [`Guard`](crate::Guard).
     ///
     /// # Examples
     /// ```
@@ -379,7 +376,7 @@ impl ExpirableSemaphore {
         self.request(permits, |handle| wait_for(handle, wait)).await
     }
 
-    /// Creates a section: a run of a body with one permit, at most `most` bodies at a time across all processes.
+    /// Creates a section, which runs a body with one permit, at most `most` bodies at a time across all processes.
     ///
     /// The run sets the number of permits to `most` if it was never set, then acquires one permit. Each client makes
     /// the call that sets the number at most once a minute.
@@ -436,7 +433,7 @@ impl ExpirableSemaphore {
     }
 
     /// Releases permits by their ids, all or none, at most [`PERMITS_MAX`](crate::PERMITS_MAX) (4096) at once. Returns
-    /// `false`, and releases none, if the lease of one of them has ended or one was released before.
+    /// `false`, and releases none, if the lease of a permit has ended or a permit was released before.
     ///
     /// Use it for permits that [`Permits::detach`] or a Java client handed over.
     ///
@@ -476,8 +473,8 @@ impl ExpirableSemaphore {
         Ok(self.change(call, semaphore::read_count).await? > 0)
     }
 
-    /// Sets the lease of a permit, from 3 ms to 365 days counted from now; this can extend or shorten it. Returns
-    /// `false` if the permit is not acquired any more.
+    /// Sets the lease of a permit, from 3 ms to 365 days counted from now, which can extend or shorten the lease.
+    /// Returns `false` if the permit is not acquired any more.
     ///
     /// # Errors
     /// As [`try_set_permits`](Self::try_set_permits), and [`OperationErrorKind::Lease`].
@@ -486,8 +483,8 @@ impl ExpirableSemaphore {
     /// Dropping the future does not cancel a call that was sent.
     ///
     /// # Losing the lease
-    /// A holder learns of a shortened lease at its next renewal, which extends the lease again. Without renewals, it
-    /// learns of it at its release.
+    /// A holder learns of a shortened lease at its next renewal, which extends the lease again. Without renewals, the
+    /// holder learns of it at its release.
     ///
     /// # Examples
     /// ```
@@ -508,7 +505,8 @@ impl ExpirableSemaphore {
         self.change(call, read_flag).await
     }
 
-    /// Returns the remaining lease of a permit, by the server's clock; `None` if the permit is not acquired any more.
+    /// Returns the remaining lease of a permit, by the server's clock, or `None` if the permit is not acquired any
+    /// more.
     ///
     /// # Errors
     /// [`InspectError`] if the server does not answer.
@@ -584,7 +582,7 @@ impl ExpirableSemaphore {
         Ok(self.census().await?.acquired)
     }
 
-    /// Returns the total number of permits, available plus acquired, as the server reports it; 0 if the number was
+    /// Returns the total number of permits, available plus acquired, as the server reports it, or 0 if the number was
     /// never set.
     ///
     /// # Errors

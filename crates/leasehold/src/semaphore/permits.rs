@@ -1,6 +1,6 @@
-//! The guard of expirable permits: while it lives, the permits are held or known to be lost.
+//! The guard of expirable permits. While it lives, the permits are held or known to be lost.
 //!
-//! Invariant: that of a guard; this type adds the ids of the permits.
+//! Invariant: the permits share one guard, whose invariant holds here too. This type adds only the ids of the permits.
 
 use std::fmt;
 use std::ops::Deref;
@@ -12,7 +12,7 @@ use crate::guard::{Guard, ReleaseOutcome};
 
 /// Permits of an [`ExpirableSemaphore`](crate::ExpirableSemaphore), returned when dropped.
 ///
-/// `Permits` dereference to a [`Guard`]: all permits are held, renewed, lost and released together.
+/// `Permits` dereference to one [`Guard`], so all permits are held, renewed, lost and released together.
 #[must_use = "dropping permits returns them at once"]
 pub struct Permits {
     guard: Guard,
@@ -50,15 +50,15 @@ impl Permits {
         PermitId::of(self.guard.wire_owner(), self.count).collect()
     }
 
-    /// Releases the permits and reports the outcome. The outcome is [`ReleaseOutcome::NotHeld`] if the lease of one of
-    /// them had ended; the others are returned.
+    /// Releases the permits and reports the outcome. The outcome is [`ReleaseOutcome::NotHeld`] if the lease of a
+    /// permit had ended. The others are returned.
     ///
     /// # Errors
     /// [`ReleaseErrorKind::Unconfirmed`](crate::ReleaseErrorKind::Unconfirmed) if the server does not answer within
     /// the client's timeout. The client keeps trying in the background until the lease has ended.
     ///
     /// # Cancel safety
-    /// Dropping the future does not cancel the release; it only discards the report.
+    /// Dropping the future discards the report and does not cancel the release.
     ///
     /// # Examples
     /// ```

@@ -1,7 +1,6 @@
-//! Tests of wakers: which waker an effect wakes. A listener's last waker counts, and a ticket sees its own effects at
-//! once.
+//! Tests of the wakers that an effect wakes. A listener's last waker counts, and a ticket sees its own effects at once.
 //!
-//! Invariant: no thread and no server takes part; the test brings every event.
+//! Invariant: no thread and no server takes part, and the test brings every event.
 
 use std::pin::pin;
 use std::sync::Arc;

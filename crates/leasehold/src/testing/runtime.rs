@@ -1,7 +1,7 @@
 //! The clock and the random numbers of a test's clients.
 //!
-//! Invariant: the clock is the world's; identities follow from the order in which clients are made. Nothing here reads
-//! the real time.
+//! Invariant: the clock is the world's, and identities follow from the order in which clients are made. Nothing here
+//! reads the real time.
 
 use std::future::{Future, pending};
 use std::io;

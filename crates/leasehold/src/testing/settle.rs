@@ -4,9 +4,9 @@
 //!
 //! # How it works
 //! A few turns are enough on an executor with one thread. On several threads a woken task may start only after many
-//! turns of this one, so the wait goes on until every listener that the library woke has polled. Some never poll,
-//! because the test holds a future and does not poll it: the wait gives them up after a great many turns, once and for
-//! all.
+//! turns of this task, so the wait goes on until every listener that the library woke has polled. Some listeners never
+//! poll, because the test holds a future and does not poll it. The wait gives such listeners up after a great many
+//! turns, once and for all.
 
 use std::collections::BTreeSet;
 use std::future::poll_fn;
@@ -20,7 +20,7 @@ use leasehold_proto::engine::Id;
 use super::world::World;
 
 /// The turns of the executor without work for a driver after which the tasks count as idle. In one turn an executor
-/// that takes tasks in order runs all that are ready; some tasks are ready only because others ran.
+/// that takes tasks in order runs all that are ready. Some tasks are ready only because others ran.
 const QUIET_TURNS: u32 = 16;
 /// The turns after which woken listeners that have not polled are given up.
 const TURNS_MAX: u32 = 10_000;

@@ -1,4 +1,4 @@
-//! Detection of a standstill: a user's future waits for a time that the test never reaches.
+//! Detection of a standstill, in which a user's future waits for a time that the test never reaches.
 //!
 //! Invariant: a wait counts from its first poll until its client wakes it or drops its waker, so a held lock is not a
 //! wait.
@@ -6,8 +6,8 @@
 //! # How it works
 //! Each poll of a wait registers it, with a waker that removes it again. While there are waits, the world's thread
 //! wakes up once per slice of real time. The waits are *stalled* when [`SLICES`] of them ended without work of the
-//! drivers, a new wait or an `advance`. The thread wakes the tasks of stalled waits; the poll that follows panics, so
-//! the panic is the test's. Slices are counted and not read from a clock, because a process that a debugger stops does
+//! drivers, a new wait or an `advance`. The thread wakes the tasks of stalled waits. The poll that follows panics, so
+//! the panic is in the test. Slices are counted and not read from a clock, because a process that a debugger stops does
 //! not wait meanwhile.
 
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ pub(super) const LIMIT: Duration = Duration::from_secs(5);
 /// The number of slices in [`LIMIT`].
 pub(super) const SLICES: u32 = 50;
 
-/// A client, or a sleep of the test: waits and timers of one party belong together.
+/// A client, or a sleep of the test. Waits and timers of one party belong together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Party(pub(super) u64);
 
@@ -112,7 +112,7 @@ mod tests {
 
     const ONE: Wait = (Party(1), Id(1));
     const OTHER: Wait = (Party(1), Id(2));
-    /// One slice more than necessary: the first may be incomplete.
+    /// One slice more than necessary, because the first slice may be incomplete.
     const LONG: usize = SLICES as usize + 1;
 
     fn enter(standstill: &mut Standstill, wait: Wait, poll: u64) {

@@ -1,4 +1,4 @@
-//! Tests of waits for a clock that stands still: which of them panic, and with which message.
+//! Tests of waits for a clock that stands still, and of the panics of such waits.
 //!
 //! Invariant: a server with a short limit counts the real time, so no test sleeps.
 

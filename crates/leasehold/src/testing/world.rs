@@ -6,7 +6,7 @@
 //! # How it works
 //! All drivers are tasks of one thread, which polls them in the order in which they were woken. A wake-up from outside
 //! waits until all of them are idle, as if the driver were a function call. So at any await point of a test nothing is
-//! in flight, and the actions of its clients have one order: that of the test's own steps. A caller that wakes a
+//! in flight, and the actions of its clients have one order, the order of the test's own steps. A caller that wakes a
 //! driver must not hold a lock that drivers need, so only the thread itself touches the server.
 //!
 //! The world knows a user's waiting future from its first poll on. While there is one, the idle thread counts real
@@ -65,7 +65,7 @@ struct State {
     /// The thread, while there is one.
     thread: Option<ThreadId>,
     busy: bool,
-    /// Returns true while the drivers are needed; set when the server of the test is dropped.
+    /// Returns true while the drivers are needed. Set when the server of the test is dropped.
     wanted: Option<Box<dyn Fn() -> bool + Send>>,
 }
 
@@ -104,7 +104,7 @@ impl World {
         self.lock().turns
     }
 
-    /// Starts a driver on the thread; the first one starts the thread.
+    /// Starts a driver on the thread. The first driver starts the thread.
     #[expect(
         clippy::disallowed_methods,
         reason = "the thread of a test's drivers, on a clock that the test moves"
@@ -171,11 +171,11 @@ impl World {
     /// Returns the waker that a user's future registers in place of `waker`, at the beginning of each poll.
     ///
     /// # Panics
-    /// Panics if the wait is stalled; the message begins with `what`.
+    /// Panics if the wait is stalled. The message begins with `what`.
     pub(super) fn watch(self: &Arc<Self>, wait: Wait, what: &str, waker: &Waker) -> Waker {
         if DRIVES.get() {
-            // The task belongs to a client, and no test moves it. A wait that it took over from a user ends with the
-            // old waker.
+            // The task belongs to a client, and no test moves it. A wait that the task took over from a user ends with
+            // the old waker.
             return waker.clone();
         }
         let poll = self.next_number();
@@ -194,7 +194,7 @@ impl World {
         Waker::from(Arc::new(Waiter { world: Arc::clone(self), wait, poll, waker: waker.clone() }))
     }
 
-    /// Stops the count of real time until the value is dropped: the test is moving its clock.
+    /// Stops the count of real time until the returned value is dropped, because the test is moving its clock.
     pub(super) fn advancing(&self) -> Advancing<'_> {
         self.lock().standstill.begin_advance();
         Advancing(self)
@@ -210,8 +210,7 @@ impl World {
         self.last_number.fetch_add(1, Ordering::SeqCst) + 1
     }
 
-    /// Ends the server of the test: the clock stands still, and the thread ends when the drivers are not wanted
-    /// either.
+    /// Ends the server of the test. The clock stands still, and the thread ends when the drivers are not wanted either.
     pub(super) fn leave(&self, wanted: impl Fn() -> bool + Send + 'static) {
         self.bring(|state| state.wanted = Some(Box::new(wanted)));
     }
@@ -228,7 +227,7 @@ impl World {
         drop(self.rest.wait_while(state, |state| state.is_at_work()));
     }
 
-    /// Returns the next work of the thread; `None` when the thread ends.
+    /// Returns the next work of the thread, or `None` when the thread ends.
     fn next(&self) -> Option<Next> {
         let mut state = self.lock();
         loop {
@@ -248,7 +247,7 @@ impl World {
         }
     }
 
-    /// Waits for work on the thread; while users wait, for one slice of real time at most.
+    /// Waits for work on the thread, for at most one slice of real time while users wait.
     fn idle<'w>(&'w self, state: MutexGuard<'w, State>) -> MutexGuard<'w, State> {
         if state.standstill.is_empty() {
             return self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -279,7 +278,7 @@ impl State {
         self.thread.is_some() && (self.busy || !self.jobs.is_empty() || !self.ready.is_empty())
     }
 
-    /// Returns the message of a stalled wait: its time, and the missing call; `None` if this party has no timer.
+    /// Returns the message of a stalled wait, with its time and the missing call, or `None` if this party has no timer.
     fn reproach(&self, of: Party, world: &World) -> Option<String> {
         let ((until, _), _) = self.timers.iter().find(|(_, (party, _))| *party == of)?;
         let (until, now) = (Rounded::up(until.since(BEGINNING)), Rounded::down(world.elapsed()));
@@ -372,7 +371,7 @@ impl Wake for Bell {
     }
 }
 
-/// The waker of a user's waiting future; it ends the wait.
+/// The waker of a user's waiting future, which ends the wait.
 struct Waiter {
     world: Arc<World>,
     wait: Wait,

@@ -39,16 +39,17 @@ impl Kind for Upgrade {
 impl RwLock {
     /// Adds a write hold to a read hold, waiting as long as it takes until no other owner reads.
     ///
-    /// New readers of this library are kept out meanwhile; Java readers are not. If several readers want to upgrade,
-    /// only the first one can wait. The others fail immediately: they have to release their read holds first.
+    /// New readers of this library are kept out meanwhile, and Java readers are not. If several readers want to
+    /// upgrade, only the first reader can wait. The others fail immediately, and have to release their read holds
+    /// first.
     ///
     /// Release both guards. If the write guard is released first, the reader keeps reading (a downgrade). The terms of
     /// the write hold are those of the write side.
     ///
     /// # Errors
     /// As [`Lock::lock`](crate::Lock::lock), and:
-    /// - [`AcquireErrorKind::Deadlock`] if another reader already waits to upgrade: release the read guard, and
-    ///   acquire the write side;
+    /// - [`AcquireErrorKind::Deadlock`] if another reader already waits to upgrade (release the read guard, and acquire
+    ///   the write side);
     /// - [`AcquireErrorKind::Lost`] if the read hold is lost before or during the wait;
     /// - [`AcquireErrorKind::WrongGuard`] if the guard is not a read guard of this lock and client.
     ///

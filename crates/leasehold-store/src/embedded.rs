@@ -1,12 +1,12 @@
 //! A server in the process: the same Lua files on data in memory.
 //!
-//! The replies, changes and messages of a script equal those of redis-server 7.0.15; a differential test checks that.
+//! The replies, changes and messages of a script equal those of redis-server 7.0.15, as a differential test checks.
 //!
 //! # How it works
-//! [`Database`] is a server as a value: it takes commands and the current time, and returns replies and messages.
+//! [`Database`] is a server as a value. It takes commands and the current time, and returns replies and messages.
 //! `commands` has its commands, `lua` runs its scripts on a virtual machine of the calling thread. [`Server`] is a
-//! database with several connections and their subscriptions; [`Embedded`] makes a store of it, and the `listener`
-//! serves it over a stream.
+//! database with several connections and their subscriptions. [`Embedded`] makes a store of a server, and the
+//! `listener` serves a server over a stream.
 
 mod client_connection;
 mod command;

@@ -12,8 +12,9 @@ use leasehold_proto::engine::Id;
 
 /// A watch over the pending futures of users.
 ///
-/// The client calls it at the beginning of each poll of such a future, on the polling thread and outside all locks,
-/// with a number that no other wait of this client has. The client stores the returned waker in place of the given one.
+/// The client calls the watch at the beginning of each poll of such a future, on the polling thread and outside all
+/// locks, with a number that no other wait of this client has. The client stores the returned waker in place of the
+/// given one.
 pub type Watch = Box<dyn Fn(Id, &Waker) -> Waker + Send + Sync>;
 
 /// The services that the driver needs besides a store.
@@ -27,8 +28,8 @@ pub trait Runtime: Send + Sync + 'static {
     /// Returns sixteen random bytes from the operating system, or from a seed.
     fn random(&self) -> [u8; 16];
 
-    /// Starts the driver out of reach of the user's own tasks, which could starve it: on its own thread, in its own
-    /// runtime.
+    /// Starts the driver on its own thread, in its own runtime, out of reach of the user's own tasks, which could
+    /// starve it.
     ///
     /// # Errors
     /// Fails when the operating system gives no thread, or no runtime can be made on it.
@@ -37,7 +38,7 @@ pub trait Runtime: Send + Sync + 'static {
         M: FnOnce() -> D + Send + 'static,
         D: Future<Output = ()> + 'static;
 
-    /// Makes an alarm; the caller is on the driver's thread, inside its runtime.
+    /// Makes an alarm. The caller is on the driver's thread, inside its runtime.
     ///
     /// # Errors
     /// Fails when the operating system gives no timer.
@@ -52,7 +53,7 @@ pub trait Runtime: Send + Sync + 'static {
 
 /// One timer.
 pub trait Alarm {
-    /// Completes at `at`, or never when `at` is [`Moment::NEVER`]. Cancel safe: dropping the future disarms nothing
-    /// that a later call needs.
+    /// Completes at `at`, or never when `at` is [`Moment::NEVER`]. It is cancel safe, because dropping the future
+    /// disarms nothing that a later call needs.
     fn wait_until(&mut self, at: Moment) -> impl Future<Output = ()>;
 }

@@ -5,14 +5,14 @@
 
 use leasehold_proto::{Applied, StoreErrorKind};
 
-/// The maximum length of a stored error text, in characters; the rest is cut.
+/// The maximum length of a stored error text, in characters. The rest is cut.
 const TEXT_MAX: usize = 300;
 
 use Applied::{No, Unknown};
 use StoreErrorKind as Kind;
 
-/// Error codes, the first word of the text. In a script, `WRONGTYPE` may come after other writes; the rest come before
-/// the script or instead of its first write.
+/// Error codes, the first word of the text. In a script, `WRONGTYPE` may come after other writes. The other codes come
+/// before the script or instead of its first write.
 const CODES: [(&str, Kind, Applied); 20] = [
     ("NOSCRIPT", Kind::Server, No),
     ("BUSY", Kind::Busy, No),
@@ -28,12 +28,12 @@ const CODES: [(&str, Kind, Applied); 20] = [
     ("CROSSSLOT", Kind::WrongNode, No),
     ("TRYAGAIN", Kind::TryAgain, No),
     ("NOPERM", Kind::PermissionDenied, No),
-    // Protected mode: no client may connect from another host until the server has a password.
+    // In protected mode no client may connect from another host until the server has a password.
     ("DENIED", Kind::AuthenticationFailed, No),
     ("NOAUTH", Kind::AuthenticationFailed, No),
     ("WRONGPASS", Kind::AuthenticationFailed, No),
     ("WRONGTYPE", Kind::WrongType, Unknown),
-    // Our scripts' own check of their arguments, before the first write.
+    // Our scripts check their own arguments before the first write.
     ("LOCKERR", Kind::Server, No),
     ("NOTBUSY", Kind::Server, No),
 ];
@@ -62,7 +62,7 @@ const TEXTS: [(&str, Kind, Applied); 18] = [
     ("increment or decrement would overflow", Kind::WrongType, Unknown),
 ];
 
-/// A server's error text, cut and escaped: the cause below an error.
+/// A server's error text, cut and escaped, which is the cause below an error.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("the server said {0:?}")]
 pub(crate) struct ServerText(String);

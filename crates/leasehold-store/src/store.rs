@@ -1,6 +1,6 @@
 //! The two operations of a store: run a script atomically, subscribe to a channel.
 //!
-//! [`Store::run`] executes its call at most once, or returns an error with [`Applied::Unknown`]; no code below it
+//! [`Store::run`] executes its call at most once, or returns an error with [`Applied::Unknown`]. No code below it
 //! retries (docs/guarantees.md, rule 3).
 //!
 //! [`Applied::Unknown`]: leasehold_proto::Applied::Unknown
@@ -17,9 +17,9 @@ pub trait Store: Send + Sync + 'static {
     /// Runs a script once and returns its reply.
     ///
     /// The store sends the call at the first poll of the future, or as soon as there is a connection. It executes calls
-    /// in the order of their first polls. `timeout` covers everything, connecting included: when it passes, the store
+    /// in the order of their first polls. `timeout` covers everything, connecting included. When it passes, the store
     /// closes the connection that carried the call with a reset. The network then never delivers the bytes that the
-    /// server's machine has not received; the bytes that it has received may still run.
+    /// server's machine has not received. The bytes that the machine has received may still run.
     ///
     /// # Cancel safety
     /// A call whose future is dropped may or may not run.
@@ -43,13 +43,13 @@ pub trait Store: Send + Sync + 'static {
 /// An event of a subscription.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Heard {
-    /// The server has confirmed the subscription, for the first time or again; the messages before that are lost.
+    /// The server has confirmed the subscription, for the first time or again. The messages before that are lost.
     Listening(Channel),
     /// A message arrived.
     Message(Channel, Vec<u8>),
 }
 
-/// A live subscription; dropping it unsubscribes.
+/// A live subscription. Dropping it unsubscribes.
 #[must_use = "dropping a subscription ends it"]
 pub struct Subscription(Option<Box<dyn FnOnce() + Send + Sync>>);
 

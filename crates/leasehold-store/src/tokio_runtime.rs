@@ -3,9 +3,9 @@
 //! Only this file of the crate reads a clock, sleeps, spawns or draws random numbers.
 //!
 //! # How it works
-//! The clock goes on while the machine is suspended, and so does the timer: on Linux it is a `timerfd` of the same
-//! clock, set to an absolute time, so a deadline that passed in suspend fires at once on waking. Elsewhere tokio's
-//! timer may stop in suspend; the alarm sleeps on it in short naps, and reads the clock after each.
+//! The clock goes on while the machine is suspended, and so does the timer. On Linux the timer is a `timerfd` of the
+//! same clock, set to an absolute time, so a deadline that passed in suspend fires at once on waking. Elsewhere tokio's
+//! timer may stop in suspend, so the alarm sleeps on it in short naps, and reads the clock after each nap.
 
 use std::future::Future;
 use std::io;
@@ -37,15 +37,16 @@ impl Runtime for TokioRuntime {
     /// Returns sixteen random bytes from the operating system.
     ///
     /// # Panics
-    /// Panics when the operating system has no source of random numbers: identities could then repeat, and two clients
-    /// could believe that they are one.
+    /// Panics when the operating system has no source of random numbers, because identities could then repeat, and two
+    /// clients could believe that they are one.
     fn random(&self) -> [u8; 16] {
         let mut bytes = [0; 16];
         getrandom::fill(&mut bytes).expect("the operating system has a source of random numbers");
         bytes
     }
 
-    /// Runs the driver on a thread called `leasehold` until it completes; the tasks that it spawned end with it.
+    /// Runs the driver on a thread called `leasehold` until the driver completes. The tasks that the driver spawned end
+    /// with it.
     ///
     /// # Errors
     /// Fails when the operating system gives no thread, or not the files that a runtime needs.
@@ -56,7 +57,7 @@ impl Runtime for TokioRuntime {
         D: Future<Output = ()> + 'static,
     {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        // The driver is also made inside the runtime: its constructor may need the reactor.
+        // The driver is also made inside the runtime, because its constructor may need the reactor.
         let run = move || runtime.block_on(async move { driver().await });
         thread::Builder::new().name("leasehold".into()).spawn(run)?;
         Ok(())
@@ -143,7 +144,7 @@ mod timer_file {
             loop {
                 let mut ready = self.timer.readable().await?;
                 if now() >= at {
-                    // The readiness stays set: a later call may wait for the same time.
+                    // The readiness stays set, because a later call may wait for the same time.
                     return Ok(());
                 }
                 // This readiness is older than the timer's present time.
@@ -212,7 +213,7 @@ mod work {
     use tokio::task::AbortHandle;
     pub(crate) use tokio::time::Instant;
 
-    /// Returns the output of `work`, or `None` when it takes longer than `limit`.
+    /// Returns the output of `work`, or `None` when the work takes longer than `limit`.
     #[expect(clippy::disallowed_methods, reason = "this is the runtime file")]
     pub(crate) async fn within<T>(limit: Duration, work: impl Future<Output = T>) -> Option<T> {
         tokio::time::timeout(limit, work).await.ok()
@@ -250,12 +251,12 @@ mod work {
     }
 
     impl Task {
-        /// Ends the task: the runtime drops it, and what it owns, before it runs anything that is scheduled later.
+        /// Ends the task. The runtime drops the task, and what it owns, before any work that is scheduled later.
         pub(crate) fn end(&self) {
             self.0.abort();
         }
 
-        /// Returns true if it has ended, by itself or by [`Task::end`].
+        /// Returns true if the task has ended, by itself or by [`Task::end`].
         pub(crate) fn has_ended(&self) -> bool {
             self.0.is_finished()
         }

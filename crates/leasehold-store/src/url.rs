@@ -1,13 +1,13 @@
 //! The schemes of the URL family and their errors.
 //!
-//! They are the same in every build, whatever back ends it contains. An error repeats no text of the URL except its
-//! scheme: the rest might be a password.
+//! The schemes and errors are the same in every build, whatever back ends it contains. An error repeats no text of the
+//! URL except its scheme, because the rest might be a password.
 
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 
 use std::fmt;
 
-/// The scheme of a URL: the text before `://`.
+/// The scheme of a URL, which is the text before `://`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(clippy::exhaustive_enums, reason = "the client connects to each of them")]
 pub enum Scheme {
@@ -32,7 +32,7 @@ pub enum UrlError {
     NotBuiltIn {
         /// The scheme.
         scheme: &'static str,
-        /// The feature of the crate `leasehold` that brings it; none when no version has it yet.
+        /// The feature of the crate `leasehold` that brings the scheme, or `None` when no version has it yet.
         feature: Option<&'static str>,
     },
     /// The scheme does not belong to the family.
@@ -81,7 +81,7 @@ impl Scheme {
     /// Splits a URL into its scheme and the text behind `://`.
     ///
     /// # Errors
-    /// Returns [`UrlError`] when the URL has no scheme, or one that no back end serves.
+    /// Returns [`UrlError`] when the URL has no scheme, or a scheme that no back end serves.
     pub fn split(text: &str) -> Result<(Self, &str), UrlError> {
         let (scheme, rest) = text.split_once("://").ok_or(UrlError::NoScheme)?;
         match scheme.to_ascii_lowercase().as_str() {
@@ -104,7 +104,7 @@ impl Scheme {
     }
 }
 
-/// Returns the name in `memory://name`; none in `memory://`.
+/// Returns the name in `memory://name`, or `None` in `memory://`.
 ///
 /// # Errors
 /// Returns [`UrlError::BadStoreName`] if the name has characters besides letters, digits, `-`, `_` and `.`.
@@ -130,7 +130,7 @@ fn refuse(scheme: &str) -> UrlError {
     }
 }
 
-/// The feature to switch on; none if no version has the back end yet.
+/// The feature to switch on, or `None` if no version has the back end yet.
 struct Hint(Option<&'static str>);
 
 impl fmt::Display for Hint {

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 /// A future in a box.
 pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// A timer: the future completes after the given time.
+/// A timer, whose future completes after the given time.
 pub(super) type Wait = Box<dyn Fn(Duration) -> BoxFuture<()> + Send + Sync>;
 
 /// The faults of a connection.
@@ -27,7 +27,7 @@ struct Faults {
 /// One client's connection.
 pub(super) struct ClientConnection {
     faults: Mutex<Faults>,
-    /// The number of its breaks.
+    /// The number of times that the connection broke.
     breaks: watch::Sender<u64>,
     wait: Wait,
 }
@@ -45,7 +45,7 @@ impl ClientConnection {
         self.faults().loses_replies
     }
 
-    /// Returns true if that changed something.
+    /// Sets whether the server is reachable. Returns true if the state changes.
     pub(super) fn set_reachable(&self, reachable: bool) -> bool {
         let mut faults = self.faults();
         std::mem::replace(&mut faults.unreachable, !reachable) == reachable

@@ -33,11 +33,11 @@ pub(super) enum ScriptCommand {
 /// A row of the table.
 pub(super) struct Command {
     pub(super) name: &'static str,
-    /// The number of words, the name included; when negative, the minimum number.
+    /// The number of words, the name included, or the negated minimum number.
     pub(super) arity: i8,
     pub(super) traits: u8,
     pub(super) handler: Handler,
-    /// The words that may come second, with their arities; empty when any may.
+    /// The words that may come second, with their arities, or none when any word may.
     pub(super) words: &'static [(&'static str, i8)],
 }
 
@@ -72,7 +72,7 @@ impl Command {
         Self { name, arity: -2, traits, handler, words }
     }
 
-    /// Checks that it can be called with these arguments.
+    /// Checks that the command can be called with these arguments.
     pub(super) fn accepts(&self, args: Args<'_>) -> Result<(), Mismatch> {
         if !fits(self.arity, args.len()) {
             return Err(Mismatch::Arity);

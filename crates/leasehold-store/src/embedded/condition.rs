@@ -6,20 +6,20 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Condition {
-    /// The memory limit is reached: commands that need memory are refused, unless their script has written already.
+    /// The memory limit is reached. Commands that need memory are refused, unless their script has written already.
     OutOfMemory,
-    /// A replica: writes are refused.
+    /// A replica, which refuses writes.
     ReadOnly,
-    /// A script does not end: all commands are refused, except those for the login and the connection.
+    /// A script does not end. All commands are refused, except those for the login and the connection.
     Busy,
-    /// The server reads its data from disk: commands on keys, scripts and PING are refused.
+    /// The server reads its data from disk. Commands on keys, scripts and PING are refused.
     Loading,
-    /// A replica without its master that must not serve old data: commands on keys, scripts and PING are refused, writes
-    /// with the text of [`ReadOnly`](Self::ReadOnly).
+    /// A replica without its master that must not serve old data. Commands on keys, scripts and PING are refused,
+    /// writes with the text of [`ReadOnly`](Self::ReadOnly).
     MasterDown,
-    /// Too few replicas are connected: writes are refused.
+    /// Too few replicas are connected, so writes are refused.
     NoReplicas,
-    /// The last save failed: writes are refused.
+    /// The last save failed, so writes are refused.
     Misconfigured,
 }
 

@@ -1,6 +1,6 @@
 //! One server as a value: its data, its scripts and its state.
 //!
-//! Invariant: deterministic. The same commands at the same times give the same replies, whatever thread runs them.
+//! Invariant: the same commands at the same times give the same replies, whatever thread runs them.
 
 use std::hash::{Hash, Hasher};
 use std::mem;
@@ -18,11 +18,12 @@ use super::lua;
 use super::scripting::Scripts;
 use super::subscribers::SubscriptionKind;
 
-/// One server's data and scripts: no clock, no I/O, no threads. A clone is a snapshot.
+/// One server's data and scripts, without a clock, I/O or threads. A clone is a snapshot.
 ///
 /// Two databases are equal, and have the same hash, when they would answer the same from now on. The comparison covers
 /// their keys, values and expiries as of each one's last command, their subscribers, the condition that was set and the
-/// time of their start. It ignores the cached scripts and the time: an explorer of states knows the time of each state.
+/// time of their start. It ignores the cached scripts and the time, because an explorer of states knows the time of
+/// each state.
 #[derive(Clone, Debug, Default)]
 pub struct Database {
     pub(super) context: CommandContext,
@@ -34,7 +35,7 @@ pub struct Database {
 pub struct Executed {
     /// The reply.
     pub reply: Frame,
-    /// The messages that it published, in order.
+    /// The messages that the command published, in order.
     pub messages: Vec<Message>,
 }
 
@@ -45,8 +46,8 @@ impl Database {
         Self::default()
     }
 
-    /// Restarts the server process: the server forgets its scripts, and INFO counts from now. The data stay; FLUSHALL
-    /// removes them. The caller reports the subscribers of the old process by [`leaves`](Self::leaves).
+    /// Restarts the server process. The server forgets its scripts, and INFO counts from now. The data stay, and
+    /// FLUSHALL removes them. The caller reports the subscribers of the old process by [`leaves`](Self::leaves).
     pub fn restart(&mut self, now_ms: u64) {
         self.forget_scripts();
         self.context.started_ms = now_ms;

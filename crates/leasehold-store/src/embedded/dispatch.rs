@@ -52,7 +52,7 @@ fn refusal(context: &CommandContext, command: &Command) -> Option<Fault> {
     refuses.then(|| Fault::new(condition.text()))
 }
 
-/// Returns the fault of an unknown command; it repeats the beginning of the arguments.
+/// Returns the fault of an unknown command, which repeats the beginning of the arguments.
 fn unknown(args: Args<'_>) -> Fault {
     const SHOWN_MAX: usize = 128;
     let mut shown = String::new();

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use super::frame::one_line;
 
-/// The error of a command that changes nothing: its text.
+/// The error text of a command that changes nothing.
 #[derive(Debug)]
 pub(super) struct Fault(pub(super) Cow<'static, str>);
 
@@ -22,8 +22,8 @@ impl Fault {
         Self(Cow::Borrowed(text))
     }
 
-    /// Creates a fault whose text may repeat the caller's bytes: line endings at its ends are dropped, others become
-    /// spaces.
+    /// Creates a fault whose text may repeat the caller's bytes. Line endings at its ends are dropped, and others
+    /// become spaces.
     pub(super) fn of(text: String) -> Self {
         Self(Cow::Owned(one_line(text.trim_matches(['\r', '\n']))))
     }

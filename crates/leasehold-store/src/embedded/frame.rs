@@ -1,11 +1,11 @@
 //! A reply in Redis's protocol (RESP2).
 //!
-//! Invariant: [`Frame::encode`] writes one whole reply, whatever its content: a status or an error never contains a
-//! line ending.
+//! Invariant: [`Frame::encode`] writes one whole reply, whatever its content, because a status or an error never
+//! contains a line ending.
 
 /// One reply.
 ///
-/// Strings are bytes. A status and an error are text: bytes that are not text, which only a script or a nonsensical
+/// Strings are bytes. A status and an error are text. Bytes that are not text, which only a script or a nonsensical
 /// command can put there, are replaced.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Frame {
@@ -37,7 +37,7 @@ impl Frame {
         Self::Bulk(bytes.into())
     }
 
-    /// Returns true if it is an error.
+    /// Returns true if the reply is an error.
     #[must_use]
     pub const fn is_error(&self) -> bool {
         matches!(self, Self::Error(_))
@@ -80,7 +80,7 @@ fn line(out: &mut Vec<u8>, kind: u8, text: &[u8]) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Returns a text as a status or an error carries it: line endings become spaces.
+/// Returns a text as a status or an error carries it, with spaces for line endings.
 pub(super) fn one_line(text: &str) -> String {
     text.replace(['\r', '\n'], " ")
 }

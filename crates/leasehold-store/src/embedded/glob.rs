@@ -2,7 +2,8 @@
 //!
 //! Invariant: matching takes no recursion per byte, so no pattern can exhaust the stack.
 
-/// Returns true if `pattern` matches `text`: `*`, `?`, `[a-c]`, `[^a]`, and `\` before a byte that means itself.
+/// Returns true if `pattern` matches `text`. A pattern has `*`, `?`, `[a-c]`, `[^a]`, and `\` before a byte that means
+/// itself.
 pub(super) fn matches(pattern: &[u8], text: &[u8]) -> bool {
     let (mut at, mut seen) = (0, 0);
     // The position to resume at when a star must take one more byte.
@@ -34,7 +35,7 @@ pub(super) fn matches(pattern: &[u8], text: &[u8]) -> bool {
     }
 }
 
-/// Returns the number of bytes of the pattern that match this byte, if they do.
+/// Returns the number of bytes at the beginning of the pattern that match this byte, or `None` if they do not match.
 fn one(pattern: &[u8], byte: u8) -> Option<usize> {
     match pattern {
         [b'?', ..] => Some(1),

@@ -1,6 +1,6 @@
 //! Keys, their values and their expiries.
 //!
-//! Invariant: no command sees an expired key; the caller sets the clock.
+//! Invariant: no command sees an expired key. The caller sets the clock.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -15,7 +15,7 @@ pub struct Entry {
     pub key: Vec<u8>,
     /// The value of the key.
     pub value: Value,
-    /// The expiry, in Unix milliseconds; the key still exists in that millisecond.
+    /// The expiry, in Unix milliseconds. The key still exists in that millisecond.
     pub expires_at_ms: Option<u64>,
 }
 
@@ -35,12 +35,12 @@ impl Item {
 /// All keys.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Keyspace {
-    /// Not for iteration: the map's own order differs from process to process.
+    /// The items by key. Nothing may depend on the map's own order, which differs from process to process.
     items: HashMap<Vec<u8>, Item>,
     pub(super) now_ms: u64,
 }
 
-/// Compares the keys that have not expired by the clock of each; the clocks themselves do not matter.
+/// Compares the keys that have not expired by the clock of their keyspace. The clocks themselves do not matter.
 impl PartialEq for Keyspace {
     fn eq(&self, other: &Self) -> bool {
         let has = |(key, item): (&Vec<u8>, &Item)| {
@@ -54,7 +54,7 @@ impl Eq for Keyspace {}
 
 impl Hash for Keyspace {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        // The sum makes the order of the map irrelevant; the keys of the hasher are the same in every process.
+        // The sum makes the order of the map irrelevant, and the keys of the hasher are the same in every process.
         let one = |entry: (&Vec<u8>, &Item)| {
             let mut hasher = DefaultHasher::new();
             entry.hash(&mut hasher);
@@ -90,7 +90,7 @@ macro_rules! kinds {
 kinds!(Vec<u8> => String, VecDeque<Vec<u8>> => List, Fields => Hash, SortedSet => SortedSet);
 
 impl Keyspace {
-    /// Returns the key's item, if the key exists; removes the key if it has expired.
+    /// Returns the key's item, if the key exists, and removes the key if it has expired.
     pub(super) fn find(&mut self, key: &[u8]) -> Option<&mut Item> {
         if self.holds_expired(key)? {
             self.items.remove(key);
@@ -99,7 +99,7 @@ impl Keyspace {
         self.items.get_mut(key)
     }
 
-    /// Returns true if the map holds the key although it has expired; `None` when it does not hold the key.
+    /// Returns true if the map holds the key although it has expired, or `None` when the map does not hold the key.
     fn holds_expired(&self, key: &[u8]) -> Option<bool> {
         self.items.get(key).map(|item| item.is_expired(self.now_ms))
     }
@@ -112,7 +112,8 @@ impl Keyspace {
         }
     }
 
-    /// Returns the value of the key, and creates it when the key is missing: the caller must put an element into it.
+    /// Returns the value of the key, and creates the value when the key is missing. The caller must put an element into
+    /// it.
     pub(super) fn make<K: Kind>(&mut self, key: &[u8]) -> Result<&mut K, Fault> {
         if self.find(key).is_none() {
             self.items.insert(key.to_vec(), Item { value: K::default().into_value(), expires_at_ms: None });

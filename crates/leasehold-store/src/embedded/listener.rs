@@ -1,11 +1,12 @@
 //! Redis's protocol (RESP2) in front of a server in the process, over any stream.
 //!
-//! Invariant: replies and messages of one connection leave in the order in which the server made them; the bytes of a
+//! Invariant: replies and messages of one connection leave in the order in which the server made them. The bytes of a
 //! peer can end its connection, and nothing else.
 //!
 //! # How it works
-//! Each connection has one outgoing queue: a reply joins it while the server is still locked, so a message that was
-//! published later cannot overtake it. One future reads, writes and waits; it spawns nothing and reads no clock.
+//! Each connection has one outgoing queue. A reply joins the queue while the server is still locked, so a message that
+//! was published later cannot overtake the reply. One future reads, writes and waits. It spawns nothing and reads no
+//! clock.
 
 mod connection;
 mod connection_hook;
@@ -32,7 +33,7 @@ pub async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, server: Arc<Serv
     serve_watched(stream, server, ()).await;
 }
 
-/// Serves one connection as [`serve`] does, with a [`ConnectionHook`] on it.
+/// Serves one connection as [`serve`] does, with a [`ConnectionHook`] on the connection.
 ///
 /// # Cancel safety
 /// Dropping the future ends the connection and its subscriptions.
@@ -78,7 +79,7 @@ enum Turn<R> {
     Request(Requests<R>, Request),
 }
 
-/// Returns the next event; outgoing bytes come before incoming ones.
+/// Returns the next event. Outgoing bytes come before incoming bytes.
 async fn next<R>(
     letters: &mut UnboundedReceiver<Vec<u8>>,
     mut reading: Pin<&mut impl Future<Output = (Requests<R>, Request)>>,

@@ -1,11 +1,12 @@
 //! Scripts, run as redis-server runs them.
 //!
-//! Invariant: a script sees only KEYS, ARGV and the server's API: no script sees what another one did to its virtual
-//! machine.
+//! Invariant: a script sees only KEYS, ARGV and the server's API. No script sees the changes that another script made
+//! to its virtual machine.
 //!
 //! # How it works
-//! Each thread has one virtual machine, whatever the number of databases, with the functions that were compiled on it.
-//! While a script runs, its [`CommandContext`] is in the virtual machine's shared work, where `redis.call` finds it.
+//! Each thread has one virtual machine, whatever the number of databases, with the functions that this machine
+//! compiled. While a script runs, its [`CommandContext`] is in the virtual machine's shared work, where `redis.call`
+//! finds it.
 
 mod api;
 mod error_handler;
@@ -63,7 +64,7 @@ fn with_vm<R>(act: impl FnOnce(&mut Vm) -> Result<R, Fault>) -> Result<R, Fault>
 mod tests {
     use super::*;
 
-    /// Scripts and the answers of redis-server 7.0.15; SHA stands for the script's hash.
+    /// Scripts and the answers of redis-server 7.0.15. SHA stands for the script's hash.
     const OBSERVED: [(&str, &str); 22] = [
         (
             "return 1 foo",

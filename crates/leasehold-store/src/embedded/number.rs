@@ -1,11 +1,11 @@
 //! Numbers as Redis reads and writes them.
 //!
-//! Invariant: an integer reads back as the text that it was written as; a double is written with 17 significant digits,
-//! as the `%.17g` of C does.
+//! Invariant: an integer has one text, and no other text reads as that integer. A double is written with 17 significant
+//! digits, as the `%.17g` of C does.
 
 use std::fmt::Write;
 
-/// Reads an integer the strict way: no sign but a minus, no leading zero, nothing around it.
+/// Reads an integer the strict way: no sign but a minus, no leading zero, and nothing around the digits.
 pub(super) fn integer(text: &[u8]) -> Option<i64> {
     let digits = text.strip_prefix(b"-").unwrap_or(text);
     let canonical = match digits {
@@ -23,7 +23,7 @@ pub(super) fn integer(text: &[u8]) -> Option<i64> {
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Found {
     value: f64,
-    /// The number of bytes that it took, leading blanks included.
+    /// The number of bytes that the number took, leading blanks included.
     length: usize,
     /// True if no double is near the number of the text.
     out_of_range: bool,
@@ -37,7 +37,7 @@ pub(super) fn double(text: &[u8]) -> Option<f64> {
         .then_some(found.value)
 }
 
-/// Reads a double in the form of a range's end: leading blanks do not matter, and an empty text is zero.
+/// Reads a double in the form of a range's end. Leading blanks do not matter, and an empty text is zero.
 pub(super) fn lenient_double(text: &[u8]) -> Option<f64> {
     // C stops at the first zero byte.
     let text = text.split(|&byte| byte == 0).next().unwrap_or_default();
@@ -102,7 +102,7 @@ fn decimal(text: &[u8]) -> Option<(f64, usize, bool)> {
     Some((value, length, value.is_infinite() || (value == 0.0 && !is_nothing)))
 }
 
-/// Reads hexadecimal digits with an optional binary exponent; it cuts digits beyond the precision of a double.
+/// Reads hexadecimal digits with an optional binary exponent, and cuts digits beyond the precision of a double.
 fn hexadecimal(text: &[u8]) -> Option<(f64, usize)> {
     let (mut value, mut scale, mut seen, mut length, mut in_fraction) = (0.0_f64, 0_i32, 0, 0, false);
     for &byte in text {

@@ -1,6 +1,7 @@
 //! The conversion of a frame to the reply of a script, or to the error of a call.
 //!
-//! Invariant: an error text means the same here as it does in the Redis store: both read it with the same table.
+//! Invariant: an error text means the same here as it does in the Redis store, because both read it with the same
+//! table.
 
 use std::sync::Arc;
 
@@ -9,10 +10,10 @@ use leasehold_proto::{Reply, StoreError, Verb};
 use super::frame::Frame;
 use crate::server_error::{ServerText, classify};
 
-/// Converts the frame that answers a call: `during` and `key` go into the error.
+/// Converts the frame that answers a call. `during` and `key` go into the error.
 ///
 /// # Errors
-/// Fails when the frame is an error; `applied` reports whether the script may have changed something.
+/// Fails when the frame is an error. `applied` reports whether the script may have changed something.
 pub fn read_reply(frame: Frame, during: Verb, key: Arc<str>) -> Result<Reply, StoreError> {
     match read(frame) {
         Ok(reply) => Ok(reply),
@@ -23,7 +24,7 @@ pub fn read_reply(frame: Frame, during: Verb, key: Arc<str>) -> Result<Reply, St
     }
 }
 
-/// An error inside an array is the error of the whole, as the Redis store reads it.
+/// Reads a frame. An error inside an array is the error of the whole, as in the Redis store.
 fn read(frame: Frame) -> Result<Reply, String> {
     Ok(match frame {
         Frame::Nil | Frame::NilArray => Reply::Nil,

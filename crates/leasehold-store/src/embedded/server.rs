@@ -17,7 +17,7 @@ use super::glob::matches;
 use super::keyspace::Entry;
 use super::subscribers::SubscriptionKind;
 
-/// The callback for each message of a subscriber. It must not block, nor use the server.
+/// The callback for each message of a subscriber. The callback must not block, nor use the server.
 pub(super) type Deliver = Box<dyn Fn(&Message) + Send>;
 
 type Clock = Box<dyn Fn() -> u64 + Send + Sync>;
@@ -39,33 +39,33 @@ struct State {
 }
 
 impl Server {
-    /// Returns an empty server that has just started; `clock` gives Unix milliseconds.
+    /// Returns an empty server that has just started. `clock` gives Unix milliseconds.
     pub fn new(clock: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
         let mut state = State::default();
         state.database.restart(clock());
         Self { clock: Box::new(clock), observer: None, state: Mutex::new(state) }
     }
 
-    /// Sets a callback that receives every executed command, with its reply. It must not use the server.
+    /// Sets a callback that receives every executed command, with its reply. The callback must not use the server.
     #[must_use]
     pub fn observed_by(mut self, on_executed: impl Fn(&[Vec<u8>], &Frame) + Send + Sync + 'static) -> Self {
         self.observer = Some(Box::new(on_executed));
         self
     }
 
-    /// Executes one command and delivers the messages that it published.
+    /// Executes one command and delivers the messages that the command published.
     pub fn execute<W: AsRef<[u8]>>(&self, command: &[W]) -> Frame {
         let words: Vec<Vec<u8>> = command.iter().map(|word| word.as_ref().to_vec()).collect();
         self.execute_then(|database, now_ms| database.execute(now_ms, &words), || words.clone(), |_| {})
     }
 
-    /// Runs a call and delivers the messages that it published.
+    /// Runs a call and delivers the messages that the call published.
     pub fn run(&self, call: &Call) -> Frame {
         self.run_by(call, |database, now_ms| database.run(now_ms, call))
     }
 
-    /// Runs a call as [`run`](Self::run) does, but through `run`, which may inspect the database before and after. It
-    /// must not use the server.
+    /// Runs a call as [`run`](Self::run) does, but through `run`, which may inspect the database before and after. The
+    /// function must not use the server.
     pub fn run_by(&self, call: &Call, run: impl FnOnce(&mut Database, u64) -> Executed) -> Frame {
         self.execute_then(run, || eval(call), |_| {})
     }
@@ -113,7 +113,7 @@ impl Server {
         self.database(|database| database.entries(now_ms))
     }
 
-    /// Subscribes, and calls `then` before the first message can arrive; [`leave`](Self::leave) takes the returned
+    /// Subscribes, and calls `then` before the first message can arrive. [`leave`](Self::leave) takes the returned
     /// number.
     pub(super) fn join(
         &self,

@@ -19,13 +19,13 @@ use super::subscribers::SubscriptionKind;
 use crate::store::{Heard, Store, Subscription};
 use crate::tokio_runtime::pause;
 
-/// The named servers; a server stays here while it has users.
+/// The named servers. A server stays here while it has users.
 static NAMED: Mutex<BTreeMap<String, Weak<Server>>> = Mutex::new(BTreeMap::new());
 
-/// A store in the process: a server and this client's connection to it.
+/// A store in the process: a server and this client's connection to that server.
 ///
-/// A clone is the same client; [`another_client`](Self::another_client) is another one of the same server, with its own
-/// connection. Faults belong to the connection: one client may be cut off while another works.
+/// A clone is the same client. [`another_client`](Self::another_client) makes another client of the same server, with
+/// its own connection. Faults belong to the connection, so one client may be cut off while another works.
 #[derive(Clone)]
 pub struct Embedded(Arc<Client>);
 
@@ -45,17 +45,17 @@ struct Subscriptions {
 struct Listening {
     channel: Channel,
     heard: UnboundedSender<Heard>,
-    /// The number of the subscription at the server; none while the connection is down.
+    /// The number of the subscription at the server, or `None` while the connection is down.
     server_id: Option<u64>,
 }
 
 impl Embedded {
-    /// Returns a store with a server of its own. `clock` gives Unix milliseconds; timeouts pass on tokio's clock.
+    /// Returns a store with a server of its own. `clock` gives Unix milliseconds, and timeouts pass on tokio's clock.
     pub fn new(clock: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
         Self::on(Arc::new(Server::new(clock)))
     }
 
-    /// Returns the store of this name in this process: all callers that use the name at the same time share one server,
+    /// Returns the store of this name in this process. All callers that use the name at the same time share one server,
     /// with the clock of the first caller.
     pub fn named(name: &str, clock: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
         let mut named = NAMED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -68,8 +68,8 @@ impl Embedded {
         Self::on(server)
     }
 
-    /// Gives this server a name in this process, as if [`named`](Self::named) had made it: for a server with an
-    /// observer. A server that has the name already loses it.
+    /// Gives this server a name in this process, as if [`named`](Self::named) had made the server, so that a server
+    /// with an observer can have a name. A server that has the name already loses it.
     pub fn take_name(&self, name: &str) {
         let mut named = NAMED.lock().unwrap_or_else(PoisonError::into_inner);
         named.insert(name.to_owned(), Arc::downgrade(&self.0.server));
@@ -81,8 +81,8 @@ impl Embedded {
         Self::with_connection(server, |span| Box::pin(pause(span)))
     }
 
-    /// Returns the same server through a new connection, whose timeouts use `wait`: its future completes after the
-    /// given time.
+    /// Returns the same server through a new connection, whose timeouts use `wait`. The future of `wait` completes
+    /// after the given time.
     #[must_use]
     pub fn waiting_with(self, wait: impl Fn(Duration) -> BoxFuture<()> + Send + Sync + 'static) -> Self {
         Self::with_connection(Arc::clone(&self.0.server), wait)
@@ -111,19 +111,20 @@ impl Embedded {
         &self.0.server
     }
 
-    /// Executes a command without the connection, whatever its state, and delivers the messages that it published.
+    /// Executes a command without the connection, whatever its state, and delivers the messages that the command
+    /// published.
     pub fn execute<W: AsRef<[u8]>>(&self, command: &[W]) -> Frame {
         self.0.server.execute(command)
     }
 
-    /// Sets whether replies are lost. The server then still executes the calls; they end by their timeout, or with the
-    /// connection, and have an unknown outcome.
+    /// Sets whether replies are lost. The server then still executes the calls, but they end by their timeout, or with
+    /// the connection, and have an unknown outcome.
     pub fn lose_replies(&self, lose: bool) {
         self.0.connection.set_losing_replies(lose);
     }
 
-    /// Breaks the connection: calls in flight end with an unknown outcome, and the store subscribes again and
-    /// confirms that to the driver.
+    /// Breaks the connection. Calls in flight end with an unknown outcome, and the store subscribes again and confirms
+    /// that to the driver.
     pub fn drop_connection(&self) {
         self.0.connection.cut();
         self.0.hang_up();
@@ -131,7 +132,7 @@ impl Embedded {
     }
 
     /// Sets whether the server is reachable. While it is not, calls fail without being executed, and no message
-    /// arrives. The change to unreachable breaks the connection; the change back subscribes again.
+    /// arrives. The change to unreachable breaks the connection, and the change back subscribes again.
     pub fn set_reachable(&self, reachable: bool) {
         if !self.0.connection.set_reachable(reachable) {
             return;

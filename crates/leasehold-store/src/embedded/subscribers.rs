@@ -44,7 +44,7 @@ impl Subscribers {
         self.0.get(&(kind, channel.to_vec())).copied().unwrap_or(0)
     }
 
-    /// Returns the number of deliveries of a message; patterns count, too.
+    /// Returns the number of deliveries of a message. Patterns count, too.
     pub(super) fn reached(&self, channel: &[u8], sharded: bool) -> usize {
         if sharded {
             return self.count(SubscriptionKind::Shard, channel);

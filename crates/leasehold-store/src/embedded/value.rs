@@ -1,6 +1,6 @@
 //! The values of keys.
 //!
-//! Invariant: no value is empty, except a string: a command that removes the last element removes the key.
+//! Invariant: no value is empty, except a string, because a command that removes the last element removes the key.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -11,7 +11,8 @@ use indexmap::IndexMap;
 /// Fields of a hash, in the order in which they were first set.
 pub type Fields = IndexMap<Vec<u8>, Vec<u8>>;
 
-/// The value of a key. Two hashes are equal only when their fields are also in the same order: replies show it.
+/// The value of a key. Two hashes are equal only when their fields are also in the same order, because replies show the
+/// order.
 #[derive(Clone, Debug)]
 pub enum Value {
     /// Bytes.
@@ -106,10 +107,10 @@ impl SortedSet {
         self.order.iter().map(|(score, member)| (member.as_slice(), score.0))
     }
 
-    /// Sets a member's score and returns the one it had.
+    /// Sets a member's score and returns the previous score.
     pub(super) fn insert(&mut self, member: &[u8], score: f64) -> Option<f64> {
         let before = self.remove(member);
-        // Redis stores whole scores as integers, which have one zero.
+        // Redis stores whole scores as integers, which have only one zero.
         let score = Score(if score == 0.0 { 0.0 } else { score });
         self.scores.insert(member.to_vec(), score);
         self.order.insert((score, member.to_vec()));

@@ -1,13 +1,13 @@
 //! Bounds on the bytes of a server, checked before the parser sees them.
 //!
-//! Invariant: a byte that reaches the parser belongs to a RESP2 reply within the bounds; on a command connection that
+//! Invariant: a byte that reaches the parser belongs to a RESP2 reply within the bounds. On a command connection that
 //! reply answers a command that was written.
 //!
 //! # How it works
 //! The parser of the Redis client trusts each length that a server announces, and gathers bytes until it has them. A
 //! [`Framing`] follows lengths and line ends and keeps none of the content, so it refuses a reply at the header that
-//! announces too much. A second one counts the written commands: the client would take a reply without a command for
-//! the answer to the next one, and every later answer would go to the wrong caller.
+//! announces too much. A second framing counts the written commands. The client would take a reply without a command
+//! for the answer to the next command, and every later answer would go to the wrong caller.
 
 use std::io;
 use std::pin::Pin;
@@ -20,13 +20,13 @@ use super::socket::Socket;
 
 /// The largest reply or message, in bytes. A lock's replies have less than a hundred.
 const REPLY_MAX: usize = 1 << 20;
-/// The size of an announced array item before its first byte has come: the parser reserves memory for it.
+/// The size of an announced array item before its first byte has come, because the parser reserves memory for the item.
 const ITEM: usize = 64;
 /// The longest line of text, in bytes: errors and simple strings.
 const LINE_MAX: usize = 16 << 10;
 /// The longest line with a number: the digits of an `i64` and its sign.
 const NUMBER_MAX: usize = 20;
-/// The deepest nesting of arrays. The deepest reply to a command of this client is that of HELLO, with four.
+/// The deepest nesting of arrays. The deepest reply to a command of this client is that of HELLO, with four levels.
 const DEPTH_MAX: usize = 8;
 
 /// A violation of the protocol that no Redis commits.
@@ -73,7 +73,7 @@ impl Bounded {
     }
 
     /// Accepts only replies to commands from now on. Refuses a stream that has received more or fewer replies than it
-    /// has sent commands: its next reply would go to the wrong caller.
+    /// has sent commands, because its next reply would go to the wrong caller.
     pub(super) fn answers_only(mut self) -> Result<Self, Breach> {
         if self.outgoing.complete != self.incoming.complete || !self.incoming.is_between() {
             return Err(Breach::Unasked);
@@ -112,7 +112,7 @@ impl AsyncRead for Bounded {
 impl AsyncWrite for Bounded {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = ready!(self.stream.as_mut().poll_write(cx, bytes))?;
-        // The framing of commands equals that of replies. Our commands obey the bounds of a server, not those of a
+        // The framing of commands equals that of replies. Our commands obey the bounds of a server, not the bounds of a
         // reply.
         let _ = self.outgoing.follow_unbounded(&bytes[..written]);
         Poll::Ready(Ok(written))
@@ -131,7 +131,7 @@ impl AsyncWrite for Bounded {
 #[derive(Default)]
 struct Framing {
     place: Place,
-    /// The number of items that each open array still lacks; the first `depth` count.
+    /// The number of items that each open array still lacks, of which the first `depth` count.
     open: [usize; DEPTH_MAX],
     depth: usize,
     /// The size that the current value has announced so far.
@@ -254,7 +254,7 @@ impl Line {
         matches!(self.kind, b'+' | b'-')
     }
 
-    /// Takes the next byte; returns true if it ends the line.
+    /// Takes the next byte and returns true if it ends the line.
     fn take(&mut self, byte: u8) -> Result<bool, Breach> {
         if self.ending && byte == b'\n' {
             return Ok(true);
@@ -278,7 +278,7 @@ impl Line {
         Ok(false)
     }
 
-    /// Returns the length that the line announces; none when it announces none, as a null does.
+    /// Returns the length that the line announces, or `None` for a null, which announces no length.
     fn announced(self) -> Result<Option<usize>, Breach> {
         match (self.kind, self.negative, self.number) {
             (b'$' | b'*', false, length) => Ok(Some(length)),

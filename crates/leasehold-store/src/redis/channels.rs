@@ -4,12 +4,12 @@
 //! messages of the other.
 //!
 //! # How it works
-//! HELLO reports whether the server is a node of a cluster: no ACL can forbid it, and it travels with the first PING.
-//! For a node of a cluster, CLUSTER INFO reports whether it serves all names; a user without the right to that command
-//! finds out by MOVED. Redisson shards only in clusters, and a standalone server takes sharded commands too; so the
-//! client sends an SPUBLISH without a listener, whose reply shows whether the node knows the command and lets this user
-//! have it. Redisson sends `PUBSUB SHARDNUMSUB` for the former; that needs a permission which no other call here needs,
-//! and does not show the latter.
+//! HELLO reports whether the server is a node of a cluster. No ACL can forbid HELLO, and it travels with the first
+//! PING. For a node of a cluster, CLUSTER INFO reports whether the node serves all names. A user without the right to
+//! that command finds out by MOVED. Redisson shards only in clusters, but a standalone server takes sharded commands
+//! too. So the client sends an SPUBLISH without a listener, whose reply shows whether the node knows the command and
+//! lets this user have it. Redisson sends `PUBSUB SHARDNUMSUB` to learn whether the node knows the command. That needs
+//! a permission which no other call here needs, and does not show the user's right.
 //!
 //! Two more commands travel with HELLO: a PUBLISH to a channel of no lock, and a script that checks whether the user
 //! may subscribe to it, because SUBSCRIBE itself would bind the connection. A user who may use all channels passes
@@ -88,7 +88,7 @@ pub(super) struct ServerFacts {
 }
 
 impl ServerFacts {
-    /// Decides by the server's answers to the [`requests`], sending more commands if necessary.
+    /// Decides by the server's answers to the [`requests`], and sends more commands if necessary.
     pub(super) async fn decide(
         [hello, published, subscribes]: &[Value; 3],
         setting: ShardedPubsub,

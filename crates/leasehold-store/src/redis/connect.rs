@@ -1,11 +1,12 @@
-//! Opening a connection: dial, log in, choose the database, ping, and on the first connection identify the server.
+//! The opening of a connection: dial, log in, choose the database, ping, and on the first connection identify the
+//! server.
 //!
 //! Invariant: a connection that this file returns has logged in and selected its database, and opening it ends within
 //! the timeout whatever the other end sends.
 //!
 //! # How it works
-//! The handshake runs on the bare stream, before any task owns it: it then reads an error that the server volunteers,
-//! such as its limit of clients, as the answer to its first command, and does not lose it.
+//! The handshake runs on the bare stream, before any task owns it. So an error that the server volunteers, such as its
+//! limit of clients, is read as the answer to the first command, and is not lost.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -28,12 +29,12 @@ use crate::tokio_runtime::within;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ConnectOptions {
-    /// The longest duration of one attempt to connect: name lookup, dialing and login together. Five seconds by
-    /// default.
+    /// The longest duration of one attempt to connect: name lookup, dialing and login together. The default is five
+    /// seconds.
     pub timeout: Duration,
     /// The channels that carry wake-ups in a cluster.
     pub sharded_pubsub: ShardedPubsub,
-    /// The name of the connections in `CLIENT LIST`: printable ASCII without spaces. None by default.
+    /// The name of the connections in `CLIENT LIST`, in printable ASCII without spaces, or `None`, the default.
     pub client_name: Option<Arc<str>>,
 }
 
@@ -72,7 +73,7 @@ pub(super) struct Server {
     pub(super) url: ServerUrl,
     pub(super) options: ConnectOptions,
     pub(super) dialer: Arc<dyn Dial>,
-    /// Empty until a connection has found out.
+    /// The facts about the server, empty until a connection has found them out.
     facts: OnceLock<ServerFacts>,
 }
 
@@ -136,7 +137,7 @@ async fn greet(mut socket: Bounded, server: &Server) -> Result<Opened, Failure> 
     if is_first {
         asked.extend(requests());
     }
-    // A server that refused us may have closed already; its last reply is still there to be read.
+    // A server that refused us may have closed already, but its last reply is still there to be read.
     let _ = socket.write_all(&asked).await;
 
     let mut reader = Reader::of(&socket);
@@ -154,7 +155,7 @@ async fn greet(mut socket: Bounded, server: &Server) -> Result<Opened, Failure> 
         _ => return Err(malformed()),
     };
     if server.options.client_name.is_some() {
-        // The name's reply comes behind that of PING, which decides about the login. The name serves `CLIENT LIST`;
+        // The name's reply comes behind that of PING, which decides about the login. The name serves `CLIENT LIST`, and
         // locks work without it.
         reader.next(&mut socket).await?;
     }
@@ -177,7 +178,7 @@ async fn greet(mut socket: Bounded, server: &Server) -> Result<Opened, Failure> 
 /// Accepts an error reply to PING that comes from a Redis after a successful login.
 fn read_excuse(failure: Failure) -> Result<Result<(), Failure>, Failure> {
     match failure.kind {
-        // The login worked, but the user may not ping: locks need no more than their own commands.
+        // The login worked, but the user may not ping. Locks need no more than their own commands.
         StoreErrorKind::PermissionDenied => Ok(Ok(())),
         StoreErrorKind::Loading
         | StoreErrorKind::Busy

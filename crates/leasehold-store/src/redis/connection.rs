@@ -1,8 +1,8 @@
 //! One command connection.
 //!
-//! Invariant: calls are written in the order in which they were given to [`Connection::carry`]. One exception: a call
-//! whose script the server has forgotten (`SCRIPT FLUSH`) was not executed, and is written again behind the calls that
-//! came after it.
+//! Invariant: calls are written in the order in which they were given to [`Connection::carry`]. There is one exception.
+//! A call whose script the server has forgotten (`SCRIPT FLUSH`) was not executed, and is written again behind the
+//! calls that came after it.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,7 +23,7 @@ use super::error::Failure;
 use super::eval::{eval, eval_checked, evalsha, is_unknown_script, malformed, read};
 use crate::tokio_runtime::{Task, spawn};
 
-/// The maximum number of commands that wait to be written. No client sends as many: the queue takes memory only for its
+/// The maximum number of commands that wait to be written. No client sends as many. The queue takes memory only for its
 /// present content, and at its limit callers would wait unseen.
 const QUEUE_MAX: usize = 1 << 16;
 
@@ -38,11 +38,12 @@ pub(super) struct Connection {
     driver: Task,
     /// The reason why the driver has ended, if a violation of the protocol ended it.
     breach: FirstBreach,
-    /// True if an answer has come on it.
+    /// True if an answer has come on this connection.
     was_useful: AtomicBool,
     /// The scripts that were sent in full on this connection, by their hash.
     sent: Mutex<HashSet<&'static str>>,
-    /// The scripts whose channels the user has the right to, by their hash; used only if that right is uncertain.
+    /// The scripts whose channels the user has the right to, by their hash. The set is used only if that right is
+    /// uncertain.
     allowed: Mutex<HashSet<&'static str>>,
 }
 
@@ -76,12 +77,12 @@ impl Connection {
         })
     }
 
-    /// Returns true if it still has a stream to write to, as far as this client knows.
+    /// Returns true if the connection still has a stream to write to, as far as this client knows.
     pub(super) fn is_live(&self) -> bool {
         !self.driver.has_ended()
     }
 
-    /// Records a useful answer; returns true if it is the first.
+    /// Records a useful answer, and returns true if it is the first.
     pub(super) fn proves_useful(&self) -> bool {
         !self.was_useful.load(Ordering::Relaxed) && !self.was_useful.swap(true, Ordering::Relaxed)
     }
@@ -93,7 +94,8 @@ impl Connection {
 
     /// Writes a call to the connection, behind all earlier ones.
     pub(super) fn carry(self: &Arc<Self>, call: Call) -> Carried {
-        // Unconstrained: tokio's budget could make the first poll stop before the command is in the queue.
+        // The future is unconstrained, because tokio's budget could make the first poll stop before the command is in
+        // the queue.
         let mut answer = unconstrained(Arc::clone(self).execute(call)).boxed();
         if let Poll::Ready(outcome) = answer.poll_unpin(&mut Context::from_waker(Waker::noop())) {
             answer = ready(outcome).boxed();

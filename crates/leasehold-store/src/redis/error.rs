@@ -22,7 +22,7 @@ pub(super) struct Failure {
     cause: Option<Cause>,
 }
 
-/// The cause of a failure. It never holds a part of the URL, nor a reply that might repeat one.
+/// The cause of a failure. It never holds a part of the URL, nor a reply that might repeat the URL.
 #[derive(Clone, Debug, thiserror::Error)]
 enum Cause {
     #[error(transparent)]
@@ -69,8 +69,8 @@ impl Failure {
         Self { cause: Some(Cause::ServerText(ServerText::new(text))), ..Self::new(kind, applied) }
     }
 
-    /// Turns the failure into one of a connect, where no script was sent. It drops the server's text, which may
-    /// repeat the password (the answer to an unknown command does), unless the text is known not to.
+    /// Turns the failure into that of a connect, where no script was sent. Drops the server's text, which may repeat
+    /// the password (the answer to an unknown command does), unless the text is known not to.
     pub(super) fn of_connect(mut self) -> Self {
         self.applied = No;
         if let Some(Cause::ServerText(text)) = &self.cause
@@ -81,7 +81,7 @@ impl Failure {
         self
     }
 
-    /// Returns true if the connection that it came from must not be used again.
+    /// Returns true if the connection that the failure came from must not be used again.
     pub(super) const fn spoils_connection(&self) -> bool {
         matches!(
             self.kind,

@@ -65,7 +65,7 @@ pub(super) fn server_error(error: &ServerError) -> Failure {
     }
 }
 
-/// Returns the failure for a reply that RESP2 or the script cannot give; it does not keep the reply's text.
+/// Returns the failure for a reply that RESP2 or the script cannot give. The failure does not keep the reply's text.
 pub(super) const fn malformed() -> Failure {
     Failure::new(StoreErrorKind::Malformed, Applied::Unknown)
 }

@@ -4,9 +4,10 @@
 //! reconnect, for every channel.
 //!
 //! # How it works
-//! The subscription table holds the subscribers of each channel. Subscribing and unsubscribing change it under a short lock, from
-//! any thread, and wake the one task that owns the connection; so a subscription that has ended again costs no command,
-//! connected or not. A connection is one [`session`]; between two of them the task pauses, longer after each failure.
+//! The subscription table holds the subscribers of each channel. Subscribing and unsubscribing change the table under a
+//! short lock, from any thread, and wake the one task that owns the connection. So a subscription that has ended again
+//! costs no command, connected or not. A connection is one [`session`]. Between two sessions the task pauses, longer
+//! after each failure.
 
 mod session;
 mod subscription_table;
@@ -33,7 +34,7 @@ pub(super) struct Listener {
 }
 
 impl Listener {
-    /// Starts the task; it connects with the first subscription.
+    /// Starts the task, which connects with the first subscription.
     pub(super) fn start(server: Arc<Server>) -> Self {
         let wanted = Arc::new(Wanted::default());
         let task = spawn(listen(server, Arc::clone(&wanted)));
@@ -43,7 +44,7 @@ impl Listener {
     pub(super) fn subscribe(&self, channel: Channel, heard: UnboundedSender<Heard>) -> Subscription {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         self.wanted.change(|table| table.add(id, channel.clone(), heard));
-        // Weak: a subscription that outlives the store keeps no subscriber's channel open.
+        // The reference is weak, so that a subscription that outlives the store keeps no subscriber's channel open.
         let wanted = Arc::downgrade(&self.wanted);
         Subscription::new(move || {
             if let Some(wanted) = wanted.upgrade() {

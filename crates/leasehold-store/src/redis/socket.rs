@@ -1,7 +1,7 @@
 //! The streams under a store's connections, and their sources.
 //!
-//! Invariant: closing a real stream is a reset: the network never delivers the bytes that the server's machine has not
-//! received by then. (A unix socket has no such gap: a written byte is received.)
+//! Invariant: closing a real stream is a reset, and the network never delivers the bytes that the server's machine has
+//! not received by then. (A unix socket has no such gap, because a written byte is received.)
 
 use std::fmt;
 use std::io;
@@ -32,14 +32,14 @@ pub type Socket = Pin<Box<dyn AsyncStream + Send>>;
 
 /// The services that a Redis store needs from its environment: streams to its server, and randomness.
 ///
-/// [`Redis::connect`](super::Redis::connect) uses those of the operating system. Simulators and fuzzers bring their
-/// own, which makes a run repeatable: the store's only other source of nondeterminism is the clock of its tokio
-/// runtime.
+/// [`Redis::connect`](super::Redis::connect) uses the services of the operating system. Simulators and fuzzers bring
+/// their own implementation, which makes a run repeatable, because the store's only other source of nondeterminism is
+/// the clock of its tokio runtime.
 pub trait Dial: fmt::Debug + Send + Sync + 'static {
     /// Opens a stream. The caller gives up after `limit` by dropping the future.
     ///
-    /// Dropping the stream must close it, and should discard the bytes that were written and not delivered by then: a
-    /// call must not reach the server long after its connection was closed.
+    /// Dropping the stream must close it, and should discard the bytes that were written and not delivered by then,
+    /// because a call must not reach the server long after its connection was closed.
     fn dial<'a>(&'a self, address: &'a Address, limit: Duration) -> BoxFuture<'a, io::Result<Socket>>;
 
     /// Returns a random time between half of `span` and the whole of it, so that clients that failed together do not
@@ -62,7 +62,7 @@ impl Dial for RealSockets {
 }
 
 /// Opens a stream. It resolves a host name anew each time and tries all its addresses, each for an equal share of
-/// `limit`, so that one that swallows packets does not hide the others.
+/// `limit`, so that an address that swallows packets does not hide the others.
 async fn dial(address: &Address, limit: Duration) -> io::Result<Socket> {
     let (host, port) = match address {
         Address::Tcp { host, port } => (host.as_str(), *port),
@@ -87,7 +87,7 @@ async fn dial(address: &Address, limit: Duration) -> io::Result<Socket> {
 fn configure(stream: &TcpStream) -> io::Result<()> {
     let socket = SockRef::from(stream);
     socket.set_tcp_nodelay(true)?;
-    // Zero: closing sends a reset and drops the unsent bytes, it does not block.
+    // With a linger of zero, closing sends a reset, drops the unsent bytes and does not block.
     socket.set_linger(Some(Duration::ZERO))?;
     let keepalive = TcpKeepalive::new()
         .with_time(KEEPALIVE_AFTER)
@@ -154,7 +154,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_address_that_refuses_does_not_hide_the_next() {
-        // The name has an IPv6 and an IPv4 address on most machines; only the IPv4 address listens.
+        // The name has an IPv6 and an IPv4 address on most machines. Only the IPv4 address listens.
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let localhost = Address::Tcp { host: "localhost".into(), port };

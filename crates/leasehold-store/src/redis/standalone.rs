@@ -1,13 +1,13 @@
 //! A single server as a store.
 //!
-//! Invariant: at most one command connection is current; a call is put on it at most once, and is certainly not
-//! executed (`Applied::No`) only if it was never put on one.
+//! Invariant: at most one command connection is current. A call is put on it at most once, and is certainly not
+//! executed (`Applied::No`) only if it was never put on a connection.
 //!
 //! # How it works
-//! The first poll of a call writes it to a live connection. Without one, the call joins a queue while a task connects;
-//! when that succeeds, the task itself writes the queue to the connection, in order, before any later call can. When it
-//! fails, every call of the queue fails. A call that comes after that waits in the queue for the next attempt, which
-//! begins when the pause of `backoff` is over, however many calls wait for it.
+//! The first poll of a call writes the call to a live connection. Without such a connection, the call joins a queue
+//! while a task connects. When the task succeeds, it writes the queue to the connection, in order, before any later
+//! call can. When it fails, every call of the queue fails. A call that comes after that waits in the queue for the next
+//! attempt, which begins when the pause of `backoff` is over, however many calls wait for it.
 
 use std::future::Future;
 use std::mem;
@@ -33,7 +33,7 @@ use crate::tokio_runtime::{Instant, Task, pause, pause_until, spawn};
 /// A single Redis or Valkey server.
 ///
 /// The store has two connections: one for commands, which the next call replaces when it broke, and one for
-/// subscriptions, which opens with the first of them. Dropping the store closes both.
+/// subscriptions, which opens with the first subscription. Dropping the store closes both.
 pub struct Redis {
     command_connection: Arc<CommandConnection>,
     listener: Listener,
@@ -46,13 +46,13 @@ impl Redis {
     ///
     /// # Errors
     /// Fails with `StoreErrorKind::Unreachable` when the address does not answer, `Timeout` when a peer accepts and
-    /// stays silent, `Malformed` when it is no Redis, `AuthenticationFailed`, `TooManyClients`, `Loading` or another
-    /// kind that the server's answer has. No error repeats the password.
+    /// stays silent, `Malformed` when the peer is no Redis, `AuthenticationFailed`, `TooManyClients`, `Loading` or
+    /// another kind that the server's answer has. No error repeats the password.
     pub async fn connect(url: &ServerUrl, options: ConnectOptions) -> Result<Self, StoreError> {
         Self::connect_through(url, options, Arc::new(RealSockets)).await
     }
 
-    /// Creates a store that connects at its first call. That call reports a failure; the next one tries again.
+    /// Creates a store that connects at its first call. That call reports a failure, and the next call tries again.
     ///
     /// The caller must be within the tokio runtime that is to carry the store's connections.
     #[must_use]
@@ -64,7 +64,7 @@ impl Redis {
         }
     }
 
-    /// Connects over the streams of `dialer`: for simulators and fuzzers.
+    /// Connects over the streams of `dialer`, for simulators and fuzzers.
     ///
     /// # Errors
     /// Fails as [`connect`](Self::connect) does, by the behavior of the dialer and of the other end of its streams.
@@ -91,7 +91,7 @@ impl Store for Redis {
         timeout: Duration,
     ) -> impl Future<Output = Result<Reply, StoreError>> + Send + 'static {
         let command_connection = Arc::clone(&self.command_connection);
-        // Recipes do not know the kind of the server; a script that publishes receives the command to use by an
+        // Recipes do not know the kind of the server, so a script that publishes receives the command to use by an
         // argument of this name.
         call.set_arg("publish", command_connection.server.channels().publish());
         let (verb, key) = (call.verb(), call.subject());
@@ -115,7 +115,7 @@ impl std::fmt::Debug for Redis {
     }
 }
 
-/// The command connection: the present one, or the next.
+/// The present or the next command connection.
 struct CommandConnection {
     server: Arc<Server>,
     inner: Mutex<Inner>,
@@ -130,7 +130,7 @@ struct Inner {
 
 enum State {
     Idle,
-    /// The task pauses or dials; the calls of `queue` wait for it.
+    /// The task pauses or dials, and the calls of `queue` wait for it.
     Connecting {
         attempt: Task,
         queue: Vec<QueuedCall>,
@@ -145,7 +145,7 @@ struct QueuedCall {
     turn: oneshot::Sender<Result<Carried, Failure>>,
 }
 
-/// The state of a call after it was put.
+/// The result of putting a call, which is on the wire or in the queue then.
 enum Put {
     OnTheWire(Carried),
     Queued(oneshot::Receiver<Result<Carried, Failure>>),
@@ -203,9 +203,9 @@ impl CommandConnection {
         Ok(Put::Queued(queued))
     }
 
-    /// Takes a call whose time is over out of the queue, unless it is on the wire.
+    /// Takes a call whose time is over out of the queue, unless the call is on the wire.
     fn give_up(&self, mut turn: oneshot::Receiver<Result<Carried, Failure>>) -> Result<Carried, Failure> {
-        // The task that writes the queue to the wire holds the same lock: it has written this call, or never does.
+        // The task that writes the queue to the wire holds the same lock, so it has written this call, or never does.
         let inner = self.inner();
         turn.close();
         turn.try_recv().unwrap_or_else(|_| Err(inner.last_failure.clone().unwrap_or(timed_out(Applied::No))))
@@ -222,7 +222,8 @@ impl CommandConnection {
         };
         let mut inner = self.inner();
         inner.backoff.attempted(&*self.server.dialer);
-        // Taking the state out drops the handle of this very task, which would end it at its next await: there is none.
+        // Taking the state out drops the handle of this very task, which would end the task at its next await. There is
+        // no further await.
         let State::Connecting { queue, .. } = mem::replace(&mut inner.state, State::Idle) else {
             inner.state = State::Closed;
             return;
@@ -248,7 +249,7 @@ impl CommandConnection {
         }
     }
 
-    /// Lets the next call make a new connection. The old one still answers its calls, and closes after the last.
+    /// Lets the next call make a new connection. The old connection still answers its calls, and closes after the last.
     fn retire(&self, connection: &Arc<Connection>) {
         let mut inner = self.inner();
         if matches!(&inner.state, State::Live(current) if Arc::ptr_eq(current, connection)) {

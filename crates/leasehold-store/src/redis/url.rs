@@ -1,6 +1,6 @@
 //! The URL of a server.
 //!
-//! Invariant: the password is in no `Debug`, no `Display` and no error; an error carries none of the URL's text but its
+//! Invariant: the password is in no `Debug`, no `Display` and no error. An error carries no text of the URL but its
 //! scheme.
 
 mod parse;
@@ -15,7 +15,7 @@ impl ServerUrl {
     /// Reads a URL.
     ///
     /// # Errors
-    /// Returns [`UrlError`], which names the wrong part without repeating it: it might be the password.
+    /// Returns [`UrlError`], which names the wrong part without repeating it, because it might be the password.
     pub fn parse(text: &str) -> Result<Self, UrlError> {
         parse::url(text)
     }

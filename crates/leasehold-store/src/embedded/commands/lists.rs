@@ -91,9 +91,9 @@ fn index(context: &mut CommandContext, args: Args<'_>) -> Answer {
 
 /// The options of LPOS.
 struct Search {
-    /// The first match to return; counted from the tail when negative.
+    /// The first match to return, counted from the tail when negative.
     rank: i64,
-    /// The number of matches to return, all when zero; without it, one, and not as an array.
+    /// The number of matches to return, or all when zero. Without a number LPOS returns one match, and not as an array.
     number: Option<i64>,
     /// The number of elements to compare, all when zero.
     most: i64,
@@ -137,7 +137,7 @@ impl Search {
         };
         let length = list.len();
         let place = |at: usize| if self.rank < 0 { length - 1 - at } else { at };
-        // The smallest rank has no positive counterpart; in C it stays unchanged, and no match is skipped.
+        // The smallest rank has no positive counterpart. In C it stays unchanged, and no match is skipped.
         let Some(rank) = self.rank.checked_abs() else {
             let all = Self { rank: -1, number: self.number.map(|_| 0), most: self.most };
             return all.find(list, element);

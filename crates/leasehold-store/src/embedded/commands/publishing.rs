@@ -1,6 +1,6 @@
 //! Commands that publish, or count subscribers.
 //!
-//! Invariant: a message is recorded with or without subscribers; the reply counts them.
+//! Invariant: a message is recorded with or without subscribers. The reply counts the subscribers.
 
 use super::super::command::{Answer, Args, Command, Handler, WHILE_LOADING, count, unknown_word};
 use super::super::command_context::{CommandContext, Message};

@@ -1,6 +1,6 @@
-//! Commands for the server itself, and for the connection as far as they need no state of it.
+//! Commands for the server itself, and commands for the connection that need no state of the connection.
 //!
-//! Invariant: no command of this file changes data. A listener handles more commands itself, for it knows its
+//! Invariant: no command of this file changes data. A listener handles more commands itself, because it knows its
 //! connections.
 
 use super::super::command::{Answer, Args, Command, Handler, NO_SCRIPT, WHILE_BUSY, WHILE_LOADING, is};
@@ -50,7 +50,7 @@ fn time(context: &mut CommandContext, _: Args<'_>) -> Answer {
     Ok(Frame::Array(parts.iter().map(|part| Frame::bulk(part.to_string())).collect()))
 }
 
-/// Handles INFO: the server has only the section `server`, and of that only the fields that scripts read.
+/// Handles INFO. The server has only the section `server`, with only the fields that scripts read.
 fn info(context: &mut CommandContext, args: Args<'_>) -> Answer {
     let wanted =
         |section: &Vec<u8>| ["server", "default", "all", "everything"].iter().any(|name| is(section, name));
@@ -68,7 +68,7 @@ fn info(context: &mut CommandContext, args: Args<'_>) -> Answer {
 
 const CLIENT: &[(&str, i8)] = &[("setname", 3), ("getname", 2), ("id", 2)];
 
-/// Handles SELECT: there is one database, number zero.
+/// Handles SELECT. The server has one database, number zero.
 fn select(_: &mut CommandContext, args: Args<'_>) -> Answer {
     match super::super::number::integer(&args[1]) {
         Some(0) => Ok(Frame::ok()),
@@ -120,7 +120,7 @@ fn hello(_: &mut CommandContext, args: Args<'_>) -> Answer {
     ]))
 }
 
-/// Handles CLIENT SETNAME: it checks the name and does not store it.
+/// Handles CLIENT SETNAME, which checks the name and does not store it.
 fn client(_: &mut CommandContext, args: Args<'_>) -> Answer {
     match args {
         [_, _, name] if name.iter().all(|byte| (b'!'..=b'~').contains(byte)) => Ok(Frame::ok()),

@@ -82,7 +82,7 @@ struct Options {
 }
 
 impl Options {
-    /// Reads the words after the bounds; `open` when BYSCORE and REV may be among them.
+    /// Reads the words after the bounds. `open` is true when BYSCORE and REV may be among these words.
     fn read(mut self, words: Args<'_>, open: bool) -> Result<Self, Fault> {
         let mut words = words.iter();
         while let Some(word) = words.next() {
@@ -99,7 +99,7 @@ impl Options {
                 return Err(Fault::SYNTAX);
             }
         }
-        // Redis cannot tell a limit of -1 from none.
+        // Redis cannot tell a limit of -1 from no limit.
         if self.limit.is_some_and(|(_, number)| number != -1) && !self.by_score {
             return Err(Fault::new(
                 "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX",
@@ -108,8 +108,8 @@ impl Options {
         Ok(self)
     }
 
-    /// Returns the number of elements to skip, and the number to take: a negative offset skips all, a negative number
-    /// takes all.
+    /// Returns the number of elements to skip, and the number to take. A negative offset skips all, and a negative
+    /// number takes all.
     fn window(&self) -> (usize, usize) {
         let (offset, number) = self.limit.unwrap_or((0, -1));
         let all_if_negative = |number| usize::try_from(number).unwrap_or(usize::MAX);

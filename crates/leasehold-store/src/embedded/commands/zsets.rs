@@ -63,7 +63,7 @@ impl Options {
         Ok(())
     }
 
-    /// Returns the new score of a member; `None` when the member stays unchanged or absent.
+    /// Returns the new score of a member, or `None` when the member stays unchanged or absent.
     fn decide(&self, before: Option<f64>, given: f64) -> Result<Option<f64>, Fault> {
         let Some(before) = before else {
             return Ok((!self.present).then_some(given));
@@ -101,9 +101,9 @@ fn insert(context: &mut CommandContext, key: &[u8], options: &Options, pairs: Ar
     let set = context.keyspace.make::<SortedSet>(key)?;
     for (pair, given) in pairs.chunks_exact(2).zip(scores) {
         let before = set.score(&pair[1]);
-        // Only an increment can fail, and it is the only pair then: nothing was changed before.
+        // Only an increment can fail. Its pair is the only pair, so nothing was changed before.
         if let Some(after) = options.decide(before, given)? {
-            // Redis keeps a zero as it is when it becomes the other zero.
+            // Redis keeps a zero as it is when the score becomes the other zero.
             if before != Some(after) {
                 set.insert(&pair[1], after);
                 changed += 1;

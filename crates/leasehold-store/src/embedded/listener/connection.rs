@@ -1,6 +1,6 @@
 //! One connection: its name, its subscriptions and its output.
 //!
-//! Invariant: its subscriptions end with it.
+//! Invariant: the subscriptions of a connection end with it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -140,7 +140,7 @@ impl<W: ConnectionHook> Connection<W> {
         }
     }
 
-    /// Returns the count of a confirmation: shards by themselves, channels and patterns together.
+    /// Returns the count in a confirmation, with shards counted by themselves, and channels and patterns together.
     fn count(&self, kind: SubscriptionKind) -> usize {
         let same =
             |other: SubscriptionKind| (other == SubscriptionKind::Shard) == (kind == SubscriptionKind::Shard);
@@ -165,7 +165,7 @@ impl<W: ConnectionHook> Connection<W> {
     }
 
     fn say(&self, frame: &Frame) {
-        // The receiver is gone when the connection ends; the frame is then lost.
+        // The receiver is gone when the connection ends, and the frame is then lost.
         let _ = self.outbox.send(frame.encode());
     }
 }

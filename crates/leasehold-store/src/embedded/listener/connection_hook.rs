@@ -1,19 +1,19 @@
 //! The hook of a simulator into one connection.
 //!
-//! Invariant: a connection without a hook has no cost: `()` changes nothing.
+//! Invariant: a connection without a hook has no cost, because `()` changes nothing.
 
 use crate::embedded::command_context::Message;
 use crate::embedded::database::{Database, Executed};
 
-/// A hook into one connection, for a simulator: it sees the commands of its peer, and may drop messages to it. It must
-/// not use the server.
+/// A hook into one connection, for a simulator. The hook sees the commands of the peer, and may drop messages to the
+/// peer. It must not use the server.
 pub trait ConnectionHook: Send + Sync + 'static {
-    /// Executes a command of the peer; it may inspect the database before and after.
+    /// Executes a command of the peer, and may inspect the database before and after.
     fn execute(&self, database: &mut Database, now_ms: u64, command: &[Vec<u8>]) -> Executed {
         database.execute(now_ms, command)
     }
 
-    /// Returns true if a message goes to the peer, which has subscribed to it; otherwise the message is lost.
+    /// Returns true if a message goes to the subscribed peer. Otherwise the message is lost.
     fn lets_through(&self, _message: &Message) -> bool {
         true
     }

@@ -11,9 +11,9 @@ use tokio::io::AsyncRead;
 /// An input of a peer.
 #[derive(Debug, PartialEq)]
 pub(super) enum Request {
-    /// A command; an empty one means that there is nothing to do.
+    /// A command. If it is empty, there is nothing to do.
     Command(Vec<Vec<u8>>),
-    /// Bytes that are no request; the text gives the reason.
+    /// Bytes that are no request. The text gives the reason.
     Broken(String),
     /// The end of the stream.
     Ended,
@@ -56,7 +56,7 @@ fn read(value: Value) -> Request {
                 Err(mark) => Request::Broken(format!("ERR Protocol error: expected '$', got '{mark}'")),
             }
         }
-        // Redis would take these for a command in a line of plain text.
+        // Redis would take these bytes for a command in a line of plain text.
         _ => Request::Broken("ERR Protocol error: expected an array of bulk strings".to_owned()),
     }
 }

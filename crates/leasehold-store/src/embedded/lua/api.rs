@@ -37,7 +37,7 @@ pub(super) fn table(lua: &Lua, shared: &SharedWork) -> mlua::Result<Table> {
     Ok(redis)
 }
 
-/// Runs a command; the inner error is the text of the command's own error.
+/// Runs a command. The inner error is the text of the command's own error.
 fn call(lua: &Lua, shared: &SharedWork, words: MultiValue) -> mlua::Result<Result<Value, Vec<u8>>> {
     if words.is_empty() {
         return Ok(Err(b"ERR Please specify at least one argument for this redis lib call".to_vec()));
@@ -54,7 +54,7 @@ fn call(lua: &Lua, shared: &SharedWork, words: MultiValue) -> mlua::Result<Resul
 
 const WRONG_ARGUMENTS: &[u8] = b"ERR wrong number or type of arguments";
 
-/// Returns the only argument, if there is one and it is text.
+/// Returns the only argument, if there is exactly one argument and it is text.
 fn only_text(words: &MultiValue) -> Option<Vec<u8>> {
     match words.iter().collect::<Vec<_>>().as_slice() {
         [Value::String(text)] => Some(text.as_bytes().to_vec()),
@@ -93,7 +93,7 @@ fn sha1hex(_: &Lua, words: MultiValue) -> mlua::Result<String> {
     Ok(hash(&words.front().and_then(argument).unwrap_or_default()))
 }
 
-/// Handles `setresp`: there is one protocol, the second.
+/// Handles `setresp`. The server has one protocol, the second.
 fn set_protocol(_: &Lua, words: MultiValue) -> mlua::Result<()> {
     match words.front() {
         _ if words.len() != 1 => Err(raise(b"ERR redis.setresp() requires one argument.".to_vec())),
@@ -102,7 +102,7 @@ fn set_protocol(_: &Lua, words: MultiValue) -> mlua::Result<()> {
     }
 }
 
-/// Handles `log`: there is no log, but wrong arguments still raise an error.
+/// Handles `log`. The server has no log, but wrong arguments still raise an error.
 fn log(_: &Lua, words: MultiValue) -> mlua::Result<()> {
     let complaint = match words.front() {
         _ if words.len() < 2 => "ERR redis.log() requires two arguments or more.",

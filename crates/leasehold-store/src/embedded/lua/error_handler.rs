@@ -1,6 +1,6 @@
 //! The handler of errors that a script did not catch.
 //!
-//! Invariant: it records the place of the error before the stack is unwound.
+//! Invariant: the handler records the place of the error before the stack is unwound.
 
 use std::borrow::Cow;
 
@@ -21,7 +21,7 @@ pub(super) fn handler(lua: &Lua, shared: &SharedWork) -> mlua::Result<Function> 
     })
 }
 
-/// Returns the place of the error: in the innermost function of the script's own.
+/// Returns the place of the error in the innermost function of the script itself.
 fn place(lua: &Lua) -> Option<(String, i64)> {
     /// The depth of the search, greater than any stack of functions that are not the script's own.
     const LEVELS: usize = 16;

@@ -21,7 +21,7 @@ impl fmt::Display for Raised {
 
 impl std::error::Error for Raised {}
 
-/// An error of a function that scripts call, in the form of Lua's own functions: with the place in front.
+/// An error of a function that scripts call, with the place in front, as in the errors of Lua's own functions.
 #[derive(Debug)]
 struct Complaint(String);
 
@@ -85,7 +85,8 @@ pub(super) fn raise(text: Vec<u8>) -> Error {
     Error::external(Raised(text))
 }
 
-/// Returns the text of an error, if it came from a command or is shaped like one: a table with a field `err`.
+/// Returns the text of an error, if it came from a command or has the shape of such an error: a table with a field
+/// `err`.
 pub(super) fn command_error_text(error: &Value) -> Option<Vec<u8>> {
     match error {
         Value::Error(error) => error.downcast_ref::<Raised>().map(|raised| raised.0.clone()),

@@ -24,7 +24,7 @@ pub(super) fn table(lua: &Lua, shared: &SharedWork, math: Table) -> mlua::Result
     Ok(math)
 }
 
-/// `math.random`.
+/// Handles `math.random`.
 fn draw(lua: &Lua, shared: &SharedWork, bounds: &MultiValue) -> mlua::Result<f64> {
     let drawn = f64::from(shared.work().random.next() % i32::MAX) / f64::from(i32::MAX);
     let bound = |at: usize| bounds.get(at).and_then(|value| lua.coerce_number(value.clone()).ok().flatten());
@@ -42,7 +42,7 @@ fn draw(lua: &Lua, shared: &SharedWork, bounds: &MultiValue) -> mlua::Result<f64
     }
 }
 
-/// `math.randomseed`.
+/// Handles `math.randomseed`.
 fn seed(_: &Lua, shared: &SharedWork, seed: f64) {
     #[allow(clippy::cast_possible_truncation, reason = "a seed is cut to its lower half")]
     let seed = seed as i64 as i32;

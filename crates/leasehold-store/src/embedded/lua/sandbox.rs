@@ -1,6 +1,6 @@
 //! The part of Lua that a script sees.
 //!
-//! Invariant: a script reads every table that outlives it through an empty one that refuses writes.
+//! Invariant: a script reads every table that outlives it through an empty table that refuses writes.
 
 use mlua::{Function, Lua, LuaString, MultiValue, Table, Value};
 
@@ -64,7 +64,7 @@ pub(super) fn close(lua: &Lua, shared: &SharedWork, redis: Table) -> mlua::Resul
     Ok(globals)
 }
 
-/// Returns an empty table through which another can be read.
+/// Returns an empty table through which another table can be read.
 fn read_only(lua: &Lua, table: Table) -> mlua::Result<Table> {
     let metatable = lua.create_table()?;
     metatable.raw_set("__index", table)?;
@@ -97,7 +97,7 @@ fn no_such_global(lua: &Lua, (_, name): (Value, Value)) -> mlua::Result<()> {
     Err(complain(lua, &format!("Script attempted to access nonexistent global variable '{name}'")))
 }
 
-/// Returns Redis's own `pcall`: the script gets the text of a command's error.
+/// Returns Redis's own `pcall`, from which the script gets the text of a command's error.
 fn protected_call(lua: &Lua, pcall: Function) -> mlua::Result<Function> {
     lua.create_function(move |lua, words: MultiValue| {
         let mut results: MultiValue = pcall.call(words)?;

@@ -1,7 +1,7 @@
 //! The library `struct`: values packed into bytes and back.
 //!
-//! Invariant: little-endian and unaligned unless the format chooses otherwise, as on every machine that runs Redisson's
-//! scripts.
+//! Invariant: values are little-endian and unaligned unless the format chooses otherwise, as on every machine that runs
+//! Redisson's scripts.
 
 use mlua::{Lua, MultiValue, Table, Value};
 
@@ -34,7 +34,8 @@ enum Step {
     Double,
     /// A byte without a value.
     Padding,
-    /// A text of this number of bytes; with zero all of it, or the number of bytes that the preceding number gives.
+    /// A text of this number of bytes. With zero it is the whole text, or the number of bytes that the preceding number
+    /// gives.
     Text(usize),
     /// Text up to a zero byte.
     Ended,

@@ -8,7 +8,7 @@ use super::errors::without_line_endings;
 use crate::embedded::frame::{Frame, one_line};
 use crate::embedded::number;
 
-/// The maximum nesting of a reply; deeper ones are cut.
+/// The maximum nesting of a reply. Deeper replies are cut.
 const DEPTH_MAX: u32 = 1000;
 
 /// Converts the return value of a script to a reply.
@@ -28,7 +28,7 @@ fn reply_at(value: &Value, depth: u32) -> Frame {
     }
 }
 
-/// Converts a number as C does: a number that does not fit becomes the smallest integer.
+/// Converts a number as C does. A number that does not fit becomes the smallest integer.
 fn whole(number: f64) -> i64 {
     const LIMIT: f64 = 9_223_372_036_854_775_808.0;
     #[allow(clippy::cast_possible_truncation, reason = "the fraction goes, and the range was checked")]

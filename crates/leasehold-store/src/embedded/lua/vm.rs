@@ -16,7 +16,7 @@ use crate::embedded::command_context::CommandContext;
 use crate::embedded::fault::Fault;
 use crate::embedded::frame::Frame;
 
-/// The maximum number of compiled functions; the virtual machine drops all of them when there are more.
+/// The maximum number of compiled functions. The virtual machine drops all functions when there are more.
 const COMPILED_MAX: usize = 4096;
 
 pub(super) struct Vm {
@@ -25,7 +25,7 @@ pub(super) struct Vm {
     /// The globals that scripts read, behind the table that they see.
     globals: Table,
     compiled: HashMap<String, Function>,
-    /// Lua's `xpcall`: only it passes on an error unchanged, with its place.
+    /// Lua's `xpcall`, the only function that passes on an error unchanged, with its place.
     guarded: Function,
     on_error: Function,
 }

@@ -1,6 +1,6 @@
 //! The state that the functions of a script share.
 //!
-//! Invariant: no lock on it lasts while Lua runs.
+//! Invariant: no lock on this state lasts while Lua runs.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -16,7 +16,7 @@ pub(super) struct Work {
     pub(super) failure: Option<Failure>,
 }
 
-/// The work that the virtual machine's functions share; only one thread ever uses it.
+/// The work that the virtual machine's functions share. Only one thread ever uses it.
 #[derive(Clone, Default)]
 pub(super) struct SharedWork(Arc<Mutex<Work>>);
 

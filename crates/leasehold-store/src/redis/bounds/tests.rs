@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 
 use super::*;
 
-/// Follows the bytes in chunks of this size; returns the number of values, and whether a next one has begun.
+/// Follows the bytes in chunks of this size. Returns the number of values, and whether a next value has begun.
 fn follow(bytes: &[u8], chunk: usize) -> Result<(u64, bool), Breach> {
     let mut framing = Framing::default();
     bytes.chunks(chunk).try_for_each(|part| framing.follow(part))?;

@@ -1,7 +1,7 @@
 //! One connection that carries subscriptions, from its opening to its end.
 //!
-//! Invariant: the server answers every command once and in order, so an answer belongs to the oldest pending command;
-//! only the end of a sharded subscription may come unasked.
+//! Invariant: the server answers every command once and in order, so an answer belongs to the oldest pending command.
+//! Only the end of a sharded subscription may come unasked.
 
 use std::collections::VecDeque;
 use std::pin::pin;
@@ -23,7 +23,7 @@ use crate::redis::eval::{malformed, server_error};
 use crate::redis::reader::Reader;
 use crate::tokio_runtime::{pause, within};
 
-/// The longest time for an answer; the connection counts as dead after that.
+/// The longest time for an answer. The connection counts as dead after that.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 /// The interval of the pings on a connection without other commands.
 const PING_EVERY: Duration = Duration::from_secs(10);
@@ -42,7 +42,7 @@ enum Pending {
 enum Incoming {
     /// The answer to the oldest pending command.
     Answer(Result<(), Failure>),
-    /// The end of a subscription: on request of the oldest command, or because the node does not serve the channel any
+    /// The end of a subscription, on request of the oldest command, or because the node does not serve the channel any
     /// more.
     Left {
         channel: Vec<u8>,
@@ -62,11 +62,12 @@ pub(super) struct Session<'a> {
     was_useful: bool,
 }
 
-/// Serves the subscription table on a connection until that breaks. Returns true if the server confirmed anything.
+/// Serves the subscription table on a connection until the connection breaks. Returns true if the server confirmed
+/// anything.
 pub(super) async fn serve(opened: Opened, channels: Channels, wanted: &Wanted) -> bool {
     let (incoming, outgoing) = split(opened.socket);
     let mut session = Session { wanted, channels, outgoing, pending: VecDeque::new(), was_useful: false };
-    // The reason of the break does not matter: the caller makes another attempt.
+    // The reason of the break does not matter, because the caller makes another attempt.
     let _ = session.run(replies(opened.reader, incoming)).await;
     session.was_useful
 }
@@ -95,7 +96,7 @@ impl Session<'_> {
             }
             let answered = self.pending.len() < outstanding;
             self.send_changes().await?;
-            // The clock starts anew with the first command and with every answer; messages do not touch it.
+            // The clock starts anew with the first command and with every answer. Messages do not touch it.
             if answered || (outstanding == 0 && !self.pending.is_empty()) {
                 silence.set(pause(self.longest_silence()));
             }
@@ -248,7 +249,7 @@ mod tests {
     const PING: &str = "*1\r\n$4\r\nPING\r\n";
     const PONG: &str = "*2\r\n$4\r\npong\r\n$0\r\n\r\n";
 
-    /// Runs a session against `script`, which acts as the server; returns whether the session was useful.
+    /// Runs a session against `script`, which acts as the server. Returns whether the session was useful.
     async fn session(script: impl AsyncFnOnce(&mut Server, &Wanted)) -> (bool, Vec<Heard>) {
         session_by(Channels::Plain, script).await
     }

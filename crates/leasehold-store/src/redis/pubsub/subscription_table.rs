@@ -1,7 +1,7 @@
 //! The subscribers of each channel, and the state of each subscription on the server.
 //!
-//! Invariant: memory is bounded by the channels that have subscribers and those that were requested on the present
-//! connection, however many subscriptions have come and gone.
+//! Invariant: memory is bounded by the channels that have subscribers and the channels that were requested on the
+//! present connection, however many subscriptions have come and gone.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ pub(super) struct SubscriptionTable {
     entries: BTreeMap<Channel, Entry>,
     /// The channels about which the server needs a command.
     pending: BTreeSet<Channel>,
-    /// The channels that the server has refused; the session requests them again later.
+    /// The channels that the server has refused. The session requests them again later.
     refused: BTreeSet<Channel>,
 }
 
@@ -46,7 +46,7 @@ pub(super) enum Change {
 }
 
 impl SubscriptionTable {
-    /// Returns true if no channel has a subscriber and none is left to leave.
+    /// Returns true if no channel has a subscriber and no channel is left to leave.
     pub(super) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -173,7 +173,7 @@ impl SubscriptionTable {
         self.refused.remove(channel);
     }
 
-    /// Returns the number of channels that it knows.
+    /// Returns the number of channels in the table.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.entries.len() + self.pending.len() + self.refused.len()

@@ -39,9 +39,9 @@ struct World {
     by: Mutex<Vec<String>>,
     /// True if the server hangs up at the next call.
     hangs_up: AtomicBool,
-    /// The answer to a call; all other commands receive the answer of a Redis.
+    /// The answer to a call. All other commands receive the answer of a Redis.
     answer: Mutex<&'static str>,
-    /// The permits for greetings; without a semaphore every connection is greeted.
+    /// The permits for greetings. Without a semaphore every connection is greeted.
     greets: Option<Semaphore>,
     tasks: Mutex<Vec<Task>>,
 }
@@ -134,7 +134,7 @@ fn call(value: &str) -> Call {
 
 type Running = std::pin::Pin<Box<dyn Future<Output = Result<Reply, StoreError>> + Send>>;
 
-/// Polls a call once; it has no answer yet.
+/// Polls a call once, before it has an answer.
 async fn start(store: &Redis, value: &str, timeout: Duration) -> Running {
     let mut running: Running = Box::pin(store.run(call(value), timeout));
     let polled = poll_fn(|cx| Poll::Ready(running.as_mut().poll(cx))).await;
@@ -220,7 +220,7 @@ async fn a_call_whose_time_ends_in_the_pause_is_told_why_the_last_attempt_failed
     for _ in 0..20 {
         assert_failed(store.run(call("v"), SHORT).await, StoreErrorKind::Unreachable, Applied::No);
     }
-    // A little more than a second has passed: the calls of the long pauses ended by their own timeouts.
+    // A little more than a second has passed, because the calls of the long pauses ended by their own timeouts.
     assert!(world.dialled() < 10, "{}", world.dialled());
     world.is_up.store(true, Ordering::Relaxed);
     store.run(call("v"), LONG).await.unwrap();
@@ -248,7 +248,8 @@ async fn a_call_that_was_put_on_the_wire_as_its_time_ended_is_unknown() {
     let store = world.store();
     let late = start(&store, "late", SHORT).await;
     world.greets.as_ref().unwrap().add_permits(1);
-    // The connection opens and carries the call, and the caller does not poll it in between; then its time ends.
+    // The connection opens and carries the call, and the caller does not poll the call in between. Then the call's time
+    // ends.
     while world.ran().is_empty() {
         tokio::task::yield_now().await;
     }

@@ -1,6 +1,6 @@
 //! The parser of server URLs.
 //!
-//! Invariant: it never panics, and no error repeats the text.
+//! Invariant: the parser never panics, and no error repeats the text.
 
 use std::net::Ipv6Addr;
 
@@ -84,7 +84,7 @@ fn read_db(db: &str) -> Result<u32, UrlError> {
     read_number(db).ok_or(UrlError::BadDatabase)
 }
 
-/// Reads a number that consists of digits only: `u32::from_str` would take a sign too.
+/// Reads a number that consists of digits only, because `u32::from_str` would take a sign too.
 fn read_number(digits: &str) -> Option<u32> {
     if digits.bytes().all(|byte| byte.is_ascii_digit()) { digits.parse().ok() } else { None }
 }

@@ -24,19 +24,19 @@ pub struct ServerUrl {
     pub(crate) db: u32,
 }
 
-/// The address of a server; a [`Dial`](crate::redis::Dial) receives it.
+/// The address of a server, which a [`Dial`](crate::redis::Dial) receives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
     /// A port of a host.
     Tcp {
-        /// A name or an address; an IPv6 address without its brackets.
+        /// A name or an address, an IPv6 address without its brackets.
         host: String,
         /// The port, at least 1.
         port: u16,
     },
     /// A socket in the file system.
     Unix {
-        /// Its absolute path.
+        /// The absolute path of the socket.
         path: PathBuf,
     },
 }

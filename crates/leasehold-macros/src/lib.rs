@@ -35,7 +35,7 @@ use proc_macro::TokenStream;
 /// | `on_finish = detach` | leaves the lock to its lease when the body ends | `release` |
 /// | `on_busy = skip` | the reaction to a wait without a grant: `error`, `skip`, `fallback(path)` | `error` |
 /// | `on_lost = finish` | lets the body continue when the lock is lost, and returns its value | `cancel` |
-/// | `client = self.locks` | the client | the installed one |
+/// | `client = self.locks` | the client | the installed client |
 /// | `fence = token` | the fencing token as a `u64` of the body, with `kind = fenced` | |
 /// | `crate = ::locks` | the path of this library in the user's crate | `::leasehold` |
 ///

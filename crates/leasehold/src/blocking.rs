@@ -52,12 +52,12 @@
 //! # Owners and re-entry
 //!
 //! The calling thread is the owner, as in Redisson. A second acquire of a lock that the thread holds is granted at
-//! once, in any function, and another thread waits. If a thread is not the right owner, give the lock one with
+//! once, in any function, and another thread waits. If a thread is not the right owner, set an owner with
 //! [`Lock::owned_by`]:
 //! - A guard may be moved to another thread and dropped there. Until then its hold belongs to the first thread, which
-//!   still re-enters. This matters on threads that are used again: the next job of such a thread would re-enter a hold
-//!   that the last job has passed on. In `spawn_blocking` each job is an owner of its own. Jobs of other pools cannot
-//!   be told apart.
+//!   still re-enters. This matters on threads that are used again, because the next job of such a thread would re-enter
+//!   a hold that the last job has passed on. In `spawn_blocking` each job is an owner of its own. Jobs of other pools
+//!   cannot be told apart.
 //! - In `block_in_place` the owner is the task on its present thread. Branches of one task (`join!`, `select!`)
 //!   therefore do not exclude each other with guards that they hold across an `await`, and the task may or may not
 //!   re-enter such a hold later. Await the async method there, give each branch an owner, or drop the guard within the
@@ -65,9 +65,9 @@
 //!
 //! # In async code
 //!
-//! A method that waits panics, at its caller, when it is called where tokio polls futures: in a task, or in a future
-//! that `block_on` runs. The method would keep that thread from all other work, at worst from the release that it waits
-//! for. Await the async method there, or call the blocking method in `tokio::task::spawn_blocking`. Threads of
+//! A method that waits panics, at its caller, when it is called where tokio polls futures, which is in a task or in a
+//! future that `block_on` runs. The method would keep that thread from all other work, at worst from the release that
+//! it waits for. Await the async method there, or call the blocking method in `tokio::task::spawn_blocking`. Threads of
 //! `spawn_blocking`, `block_in_place`, and a thread that has only entered a runtime ([`Handle::enter`]) may call it.
 //! The library cannot distinguish threads of executors other than tokio's and those of `futures` from plain threads.
 //!

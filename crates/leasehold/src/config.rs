@@ -15,8 +15,9 @@
 //! `docs/configuration.md` has all fields with unit, default and bounds.
 //!
 //! # How it works
-//! Each source becomes a `layer`: keys that the table of `fields` knows, with values of their kinds. The `reader`
-//! merges the layers, serde reads the result as `raw`, and `checks` and `server` verify that the values fit together.
+//! Each source becomes a `layer`, which has keys that the table of `fields` knows, with values of their kinds. The
+//! `reader` merges the layers, serde reads the result as `raw`, and `checks` and `server` verify that the values fit
+//! together.
 
 mod checks;
 mod error;

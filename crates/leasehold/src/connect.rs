@@ -1,4 +1,4 @@
-//! The way from a URL to a running client.
+//! The connection of a client, from a URL to a running driver.
 //!
 //! Invariant: only this file names a back end. A client whose driver has ended, even by a panic, is closed.
 

@@ -300,7 +300,7 @@ impl crate::config::ConfigConnectError {
     }
 }
 
-/// Declares [`Error`]: a variant for each error, and the four methods that delegate to it.
+/// Declares [`Error`], with a variant for each error, and the four methods that delegate to it.
 macro_rules! any_error {
     ($($(#[doc = $doc:literal])* $(#[cfg($cfg:meta)])? $variant:ident($error:ty),)*) => {
         /// Any error of this crate.

@@ -1,4 +1,5 @@
-//! The guide for users, in reading order. Each page is a file of the repository's `docs`; rustdoc runs its examples.
+//! The guide for users, in reading order. Each page is a file of the repository's `docs`, and rustdoc runs its
+//! examples.
 //!
 //! 1. [`getting_started`]: install, take a lock, run a body under it.
 //! 2. [`choosing_a_primitive`]: which lock, semaphore or latch fits.
@@ -10,8 +11,8 @@
 //! 8. [`attribute`]: all options of `#[locked]`.
 //! 9. [`configuration`]: all fields of a configuration.
 
-/// The link targets for rustdoc. The first definition of a link wins, so these replace the relative ones at the end of
-/// a page.
+/// The link targets for rustdoc. The first definition of a link wins, so these targets replace the relative targets at
+/// the end of a page.
 macro_rules! links {
     () => {
         concat!(

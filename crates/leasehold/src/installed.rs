@@ -1,6 +1,6 @@
 //! The client of functions that name no client, one per process.
 //!
-//! Invariant: it is set at most once, so every caller that sees a client sees the same one.
+//! Invariant: the installed client is set at most once, so every caller that sees a client sees the same client.
 
 use std::sync::OnceLock;
 

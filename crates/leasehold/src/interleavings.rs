@@ -1,8 +1,8 @@
 //! Interleavings of threads around the engine's lock. Users and the driver are stopped at every point where they can
 //! meet.
 //!
-//! Invariant: the client is the real one, from its public methods to the driver's loop. Only the store, the clock and
-//! the threads are replaced (`world`), and the locks and the counter of the shared state (`crate::sync`). `cargo x
+//! Invariant: the client is the real client, from its public methods to the driver's loop. Only the store, the clock
+//! and the threads are replaced (`world`), and the locks and the counter of the shared state (`crate::sync`). `cargo x
 //! interleave` runs them.
 //!
 //! # How it works
@@ -21,7 +21,7 @@
 //! | no notification when the client has ended | 1 |
 //! | the driver stays *awake* when it takes its commands | 1 |
 //! | the driver takes its commands, and stops being awake in a second lock | 31 |
-//! | a fired alarm counts as a set one | 1, by priority |
+//! | a fired alarm counts as a set alarm | 1, by priority |
 //! | a waker is not registered, or not woken | 1 |
 //! | a ticket does not read again when it is woken while it reads | 35 |
 //! | a ticket reads, and registers its waker in a second lock | 33 |

@@ -1,9 +1,9 @@
 //! Distributed locks over the Redis or Valkey server that you already run, in the wire format of Redisson.
 //!
-//! A process connects one [`Client`] and makes locks by name. A lock has one holder at a time: it excludes all other
-//! tasks and threads of the process, all other processes that use the same server and, through Redisson, Java
-//! services. A watchdog renews the lease of the lock while its guard lives. When the guard is released or dropped, the
-//! next waiter is woken.
+//! A process connects one [`Client`] and makes locks by name. A lock has one holder at a time. It excludes all other
+//! tasks and threads of the process, all other processes that use the same server and, through Redisson, Java services.
+//! A watchdog renews the lease of the lock while its guard lives. When the guard is released or dropped, the next
+//! waiter is woken.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), leasehold::Error> {
@@ -56,7 +56,7 @@
 //! # }
 //! ```
 //!
-//! The attribute [`locked`](macro@locked) does it for a whole function:
+//! The attribute [`locked`](macro@locked) does the same for a whole function:
 //!
 //! ```
 //! use leasehold::{Client, RunError, locked};
@@ -135,7 +135,7 @@
 //! A lock cannot stop a holder that was paused past its lease from writing. The holder's process may be suspended
 //! between a check and the write, for longer than any lease, and another owner then holds the lock. Only the resource
 //! itself can refuse such a write, by a token that grows with each grant. Without such a check no lock in Redis
-//! excludes a paused writer, and neither does one in etcd, ZooKeeper or Hazelcast.
+//! excludes a paused writer, and neither does a lock in etcd, ZooKeeper or Hazelcast.
 //!
 //! This library promises:
 //!
@@ -144,7 +144,7 @@
 //!   run at the same rate within 1 %.
 //!
 //! A failover to a replica can lose a lock that was just acquired. A restart that loses data does the same on a single
-//! server. A resource that checks the token of a [`FencedGuard`] is safe from all of it.
+//! server. A resource that checks the token of a [`FencedGuard`] is safe from all of these cases.
 //!
 //! # How it works
 //!

@@ -23,8 +23,8 @@ tokio::task_local! {
 /// The re-entry context of the running code: its scope, and an entry for each enclosing body.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ReentryContext {
-    /// The task that this value belongs to. A task that polls other tasks, such as one that awaits a `LocalSet`, does
-    /// not pass the value on to them.
+    /// The task that this value belongs to. A task that polls other tasks, such as a task that awaits a `LocalSet`,
+    /// does not pass the value on to them.
     task: Option<task::Id>,
     scope: Option<Owner>,
     innermost: Option<Arc<ContextEntry>>,
@@ -42,10 +42,11 @@ struct ContextEntry {
 /// Runs a future in which every acquire has the same owner, so that nested acquires of one name re-enter.
 ///
 /// Without a scope, every acquire has an owner of its own, and code that acquires a lock twice waits for itself.
-/// [`Lock::run`](crate::Lock::run) needs no scope: the callees of its body re-enter its lock. An inner scope uses the
-/// owner of the outer scope. Spawned tasks do *not* inherit a scope, since they are independent code with holds of
-/// their own. Concurrent branches inside one scope (`join!`, `select!`) share its owner and do not exclude each other.
-/// If they should, use an [`Owner`] for each branch, or wrap each branch in [`independent`].
+/// [`Lock::run`](crate::Lock::run) needs no scope, because the callees of its body re-enter its lock. An inner scope
+/// uses the owner of the outer scope. Spawned tasks do *not* inherit a scope, since they are independent code with
+/// holds of their own. Concurrent branches inside one scope (`join!`, `select!`) share its owner and do not exclude
+/// each other. If branches should exclude each other, use an [`Owner`] for each branch, or wrap each branch in
+/// [`independent`].
 ///
 /// # Cancel safety
 /// Dropping the future drops the inner future together with its guards.
@@ -100,7 +101,7 @@ pub async fn independent<F: Future>(future: F) -> F::Output {
     CONTEXT.scope(ReentryContext { task: task::try_id(), ..ReentryContext::default() }, future).await
 }
 
-/// Returns the owner of the enclosing scope, if the calling code runs in one.
+/// Returns the owner of the enclosing scope, if the calling code runs in a scope.
 #[must_use]
 pub fn ambient() -> Option<Owner> {
     ReentryContext::current().scope

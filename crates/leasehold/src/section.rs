@@ -1,4 +1,4 @@
-//! Sections: a body that runs under a lock, with options for the wait, the loss of the hold and the end of the body.
+//! Sections, which run a body under a lock, with options for the wait, the loss of the hold and the end of the body.
 //!
 //! Invariant: the body runs only while the hold is valid, unless [`OnLost::Finish`] lets it finish.
 

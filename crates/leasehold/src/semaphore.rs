@@ -1,4 +1,4 @@
-//! Semaphores: a number of permits, shared by all processes.
+//! Semaphores, which are numbers of permits, shared by all processes.
 //!
 //! Invariant: a semaphore consists of a name and terms only. Guards and the server know the acquired permits.
 

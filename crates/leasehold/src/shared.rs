@@ -82,7 +82,7 @@ struct State {
     awake: bool,
 }
 
-/// The error of a caller in another process than the one that made the client.
+/// The error of a caller in a process that did not make the client.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Forked;
 
@@ -229,7 +229,7 @@ impl Shared {
         self.leave(state, effects);
     }
 
-    /// Brings a ticket's event if the ticket has not brought it, and takes the outcome if there is one. Otherwise
+    /// Brings a ticket's event if the ticket has not brought it, and takes the outcome if it is known. Otherwise
     /// registers the waker.
     pub(crate) fn claim(
         &self,
@@ -459,7 +459,7 @@ impl State {
         }
     }
 
-    /// Registers a waker, and returns the one that it replaces.
+    /// Registers a waker, and returns the waker that it replaces.
     fn register(&mut self, id: Id, listener: Id, waker: &Waker) -> Option<Waker> {
         match self.wakers.get(&(id, listener)) {
             Some(Some(known)) if known.will_wake(waker) => None,

@@ -50,7 +50,7 @@
 //!
 //! # Bodies that use `tokio::time`
 //! A `tokio::time::sleep` under a lock uses tokio's clock, which [`Server::advance`] does not move, so such a test
-//! takes real time. Pause tokio's clock, and move both clocks by the same steps, this one first. Move them throughout
+//! takes real time. Pause tokio's clock, and move both clocks by the same steps, this clock first. Move them throughout
 //! the test, because tokio's clock jumps to its next timer whenever all tasks wait.
 //!
 //! ```

@@ -169,7 +169,7 @@ impl Client {
     /// Panics in [async code](crate::blocking#in-async-code).
     ///
     /// # Losing the lease
-    /// Guards of this client, async ones too, are lost at once.
+    /// Guards of this client, async guards too, are lost at once.
     #[track_caller]
     pub fn close(&self) -> CloseReport {
         park("Client::close", self.0.close())

@@ -180,7 +180,7 @@ impl RwLock {
         park("RwLock::try_write_for", self.0.try_write_for(wait)).map(|held| held.map(Guard))
     }
 
-    /// Waits until this reader is the only one, and acquires a write hold in addition to its read hold.
+    /// Waits until this reader is the only reader, and acquires a write hold in addition to its read hold.
     ///
     /// # Errors
     /// As [`RwLock::upgrade`](crate::RwLock::upgrade).

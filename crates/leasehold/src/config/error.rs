@@ -1,4 +1,4 @@
-//! The errors of a configuration, and of connecting with one.
+//! The errors of a configuration, and of connecting with a configuration.
 //!
 //! Invariant: every error names the key and its source. No error repeats a secret, or a value that might be a secret.
 
@@ -251,7 +251,7 @@ pub enum Disagreement {
     NothingLeft,
     /// A node may restart without its data, and count again, before a lease is over.
     NodeTooYoung,
-    /// The lower value exceeds the higher one.
+    /// The lower value exceeds the higher value.
     Order,
     /// A fixed lease is never renewed, so it is a bound by itself.
     NeverRenewed,

@@ -26,7 +26,7 @@ pub(super) struct Field {
 pub(super) enum Kind {
     /// A duration between two bounds.
     Span(Duration, Duration),
-    /// A whole number from 0 to this one.
+    /// A whole number from 0 to this number.
     Number(u32),
     Flag,
     Text,
@@ -158,7 +158,7 @@ pub(super) fn is_within(key: &str, section: &str) -> bool {
     key.strip_prefix(section).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-/// Returns the key that is closest to an unknown one.
+/// Returns the key that is closest to an unknown key.
 pub(super) fn meant(written: &str) -> Option<&'static str> {
     let sections = FIELDS.iter().filter_map(|field| field.key.rsplit_once('.').map(|(section, _)| section));
     let known = FIELDS.iter().map(|field| field.key.as_str()).chain(sections);

@@ -1,7 +1,7 @@
 //! One source of values: a file, the environment, the program.
 //!
 //! Invariant: every key of a layer is in the table of fields, and every value is of its kind and within its bounds.
-//! Equal settings have equal values, in whatever syntax they were given.
+//! Equal settings have equal values, in every syntax.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;

@@ -97,7 +97,7 @@ impl ConfigBuilder {
         self
     }
 
-    /// Sets any field by its key, such as `"standalone.tls.ca_file"`. A later value replaces an earlier one.
+    /// Sets any field by its key, such as `"standalone.tls.ca_file"`. A later value replaces an earlier value.
     ///
     /// # Examples
     /// ```

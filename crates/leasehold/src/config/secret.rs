@@ -1,4 +1,4 @@
-//! Secrets: passwords, and URLs that may have one.
+//! Secrets: passwords, and URLs that may have a password.
 //!
 //! Invariant: no `Display`, and a `Debug` that shows nothing. A caller needs an explicit call to read the text.
 

@@ -1,4 +1,4 @@
-//! Errors of an acquire: of one lock or semaphore, and of a majority of servers.
+//! Errors of an acquire of one lock or semaphore, or of a majority of servers.
 //!
 //! Invariant: an error says whether the server may keep an effect of the attempt, and by when the effect is gone.
 

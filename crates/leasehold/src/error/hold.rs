@@ -1,4 +1,4 @@
-//! Errors of a hold: of its release, and of a renewal on demand.
+//! Errors of the release of a hold, and of a renewal on demand.
 //!
 //! Invariant: an error says for how long the lock is still held, or by when it is free.
 

@@ -6,7 +6,7 @@ use super::kind::{Claimed, Kind, Sealed};
 use crate::error::SubjectKind;
 use crate::guard::Guard;
 
-/// The fair kind: waiters are served in the order in which their first request reached the server, across all
+/// The fair kind. Waiters are served in the order in which their first request reached the server, across all
 /// processes, Java's included. The queue passes a dead waiter within about five seconds.
 ///
 /// [`Lock::try_lock`](super::Lock::try_lock) acquires a free lock only if the wait queue is empty. While the queue has

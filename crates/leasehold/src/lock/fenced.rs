@@ -13,7 +13,7 @@ use super::kind::{Claimed, Kind, Sealed};
 use crate::error::{ReleaseError, SubjectKind};
 use crate::guard::{Guard, ReleaseOutcome};
 
-/// The fenced kind: each grant has a *fencing token*, a number higher than the tokens of all earlier grants of the
+/// The fenced kind. Each grant has a *fencing token*, a number higher than the tokens of all earlier grants of the
 /// lock.
 ///
 /// A resource that remembers the highest token it has seen, and refuses lower ones, is safe from a holder that was

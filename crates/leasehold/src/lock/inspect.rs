@@ -25,8 +25,8 @@ impl<K: Kind> Lock<K> {
     ///
     /// # Losing the lease
     /// The holder's guards are not notified immediately. They learn of the loss at their next renewal. A holder with a
-    /// fixed lease, or one without a connection, trusts its hold until the end of the lease. Until then, a new holder
-    /// can be valid at the same time.
+    /// fixed lease or without a connection trusts its hold until the end of the lease. Until then, a new holder can be
+    /// valid at the same time.
     ///
     /// # Examples
     /// ```

@@ -25,7 +25,7 @@ pub trait Kind: Sealed + Clone + fmt::Debug + Send + Sync + 'static {
 #[derive(Debug)]
 pub struct Claimed(pub(super) Guard);
 
-/// The guard of any kind of lock: a [`Guard`], or a type that contains one.
+/// The guard of any kind of lock: a [`Guard`], or a type that contains a guard.
 pub trait HoldGuard: AsRef<Guard> + Into<Guard> + Send + Sync + 'static {}
 
 impl<G: AsRef<Guard> + Into<Guard> + Send + Sync + 'static> HoldGuard for G {}

@@ -335,7 +335,7 @@ impl MultiLock {
             }
         }
         let all = MultiGuard { guards };
-        // The first hold may have been lost during the wait for the last one.
+        // The first hold may have been lost during the wait for the last hold.
         if !all.is_held() {
             return Err(AcquireErrorKind::Lost(all.lost().await).of(self.subject()));
         }

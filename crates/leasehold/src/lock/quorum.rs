@@ -295,7 +295,7 @@ impl Round {
         }
     }
 
-    /// Clears the answers of the last round, which say nothing about the next one.
+    /// Clears the answers of the last round, which say nothing about the next round.
     fn forget(&mut self) {
         self.contended.fill(false);
         self.answers.fill(None);

@@ -14,13 +14,13 @@ use super::kind::{Claimed, Kind, Sealed};
 use crate::error::{AcquireError, SubjectKind};
 use crate::guard::Guard;
 
-/// The read side of a [`RwLock`]: any number of owners hold it together, unless another owner writes.
+/// The read side of a [`RwLock`], which any number of owners hold together, unless another owner writes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Read {
     yields: bool,
 }
 
-/// The write side of a [`RwLock`]: one owner holds it, and other owners do not read meanwhile.
+/// The write side of a [`RwLock`], which one owner holds while no other owner reads.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Write {
     preferred: bool,
@@ -62,7 +62,7 @@ impl Kind for Write {
     }
 }
 
-/// A lock with two sides: many owners read together, or one owner writes alone. Cheap to clone.
+/// A lock with two sides. Many owners read together, or one owner writes alone. Cheap to clone.
 ///
 /// [`Client::rw_lock`](crate::Client::rw_lock) creates it. Guards, leases and the watchdog are those of every
 /// [`Lock`]. Each side has its own terms, inspection and forced unlock, through [`read_lock`](Self::read_lock) and

@@ -20,7 +20,7 @@ use crate::name::{IntoName, named};
 
 /// The default of the longest wait for one answer of a node.
 const NODE_TIMEOUT: Duration = Duration::from_millis(500);
-/// The default of the longest lease in the fleet: the watchdog's lease.
+/// The default of the longest lease in the fleet, which is the watchdog's lease.
 const LONGEST_LEASE: Duration = Duration::from_secs(30);
 
 /// A set of independent servers, a majority of which grants a lock. Cheap to clone.
@@ -92,7 +92,7 @@ impl Kind for Node {
 
 impl Redlock {
     /// Connects to these servers, each a `redis://`, `unix://` or `memory://` URL. A server that is down is not an
-    /// error: its client connects as soon as the server is up.
+    /// error, because its client connects as soon as the server is up.
     ///
     /// # Errors
     /// [`ConnectError`] if a URL cannot be used.

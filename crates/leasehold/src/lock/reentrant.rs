@@ -7,7 +7,7 @@ use super::kind::{Claimed, Kind, Sealed};
 use crate::error::SubjectKind;
 use crate::guard::Guard;
 
-/// The plain kind: the waiters of one client are served in the order of their arrival. Waiters of different clients
+/// The plain kind. The waiters of one client are served in the order of their arrival. Waiters of different clients
 /// have no order.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]

@@ -13,12 +13,12 @@ impl<K: Kind> Lock<K> {
     /// not. For tasks that the body polls on an executor of its own, see
     /// [`owner::independent`](crate::owner::independent).
     ///
-    /// The body is an *async closure*, `async |guard| { .. }`, which borrows the guard. The older form `|guard| async
-    /// { .. }` is a closure that returns a future; that future cannot borrow from the argument, and the compiler
-    /// reports lifetime errors. With `async move |guard| { .. }`, the body owns its captures.
+    /// The body is an *async closure*, `async |guard| { .. }`, which borrows the guard. The older form `|guard| async {
+    /// .. }` is a closure that returns a future. That future cannot borrow from the argument, and the compiler reports
+    /// lifetime errors. With `async move |guard| { .. }`, the body owns its captures.
     ///
     /// # Errors
-    /// [`RunError::Acquire`] if the lock was not acquired; the body did not run. [`RunError::Lost`] if the hold was
+    /// [`RunError::Acquire`] if the lock was not acquired. The body did not run. [`RunError::Lost`] if the hold was
     /// lost before the body ended. If the body ended in time, its value is returned even if the server did not confirm
     /// the release, since the lease ends the hold.
     ///
@@ -42,7 +42,7 @@ impl<K: Kind> Lock<K> {
         self.section().run(body).await
     }
 
-    /// Creates a section: a run of a body under the lock, with options for the wait, the loss of the lock and the end
+    /// Creates a section, which runs a body under the lock, with options for the wait, the loss of the lock and the end
     /// of the body.
     ///
     /// # Examples

@@ -10,7 +10,7 @@ use super::kind::{Claimed, Kind, Sealed};
 use crate::error::SubjectKind;
 use crate::guard::Guard;
 
-/// The spinning kind: a release sends no message, and waiters poll after growing pauses.
+/// The spinning kind. A release sends no message, and waiters poll after growing pauses.
 ///
 /// Use it for very many locks with very short holds, where a message for each release would cost the server more than
 /// a few polls. In each client, only the head of the wait queue of a lock polls.

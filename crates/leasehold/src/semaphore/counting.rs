@@ -24,7 +24,7 @@ const NOMINAL_LEASE: Duration = Duration::from_secs(30);
 
 /// A semaphore: a number of permits, shared by all processes. Cheap to clone.
 ///
-/// [`Client::semaphore`](crate::Client::semaphore) creates it. Its permits have no lease: if a process dies or stays
+/// [`Client::semaphore`](crate::Client::semaphore) creates it. Its permits have no lease. If a process dies or stays
 /// disconnected, its permits stay acquired until another process [releases](Self::release) that number. If that
 /// matters, use [`Client::expirable_semaphore`](crate::Client::expirable_semaphore).
 ///
@@ -393,8 +393,8 @@ impl Semaphore {
     /// Returns this many permits to the semaphore, whichever client acquired them, and returns the number of available
     /// permits. As in Redisson, the server does not check that they were acquired.
     ///
-    /// Use it to hand permits over: the acquirer [detaches](Guard::detach) its guard, and the process that finishes
-    /// the work releases the permit.
+    /// Use it to hand permits over. The acquirer [detaches](Guard::detach) its guard, and the process that finishes the
+    /// work releases the permit.
     ///
     /// # Errors
     /// As [`try_set_permits`](Self::try_set_permits).

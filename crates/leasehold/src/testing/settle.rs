@@ -56,7 +56,7 @@ pub(super) async fn settle(world: &World, given_up: &GivenUp, woken: impl Fn() -
 
 impl GivenUp {
     fn has_all(&self, woken: &[Woken]) -> bool {
-        // This also bounds the set: listeners that polled after all are removed.
+        // This also bounds the set, since listeners that polled after all are removed.
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|one| woken.contains(one));
         woken.iter().all(|one| known.contains(one))

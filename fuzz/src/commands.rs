@@ -1,6 +1,6 @@
-//! The embedded server's commands: the server answers any words at any time, and its data stays valid.
+//! The embedded server's commands. The server answers any words at any time, and its data stays valid.
 //!
-//! Invariant: no script here runs without end; such a script is the fault of its caller, as on any server.
+//! Invariant: no script here runs without end. Such a script is the fault of its caller, as on any server.
 
 use arbitrary::{Result, Unstructured};
 use leasehold_store::embedded::{Database, Entry, Executed, Frame, Value};

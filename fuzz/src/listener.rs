@@ -1,6 +1,6 @@
-//! The embedded server's listener: for any input, a connection ends with its peer and leaves nothing behind.
+//! The embedded server's listener. For any input, a connection ends with its peer and leaves nothing behind.
 //!
-//! Invariant: no script here runs without end; such a script is the fault of its caller, as on any server.
+//! Invariant: no script here runs without end. Such a script is the fault of its caller, as on any server.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Names: any text is parsed without a panic, and an accepted name is safe on the wire.
+//! Names. Any text is parsed without a panic, and an accepted name is safe on the wire.
 //!
 //! Invariant: the hashed part of a key or channel is computed here again, by the server's rule.
 

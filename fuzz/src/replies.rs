@@ -1,6 +1,6 @@
-//! The Redis store: for any bytes from a server, every call ends in time, and no error shows the password.
+//! The Redis store. For any bytes from a server, every call ends in time, and no error shows the password.
 //!
-//! Invariant: servers are pipes whose other ends act as the bytes choose; time passes only while no task is ready.
+//! Invariant: servers are pipes whose other ends act as the bytes choose. Time passes only while no task is ready.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -65,7 +65,7 @@ enum Deed {
     Stall,
 }
 
-/// The scripted connections of a server, in order. It refuses further ones.
+/// The scripted connections of a server, in order. It refuses further connections.
 #[derive(Debug)]
 struct Servers(Mutex<VecDeque<Vec<Deed>>>);
 

@@ -1,13 +1,13 @@
 //! The engine, stepped with events in any order, at any times, with replies of any shape.
 //!
-//! Invariant: callers keep their side: an id is used once, and only a claimed hold is released. Servers may misbehave,
-//! except in the half of the inputs with an honest server, which models the scripts; only there the target checks that a
-//! valid hold is held on the server.
+//! Invariant: callers keep their side. An id is used once, and only a claimed hold is released. Servers may misbehave,
+//! except in the half of the inputs with an honest server, which models the scripts. Only in that half, the target
+//! checks that a valid hold is held on the server.
 //!
 //! # How it works
 //! Bytes choose events until they are used up. After each event the target checks the promises that hold for any server.
-//! Then the callers end: half of the tickets are canceled and the others polled to their end, every hold is released,
-//! the client is closed; and the engine must finish.
+//! Then the callers end. Half of the tickets are canceled and the others polled to their end, every hold is released,
+//! and the client is closed. The engine must then finish.
 
 mod server;
 mod watch;
@@ -88,7 +88,7 @@ fn event(u: &mut Unstructured<'_>, watch: &mut Watch) -> Result<()> {
     Ok(())
 }
 
-/// Brings a reply, or a failure instead of one.
+/// Brings a reply, or a failure instead of a reply.
 fn answer(u: &mut Unstructured<'_>, watch: &mut Watch) -> Result<()> {
     let place = u.arbitrary()?;
     let Some(call) = watch.outstanding(place) else { return Ok(()) };
@@ -181,7 +181,7 @@ fn span(u: &mut Unstructured<'_>) -> Result<Duration> {
     })
 }
 
-/// Chooses one of these ids, or an unknown one.
+/// Chooses one of these ids, or an unknown id.
 fn known(u: &mut Unstructured<'_>, ids: Vec<Id>, watch: &Watch) -> Result<Id> {
     let place = usize::from(u.arbitrary::<u8>()?);
     Ok(if ids.is_empty() || place == 255 { watch.nobody() } else { ids[place % ids.len()] })

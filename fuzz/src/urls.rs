@@ -1,4 +1,4 @@
-//! URLs: any text is parsed without a panic, and the password never appears in the output.
+//! URLs. Any text is parsed without a panic, and the password never appears in the output.
 //!
 //! Invariant: the target itself puts the password in its place in the URL.
 

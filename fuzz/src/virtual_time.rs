@@ -16,7 +16,7 @@ thread_local! {
         Builder::new_current_thread().enable_time().start_paused(true).build().expect("a runtime without I/O");
 }
 
-/// Returns the output of a future; panics if the future does not end.
+/// Returns the output of a future, or panics if the future does not end.
 pub(crate) fn finish<F: Future>(what: &str, future: F) -> F::Output {
     RUNTIME.with(|runtime| {
         let outcome = runtime.block_on(async { tokio::time::timeout(END, future).await });

@@ -2,7 +2,7 @@
 //!
 //! Invariant: the parser shares no code with the library, so that it can check it.
 
-/// Returns the bytes after one whole reply; `None` if these bytes do not begin with one.
+/// Returns the bytes after one whole reply, or `None` if these bytes do not begin with a reply.
 pub(crate) fn after_one(bytes: &[u8]) -> Option<&[u8]> {
     let (kind, rest) = bytes.split_first()?;
     let end = rest.windows(2).position(|pair| pair == b"\r\n")?;

@@ -20,7 +20,7 @@ const PACKAGES: [&str; 2] = ["openjdk-17-jdk-headless", "maven"];
 const PROJECT: &str = "interop/redisson";
 const JAR: &str = "target/redisson-peer.jar";
 
-/// Names the program that this machine lacks to build and run the Java process, and the way to install it; returns
+/// Names the program that this machine lacks to build and run the Java process, and the way to install it. Returns
 /// `None` if all are present.
 pub(crate) fn missing(machine: &impl Machine) -> Option<String> {
     let compiler = machine.ask("javac", &["-version"]);
@@ -41,7 +41,7 @@ pub(crate) fn install(machine: &impl Machine) -> Result<()> {
         bail!("only apt-get is known here to install them");
     }
     let Some(prefix) = privilege(machine, true) else { bail!("installing packages needs root") };
-    // An outdated list may suffice; if it does not, the installation fails with a message.
+    // An outdated list may suffice. If it does not, the installation fails with a message.
     if let Err(error) = machine.run(&words(prefix, "apt-get", &["update"])) {
         println!("going on with the package lists that are here: {error:#}");
     }
@@ -55,7 +55,7 @@ pub(crate) fn class_path(release: &str) -> Result<OsString> {
     let project = root()?.canonicalize()?.join(PROJECT);
     let jar = jar(&project)?;
     let libraries = project.join("target").join(format!("lib-{release}"));
-    // The final name means a complete folder: an interrupted download leaves only the `.partly` one.
+    // The final name means a complete folder, because an interrupted download leaves only the `.partly` folder.
     if !libraries.is_dir() {
         let partly = project.join("target").join(format!("lib-{release}.partly"));
         let version = format!("-Dredisson.version={release}");

@@ -26,7 +26,7 @@ pub(crate) struct Package {
 /// All packages and their dependencies.
 pub(crate) struct Metadata {
     packages: BTreeMap<String, Package>,
-    /// The ids that a package needs to build, by its id; dependencies of tests alone are left out.
+    /// The ids that a package needs to build, by its id. Dependencies of tests alone are left out.
     needs: BTreeMap<String, Vec<String>>,
 }
 
@@ -68,7 +68,7 @@ impl Metadata {
         self.packages.values().filter(|package| package.is_member && package.is_public)
     }
 
-    /// The members and all packages that they need to build; dependencies of tests alone are left out.
+    /// The members and all packages that they need to build. Dependencies of tests alone are left out.
     pub(crate) fn built(&self) -> Vec<&Package> {
         let members = self.packages.iter().filter(|(_, package)| package.is_member);
         let mut waiting: Vec<&String> = members.map(|(id, _)| id).collect();
@@ -82,7 +82,7 @@ impl Metadata {
     }
 }
 
-/// The elements of an array; empty for any other value.
+/// The elements of an array, empty for any other value.
 pub(crate) fn list(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }

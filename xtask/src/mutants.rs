@@ -1,4 +1,4 @@
-//! Mutants: each breaks one rule on purpose, to show that a test or the simulator notices.
+//! Mutants, each of which breaks one rule on purpose, to show that a test or the simulator notices.
 //!
 //! Invariant: a mutant compiles, and without it the code is right.
 
@@ -56,7 +56,7 @@ mod redis;
 mod stepped;
 mod tested;
 
-/// All mutants, those of the simulator first.
+/// All mutants, beginning with the mutants of the simulator.
 pub(crate) fn all() -> impl Iterator<Item = &'static Mutant> {
     let of_client = redis::MUTANTS.iter().chain(tested::MUTANTS).chain(command::MUTANTS);
     let of_tests = stepped::MUTANTS.iter().chain(of_client);

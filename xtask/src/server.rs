@@ -1,7 +1,7 @@
-//! The server that the tests run against: found on this machine, or installed when there is none.
+//! The server that the tests run against, found on this machine, or installed when there is none.
 //!
-//! Invariant: the search visits the same places as that of `leasehold-testkit`, in the same order. This crate does not
-//! depend on the testkit, so the verbs run while the testkit does not compile.
+//! Invariant: the search visits the same places as the search of `leasehold-testkit`, in the same order. This crate does
+//! not depend on the testkit, so the verbs run while the testkit does not compile.
 
 pub(crate) mod install;
 
@@ -46,7 +46,7 @@ impl fmt::Display for Server {
 pub(crate) fn installed() -> Vec<Server> {
     let named = env::var_os(VARIABLE).map(PathBuf::from);
     let mut folders: Vec<_> = env::split_paths(&env::var_os("PATH").unwrap_or_default()).collect();
-    // A folder may be a link to another, as /bin often is; its server would be listed twice.
+    // A folder may be a link to another, as /bin often is, and its server would be listed twice.
     let mut seen = HashSet::new();
     folders.retain(|folder| folder.canonicalize().is_ok_and(|folder| seen.insert(folder)));
     let found = PROGRAMS.iter().flat_map(|program| folders.iter().map(move |folder| folder.join(program)));
@@ -56,7 +56,7 @@ pub(crate) fn installed() -> Vec<Server> {
 /// Returns the server for the tests, installed first if necessary.
 pub(crate) fn ensure_installed() -> Result<Server> {
     if let Some(named) = env::var_os(VARIABLE) {
-        // Installing another server would not help: the tests use the named one.
+        // Installing another server would not help, because the tests use the named server.
         let named = PathBuf::from(named);
         let Some(server) = at(named.clone()) else {
             bail!("{VARIABLE} names {}, which does not run: correct or unset it", named.display());

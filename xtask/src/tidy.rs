@@ -112,7 +112,7 @@ fn check_manifests(root: &Path, paths: &[String], report: &mut Report) -> Result
         }
         Err(_) => report.findings.push("ARCHITECTURE.md is missing".to_owned()),
     }
-    // Needs `--target all`: a dependency of one platform counts too.
+    // Needs `--target all`, because a dependency of one platform counts too.
     let tree = ["tree", "-p", "leasehold-proto", "-e", "normal", "--target", "all", "--prefix", "none"];
     report.findings.extend(manifests::impure_dependencies(&output(&mut cargo(&tree)?)?));
     Ok(())

@@ -1,6 +1,6 @@
 //! The command line: its grammar, in flock's words where flock has them, and its help.
 //!
-//! Invariant: no value parsed here can print a password; see [`Address`].
+//! Invariant: no value parsed here can print a password, as [`Address`] explains.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -78,7 +78,7 @@ impl Child {
         }
     }
 
-    /// Returns true if a process of the group is left after the end of the first one.
+    /// Returns true if a process of the group is left after the end of the first process.
     pub(crate) fn group_is_alive(&self) -> bool {
         killpg(self.group(), None) != Err(Errno::ESRCH)
     }

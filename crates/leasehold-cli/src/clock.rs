@@ -31,7 +31,7 @@ pub(crate) fn after(wait: Duration) -> Instant {
     now() + wait.min(YEAR)
 }
 
-/// Waits for an instant; forever when there is none.
+/// Waits for an instant, or forever when there is none.
 pub(crate) async fn reached(instant: Option<Instant>) {
     match instant {
         Some(instant) => sleep_until(instant).await,
@@ -39,8 +39,8 @@ pub(crate) async fn reached(instant: Option<Instant>) {
     }
 }
 
-/// Returns the time since this machine started, suspends included: the same for all of its processes, and no process
-/// can set it.
+/// Returns the time since this machine started, suspends included. All processes of the machine share this time, and no
+/// process can set it.
 pub(crate) fn boot() -> Duration {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     const CLOCK: ClockId = ClockId::CLOCK_BOOTTIME;
@@ -49,8 +49,8 @@ pub(crate) fn boot() -> Duration {
     clock_gettime(CLOCK).map(Duration::from).expect("the system has this clock")
 }
 
-/// A descriptor that becomes readable at a time of [`boot`], also when the machine was suspended before it; a poll's
-/// own timeout stops in suspend. Systems without such a timer use the poll's timeout.
+/// A descriptor that becomes readable at a time of [`boot`], also when the machine was suspended before that time. A
+/// poll's own timeout stops in suspend. Systems without such a timer use the poll's timeout.
 #[derive(Debug)]
 pub(crate) struct Alarm {
     #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -63,7 +63,7 @@ impl Alarm {
         Self { timer: TimerFd::new(TimerClock::CLOCK_BOOTTIME, TimerFlags::TFD_CLOEXEC).ok() }
     }
 
-    /// Arms the descriptor for this time, and disarms an earlier one.
+    /// Arms the descriptor for this time, instead of any earlier time.
     pub(crate) fn set(&mut self, moment: Option<Duration>) -> Option<BorrowedFd<'_>> {
         let timer = self.timer.as_ref()?;
         // A time of zero would disarm the timer.

@@ -1,9 +1,9 @@
 //! The deadlines of the watcher, which follow the renewals of the lock.
 //!
 //! A thread of its own reads the validity of the hold 32 times in a lease, and sends the watcher a deadline that has
-//! moved. The supervisor's thread cannot do that: a message to a full stderr may block it while the lock is renewed all
-//! the same. A wrapper that did not run until a deadline that it had sent finds the command ended by the watcher, and
-//! treats that as a loss, even if a renewal that it had not yet sent keeps the lock.
+//! moved. The supervisor's thread cannot do that, because a message to a full stderr may block it while the lock is
+//! renewed all the same. A wrapper that did not run until a deadline that it had sent finds the command ended by the
+//! watcher, and treats that as a loss, even if a renewal that it had not yet sent keeps the lock.
 //!
 //! Invariant: a sent deadline is never later than the validity of the hold by more than half of the drift that the
 //! validity leaves off the lease, so at a deadline the server still keeps the lock. Before it, a wrapper that runs acts
@@ -25,8 +25,7 @@ use crate::watcher::Watcher;
 const CHECKS_PER_LEASE: u32 = 32;
 /// The shortest time between two checks.
 const PAUSE: Duration = Duration::from_millis(1);
-/// The time by which the watcher's SIGKILL follows the wrapper's own: it is there for a wrapper that stopped during the
-/// grace.
+/// The time by which the watcher's SIGKILL follows the wrapper's own, for a wrapper that stopped during the grace.
 const KILL_MARGIN: Duration = Duration::from_millis(100);
 
 /// The thread and the watcher. Dropping it ends the thread, and makes the watcher end the command.
@@ -101,8 +100,8 @@ impl Deadline {
         Self { shared, thread: None }
     }
 
-    /// Records the loss; the command has its grace to end. Returns the rest of the grace when the watcher has already
-    /// acted, as after a stop of the wrapper; `None` when the caller must send the SIGTERM.
+    /// Records the loss. The command has its grace to end. Returns the rest of the grace when the watcher has already
+    /// acted, as after a stop of the wrapper, or `None` when the caller must send the SIGTERM.
     pub(crate) fn lose(&self) -> Option<Duration> {
         let mut state = self.shared.lock();
         state.phase = Phase::Over;
@@ -126,7 +125,7 @@ impl Deadline {
         self.shared.lock().has_acted(boot())
     }
 
-    /// Prepares for a stop of the wrapper, whose command has stopped: at the deadline no part of the command may run,
+    /// Prepares for a stop of the wrapper, whose command has stopped. At the deadline no part of the command may run,
     /// and its end waits until both go on.
     pub(crate) fn suspend(&self) {
         self.shared.enter(Phase::Running, Phase::Suspended);
@@ -189,9 +188,9 @@ impl Shared {
 }
 
 impl State {
-    /// Sends a deadline that has moved; returns the time for which the lock is held.
+    /// Sends a deadline that has moved. Returns the time for which the lock is held.
     fn check(&mut self, remaining: &impl Fn() -> Duration) -> Duration {
-        // The clock comes first: a deadline may be too early but not too late.
+        // The clock comes first, because a deadline may be too early but not too late.
         let now = boot();
         let left = remaining();
         self.longest = self.longest.max(left);

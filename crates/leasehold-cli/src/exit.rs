@@ -8,13 +8,14 @@ use anyhow::Error;
 pub(crate) const USAGE: u8 = 64;
 /// The server cannot be reached or used (`EX_UNAVAILABLE`).
 pub(crate) const UNAVAILABLE: u8 = 69;
-/// The command could not be started or watched: the system refused a process, a signal handler or the like (`EX_OSERR`).
+/// The command could not be started or watched, because the system refused a process, a signal handler or the like
+/// (`EX_OSERR`).
 pub(crate) const SYSTEM: u8 = 71;
 /// The lock was lost while the command ran.
 pub(crate) const LOST: u8 = 79;
-/// The command was found and could not be executed; shells use the same code.
+/// The command was found and could not be executed. Shells use the same code.
 pub(crate) const NOT_EXECUTABLE: u8 = 126;
-/// The command was not found; shells use the same code.
+/// The command was not found. Shells use the same code.
 pub(crate) const NOT_FOUND: u8 = 127;
 
 /// Returns the exit code, as shells report it, for a process or its work that this signal ended.
@@ -35,7 +36,7 @@ impl Failure {
         Self { code: USAGE, reason: reason.into() }
     }
 
-    /// Returns the failure for a missing server, or one that lacks what a lock needs.
+    /// Returns the failure for a missing server, or for a server that lacks what a lock needs.
     pub(crate) fn unavailable(reason: impl Into<Error>) -> Self {
         Self { code: UNAVAILABLE, reason: reason.into() }
     }

@@ -1,4 +1,4 @@
-//! A second process of this program, for the two small jobs that need one: the watcher, and the start of the command.
+//! A second process of this program, for two small jobs: the watcher, and the start of the command.
 //!
 //! Invariant: a helper is the very program that is running, even when its file was replaced or removed meanwhile (a
 //! wrapper may wait for its lock for days), so both sides always agree on the hidden verbs.

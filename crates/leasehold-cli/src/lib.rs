@@ -55,7 +55,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// Prints clap's text: help and version to stdout with success; all other texts are usage errors.
+/// Prints clap's text. Help and version go to stdout with success. All other texts are usage errors.
 fn refuse(error: &clap::Error) -> ExitCode {
     let text = error.render().to_string();
     if error.use_stderr() {

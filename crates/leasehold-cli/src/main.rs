@@ -1,4 +1,4 @@
-//! The `leasehold` program: hands its arguments to the library beside it and exits with the returned code.
+//! The `leasehold` program, which hands its arguments to the library beside it and exits with the returned code.
 //!
 //! Invariant: this file decides nothing, so tests reach everything through the library.
 

@@ -1,11 +1,11 @@
 //! The option `--on-lost`.
 //!
-//! Invariant: its values are those of the help text.
+//! Invariant: the values equal the values in the help text.
 
 /// What to do with the command when the lock is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum OnLost {
-    // SIGTERM to the command's group, SIGKILL after the grace. No doc comments: clap would lengthen the help by them.
+    // SIGTERM to the command's group, SIGKILL after the grace. No doc comments, because clap would add them to the help.
     Term,
     // SIGKILL at once.
     Kill,

@@ -1,6 +1,6 @@
 //! The orders that the watcher executes at the end of the lease, and their form on the pipe.
 //!
-//! Invariant: a line carries all orders, so the last line read is valid; times are those of [`boot`], which is the same
+//! Invariant: a line carries all orders, so the last line read is valid. Times come from [`boot`], which is the same
 //! clock for both processes.
 
 use std::fmt;
@@ -12,7 +12,7 @@ use nix::unistd::Pid;
 
 use crate::clock::boot;
 
-/// The signals to the command's group, each with its time; newer orders replace them.
+/// The signals to the command's group, each with its time. Newer orders replace them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Orders {
     /// SIGSTOP: the command is suspended with its wrapper, and no part of it may go on.
@@ -35,12 +35,12 @@ pub(crate) struct Message {
 pub(crate) struct Watched {
     group: Option<Pid>,
     orders: Orders,
-    /// True if SIGTERM was sent; the command then has its grace and no more.
+    /// True if SIGTERM was sent. The command then has its grace and no more.
     acted: bool,
 }
 
 impl Watched {
-    /// Takes new orders. They do not prolong a grace that runs already: the wrapper cannot know of it.
+    /// Takes new orders. They do not prolong a grace that runs already, because the wrapper cannot know of it.
     pub(crate) fn receive(&mut self, message: Message) {
         // Numbers up to one do not name a group in kill(2).
         self.group = (message.group > 1).then(|| Pid::from_raw(message.group));

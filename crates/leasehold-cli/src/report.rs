@@ -8,7 +8,7 @@ use std::io::{self, Write};
 
 use crate::terminal;
 
-/// The writer of messages, which knows whether the operator asked for the verbose ones (`-v`).
+/// The writer of messages, which knows whether the operator asked for verbose messages (`-v`).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Report {
     verbose: bool,
@@ -25,7 +25,7 @@ impl Report {
         write_to_stderr(&format!("leasehold: {text}\n"));
     }
 
-    /// Writes a message for operators who asked for verbose ones.
+    /// Writes a message for operators who asked for verbose messages.
     pub(crate) fn tell(self, message: fmt::Arguments<'_>) {
         if self.verbose {
             self.warn(message);
@@ -33,7 +33,8 @@ impl Report {
     }
 }
 
-/// Writes in one piece. A closed stderr is no reason to fail: the command matters more than the messages about it.
+/// Writes in one piece. A closed stderr is no reason to fail, because the command matters more than the messages about
+/// it.
 pub(crate) fn write_to_stderr(text: &str) {
     terminal::without_stopping(|| {
         let _ = io::stderr().write_all(text.as_bytes());
@@ -42,7 +43,7 @@ pub(crate) fn write_to_stderr(text: &str) {
 
 /// Returns the text without URL passwords, and with control characters other than line ends escaped.
 ///
-/// This is a second safeguard: values with secrets have no `Display`, and the library masks its own errors.
+/// A second safeguard. Values with secrets have no `Display`, and the library masks its own errors.
 pub(crate) fn cleaned(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
     for character in masked(text).chars() {

@@ -1,7 +1,7 @@
 //! The configuration of `leasehold run`: files, the environment, and the options on top.
 //!
 //! Invariant: a command and a service that read the same files and variables lock the same keys of the same server, on
-//! the same terms; the command refuses a setting that it cannot honor.
+//! the same terms. The command refuses a setting that it cannot honor.
 
 use anyhow::anyhow;
 use leasehold::config::{Config, ConfigBuilder, ConfigError};
@@ -43,8 +43,8 @@ fn sources(arguments: &Run) -> ConfigBuilder {
     builder
 }
 
-/// Refuses a quorum, and a server in the memory of this process: each command would have its own, and none would
-/// exclude another.
+/// Refuses a quorum. Refuses a server in the memory of this process, because each command would have a server of its
+/// own, and none would exclude another.
 fn usable(config: Config) -> Result<Config, Failure> {
     if config.is_in_process() {
         let why = anyhow!("memory:// excludes no other process; commands need a server, such as {DEFAULT}");

@@ -75,7 +75,7 @@ impl Signals {
     }
 }
 
-/// Returns the signals that this process ignores, as the kernel shows them; none where it does not.
+/// Returns the signals that this process ignores, as the kernel shows them, or none where it does not.
 fn ignored_mask() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

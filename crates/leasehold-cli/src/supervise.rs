@@ -31,14 +31,14 @@ use crate::report::Report;
 use crate::signals::Signals;
 use crate::terminal::{Terminal, under_job_control};
 
-/// The interval at which the supervisor checks whether a group without its first process is gone; the system reports no
-/// such event.
+/// The interval at which the supervisor checks whether a group without its first process is gone, since the system
+/// reports no such event.
 const CHECK_EVERY: Duration = Duration::from_millis(20);
 
 /// The reason that the supervisor reports when the watcher ended the command.
 const STOPPED_PAST_DEADLINE: &str = "this program stood still until the deadline";
 
-/// The part of the lock that the supervisor uses; a guard, or a substitute in tests.
+/// The part of the lock that the supervisor uses: a guard, or a substitute in tests.
 pub(crate) trait Hold {
     /// Returns true if it is held at this instant.
     fn is_held(&self) -> bool;
@@ -125,7 +125,7 @@ impl<H: Hold> Supervisor<'_, H> {
     }
 
     /// Ends a command whose lock was lost during its preparation. No instruction of it has run, and none will,
-    /// regardless of `--on-lost`; so the code is not that of a killed command either.
+    /// regardless of `--on-lost`, so the code is not that of a killed command either.
     async fn never_started(&mut self) -> io::Result<Finished> {
         self.send(Signal::SIGKILL);
         let message = "the lock was lost before the command was started; it was not run";
@@ -137,7 +137,7 @@ impl<H: Hold> Supervisor<'_, H> {
         }
     }
 
-    /// Acts on the loss, and then reports it; returns the end of the grace.
+    /// Acts on the loss, and then reports it. Returns the end of the grace.
     fn lose(&self, reason: &str) -> Option<Instant> {
         let (consequence, kill_at) = match self.on_lost {
             OnLost::Term => {
@@ -160,7 +160,7 @@ impl<H: Hold> Supervisor<'_, H> {
         kill_at
     }
 
-    /// Sends a signal to the whole group; reports when that is forbidden, as when the command runs as another user.
+    /// Sends a signal to the whole group, and reports a forbidden signal, as when the command runs as another user.
     fn send(&self, signal: Signal) {
         if let Err(error) = self.child.signal(signal) {
             self.report.warn(format_args!("{signal} does not reach the command: {error}"));
@@ -190,12 +190,12 @@ impl<H: Hold> Supervisor<'_, H> {
         if under_job_control() {
             self.suspend();
         } else if !wants_terminal {
-            // A stop would be final: no process could continue it.
+            // A stop would be final, because no process could continue the wrapper.
             self.go_on();
         }
     }
 
-    /// Gives the terminal back to the shell and stops; SIGCONT leads to [`resume`](Self::resume).
+    /// Gives the terminal back to the shell and stops. SIGCONT leads to [`resume`](Self::resume).
     fn suspend(&mut self) {
         self.terminal.take_back();
         let left = duration::shown(self.hold.remaining());
@@ -213,7 +213,7 @@ impl<H: Hold> Supervisor<'_, H> {
         self.go_on();
     }
 
-    /// Continues a stopped command if the lock is held at this instant. After a loss, also one that the loop has not
+    /// Continues a stopped command if the lock is held at this instant. After a loss, also a loss that the loop has not
     /// seen yet, [`lose`](Self::lose) decides about the command.
     fn go_on(&self) {
         if self.hold.is_held() || self.on_lost == OnLost::Ignore {
@@ -284,7 +284,7 @@ mod tests {
         }
     }
 
-    /// Starts a shell script as [`crate::exec`] does, which unit tests cannot use: they are not this program.
+    /// Starts a shell script as [`crate::exec`] does. Unit tests cannot use `exec`, because they are not this program.
     async fn started(script: &str) -> Child {
         let mut starter = Command::new("sh");
         starter.args(["-c", "kill -STOP $$; exec sh -c \"$1\"", "sh", script]);
@@ -306,7 +306,7 @@ mod tests {
         runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
     }
 
-    /// Runs a script that signals READY, and then loses the lock; the script may wait for GONE.
+    /// Runs a script that signals READY, and then loses the lock. The script may wait for GONE.
     fn lose_while_running(script: &str, on_lost: OnLost) -> Finished {
         let folder = tempfile::tempdir().unwrap();
         let ready = folder.path().join("ready");

@@ -1,7 +1,7 @@
 //! The terminal, and its transfer to the command and back.
 //!
-//! A terminal has one foreground process group: only that one may read, and gets the signals of the keyboard. The
-//! command runs in a group of its own, so it needs the terminal handed over, as a shell does it for its jobs.
+//! A terminal has one foreground process group. Only this group may read, and gets the signals of the keyboard. The
+//! command runs in a group of its own, so it needs the terminal handed over, as a shell does for its jobs.
 //!
 //! Invariant: the wrapper gives away only a terminal whose foreground group is its own, and takes back a terminal that
 //! it gave.
@@ -63,7 +63,7 @@ impl Terminal {
         }
     }
 
-    /// Handles the stop of a group that wants the terminal; returns true if the group has it now.
+    /// Handles the stop of a group that wants the terminal. Returns true if the group has it now.
     pub(crate) fn give_on_request(&mut self, group: Pid) -> bool {
         self.wanted = true;
         self.give(group);
@@ -87,7 +87,8 @@ impl Terminal {
     }
 }
 
-/// Returns true if a shell above could continue the wrapper after a stop: such a shell starts it in a group of its own.
+/// Returns true if a shell above could continue the wrapper after a stop. Such a shell starts the wrapper in a group of
+/// its own.
 pub(crate) fn under_job_control() -> bool {
     getsid(None) != Ok(getpgrp())
 }

@@ -1,9 +1,9 @@
 //! A small process that ends the command when the wrapper cannot.
 //!
-//! The wrapper holds the only write end of a pipe, the watcher waits at its read end: however the wrapper dies, even by
-//! SIGKILL, the kernel closes the pipe, and the watcher kills the command's whole group. A wrapper that is stopped or
-//! frozen neither dies nor renews: the watcher therefore knows the end of the hold, and acts at that time unless the
-//! wrapper has sent a later one. A wrapper that ends in good order kills its watcher first.
+//! The wrapper holds the only write end of a pipe, and the watcher waits at its read end. However the wrapper dies, even
+//! by SIGKILL, the kernel closes the pipe, and the watcher kills the command's whole group. A wrapper that is stopped or
+//! frozen neither dies nor renews. The watcher therefore knows the end of the hold, and acts at that time unless the
+//! wrapper has sent a later end. A wrapper that ends in good order kills its watcher first.
 //!
 //! Invariant: end of file means that the wrapper died, perhaps with the command still running. The watcher reads all
 //! orders of the wrapper before it acts, so a watcher that was stopped itself acts on no stale orders.
@@ -65,9 +65,9 @@ impl Watcher {
         matches!(self.process.try_wait(), Ok(None))
     }
 
-    /// Ends the watcher: the command has ended, and the processes that it left running may stay.
+    /// Ends the watcher. The command has ended, and the processes that it left running may stay.
     ///
-    /// The SIGKILL comes before the close of the pipe: the watcher can neither delay it nor end the command.
+    /// The SIGKILL comes before the close of the pipe, so the watcher can neither delay it nor end the command.
     pub(crate) fn dismiss(mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
@@ -119,7 +119,7 @@ fn readable(pipe: &impl AsFd, alarm: &mut Alarm, moment: Option<Duration>) -> ni
     }
 }
 
-/// Handles the whole lines; the last one may be incomplete.
+/// Handles the whole lines. The last one may be incomplete.
 fn receive(watched: &mut Watched, line: &mut Vec<u8>, bytes: &[u8]) {
     for byte in bytes {
         match byte {

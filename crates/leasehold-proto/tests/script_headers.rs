@@ -1,5 +1,5 @@
-//! Checks every script's header against the body below it: the body uses each declared input, and the header declares
-//! each used one.
+//! Checks every script's header against the body below it. The body uses each declared input, and the header declares
+//! each used input.
 //!
 //! The tests read the texts and need no server.
 

@@ -1,7 +1,7 @@
 //! The time that a world may take to end after the last fault.
 //!
-//! Invariant: the bounds follow from the promises: a lease for a hold that is not renewed, the longest hold for each
-//! waiter.
+//! Invariant: the bounds follow from the promises, which give a lease for a hold that is not renewed, and the longest
+//! hold for each waiter.
 
 use std::time::Duration;
 

@@ -28,7 +28,7 @@ struct Arguments {
     /// The world: `fast` runs the client over a simulated store, `full` with redis-rs over a simulated network.
     #[arg(long, value_enum, default_value_t = Mode::Fast)]
     mode: Mode,
-    /// The number of seeds to run at once; the default is the number of processors.
+    /// The number of seeds to run at once. The default is the number of processors.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
     /// Stop after this many seconds, even if seeds are left.
@@ -40,7 +40,7 @@ struct Arguments {
     /// Run this one seed and print its history.
     #[arg(long)]
     seed: Option<u64>,
-    /// Inject only these faults of the seed, given by their numbers, or `none`; needs `--seed`.
+    /// Inject only these faults of the seed, given by their numbers, or `none`. Needs `--seed`.
     #[arg(long, requires = "seed")]
     only: Option<String>,
     /// Print only the position of the seed and the id of the broken promise.

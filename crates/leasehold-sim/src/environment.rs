@@ -22,7 +22,7 @@ pub(crate) trait Environment: Send + Sync {
     fn sleep(&self, span: Duration) -> BoxFuture<'static, ()>;
 
     /// Sends a command as a foreign client does, on the connection of this process number, and waits for the reply.
-    /// Returns `None` if no reply came; the command may have been executed.
+    /// Returns `None` if no reply came, although the command may have been executed.
     fn command(&self, process: usize, command: Vec<Vec<u8>>) -> BoxFuture<'static, Option<Frame>>;
 
     /// Returns true if the futures of a process are to be dropped now.
@@ -42,7 +42,7 @@ pub(crate) struct Env {
     pub(crate) process: usize,
     /// The random numbers of the user.
     pub(crate) rng: Rng,
-    /// The client of the process; `None` for a foreign client.
+    /// The client of the process, or `None` for a foreign client.
     pub(crate) client: Option<Client>,
 }
 

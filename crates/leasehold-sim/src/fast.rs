@@ -42,7 +42,7 @@ struct World {
     executor: Executor,
     environment: Arc<FastEnvironment>,
     clocks: Vec<Clock>,
-    /// The signal of each process that its clock has jumped; its alarms wait for it.
+    /// The signal of each process that its clock has jumped, for which the alarms of the process wait.
     jumped: Vec<Arc<Notify>>,
     recorder: Recorder,
     /// The number of starts of each process.
@@ -137,7 +137,7 @@ impl World {
         }
     }
 
-    /// Injects a fault into a process itself; foreign clients are spared.
+    /// Injects a fault into a process itself. Foreign clients are spared.
     fn hit(&mut self, fault: &Fault) {
         let process = fault.process;
         if process >= self.plan.processes {

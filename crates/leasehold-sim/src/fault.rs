@@ -18,7 +18,7 @@ pub(crate) struct Fault {
     pub(crate) begins: Duration,
     /// The duration of a fault that lasts.
     pub(crate) lasts: Duration,
-    /// The affected process, for faults of one process; a number past the processes names a foreign client.
+    /// The affected process, for faults of one process. A number past the processes names a foreign client.
     pub(crate) process: usize,
     /// The affected lock, for faults of one lock.
     pub(crate) name: Arc<str>,
@@ -29,11 +29,11 @@ pub(crate) struct Fault {
 /// The kinds of faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Kind {
-    /// Requests of one process do not arrive while it lasts.
+    /// Requests of one process do not arrive while the fault lasts.
     RequestsStall,
-    /// Replies to one process do not arrive while it lasts; their scripts have run.
+    /// Replies to one process do not arrive while the fault lasts. The scripts of these replies have run.
     RepliesStall,
-    /// Neither requests nor replies of one process arrive while it lasts.
+    /// Neither requests nor replies of one process arrive while the fault lasts.
     Partition,
     /// The connections of the process are reset.
     Reset,
@@ -41,11 +41,11 @@ pub(crate) enum Kind {
     Refuse,
     /// Messages of one process take up to a second longer.
     Slow,
-    /// Requests of one process are executed twice: at once, or much later.
+    /// Requests of one process are executed twice, at once or much later.
     Duplicate,
     /// Wake-ups for one process are lost.
     MessagesLost,
-    /// The server process is frozen; it executes the received requests later.
+    /// The server process is frozen, and executes the received requests later.
     ServerFreeze,
     /// The server restarts with its data.
     Restart,
@@ -69,9 +69,9 @@ pub(crate) enum Kind {
     ClockForward,
     /// A process is paused.
     Pause,
-    /// The users of a process are not polled, as in a busy runtime; its driver is.
+    /// The users of a process are not polled, as in a busy runtime, but its driver is.
     Starve,
-    /// A process is killed; another one takes its place.
+    /// A process is killed, and another process takes its place.
     Crash,
     /// Futures of a process are dropped while they wait.
     DropFutures,
@@ -161,8 +161,8 @@ impl Kind {
         matches!(self, Self::MessagesLost | Self::DropFutures | Self::Starve | Self::ForgetScripts)
     }
 
-    /// Returns true if the fault breaks an assumption of promise M: an earlier hold and a later one may both be valid
-    /// after it.
+    /// Returns true if the fault breaks an assumption of promise M, so that an earlier hold and a later hold may both be
+    /// valid after it.
     #[must_use]
     pub(crate) const fn breaks_assumptions(self) -> bool {
         matches!(
@@ -215,7 +215,7 @@ impl Fault {
         self.begins + self.lasts
     }
 
-    /// Returns the size of a clock jump: up to two seconds.
+    /// Returns the size of a clock jump, up to two seconds.
     #[must_use]
     pub(crate) const fn jump_ns(&self) -> i64 {
         (self.chance % 2_000_000_000) as i64

@@ -1,13 +1,13 @@
 //! The full mode: the real client with the real redis-rs, over a simulated network, against the embedded server behind
 //! its listener.
 //!
-//! Invariant: the plan and its seed determine every host and link; a crashed host leaves only the data that its fault
+//! Invariant: the plan and its seed determine every host and link. A crashed host leaves only the data that its fault
 //! allows.
 //!
 //! # How it works
 //! The server and each process are hosts of one `turmoil` simulation, which steps by a millisecond. No timer is finer,
 //! so all hosts have the same time within a step. A message takes one step at least, so no host sees another host's
-//! future. The world begins and ends faults between two steps; only then does anything change from outside.
+//! future. The world begins and ends faults between two steps, the only time of changes from outside.
 
 mod active_faults;
 mod barrier;

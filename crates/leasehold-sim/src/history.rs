@@ -13,7 +13,7 @@ use crate::fault::Kind;
 use crate::name_state::NameState;
 use crate::owner::{Wire, short};
 
-/// The number of an operation of a user; its outcome comes later.
+/// The number of an operation of a user, whose outcome comes later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Op(pub(crate) u64);
 
@@ -33,9 +33,9 @@ pub(crate) enum Event {
     Dropped { op: Op },
     /// A user has a guard.
     Claimed { hold: Hold, op: Op, wire: Wire, token: Option<u64> },
-    /// A user has several guards as one, whose validity is `remaining`.
+    /// A user has several guards as one guard, whose validity is `remaining`.
     ClaimedTogether { op: Op, holds: Vec<Hold>, remaining: Duration },
-    /// The user ends the hold; the release may still have to be sent.
+    /// The user ends the hold, although the release may still have to be sent.
     Ending { hold: Hold, how: Ending },
     /// A user begins or stops to wait for the loss of a hold.
     AwaitsLoss { hold: Hold, begins: bool },
@@ -63,7 +63,7 @@ pub(crate) enum Event {
         reply: Reply,
         before: NameState,
         after: NameState,
-        /// A key that belongs to no lock, if there is one.
+        /// A key that belongs to no lock, if there is such a key.
         stray: Option<String>,
     },
     /// A fault begins or ends.
@@ -134,7 +134,7 @@ pub(crate) enum Outcome {
     Contended,
     /// The operation failed and changed nothing.
     NotApplied(String),
-    /// The operation may have been applied; its effect is gone within this time.
+    /// The operation may have been applied, and its effect is gone within this time.
     Unknown(Duration, String),
     /// The report of a release.
     Released(ReleaseOutcome),

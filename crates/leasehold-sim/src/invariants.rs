@@ -1,4 +1,4 @@
-//! The promises, as observers of a history: one file for each group of ids.
+//! The promises, as observers of a history, with one file for each group of ids.
 //!
 //! Invariant: an observer judges by the observations of users and the actions of the server. It does not read the state
 //! of the engine, except for the validity of a guard, which users read too.

@@ -12,7 +12,8 @@ use crate::owner::{Wire, short};
 pub(crate) struct NameState {
     /// The holders.
     pub(crate) holders: Vec<Holder>,
-    /// The expiry of the key itself by the server's clock, in milliseconds; `None` without an expiry, or without a key.
+    /// The expiry of the key itself by the server's clock, in milliseconds, or `None` without an expiry or without a
+    /// key.
     pub(crate) expires_at_ms: Option<u64>,
     /// True if the key itself exists.
     pub(crate) is_there: bool,
@@ -24,7 +25,7 @@ pub(crate) struct NameState {
     pub(crate) mode: Option<Arc<str>>,
     /// The leases of the readers, one for each hold: owner, number and end.
     pub(crate) leases: Vec<(Wire, u32, u64)>,
-    /// The owners of the marks of a read-write lock: waiters that go first.
+    /// The owners of the marks of a read-write lock, which are waiters that go first.
     pub(crate) marks: Vec<Wire>,
     /// The owners that wait in the queue.
     pub(crate) queue: Vec<Wire>,
@@ -45,7 +46,7 @@ pub(crate) struct Holder {
     pub(crate) side: Side,
     /// The number of holds or permits.
     pub(crate) count: u64,
-    /// The end by the server's clock, in milliseconds; `None` without an end.
+    /// The end by the server's clock, in milliseconds, or `None` without an end.
     pub(crate) until_ms: Option<u64>,
 }
 

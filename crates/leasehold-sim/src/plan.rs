@@ -45,7 +45,7 @@ pub(crate) struct Plan {
     pub(crate) latency_max: Duration,
     /// The faults, in order of their begin.
     pub(crate) faults: Vec<Fault>,
-    /// The quiesce time: all faults have ended.
+    /// The quiesce time, by which all faults have ended.
     pub(crate) quiesce_at: Duration,
     /// The time at which users stop taking locks.
     pub(crate) stop_at: Duration,
@@ -168,7 +168,7 @@ impl Plan {
     }
 }
 
-/// Chooses one to three names of any primitives; sometimes several locks to be acquired together.
+/// Chooses one to three names of any primitives, sometimes several locks to be acquired together.
 fn choose_names(seed: u64) -> Vec<Arc<str>> {
     let mut rng = stream(seed, "names");
     let count = rng.usize(1..=3);
@@ -189,7 +189,7 @@ fn choose_names(seed: u64) -> Vec<Arc<str>> {
     (0..if together { count.max(2) } else { count }).map(name).collect()
 }
 
-/// The primitives that names are chosen from; the common ones appear more often.
+/// The primitives that names are chosen from. The common primitives appear more often.
 const CHOICE: [Primitive; 14] = [
     Primitive::Lock,
     Primitive::Lock,

@@ -63,7 +63,7 @@ impl Primitive {
         matches!(self, Self::Lock | Self::Fair | Self::Fenced | Self::Hybrid | Self::Spin)
     }
 
-    /// Returns true if it is a lock; a read-write lock counts.
+    /// Returns true for a lock, read-write locks included.
     #[must_use]
     pub(crate) const fn is_lock(self) -> bool {
         self.is_exclusive() || matches!(self, Self::ReadWrite)
@@ -131,7 +131,7 @@ pub(crate) fn delete(name: &str) -> Vec<Vec<u8>> {
     command
 }
 
-/// Parses a name of the plan; a prefix in braces is a hash tag.
+/// Parses a name of the plan. A prefix in braces is a hash tag.
 ///
 /// # Panics
 /// If the text is not a valid name.
@@ -151,7 +151,7 @@ pub(crate) fn covers(names: &str, name: &str) -> bool {
     names.split(' ').any(|one| one == name)
 }
 
-/// Returns true if two lists of names have one in common.
+/// Returns true if two lists of names have a name in common.
 #[must_use]
 pub(crate) fn overlap(names: &str, others: &str) -> bool {
     names.split(' ').any(|name| covers(others, name))

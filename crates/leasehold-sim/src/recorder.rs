@@ -1,4 +1,4 @@
-//! The recorder of events: keeps them, and shows each to every invariant.
+//! The recorder of events, which keeps them and shows each event to every invariant.
 //!
 //! Invariant: the invariants observe an event at the moment it happens, in the order of events.
 
@@ -79,7 +79,7 @@ struct State {
 }
 
 impl Recorder {
-    /// Creates the recorder of a new history; it keeps the events only if `keep` is set.
+    /// Creates the recorder of a new history. The recorder keeps the events only if `keep` is set.
     #[must_use]
     pub(crate) fn new(plan: &Arc<Plan>, clocks: Vec<Clock>, server_clock: Clock, keep: bool) -> Self {
         let pauses = vec![Pauses::default(); clocks.len()];
@@ -145,7 +145,7 @@ impl Recorder {
         self.lock().record(now, event);
     }
 
-    /// Registers a new guard of a user, or several as one.
+    /// Registers a new guard of a user, or several guards as one guard.
     pub(crate) fn claim(
         &self,
         now: Duration,
@@ -199,8 +199,8 @@ impl Recorder {
         *self.lock().counts.grants.entry(primitive).or_default() += 1;
     }
 
-    /// Updates the view after a step of the world: refreshes the holds if events were recorded and, if time has passed
-    /// since the last check of time, checks for overdue actions. Returns `false` if a promise was broken.
+    /// Updates the view after a step of the world. Refreshes the holds if events were recorded, and checks for overdue
+    /// actions if time has passed since the last check of time. Returns `false` if a promise was broken.
     pub(crate) fn check_time(&self, now: Duration) -> bool {
         let mut state = self.lock();
         state.view.now = now;
@@ -243,7 +243,7 @@ impl Recorder {
         self.lock().events.clone()
     }
 
-    /// Records that a user ends a hold; does nothing if the hold went with its process.
+    /// Records that a user ends a hold, or does nothing if the hold went with its process.
     pub(crate) fn end(&self, now: Duration, hold: Hold, how: Ending) {
         let mut state = self.lock();
         if state.view.holds.contains_key(&hold) {

@@ -44,7 +44,7 @@ pub(crate) struct Summary {
     pub(crate) seeds: u64,
     /// The simulated time.
     pub(crate) simulated: Duration,
-    /// The number of guards handed out; each was compared with every other hold.
+    /// The number of guards handed out, each of which was compared with every other hold.
     pub(crate) grants: BTreeMap<Primitive, u64>,
     /// The number of scripts that ran.
     pub(crate) scripts: u64,

@@ -1,4 +1,4 @@
-//! The shrinker: finds a small set of faults that reproduces a violation.
+//! The shrinker, which finds a small set of faults that reproduces a violation.
 //!
 //! Invariant: the returned plan still breaks the same promise.
 
@@ -47,7 +47,7 @@ pub(crate) fn only(plan: &Plan, numbers: &[usize]) -> Plan {
     plan
 }
 
-/// Returns the numbers, in the whole plan, of the faults that are left in a shrunk one.
+/// Returns the numbers, in the whole plan, of the faults that are left in a shrunk plan.
 #[must_use]
 pub(crate) fn numbers(whole: &Plan, shrunk: &Plan) -> Vec<usize> {
     let mut left = shrunk.faults.iter().peekable();

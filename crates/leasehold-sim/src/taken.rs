@@ -1,4 +1,4 @@
-//! The result of an acquire: one guard, or several as one.
+//! The result of an acquire: one guard, or several guards as one.
 //!
 //! Invariant: each variant is used as an application uses it.
 

@@ -80,7 +80,8 @@ impl Witness {
     }
 }
 
-/// Reduces a reply to the part that matters for a history. The reply of a fenced lock holds that of a lock, and a token.
+/// Reduces a reply to the part that matters for a history. A fenced lock's reply contains a plain lock's reply and a
+/// token.
 fn reply(frame: &Frame) -> Reply {
     match frame {
         Frame::Nil | Frame::NilArray => Reply::Nil,

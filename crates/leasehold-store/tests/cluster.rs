@@ -1,4 +1,4 @@
-//! A node of a cluster: wake-ups travel by sharded channels, as those of Java clients do.
+//! A node of a cluster, where wake-ups travel by sharded channels, as wake-ups of Java clients do.
 
 #![cfg(feature = "redis")]
 
@@ -39,7 +39,7 @@ async fn connect(server: &RedisServer, setting: ShardedPubsub) -> Redis {
     connect_as("", server, setting).await
 }
 
-/// Releases; returns the number of receivers of the message, and its command.
+/// Releases, and returns the number of receivers of the message, and its command.
 async fn released(store: &Redis, server: &RedisServer) -> (Reply, String) {
     let heard_by = run(store, release()).await.expect("the release runs");
     (heard_by, server.cli(&["GET", LOCK]))

@@ -299,7 +299,7 @@ async fn the_server_knows_both_connections_by_the_name_they_were_given() {
     let named = || server.cli(&["CLIENT", "LIST"]).matches(" name=orders-7 ").count();
     eventually(LIMIT, "two connections of that name", || named() == 2);
 
-    // A connection that replaces another one has the name too.
+    // A connection that replaces another connection has the name too.
     let _ = server.cli(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);
     run_on_a_new_connection(&store, call(&SET, "k", 1)).await.unwrap();
     eventually(LIMIT, "two connections of that name again", || named() == 2);

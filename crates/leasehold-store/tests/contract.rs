@@ -1,4 +1,4 @@
-//! The contract of stores, on a real server, on a node of a cluster, and on the embedded one.
+//! The contract of stores, on a real server, on a node of a cluster, and on the embedded server.
 #![cfg(all(feature = "redis", feature = "embedded"))]
 #![allow(
     clippy::unwrap_used,
@@ -14,7 +14,7 @@ use leasehold_testkit::contract::read_write::{self, marks};
 use leasehold_testkit::contract::{Admin, expirable, fair, fleet, latch, locks, reentrant, semaphore, store};
 use leasehold_testkit::servers::RedisServer;
 
-/// An admin that publishes as the store does: by sharded channels.
+/// An admin that publishes as the store does, by sharded channels.
 struct ClusterAdmin(RedisServer);
 
 impl Admin for ClusterAdmin {

@@ -1,4 +1,4 @@
-//! The embedded server behind a stream: its replies equal those of redis-server to the byte, and it never panics.
+//! The embedded server behind a stream. Its replies equal the replies of redis-server to the byte, and it never panics.
 #![cfg(feature = "listener")]
 #![allow(
     clippy::unwrap_used,

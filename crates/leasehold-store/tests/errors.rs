@@ -110,7 +110,7 @@ async fn a_loading_server_runs_nothing() {
     eventually(LIMIT, "the server loads", || server.cli(&["PING"]).contains("LOADING"));
     assert_failed(run(&store, call(&SET, "k", 1)).await, Kind::Loading, No);
     assert_failed(connect_to(&server.url()).await, Kind::Loading, No);
-    // A loading server accepts changes of the configuration, and this one removes the delay.
+    // A loading server accepts changes of the configuration, and this change removes the delay.
     ok(&server, &["CONFIG", "SET", "key-load-delay", "0"]);
     eventually(LIMIT, "the server has loaded", || server.cli(&["PING"]) == "PONG");
     run(&store, call(&SET, "k", 1)).await.unwrap();
@@ -306,7 +306,7 @@ async fn a_cluster_node_says_which_of_its_refusals_it_is() {
     let store = connect(&node).await;
     assert_failed(run(&store, call(&SET, "k", 1)).await, Kind::ClusterDown, No);
 
-    // `k` and `{k}2` are in slot 7629, which the node has; `other` is in slot 11361, which the other node has.
+    // `k` and `{k}2` are in slot 7629, which the node has. `other` is in slot 11361, which the other node has.
     assert_eq!(node.cli(&["CLUSTER", "KEYSLOT", "k"]), "7629");
     assert_eq!(node.cli(&["CLUSTER", "KEYSLOT", "other"]), "11361");
     ok(&node, &["CLUSTER", "ADDSLOTSRANGE", "0", "8191"]);

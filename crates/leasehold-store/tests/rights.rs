@@ -1,4 +1,4 @@
-//! Scripts of a user who lacks a right: a script makes all of its changes, or none.
+//! Scripts of a user who lacks a right. A script makes all of its changes, or none.
 //!
 //! Invariant: each call of the table is run once for each command in its script's header, without that command. The
 //! embedded store has no users, so these tests need redis-server.
@@ -28,8 +28,8 @@ use leasehold_testkit::servers::RedisServer;
 
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// A script that returns all keys with their values; of expiries only whether a key has one. It omits removed answers:
-/// they are empty and expire at once.
+/// A script that returns all keys with their values, and whether each key has an expiry. It omits removed answers, which
+/// are empty and expire at once.
 const STATE: &str = "
     local lines = {}
     for _, key in ipairs(redis.call('keys', '*')) do
@@ -56,9 +56,9 @@ const STATE: &str = "
 /// The condition that must hold after a refusal.
 #[derive(Clone, Copy, PartialEq)]
 enum Leaves {
-    /// The state equals the one before, or the one after a successful call.
+    /// The state equals the state before, or the state after a successful call.
     AllOrNothing,
-    /// The same as `AllOrNothing`, or every key of the state expires.
+    /// The state is as for `AllOrNothing`, or every key of the state expires.
     WhatExpires,
 }
 use Leaves::{AllOrNothing, WhatExpires};
@@ -180,7 +180,7 @@ fn counters() -> Vec<Row> {
     rows
 }
 
-/// Returns the commands in the headers of a script, including those of its libraries.
+/// Returns the commands in the headers of a script, including the commands of its libraries.
 fn calls(call: &Call) -> BTreeSet<String> {
     let lines = call.script().source().lines().filter_map(|line| line.strip_prefix("-- calls "));
     let words = lines.flat_map(|line| line.split_whitespace());
@@ -220,7 +220,7 @@ impl Desk {
         self.state()
     }
 
-    /// Runs the row's call by a user who lacks a right; returns whether the server refused it, or the violated
+    /// Runs the row's call by a user who lacks a right, and returns whether the server refused it, or the violated
     /// condition.
     async fn try_without(
         &self,

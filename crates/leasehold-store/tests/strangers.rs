@@ -1,4 +1,4 @@
-//! Peers that need not be a Redis: the store reports that in time, and reveals no password.
+//! Peers that need not be a Redis. The store reports that in time, and reveals no password.
 
 #![cfg(feature = "redis")]
 #![expect(clippy::disallowed_methods, reason = "the test plays the server and measures time")]

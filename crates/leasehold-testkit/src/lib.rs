@@ -1,7 +1,7 @@
 //! Test support for leasehold: real servers, a proxy that injects network faults, and waiting without sleeps.
 //!
-//! All of it is synchronous and has its own threads, so a test can use it on any runtime or on none. Unix only: it
-//! freezes and thaws servers with signals.
+//! The kit is synchronous and has its own threads, so a test can use it on any runtime or without a runtime. Unix only,
+//! because it freezes and thaws servers with signals.
 //!
 //! Invariant: no process started here outlives the test process, even if the test process is killed.
 #![allow(

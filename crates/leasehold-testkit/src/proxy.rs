@@ -3,7 +3,7 @@
 //! # How it works
 //! One thread accepts. Two threads per connection carry the bytes, one for each direction. The rules judge each chunk
 //! (the result of one read) before it goes on. TCP never loses bytes from the middle of a stream, so neither does the
-//! proxy: a direction that swallowed a chunk delivers nothing afterwards, and its connection is reset when the loss
+//! proxy. A direction that swallowed a chunk delivers nothing afterwards, and its connection is reset when the loss
 //! ends. Otherwise a client would take the reply to one command for the reply to another, which no real network can
 //! cause.
 //!
@@ -63,21 +63,21 @@ impl Proxy {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
-    /// Swallows the server's replies and messages while on; requests still reach the server.
+    /// Swallows the server's replies and messages while on. Requests still reach the server.
     ///
     /// Turning it off resets the connections that lost a chunk.
     pub fn drop_replies(&self, on: bool) {
         self.shared.set_loss(&[Direction::Reply], on);
     }
 
-    /// Swallows requests while on: the server never sees them. Messages to subscribers still arrive.
+    /// Swallows requests while on, so the server never sees them. Messages to subscribers still arrive.
     ///
     /// Turning it off resets the connections that lost a chunk.
     pub fn drop_requests(&self, on: bool) {
         self.shared.set_loss(&[Direction::Request], on);
     }
 
-    /// Swallows messages to subscribers while on. A connection delivers no reply after its first lost message; other
+    /// Swallows messages to subscribers while on. A connection delivers no reply after its first lost message. Other
     /// connections still deliver theirs.
     ///
     /// Turning it off resets, with their next reply, the connections that lost a chunk.
@@ -85,7 +85,7 @@ impl Proxy {
         self.shared.set(|rules| rules.loses_messages = on);
     }
 
-    /// Swallows everything in both directions while on, including the end of a connection; new connections are still
+    /// Swallows everything in both directions while on, including the end of a connection. New connections are still
     /// accepted.
     ///
     /// Turning it off resets the connections that lost a chunk.
@@ -93,7 +93,7 @@ impl Proxy {
         self.shared.set_loss(&[Direction::Request, Direction::Reply], on);
     }
 
-    /// Holds replies and messages back while on; turning it off delivers them, in order.
+    /// Holds replies and messages back while on. Turning it off delivers them, in order.
     pub fn hold_replies(&self, on: bool) {
         self.shared.set(|rules| rules.hold_replies = on);
     }
@@ -108,12 +108,12 @@ impl Proxy {
         self.shared.cut(|_| true);
     }
 
-    /// Swallows the `n`th reply from now, counted from 1 over all connections; later replies on that connection reset
+    /// Swallows the `n`th reply from now, counted from 1 over all connections. Later replies on that connection reset
     /// it.
     ///
-    /// The proxy counts chunks. Replies to pipelined commands count as one when they arrive as one; messages count as
+    /// The proxy counts chunks. Replies to pipelined commands count as one when they arrive as one. Messages count as
     /// replies, and so do the replies to the commands that a client sends when it connects. Only one such order is in
-    /// force at a time, this method's or that of [`cut_on_nth_reply`](Self::cut_on_nth_reply); 0 cancels it.
+    /// force at a time, from this method or from [`cut_on_nth_reply`](Self::cut_on_nth_reply). 0 cancels the order.
     pub fn drop_nth_reply(&self, n: u64) {
         self.shared.set(|rules| rules.order(n, Fate::Swallow));
     }

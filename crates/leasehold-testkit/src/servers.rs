@@ -1,4 +1,4 @@
-//! Private Redis or Valkey servers, even one per test: a start takes a few milliseconds.
+//! Private Redis or Valkey servers, even one per test, since a start takes a few milliseconds.
 //!
 //! Invariant: a returned [`RedisServer`] answers on its port, and the answers come from its own process.
 //!
@@ -87,7 +87,7 @@ impl RedisServer {
         }
     }
 
-    /// The port on 127.0.0.1; a restart keeps it.
+    /// The port on 127.0.0.1, which a restart keeps.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
@@ -99,7 +99,7 @@ impl RedisServer {
         self.settings.password()
     }
 
-    /// The process id; a restart changes it.
+    /// The process id, which a restart changes.
     ///
     /// # Panics
     /// When the server was killed.
@@ -109,7 +109,7 @@ impl RedisServer {
         self.running().pid()
     }
 
-    /// Freezes the process (SIGSTOP): connections stay open and get no answer. Returns when the process is stopped.
+    /// Freezes the process (SIGSTOP). Connections stay open and get no answer. Returns when the process is stopped.
     ///
     /// # Panics
     /// When the server was killed.
@@ -134,7 +134,8 @@ impl RedisServer {
 
     /// Kills the server if it runs, and starts it again on the same port with the same arguments.
     ///
-    /// It loses its data unless its arguments keep them (`--appendonly yes`): the folder stays the same.
+    /// The server loses its data unless its arguments keep them in its folder (`--appendonly yes`), which stays the
+    /// same.
     ///
     /// # Panics
     /// When it does not start again, with its log.

@@ -10,10 +10,10 @@ pub(crate) const POLL_EVERY: Duration = Duration::from_millis(3);
 
 /// Checks `condition` every few milliseconds until it is true.
 ///
-/// It checks once more after the limit, so a machine that stalls for a while fails no test.
+/// Checks the condition once more after the limit, so a machine that stalls for a while fails no test.
 ///
 /// # Panics
-/// When it is still false after `limit`; the message contains `what`.
+/// When the condition is still false after `limit`. The message contains `what`.
 ///
 /// # Examples
 /// ```

@@ -130,7 +130,7 @@ fn twenty_servers_start_at_once() {
     });
 }
 
-/// Not a test by itself: the next test runs it in a process of its own, and kills that process.
+/// Not a test by itself. The next test runs it in a process of its own, and kills that process.
 #[test]
 fn a_process_that_waits_to_be_killed() {
     let Some(told) = std::env::var_os("LEASEHOLD_TESTKIT_TELL") else {

@@ -67,7 +67,7 @@ async fn the_documented_user_of_read_write_locks_can_do_everything_with_them() {
     outer.ensure(Duration::from_secs(20)).await.unwrap();
     let far = other.rw_lock("app:prices").prefer_writers();
     let reader = far.read().await.unwrap();
-    // The test drops these waits: a short `try_lock_for` could end with a call in flight and report an unknown
+    // The test drops these waits, because a short `try_lock_for` could end with a call in flight and report an unknown
     // outcome.
     let moment = Duration::from_millis(20);
     assert!(tokio::time::timeout(moment, far.write()).await.is_err());
@@ -211,7 +211,7 @@ async fn a_user_without_channels_is_told_so_by_the_first_call_that_needs_one() {
     {
         let client = client_without(&server, taken).await;
         let (lock, other) = (client.lock("job"), client.lock("other"));
-        // Sends three calls at once: each of them fails with this error.
+        // Sends three calls at once, and each of them fails with this error.
         let outcomes = tokio::join!(lock.try_lock(), lock.lock(), other.try_lock());
         for outcome in [outcomes.0.map(drop), outcomes.1.map(drop), outcomes.2.map(drop)] {
             let Err(AcquireError { kind: AcquireErrorKind::Store(error), .. }) = outcome else {
@@ -241,8 +241,8 @@ async fn a_user_without_sharded_channels_is_told_so_where_wake_ups_travel_by_the
     let error = client.lock("job").try_lock().await.unwrap_err();
     let refused = "may not use SSUBSCRIBE on the channel 'redisson_lock__channel:{job}'";
     assert!(error.to_string().contains(refused), "{error}");
-    // Without the right to publish on sharded channels, the client uses plain ones. With sharded channels, it needs no
-    // plain ones.
+    // Without the right to publish on sharded channels, the client uses plain channels. With sharded channels, it needs
+    // no plain channels.
     for taken in ["-spublish", "-subscribe"] {
         let client = client_without(&server, taken).await;
         let guard = client.lock("job").lock().await.unwrap();

@@ -1,7 +1,7 @@
 //! An application's tests of its own code: a small payment service, and the fate of its orders under every fault of
 //! the locks.
 //!
-//! The service is written as an application would write it: it takes a client and a bank. The tests pass a client of
+//! The service is written as an application would write it. It takes a client and a bank. The tests pass a client of
 //! [`testing::Server`](leasehold::testing::Server), and a bank whose charges take time on the server's clock.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
@@ -58,13 +58,13 @@ impl Bank {
 enum Payment {
     Paid,
     PaidBefore,
-    /// The charge stopped half-way; an operator must look at the order.
+    /// The charge stopped half-way, so an operator must look at the order.
     Stopped(LostReason),
-    /// The charge did not begin; the caller can try again.
+    /// The charge did not begin, so the caller can try again.
     NotNow(AcquireError),
 }
 
-/// The code under test: charges each order once, however many copies of the service run.
+/// The code under test, which charges each order once, however many copies of the service run.
 #[derive(Clone)]
 struct PaymentService {
     locks: Client,

@@ -130,7 +130,7 @@ async fn the_longest_lease_and_the_longest_bound_work(server: Place) {
 async fn the_shortest_lease_ends_well_one_way_or_the_other(server: Place) {
     let client = connect(&server).await;
     for _ in 0..50 {
-        // A lease of 3 ms can end before its grant arrives; the call then returns an error.
+        // A lease of 3 ms can end before its grant arrives, and then the call returns an error.
         match client.lock("job").lease(LEASE_MIN).try_lock().await {
             Ok(Some(guard)) => assert_eq!(soon("its end", guard.lost()).await, LostReason::Expired),
             Ok(None)

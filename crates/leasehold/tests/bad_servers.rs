@@ -1,5 +1,5 @@
-//! Servers that reject calls, lack memory, are busy, or are not Redis: a typed error states the facts, and no lock
-//! stays behind.
+//! Servers that reject calls, lack memory, are busy, or are not Redis. A typed error states the facts, and no lock stays
+//! behind.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
 #![allow(clippy::disallowed_methods, reason = "test code: tasks and real time")]

@@ -1,8 +1,6 @@
-//! Comparison of the two APIs: every public method of every type that waits has a blocking counterpart, and the
-//! reverse.
+//! Comparison of the two APIs. Every public method of every type that waits has a blocking counterpart, and the reverse.
 //!
-//! Invariant: the test parses both APIs from the library's own sources; the tables below list the permitted
-//! differences.
+//! Invariant: the test parses both APIs from the library's own sources. The tables below list the permitted differences.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
 
@@ -164,7 +162,7 @@ impl<'ast> Visit<'ast> for Texts {
 
 /// Removes the permitted differences between the APIs, so that the rest can be compared.
 struct Alike<'a> {
-    /// The types that exist in both APIs; set only for the blocking API.
+    /// The types that exist in both APIs, set only for the blocking API.
     twins: Option<&'a BTreeSet<String>>,
 }
 
@@ -213,7 +211,7 @@ fn without_last_comma<T, P: Default>(list: &mut Punctuated<T, P>) {
     }
 }
 
-/// Every undocumented difference between the blocking API and the async one.
+/// Every undocumented difference between the blocking API and the async API.
 fn findings(waiting: &Face, blocking: &Face, exceptions: [&[(&str, &str)]; 3]) -> Vec<String> {
     let [left_out, added, different] = exceptions;
     let types = waiting.waiting_types();
@@ -283,8 +281,8 @@ fn is_public(visibility: &Visibility) -> bool {
     matches!(visibility, Visibility::Public(_))
 }
 
-/// The source files of the blocking API, or all others. `testing` has no blocking counterpart: a test that moves the
-/// virtual clock is async.
+/// The source files of the blocking API, or all others. `testing` has no blocking counterpart, because a test that moves
+/// the virtual clock is async.
 fn files(of_blocking: bool) -> Vec<File> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let (mut files, mut folders) = (Vec::<PathBuf>::new(), vec![source.clone()]);
@@ -324,7 +322,7 @@ fn every_method_of_every_type_that_waits_has_a_blocking_twin() {
     println!("{} methods have twins, of {:?}", twins.len(), waiting.waiting_types());
 }
 
-/// Compares names only: the text of a call does not show its type.
+/// Compares names only, because the text of a call does not show its type.
 #[test]
 fn every_blocking_method_is_called_by_a_test() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/blocking");

@@ -1,4 +1,4 @@
-//! The count-down latch: every waiter goes on at zero, and none before.
+//! The count-down latch. Every waiter goes on at zero, and no waiter goes on earlier.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
 #![allow(clippy::disallowed_methods, reason = "test code: tasks and real time")]

@@ -1,4 +1,4 @@
-//! The virtual server of the users' tests: every run is the same, and it works on executors of every kind.
+//! The virtual server of the users' tests. Every run is the same, and the server works on executors of every kind.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
 #![allow(clippy::disallowed_methods, reason = "test code: tasks")]

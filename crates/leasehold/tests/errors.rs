@@ -1,4 +1,4 @@
-//! Error texts: in a log, from a `main` that returns one, and for a service that chooses a status.
+//! Error texts: in a log, from a `main` that returns an error, and for a service that chooses a status.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
 #![allow(clippy::disallowed_methods, reason = "test code: tasks, and time-outs around what might hang")]

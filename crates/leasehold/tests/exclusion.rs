@@ -1,7 +1,7 @@
 //! Mutual exclusion and liveness on a network with constant faults.
 //!
-//! Each client has a network of its own, which cuts, delays and loses by a seeded plan. Every critical section records
-//! a span in which its guard was certainly valid: the span begins before one check that found the guard valid and ends
+//! Each client has a network of its own, which cuts, delays and loses by a seeded plan. Every critical section records a
+//! span in which its guard was certainly valid. The span begins before one check that found the guard valid and ends
 //! before another. Promise M says that no two of these spans overlap.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
@@ -98,7 +98,7 @@ fn worker(client: Client, who: u64, until: Instant, spans: Arc<Mutex<Vec<Span>>>
     })
 }
 
-/// Causes one fault, or repairs one.
+/// Causes one fault, or repairs a fault.
 fn trouble(proxy: &Proxy, dice: &mut Dice) {
     match dice.roll(8) {
         0 => proxy.cut(),

@@ -67,7 +67,7 @@ async fn sleeps(server: &impl Told, asked_before: u64) {
     .await;
 }
 
-/// Waits until the result of `look` is the wanted one.
+/// Waits until the result of `look` equals the wanted result.
 async fn look_until<T, F: Future<Output = T>>(
     what: &str,
     wanted: impl Fn(&T) -> bool,

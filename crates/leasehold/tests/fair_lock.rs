@@ -82,7 +82,7 @@ async fn queued(server: &impl Told, many: usize) {
     eventually("the waiters to be queued", || queue(server).len() == many).await;
 }
 
-/// Adds a waiter as Redisson does: in the list, with a deadline.
+/// Adds a waiter as Redisson does, in the list and with a deadline.
 fn java_waits(server: &impl Told, owner: &str, for_ms: u64) {
     tell(server, &["RPUSH", QUEUE, owner]);
     tell(server, &["ZADD", TIMEOUT, &(server_ms(server) + for_ms).to_string(), owner]);
@@ -240,8 +240,8 @@ async fn a_java_waiter_that_lives_is_not_passed_by(server: Place) {
     let mut woken = server.listen("redisson_lock__channel:{job}:java:1");
     held.release().await.unwrap();
     woken.message();
-    // Redisson's acquire in one script: it removes the waiter from the queue and moves the deadlines behind it forward
-    // by its wait.
+    // Redisson's acquire in one script, which removes the waiter from the queue and moves the deadlines behind it
+    // forward by its wait.
     let taken = "if redis.call('lindex', KEYS[2], 0) ~= 'java:1' then return 'passed by' end
         redis.call('lpop', KEYS[2])
         redis.call('zrem', KEYS[3], 'java:1')

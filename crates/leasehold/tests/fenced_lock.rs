@@ -1,4 +1,4 @@
-//! The fenced lock: its tokens grow with every grant, whichever owner gets it.
+//! The fenced lock, whose tokens grow with every grant, whichever owner gets it.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
 #![allow(clippy::disallowed_methods, reason = "test code: tasks and real time")]

@@ -214,7 +214,7 @@ async fn the_last_handle_of_a_client_releases_what_is_left() {
     assert_eq!(keys(&server), 20);
     drop(guards);
     eventually("the releases", || keys(&server) == 0).await;
-    // The connection of `CLIENT LIST` is the only one left.
+    // The connection of `CLIENT LIST` is the only connection left.
     eventually("the connections to end", || {
         server.cli(&["CLIENT", "LIST", "TYPE", "normal"]).lines().count() == 1
             && server.cli(&["CLIENT", "LIST", "TYPE", "pubsub"]).is_empty()

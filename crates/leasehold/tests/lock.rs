@@ -79,7 +79,7 @@ async fn an_uncontended_acquire_and_its_release_are_one_command_each() {
     let client = connect(&server).await;
     let lock = client.lock("job");
     for way in ["lock", "try_lock", "try_lock_for"] {
-        // Each connection sends a script's full text once; this makes both scripts known.
+        // Each connection sends a script's full text once, so this call makes both scripts known.
         lock.lock().await.unwrap().release().await.unwrap();
         let monitor = Monitor::start(&server);
         let guard = match way {

@@ -1,4 +1,4 @@
-//! Functions under a lock that macros generate: a macro's argument has the same meaning as written text.
+//! Functions under a lock that macros generate. A macro's argument has the same meaning as written text.
 
 #![cfg(feature = "macros")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]

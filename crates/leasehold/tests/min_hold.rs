@@ -1,4 +1,4 @@
-//! Minimum hold times: after an early release, the server keeps the lock closed for the rest of the time.
+//! Minimum hold times. After an early release, the server keeps the lock closed for the rest of the time.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
 #![allow(clippy::disallowed_methods, reason = "test code: tasks and real time")]

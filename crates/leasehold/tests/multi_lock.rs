@@ -74,7 +74,7 @@ async fn a_wait_that_ends_leaves_nothing(server: Place) {
         let _held = other.lock(Name::raw_redisson(second).unwrap()).lock().await.unwrap();
         let started = Instant::now();
         let outcome = MultiLock::of(set).try_lock_for(ms(200)).await;
-        // On a slow machine an attempt may be in flight when the wait ends: its outcome is unknown, and the client
+        // On a slow machine an attempt may be in flight when the wait ends. Its outcome is then unknown, and the client
         // undoes it.
         assert!(
             matches!(outcome, Ok(None) | Err(AcquireError { kind: AcquireErrorKind::Unknown { .. }, .. })),

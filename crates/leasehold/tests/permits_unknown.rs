@@ -1,4 +1,4 @@
-//! Calls for permits without an answer: no permit is lost or created, and the error states the known facts.
+//! Calls for permits without an answer. No permit is lost or created, and the error states the known facts.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
 #![allow(clippy::disallowed_methods, reason = "test code: tasks and real time")]

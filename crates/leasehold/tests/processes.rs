@@ -43,7 +43,7 @@ fn part() -> Option<String> {
     std::env::var_os(PART).map(|_| std::env::var(SERVER).unwrap())
 }
 
-/// A child process; killed at the end of its test, even if the test fails.
+/// A child process, killed at the end of its test, even if the test fails.
 struct Cast(Child);
 
 impl Cast {
@@ -51,7 +51,7 @@ impl Cast {
         Self(command.spawn().unwrap())
     }
 
-    /// Waits until the child prints this word; output of the test harness may precede it on the line.
+    /// Waits until the child prints this word. Output of the test harness may precede it on the line.
     fn wait_for(&mut self, word: &str) -> String {
         let lines = BufReader::new(self.0.stdout.as_mut().unwrap()).lines();
         lines.map(Result::unwrap).find(|line| line.contains(word)).expect("the child says it before it ends")
@@ -143,7 +143,7 @@ async fn a_killed_holder_blocks_others_for_at_most_one_lease() {
     let name = "a_killed_holder_blocks_others_for_at_most_one_lease";
     let mut holder = Cast::start(play(name, "holder", &server));
     holder.wait_for("it is held");
-    // The holder is alive and renews: the time to live has risen twice.
+    // The holder is alive and renews, since the time to live has risen twice.
     for _ in 0..2 {
         let before = pttl(&server, "job");
         let mut last = before;
@@ -165,7 +165,7 @@ async fn a_killed_holder_blocks_others_for_at_most_one_lease() {
     let left = pttl(&server, "job");
     assert!((1..=900).contains(&left), "{left} ms are left of a lease of {LEASE:?}");
     let guard = soon("the lock", waiter.lock("job").lock()).await.unwrap();
-    // A waiter tries up to 21 ms after the end of the lease; the jitter keeps a fleet from trying in one instant.
+    // A waiter tries up to 21 ms after the end of the lease. The jitter keeps a fleet from trying in one instant.
     machine.assert_within("the lock of a killed holder", LEASE + ms(21), killed.elapsed());
     assert_eq!(count(&server, "job"), 1);
     guard.release().await.unwrap();

@@ -192,7 +192,7 @@ async fn a_hold_that_is_lost_gives_its_other_nodes_back() {
     let (one, other) = (redlock(&servers).await, redlock(&servers).await);
     let guard = one.lock("job").watchdog(ms(900)).lock().await.unwrap();
     eventually("every node to hold it", || guard.votes() == 3).await;
-    // A plain deletion would not do: the client could take the first node again before it misses the second.
+    // A plain deletion would not do, because the client could take the first node again before it misses the second.
     servers[..2].iter().for_each(take_over);
     assert_eq!(soon("the loss", guard.lost()).await, LostReason::TakenOver);
     eventually("the third to be given back, though the guard lives", || is_free(&servers[2], "job")).await;

@@ -18,7 +18,7 @@ use support::{connect, eventually, soon};
 
 /// The commands that the server executed since its statistics were reset.
 struct Cost {
-    /// Script calls; each is one round trip.
+    /// Script calls, each of which is one round trip.
     scripts: u64,
     /// Commands that the scripts called.
     inside: u64,
@@ -166,7 +166,7 @@ async fn a_fair_waiter_that_is_woken_costs_three_questions_and_a_subscription() 
         server.reset_stats();
         let lock = other.fair_lock("job");
         let waiting = tokio::spawn(async move { lock.lock().await.unwrap() });
-        // The waiter tries, subscribes, and tries again; then only a wake-up moves it.
+        // The waiter tries, subscribes, and tries again. Then only a wake-up moves it.
         eventually("it to sleep", || cost(&server).scripts >= 2).await;
         held.release().await.unwrap();
         let guard = soon("its turn", waiting).await.unwrap();

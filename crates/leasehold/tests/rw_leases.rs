@@ -69,7 +69,7 @@ async fn a_reader_that_does_not_come_back_blocks_for_one_lease_at_most(server: P
     client.rw_lock("job").watchdog(LEASE).read().await.unwrap().detach();
     let started = Instant::now();
     soon("its end", other.rw_lock("job").write()).await.unwrap().release().await.unwrap();
-    // The waiter tries again at the end of the reported lease; the rest allows for a busy machine.
+    // The waiter tries again at the end of the reported lease. The rest of the limit allows for a busy machine.
     assert!(started.elapsed() < LEASE + ms(8_000), "{:?}", started.elapsed());
     // A server counts an expired key until it removes the key.
     eventually("what has run out to go", || keys(&server) == 0).await;

@@ -242,7 +242,7 @@ async fn who_writes_and_reads_goes_on_reading_alone_or_with_others(server: Place
     assert_eq!(reader.release().await, Ok(ReleaseOutcome::Released));
     assert_eq!(keys(&server), 0);
 
-    // The reverse order: the write hold outlasts the read hold.
+    // The reverse order, in which the write hold outlasts the read hold.
     let writer = lock.write().await.unwrap();
     lock.read().await.unwrap().release().await.unwrap();
     assert_eq!(mode(&server), "write");

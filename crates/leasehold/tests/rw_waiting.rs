@@ -304,7 +304,7 @@ fn stream_of_readers(lock: &RwLock, over: &Arc<AtomicBool>) -> JoinHandle<u64> {
     tokio::spawn(async move {
         let (mut last, mut turns) = (lock.read().await.unwrap(), 0);
         while !over.load(Ordering::SeqCst) {
-            // The next reader joins before the last one leaves.
+            // The next reader joins before the last reader leaves.
             if let Some(next) = lock.try_read().await.unwrap() {
                 drop(std::mem::replace(&mut last, next));
                 turns += 1;

@@ -168,7 +168,7 @@ async fn what_the_body_calls_re_enters_in_any_depth(server: Place) {
     eventually("the release", || is_free(&server, "job")).await;
 }
 
-/// Makes several round trips: every earlier request of this client, on its one connection, has its answer by then.
+/// Makes several round trips. Every earlier request of this client, on its one connection, has its answer by then.
 async fn others_have_asked(client: &Client) {
     for _ in 0..5 {
         client.lock("somewhere else").is_locked().await.unwrap();

@@ -1,5 +1,5 @@
-//! The semaphore with a queue: waiters of all processes are served in the order of arrival, and dead waiters lose
-//! their place.
+//! The semaphore with a queue. Waiters of all processes are served in the order of arrival, and dead waiters lose their
+//! place.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
 #![allow(clippy::disallowed_methods, reason = "test code: tasks and real time")]

@@ -64,8 +64,8 @@ async fn pauses_grow_to_their_bound(server: Place) {
     let before = server.scripts_run();
     assert!(other.try_lock_for(ms(2_000)).await.unwrap().is_none());
     let asked = server.scripts_run() - before;
-    // The pauses are 1, 2, 4 and so on to 128 ms, each at least half of that: some 8 while they grow, and then 15 to
-    // 31 more.
+    // The pauses are 1, 2, 4 and so on to 128 ms, each at least half of that. There are some 8 pauses while they grow,
+    // and then 15 to 31 more.
     assert!((5..=48).contains(&asked), "asked {asked} times");
 }
 

@@ -1,4 +1,4 @@
-//! The virtual server of the users' tests: every method of it. `determinism.rs` checks that every run is the same.
+//! The virtual server of the users' tests, with every method of it. `determinism.rs` checks that every run is the same.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
 #![allow(clippy::disallowed_methods, reason = "test code: tasks")]
@@ -329,7 +329,7 @@ async fn one_line_fails_alone() {
     server.line(&one).drop_connection();
     server.line(&one).lose_replies(false);
     server.advance(3 * SECOND).await;
-    // The server executed the release; the second try finds that out.
+    // The server executed the release, and the second try finds that out.
     assert!(matches!(
         releasing.await.unwrap(),
         Ok(_) | Err(ReleaseError { kind: ReleaseErrorKind::Unconfirmed { .. }, .. })
@@ -441,7 +441,7 @@ async fn a_section_of_permits_sets_their_number_once_a_minute() {
     let seats = client.expirable_semaphore("seats");
     seats.section(2).run(async |_permit| ()).await.unwrap();
     assert_eq!(seats.permits().await.unwrap(), 2);
-    // The test deletes the permits on the server; the client trusts its record of them for the rest of the minute.
+    // The test deletes the permits on the server. The client trusts its record of them for the rest of the minute.
     assert!(server.delete("seats"));
     let wait = seats.section(2).wait(Duration::ZERO);
     assert!(wait.clone().run(async |_permit| ()).await.unwrap_err().is_busy());

@@ -77,7 +77,7 @@ async fn a_wait_whose_replies_are_all_lost_ends_as_unknown_at_its_deadline() {
         "{outcome:?}"
     );
     assert!(!is_free(&server, "job"));
-    // The call is still within its own timeout; now the proxy resets its connection.
+    // The call is still within its own timeout when the proxy resets its connection.
     proxy.drop_replies(false);
     eventually("the undo", || is_free(&server, "job")).await;
 }
@@ -225,7 +225,7 @@ async fn a_frozen_server_that_thaws_ends_up_with_no_lock_of_timed_out_acquires()
         assert!(outcome.is_err(), "{outcome:?}");
     }
     server.thaw();
-    // The earlier calls are in the server's socket; the undo must come behind them.
+    // The earlier calls are in the server's socket, so the undo must come behind them.
     let other = connect(&server).await;
     for number in 0..40 {
         let lock = other.lock(format!("job:{number}"));

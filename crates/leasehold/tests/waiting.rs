@@ -159,7 +159,7 @@ async fn a_killed_subscription_is_made_again_and_what_was_missed_is_asked_for() 
     let asked = scripts_run(&server);
     let waiting = wait_in_task(&waiter, "job");
     sleeps(&server, "job", asked).await;
-    // Both happen at once, in this order: the message finds no listener.
+    // Both happen at once, in this order, so the message finds no listener.
     let freed = "redis.call('del', KEYS[1]) return redis.call('publish', ARGV[1], '0')";
     tell(&server, &["CLIENT", "KILL", "TYPE", "pubsub"]);
     tell(&server, &["EVAL", freed, "1", "job", &support::channel("job")]);
@@ -232,7 +232,7 @@ async fn a_hand_over_within_one_client_costs_one_release_and_one_acquire(server:
         guard.release().await.unwrap();
     }
     assert_eq!(times_sent(&monitor, Verb::Release), 11);
-    // Each hand-over takes one attempt, and a second one if the message of the previous release comes late.
+    // Each hand-over takes one attempt, and a second attempt if the message of the previous release comes late.
     let asked = times_sent(&monitor, Verb::Acquire);
     assert!((10..=20).contains(&asked), "{asked} questions for 10 turns: {:?}", sent(&monitor));
 }
@@ -316,7 +316,7 @@ async fn waiting_for_ever_fails_when_the_server_is_gone_for_a_timeout_and_for_th
             "{outcome:?}"
         );
     }
-    // The head notices at its next attempt, which takes a timeout; one waiter after the other would take 20.
+    // The head notices at its next attempt, which takes a timeout. One waiter after the other would take 20 timeouts.
     machine.assert_within("the failure of the whole line", POLL + 2 * TIMEOUT, killed.elapsed());
 }
 

@@ -23,7 +23,7 @@ use support::{
 
 const CHANNEL: &str = "redisson_lock__channel:{lk}";
 
-/// Runs a call as a client would, and returns the output of `redis-cli`: nothing for nil.
+/// Runs a call as a client would, and returns the output of `redis-cli`, with nothing for nil.
 fn run(server: &impl Told, call: &Call) -> String {
     let keys = call.keys().len().to_string();
     let mut command = vec!["EVAL", call.script().source(), &keys];
@@ -61,7 +61,7 @@ impl Asked {
         run(server, &Reentrant.acquire(&self.ask(1)))
     }
 
-    /// A re-entry: a renewal that sets the count.
+    /// A re-entry, which is a renewal that sets the count.
     fn enter(&self, server: &impl Told, count: u32) -> String {
         run(server, &Reentrant.renew(&self.ask(count)))
     }

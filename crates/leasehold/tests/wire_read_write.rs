@@ -2,8 +2,8 @@
 //! reads them.
 //!
 //! The vectors are A6 to A9 of docs/protocol.md#22-golden-vectors. Where they say `u:1` for both sides of one owner,
-//! leasehold has a wire owner for each side; where leasehold sets an absolute count in place of an increment, the
-//! state that follows is the same. Comments mark intended differences.
+//! leasehold has a wire owner for each side. Where leasehold sets an absolute count in place of an increment, the state
+//! that follows is the same. Comments mark intended differences.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
 #![allow(clippy::disallowed_methods, reason = "test code: tasks and real time")]
@@ -42,7 +42,7 @@ on_both! {
     }
 }
 
-/// Runs a call as a client would, and returns the output of `redis-cli`: nothing for nil.
+/// Runs a call as a client would, and returns the output of `redis-cli`, with nothing for nil.
 fn run(server: &impl Told, call: &Call) -> String {
     let keys = call.keys().len().to_string();
     let mut command = vec!["EVAL", call.script().source(), &keys];
@@ -89,7 +89,7 @@ impl Side {
         self.run(server, |recipe, ask| recipe.acquire(&ask))
     }
 
-    /// A re-entry: a renewal that sets the count.
+    /// A re-entry, which is a renewal that sets the count.
     fn enter(&self, server: &impl Told, count: u32) -> String {
         self.run(server, |recipe, ask| recipe.renew(&ask.count(count)))
     }
@@ -197,7 +197,7 @@ fn the_vector_of_two_leases_holds(server: Place) {
     assert_eq!(long.release(&server, 0), "0");
     assert!((4_000..=5_000).contains(&pttl(&server, "rw")));
     assert_eq!(short.release(&server, 0), "1");
-    // Java has the vector's two holds of one owner: in leasehold they share one validity, and so one lease.
+    // Java has the vector's two holds of one owner. In leasehold they share one validity, and so one lease.
     java_reads(&server, 5_000);
     java_reads(&server, 20_000);
     long.acquire(&server);

@@ -26,7 +26,7 @@ const LATCH: &str = "redisson_countdownlatch__channel__{l}";
 /// The score of a permit without a lease, as Redisson writes it.
 const UNENDING: &str = "922337203685477";
 
-/// Runs a call as a client would, and returns the output of `redis-cli`: nothing for nil.
+/// Runs a call as a client would, and returns the output of `redis-cli`, with nothing for nil.
 fn run(server: &impl Told, call: &Call) -> String {
     let keys = call.keys().len().to_string();
     let mut command = vec!["EVAL", call.script().source(), &keys];
@@ -105,7 +105,7 @@ fn name(name: &str) -> Name {
     Name::new(name).unwrap()
 }
 
-/// Checks that the channel had no message since the last one.
+/// Checks that the channel had no message since the last message.
 fn hears_nothing(server: &impl Told, heard: &mut Subscriber, channel: &str) {
     tell(server, &["PUBLISH", channel, "marker"]);
     assert_eq!(heard.message(), "marker");
@@ -154,7 +154,7 @@ async fn the_expirable_semaphores_vector_of_the_protocol_page_holds(server: Plac
     let s = name("s");
     assert_eq!(run(&server, &semaphore::try_set(&s, &operation(1), 2, None)), "1");
     assert_eq!(heard.message(), "2");
-    // Permit A has no lease; only a Java client acquires such a permit.
+    // Permit A has no lease. Only a Java client acquires such a permit.
     let a = Asked::new(&ExpirableSemaphore, 1, 1);
     tell(&server, &["DECRBY", "s", "1"]);
     tell(&server, &["ZADD", "{s}:timeout", UNENDING, &a.id()]);
@@ -362,7 +362,7 @@ struct Network<'a> {
 }
 
 impl Network<'_> {
-    /// Sends a call; returns `None` if its answer is lost, whatever its effect.
+    /// Sends a call. Returns `None` if its answer is lost, whatever its effect.
     fn send(&mut self, call: Call) -> Option<String> {
         while !self.late.is_empty() && self.dice.roll(4) == 0 {
             let place = self.dice.roll(self.late.len() as u64);

@@ -1,6 +1,6 @@
 //! Errors of payments, orders and the settlement.
 //!
-//! Invariant: a caller of the service reacts differently to each variant; `http.rs` gives each a status.
+//! Invariant: a caller of the service reacts differently to each variant. `http.rs` gives each variant a status.
 
 use leasehold::RunError;
 

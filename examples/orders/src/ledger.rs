@@ -19,7 +19,7 @@ const SCHEMA: &str = include_str!("schema.sql");
 #[serde(rename_all = "lowercase")]
 pub(crate) enum State {
     Open,
-    /// A copy is asking the provider, or died while it did: the provider may have charged.
+    /// A copy is asking the provider, or died while it did, so the provider may have charged.
     Charging,
     Paid,
 }
@@ -48,7 +48,7 @@ pub(crate) struct Order {
     pub(crate) id: i64,
     pub(crate) state: State,
     pub(crate) amount_cents: i64,
-    /// The largest token that has written the order; 0 before the first payment.
+    /// The largest token that has written the order, or 0 before the first payment.
     pub(crate) fence: i64,
 }
 
@@ -77,7 +77,7 @@ impl Ledger {
         Self { tables }
     }
 
-    /// Adds an order; an order that exists stays unchanged.
+    /// Adds an order. An order that exists stays unchanged.
     pub(crate) async fn take_in(&self, id: i64, amount_cents: i64) -> Result<Order, ShopError> {
         sqlx::query("INSERT INTO orders (id, state, amount_cents, fence) VALUES ($1, 'open', $2, 0) ON CONFLICT DO NOTHING")
             .bind(id)
@@ -100,7 +100,7 @@ impl Ledger {
     /// Sets the state of an order unless it is paid, and returns whether it did. Refuses a token older than the
     /// order's.
     ///
-    /// The order may have been paid since the caller read it: by an earlier holder that lost the lock while it waited
+    /// The order may have been paid since the caller read it, by an earlier holder that lost the lock while it waited
     /// for the provider, before any newer holder wrote.
     ///
     /// The condition is `<=` and not `<`, because one holder writes more than once with its token. Two holders never

@@ -1,4 +1,4 @@
-//! A service that takes payments for orders; several copies of it run side by side.
+//! A service that takes payments for orders. Several copies of it run side by side.
 //!
 //! Invariant: an order is charged once, also when a copy dies or sleeps. `examples/README.md` says which part
 //! guarantees what.

@@ -1,4 +1,4 @@
-//! A payment: the function under the lock.
+//! A payment, the function under the lock.
 //!
 //! Invariant: the order is marked before the call to the provider and again after its answer, each time only if no
 //! newer token has written.
@@ -33,8 +33,8 @@ impl Shop {
     /// Pays an order, unless it is paid. One request at a time runs in all copies, each with a larger token than the
     /// last.
     ///
-    /// `on_lost = finish`: after the call to the provider, the service records the answer even if the lock was lost.
-    /// The token decides whether it still may.
+    /// `on_lost = finish` lets the service record the answer of the provider even if the lock was lost. The token
+    /// decides whether it still may.
     #[locked(
         name = "order:{id}",
         kind = fenced,
@@ -51,7 +51,7 @@ impl Shop {
         if order.state == State::Paid {
             return Ok(answer(Outcome::PaidBefore));
         }
-        // The mark comes first: the next holder sees that the provider may have charged.
+        // The mark comes first, so the next holder sees that the provider may have charged.
         if !self.ledger.write(id, token, State::Charging).await? {
             return Ok(answer(Outcome::PaidBefore));
         }

@@ -20,7 +20,7 @@ impl Provider {
         Self { tables, delay }
     }
 
-    /// Charges once per key; a repeated key gets the same answer.
+    /// Charges once per key. A repeated key gets the same answer.
     #[expect(clippy::disallowed_methods, reason = "the provider answers late")]
     pub(crate) async fn charge(&self, key: i64, amount_cents: i64, from: &str) -> Result<(), sqlx::Error> {
         let mut transaction = self.tables.begin().await?;

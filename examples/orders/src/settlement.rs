@@ -1,6 +1,6 @@
 //! The nightly job, which sums up the payments.
 //!
-//! Every machine starts it from its crontab; one machine runs it.
+//! Every machine starts the job from its crontab, and one machine runs it.
 //!
 //! Invariant: at most one run per `settle_every`, over all copies.
 
@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::Shop;
 use crate::error::ShopError;
 
-/// The result of a run; empty when the run was skipped.
+/// The result of a run, empty when the run was skipped.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Settlement {
     pub(crate) ran: bool,
@@ -19,7 +19,7 @@ pub(crate) struct Settlement {
 }
 
 impl Shop {
-    /// Has no `on_lost`: a run that loses its lock stops at its next await point, because it can run again from the
+    /// Has no `on_lost`. A run that loses its lock stops at its next await point, because it can run again from the
     /// start.
     #[locked(
         name = "nightly-settlement",

@@ -1,4 +1,4 @@
-//! Two copies of the service over one Redis and one database: each order is paid once, also when a copy dies or sleeps.
+//! Two copies of the service over one Redis and one database. Each order is paid once, also when a copy dies or sleeps.
 //!
 //! The tests run real processes, a private Redis, and PostgreSQL or SQLite, and read the outcome from the database.
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
@@ -76,7 +76,7 @@ mod on_sqlite {
     }
 }
 
-/// Pays each order several times on both copies, all at once; returns how many requests paid.
+/// Pays each order several times on both copies, all at once. Returns how many requests paid.
 fn hammer(copies: &[Copy; 2], orders: std::ops::RangeInclusive<i64>, times: usize) -> usize {
     let each = |order| copies.iter().flat_map(move |copy| (0..times).map(move |_| copy.begin_to_pay(order)));
     let requests: Vec<_> = orders.flat_map(each).collect();
@@ -113,7 +113,7 @@ fn a_hammered_order_is_paid_once(database: &Database) {
     copies[0].take_in(42);
     assert_eq!(hammer(&copies, 42..=42, 20), 1);
     assert_paid_once_each(database, 42..=42);
-    // Both copies live, so the lock alone sufficed: the provider got one request.
+    // Both copies live, so the lock alone sufficed, and the provider got one request.
     assert_eq!(database.count("charge_requests", "1 = 1"), 1);
 }
 
@@ -158,8 +158,8 @@ fn a_copy_paused_in_mid_payment(database: &Database) {
     let overtaken = one.begin_to_pay(42);
     eventually(SOON, "the charge", || database.count("charges", "1 = 1") == 1);
     one.freeze();
-    // The lease ends and the other copy begins. The order is not paid when the first copy wakes up: only the token is
-    // newer.
+    // The lease ends and the other copy begins. The order is not paid when the first copy wakes up, and only the token
+    // is newer.
     let newer = other.begin_to_pay(42);
     eventually(SOON, "the other's note", || database.history(42).len() == 2);
     one.thaw();

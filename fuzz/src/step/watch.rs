@@ -1,4 +1,4 @@
-//! An engine under watch: every action is checked against the promises.
+//! An engine under watch. Every action is checked against the promises.
 //!
 //! Invariant: the watch keeps the knowledge of callers and of the network, never the engine's own state.
 
@@ -20,7 +20,7 @@ const NEAR_THE_END: Duration = Duration::from_secs(2 * 365 * 24 * 60 * 60);
 /// A pending ticket.
 struct Waiting {
     kind: Kind,
-    /// True if its caller has a reason to poll: it has not polled yet, or it was woken.
+    /// True if its caller has not polled yet, or was woken, and so has a reason to poll.
     woken: bool,
 }
 
@@ -58,7 +58,7 @@ pub(super) struct Watch {
     repeatable: Vec<Call>,
     undelivered: Vec<Event>,
     channels: BTreeSet<Channel>,
-    /// The wire owners whose last hold was released: no later call may acquire or renew for them.
+    /// The wire owners whose last hold was released, for which no later call may acquire or renew.
     parted: BTreeSet<String>,
     server: Server,
     /// True if the events are printed, for the analysis of a failed input.
@@ -203,7 +203,7 @@ impl Watch {
         self.bring(Event::Replied(id, Ok(reply.expect("it was executed"))));
     }
 
-    /// Fails a call without a reply; if it was not executed, it may be later.
+    /// Fails a call without a reply. If the call was not executed, it may be later.
     pub(super) fn fail(&mut self, place: u8, error: StoreError) {
         let Some(at) = self.place(place) else { return };
         let Transit { id, call, .. } = self.calls.remove(at);
@@ -227,7 +227,7 @@ impl Watch {
         self.bring(Event::Replied(id, Ok(reply)));
     }
 
-    /// Delivers a second reply to the newest call if that was answered; otherwise a dishonest server lies.
+    /// Delivers a second reply to the newest call if that was answered. Otherwise a dishonest server lies.
     pub(super) fn answer_again(&mut self, place: u8, reply: Reply) {
         let answered = self.last_call.filter(|id| self.calls.iter().all(|transit| transit.id != *id));
         if let Some(id) = answered {
@@ -237,7 +237,7 @@ impl Watch {
         }
     }
 
-    /// Delivers a call once more: a lost one late, or an answered one again.
+    /// Delivers a call once more: a lost call late, or an answered call again.
     pub(super) fn repeat(&mut self, place: u8) {
         if !self.repeatable.is_empty() {
             let call = self.repeatable.remove(usize::from(place) % self.repeatable.len());
@@ -368,7 +368,7 @@ impl Watch {
         }
     }
 
-    /// Cancels half of the tickets, polls the others to their end, and answers every call: every wait must end, and the
+    /// Cancels half of the tickets, polls the others to their end, and answers every call. Every wait must end, and the
     /// client must finish.
     pub(super) fn come_to_rest(&mut self) {
         if Moment::NEVER.since(self.now) < NEAR_THE_END {

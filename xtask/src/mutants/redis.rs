@@ -1,6 +1,6 @@
 //! Mutants of the Redis store.
 //!
-//! Invariant: the quick tests of the store notice each mutant; they need no server and take a second.
+//! Invariant: the quick tests of the store notice each mutant. These tests need no server and take a second.
 
 const BACKOFF: &str = "crates/leasehold-store/src/redis/backoff.rs";
 const SUBSCRIPTION_TABLE: &str = "crates/leasehold-store/src/redis/pubsub/subscription_table.rs";

@@ -1,6 +1,6 @@
 //! Installing a server with the system's package manager.
 //!
-//! Invariant: an installation never prompts the user and never exceeds the user's rights; an error says what to do
+//! Invariant: an installation never prompts the user and never exceeds the user's rights. An error says what to do
 //! instead.
 
 use std::process::{Command, Stdio};
@@ -10,7 +10,7 @@ use anyhow::{Result, bail};
 use super::VARIABLE;
 use crate::shell;
 
-/// The programs of a machine; tests have a fake one.
+/// The programs of a machine, for which tests have a fake.
 pub(crate) trait Machine {
     /// Runs a program quietly and returns its output if it succeeds.
     fn ask(&self, program: &str, arguments: &[&str]) -> Option<String>;
@@ -93,7 +93,7 @@ pub(super) fn install(machine: &impl Machine) -> Result<()> {
         );
     };
     if !manager.refresh.is_empty() {
-        // An outdated list may suffice; if it does not, the installation fails with a message.
+        // An outdated list may suffice. If it does not, the installation fails with a message.
         if let Err(error) = machine.run(&words(prefix, manager.program, manager.refresh)) {
             println!("going on with the package lists that are here: {error:#}");
         }
@@ -121,7 +121,7 @@ pub(crate) fn privilege(machine: &impl Machine, needs_root: bool) -> Option<&'st
 
 /// Builds the command line of a package manager.
 pub(crate) fn words<'a>(prefix: &[&'a str], program: &'a str, arguments: &[&'a str]) -> Vec<&'a str> {
-    // Needs `env`, because sudo does not pass variables on; without the variable apt may stop and prompt.
+    // Needs `env`, because sudo does not pass variables on. Without the variable apt may stop and prompt.
     [prefix, &["env", "DEBIAN_FRONTEND=noninteractive", program], arguments].concat()
 }
 

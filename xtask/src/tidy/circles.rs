@@ -1,11 +1,11 @@
-//! The rule that the modules of a crate form floors: no circle of imports within a crate.
+//! The rule that the modules of a crate form floors, without a circle of imports within a crate.
 //!
 //! Invariant: a path counts for the module that it names, an item for the module that holds it. Unit tests do not count.
 //!
 //! # How it works
-//! Each file is a node. Its edges are the paths in its code that begin with `crate`, `super`, `self` or the name of one of
-//! its child modules. A file that reaches itself along edges is in a circle. [`IN_CIRCLES`] holds the number of such files
-//! that each crate still has; it may only fall.
+//! Each file is a node. Its edges are the paths in its code that begin with `crate`, `super`, `self` or the name of one
+//! of its child modules. A file that reaches itself along edges is in a circle. [`IN_CIRCLES`] holds the number of such
+//! files that each crate still has. The number may only fall.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -120,7 +120,7 @@ fn resolve(from: &Module, path: &[String], known: &BTreeSet<&Module>) -> Option<
     Some(target)
 }
 
-/// All paths in a file's code, those of imports with their trees expanded.
+/// All paths in a file's code, with the trees of imports expanded.
 fn paths(code: &str) -> Vec<Vec<String>> {
     let mut found = Vec::new();
     let mut rest = code;
@@ -164,7 +164,7 @@ fn expand(tree: &str, before: &[String], found: &mut Vec<Vec<String>>) {
     }
 }
 
-/// The branches of a tree: its parts between commas that stand in no inner braces.
+/// The branches of a tree, which are its parts between commas that stand in no inner braces.
 fn split(branches: &str) -> Vec<&str> {
     let (mut depth, mut begin) = (0_usize, 0);
     let mut found = Vec::new();

@@ -6,7 +6,7 @@ use super::source::Source;
 
 /// The most lines of code that a file may have.
 const SPLIT_AT: usize = 500;
-/// The lines of code above which a file gets a note; most files have fewer.
+/// The lines of code above which a file gets a note. Most files have fewer.
 const USUAL: usize = 260;
 
 /// The public pages of rustdoc, below `crates/leasehold/src`.
@@ -39,7 +39,7 @@ fn back_ends(source: &Source) -> Vec<String> {
         .collect()
 }
 
-/// Floors, absence 4. Clippy forbids the same functions by their paths; this rule also finds similar names.
+/// Floors, absence 4. Clippy forbids the same functions by their paths. This rule also finds similar names.
 fn clocks(source: &Source) -> Vec<String> {
     const NAMES: [&str; 5] =
         ["Instant::now", "SystemTime::now", "thread::sleep", "tokio::time", "tokio::spawn"];
@@ -84,8 +84,8 @@ fn unfinished(source: &Source) -> Vec<String> {
     hits.map(|(line, mark)| source.finding(line, &format!("{mark} is not for keeping"))).collect()
 }
 
-/// Finds sleeps in tests: a fixed time is too long on one machine and too short on another. A condition that only time
-/// makes true is a sleep too. Methods are allowed, because virtual clocks have them.
+/// Finds sleeps in tests, because a fixed time is too long on one machine and too short on another. A condition that
+/// only time makes true is a sleep too. Methods are allowed, because virtual clocks have them.
 fn fixed_sleeps(source: &Source) -> Vec<String> {
     const CALLS: [&str; 5] = ["sleep(", "sleep_until(", "sleep_ms(", "time_passes(", "park_timeout("];
     let sleeps = |line: &str| {
@@ -112,7 +112,7 @@ fn too_long(source: &Source) -> Vec<String> {
     vec![format!("{}: {length} lines of code, split it ({SPLIT_AT} at most)", source.path)]
 }
 
-/// Words that the glossary replaces, limited to those without any other meaning.
+/// Words that the glossary replaces, limited to words without any other meaning.
 fn words(source: &Source) -> Vec<String> {
     const FORBIDDEN: [(&str, &str); 5] = [
         ("patience", "wait"),

@@ -1,4 +1,4 @@
-//! The rules for the ledger of bugs: its rows name tests that run and code that exists, and none repeats another.
+//! The rules for the ledger of bugs: its rows name tests that run and code that exists, and no row repeats another.
 //!
 //! Invariant: a row of `docs/ledger.md` has five cells: id, bug, finder, the command that shows it, and the place of the
 //! fix, as files and the items in them.

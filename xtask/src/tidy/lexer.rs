@@ -10,7 +10,7 @@ pub(super) enum Kind {
     Text,
 }
 
-/// Returns the source with all other kinds blank; delimiters of strings count as code.
+/// Returns the source with all other kinds blank. Delimiters of strings count as code.
 pub(super) fn only(kind: Kind, source: &str, kinds: &[Kind]) -> String {
     let keep = |(at, letter)| {
         if letter == '\n' || kinds[at] == kind { letter } else { ' ' }
@@ -48,7 +48,7 @@ fn line_length(rest: &[u8]) -> usize {
     rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len())
 }
 
-/// The length of a block comment; block comments nest.
+/// The length of a block comment. Block comments nest.
 fn block_length(rest: &[u8]) -> usize {
     let (mut depth, mut at) = (0_usize, 0);
     while at < rest.len() {
@@ -64,7 +64,7 @@ fn block_length(rest: &[u8]) -> usize {
     at
 }
 
-/// The length up to the closing quote; a backslash escapes a quote.
+/// The length up to the closing quote. A backslash escapes a quote.
 fn quoted_length(rest: &[u8], quote: u8) -> usize {
     let mut at = 0;
     while at < rest.len() && rest[at] != quote {
@@ -82,7 +82,7 @@ fn is_char_literal(rest: &[u8]) -> bool {
     letter.is_some_and(|letter| letter == '\\' || rest.get(1 + letter.len_utf8()) == Some(&b'\''))
 }
 
-/// The lengths of `r##"` and of the content after it; `None` if no raw string begins here.
+/// The lengths of `r##"` and of the content after it, or `None` if no raw string begins here.
 fn raw_string(rest: &[u8]) -> Option<(usize, usize)> {
     let hashes = rest[1..].iter().take_while(|byte| **byte == b'#').count();
     let opening = hashes + 2;

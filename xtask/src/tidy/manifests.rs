@@ -25,7 +25,7 @@ pub(super) fn inherits_lints(path: &str, manifest: &str) -> Option<String> {
         .then(|| format!("{path}: [lints] workspace = true is missing, so unsafe code is not forbidden"))
 }
 
-/// Dependencies whose name the architecture page does not mention; each needs a sentence there.
+/// Dependencies whose name the architecture page does not mention. Each needs a sentence there.
 pub(super) fn unexplained_dependencies(workspace: &str, architecture: &str) -> Vec<String> {
     let words: Vec<_> = architecture.split(|letter: char| !is_name(letter)).collect();
     dependencies(workspace)
@@ -45,7 +45,7 @@ pub(super) fn impure_dependencies(tree: &str) -> Vec<String> {
         .collect()
 }
 
-/// The names under `[workspace.dependencies]`, including those with a header of their own.
+/// The names under `[workspace.dependencies]`, including names with a header of their own.
 fn dependencies(workspace: &str) -> impl Iterator<Item = &str> {
     let listed = section(workspace, "workspace.dependencies")
         .filter_map(|line| line.split(['=', '.', ' ']).next())

@@ -10,7 +10,7 @@ const FOREIGN: &str = "crates/leasehold-sim/foreign/";
 const DECISIONS: &str = "docs/decisions/";
 /// The length that a newcomer can read at once.
 const ARCHITECTURE_LINES: usize = 150;
-/// The most words of the glossary: as many as a contributor can learn.
+/// The most words of the glossary, as many as a contributor can learn.
 const GLOSSARY_WORDS: usize = 40;
 
 /// Returns true for a page of the project itself: at the root, or below `docs`.

@@ -48,7 +48,7 @@ impl Source {
         LIBRARIES.iter().any(|name| self.path.starts_with(&format!("crates/{name}/src/")))
     }
 
-    /// The lines of the comment that the file begins with; attributes of one line may precede it.
+    /// The lines of the comment that the file begins with. Attributes of one line may precede it.
     pub(super) fn header(&self) -> impl Iterator<Item = &str> {
         self.header.lines()
     }
@@ -83,7 +83,7 @@ impl Source {
         })
     }
 
-    /// The number of lines of code; unit tests at the bottom do not count, all lines of a test file do.
+    /// The number of lines of code. Unit tests at the bottom do not count, but all lines of a test file do.
     pub(super) fn length(&self) -> usize {
         let is_blank = |(_, line): &(usize, &str)| line.trim().is_empty();
         let limit = if self.tests_from == 0 { usize::MAX } else { self.tests_from };

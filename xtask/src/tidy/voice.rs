@@ -3,14 +3,14 @@
 //! Invariant: code blocks and code spans are no prose.
 //!
 //! # How it works
-//! Comments form paragraphs, and each paragraph that begins with a letter counts as one comment. The words of a crate are
-//! those of its comments and of its messages, which are the strings outside tests that look like a sentence.
+//! Comments form paragraphs, and each paragraph that begins with a letter counts as one comment. The words of a crate
+//! are the words of its comments and of its messages. Messages are the strings outside tests that look like a sentence.
 
 use std::collections::BTreeMap;
 
 use super::source::{Line, Source, numbered};
 
-/// The words that a comment does not begin with: they open a clause instead of naming an item or an action.
+/// The words that a comment does not begin with, because they open a clause instead of naming an item or an action.
 const CLAUSES: [&str; 8] = ["What", "Who", "How", "Of", "For", "Whether", "Until", "No"];
 /// The indefinite pronouns of one word, which hide an actor.
 const PRONOUNS: [&str; 10] = [
@@ -43,7 +43,7 @@ const SCRIPT_HEADER: [&str; 5] = ["KEYS[", "ARGV[", "returns ", "calls ", "wire 
 pub(super) struct Voice {
     name: String,
     words: usize,
-    /// The number of comments; pages have none.
+    /// The number of comments, which pages do not have.
     comments: usize,
     /// The places of the comments that begin with a word of [`CLAUSES`].
     clauses: Vec<String>,
@@ -189,7 +189,7 @@ fn script_comments(text: &str) -> impl Iterator<Item = Line<'_>> {
     })
 }
 
-/// Joins adjacent lines with the same mark. An empty line ends a paragraph; code blocks are left out.
+/// Joins adjacent lines with the same mark. An empty line ends a paragraph. Code blocks are left out.
 fn paragraphs<'a>(lines: impl Iterator<Item = Line<'a>>) -> Vec<Vec<(usize, &'a str)>> {
     let mut found: Vec<Vec<(usize, &str)>> = Vec::new();
     let mut last: Option<Line> = None;

@@ -1,6 +1,6 @@
 //! The rule for references to the wire protocol: the numbered sections that they name exist.
 //!
-//! Invariant: a script names sections in its header line `wire`; any other text links to a heading of the page.
+//! Invariant: a script names sections in its header line `wire`. Any other text links to a heading of the page.
 
 use std::collections::BTreeSet;
 

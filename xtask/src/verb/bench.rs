@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use crate::{server, shell};
 
-/// Runs the benchmarks against the first server of this machine; arguments go to `cargo bench`.
+/// Runs the benchmarks against the first server of this machine. Arguments go to `cargo bench`.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     println!("server: {}", server::ensure_installed()?);
     shell::run(shell::cargo(&["bench", "-p", "leasehold"])?.args(arguments))

@@ -17,7 +17,7 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// The default program. It runs long enough to show the second client waiting.
 const WORK: &str = "echo \"  $LEASEHOLD_NAME is mine, as $LEASEHOLD_OWNER\"; sleep 2; echo '  done'";
 
-/// Runs two clients in one process that race to charge one order; with `--server`, two programs and a server.
+/// Runs two clients in one process that race to charge one order. With `--server`, runs two programs and a server.
 ///
 /// Arguments after `--server` are the program to run instead, as in `cargo x demo --server ./report.sh`.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
@@ -88,7 +88,7 @@ impl Private {
         Command::new(leasehold)
             .args(["run", "-v", "--url", &format!("redis://127.0.0.1:{}", self.port), "nightly-report", "--"])
             .args(program)
-            // The variable configures the demo; the program would reject it as an unknown key.
+            // The variable configures the demo. The program would reject it as an unknown key.
             .env_remove(server::VARIABLE)
             .spawn()
             .context("cannot start leasehold")

@@ -1,7 +1,7 @@
 //! `cargo x fuzz`: generated inputs, guided by the code that they reach.
 //!
-//! Invariant: each finding becomes a file, and the verb prints the command that repeats it. The verb needs no tool:
-//! cargo builds libFuzzer with the targets, with the compiler of the workspace.
+//! Invariant: each finding becomes a file, and the verb prints the command that repeats it. The verb needs no tool,
+//! because cargo builds libFuzzer with the targets, with the compiler of the workspace.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,12 +11,12 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::shell::{cargo, root, run as run_command};
 
-/// The default time of each target: the share of CI.
+/// The default time of each target, which is the share of CI.
 const SECONDS: u32 = 10;
 /// The limits of a target: memory, and time per input. An input that exceeds one is a finding.
 const BOUNDS: [&str; 3] = ["-rss_limit_mb=2048", "-timeout=20", "-print_final_stats=1"];
 /// The compiler flags that count the edges that an input takes, as cargo-fuzz sets them. They leave sanitizers out,
-/// which need a nightly compiler: the code has no `unsafe`, and it asserts its invariants.
+/// which need a nightly compiler. The code has no `unsafe`, and it asserts its invariants.
 const COVERAGE: &str = "--cfg fuzzing -Cpasses=sancov-module \
     -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
     -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares";
@@ -30,7 +30,7 @@ struct Wanted {
     inputs: Vec<PathBuf>,
 }
 
-/// Runs each target, or one of them, or one on the named inputs.
+/// Runs each target, or one target, or one target on the named inputs.
 ///
 /// `cargo x fuzz --seconds 600 step` searches ten minutes with one target, and
 /// `cargo x fuzz step fuzz/artifacts/step/crash-...` repeats a finding.
@@ -112,7 +112,7 @@ fn host() -> Result<String> {
     host.map(str::to_owned).context("rustc does not say which target is its host")
 }
 
-/// Searches with one target. New inputs go to the target directory; those of the checkout are only read.
+/// Searches with one target. New inputs go to the target directory. Inputs of the checkout are only read.
 fn search(fuzz: &Path, programs: &Path, name: &str, seconds: u32) -> Result<String> {
     let found = root()?.join("target/fuzz/corpus").join(name);
     let artifacts = fuzz.join("artifacts").join(name);

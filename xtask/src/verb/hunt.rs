@@ -14,7 +14,7 @@ const TARGETS: u64 = 6;
 /// The number of schedules of each kind in each scenario of the interleavings.
 const SCHEDULES: &str = "50000";
 
-/// Tries every mutant, then simulates and fuzzes for `--minutes` each; an hour each by default.
+/// Tries every mutant, then simulates and fuzzes for `--minutes` each, or an hour each by default.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let minutes = match arguments {
         [] => MINUTES,

@@ -11,7 +11,7 @@ use crate::shell;
 /// `cargo x interleave 50000` tries that many schedules of each kind in each scenario, in place of the number of CI.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     ensure!(arguments.len() <= 1, "this verb takes one argument: how many schedules");
-    // The optimization level of the engine's tests suffices: the scheduler takes most of the time.
+    // The optimization level of the engine's tests suffices, because the scheduler takes most of the time.
     let test = ["test", "--locked", "-p", "leasehold", "--lib", "--target-dir", "target/interleave"];
     let mut command = shell::cargo(&test)?;
     command.args(["interleavings::", "--", "--nocapture"]).env("RUSTFLAGS", "--cfg shuttle");

@@ -20,7 +20,7 @@ const NEWEST: &str = "4.7.0";
 const OLDER: [&str; 2] = ["3.27.2", "3.50.0"];
 /// The other releases of `--all`.
 const OTHERS: [&str; 5] = ["3.16.8", "3.20.1", "3.37.0", "3.45.1", "4.0.0"];
-/// The tests of features that every release has, on a plain server: the releases differ in their scripts.
+/// The tests of features that every release has, on a plain server, because the releases differ in their scripts.
 const SHARED: [&str; 7] = [
     "fair::plain::",
     "fair_order::plain::",
@@ -31,7 +31,7 @@ const SHARED: [&str; 7] = [
     "latch::plain::",
 ];
 
-/// The tests of features that came with a release of Redisson; they do not run with an older one.
+/// The tests of features that came with a release of Redisson. They do not run with an older release.
 const SINCE: [((u32, u32), &str); 14] = [
     // The Java program's crowds of clients use fenced locks.
     ((3, 19), "lose_no_count"),
@@ -62,8 +62,8 @@ fn left_out(release: &str) -> Vec<&'static str> {
     missing.flat_map(|(_, test)| ["--skip", *test]).collect()
 }
 
-/// Builds the Java process and runs the tests with it; arguments go to the test program, as in `cargo x interop lock::`.
-/// `--all` runs every release; `--redisson 3.50.0` before other arguments runs one of them.
+/// Builds the Java process and runs the tests with it. Arguments go to the test program, as in `cargo x interop lock::`.
+/// `--all` runs every release. `--redisson 3.50.0` before other arguments runs one of them.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     match if_possible(arguments)? {
         Done::Fully | Done::Except(_) => Ok(()),
@@ -71,7 +71,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     }
 }
 
-/// Runs the tests if the machine has Java; on CI it installs Java first. Without arguments it runs all tests with the
+/// Runs the tests if the machine has Java. On CI it installs Java first. Without arguments it runs all tests with the
 /// newest release, and [`SHARED`] with two older ones.
 pub(crate) fn if_possible(arguments: &[String]) -> Result<Done> {
     if let Some(reason) = missing(&ThisMachine) {
@@ -97,7 +97,7 @@ pub(crate) fn if_possible(arguments: &[String]) -> Result<Done> {
     Ok(Done::Fully)
 }
 
-/// Runs all tests with the newest release, then those of [`SHARED`] with the older ones.
+/// Runs all tests with the newest release, then the tests of [`SHARED`] with the older releases.
 fn run_releases(older: &[&str]) -> Result<()> {
     run_with(NEWEST, &[])?;
     older.iter().try_for_each(|release| run_with(release, &SHARED))

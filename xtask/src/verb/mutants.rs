@@ -1,8 +1,8 @@
 //! `cargo x mutants`: breaks the code on purpose, one rule at a time, and checks that the simulator or a named test
 //! notices.
 //!
-//! Invariant: the checkout does not change; each mutant is built in a copy. A mutant is an error if its text does not
-//! occur exactly once, so a stale mutant is noticed; so is a test that fails without the mutant.
+//! Invariant: the checkout does not change, since each mutant is built in a copy. A mutant is an error if its text does
+//! not occur exactly once, so a stale mutant is noticed. A test that fails without the mutant is an error too.
 
 mod hunt;
 mod tree;
@@ -24,7 +24,7 @@ struct Wanted {
     names: Vec<String>,
 }
 
-/// Builds and tries each mutant, or those whose names contain an argument, and prints the effort of each.
+/// Builds and tries each mutant, or the mutants whose names contain an argument, and prints the effort of each.
 ///
 /// `cargo x mutants --share 1/4` tries every fourth of them.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
@@ -71,7 +71,7 @@ fn read(arguments: &[String]) -> Result<Wanted> {
     Ok(wanted)
 }
 
-/// Returns the chosen mutants. Those of one test follow each other, because they share a build.
+/// Returns the chosen mutants. Mutants of one test follow each other, because they share a build.
 fn choose(all: Vec<&'static Mutant>, wanted: &Wanted) -> Vec<&'static Mutant> {
     let named = |mutant: &&Mutant| {
         wanted.names.is_empty() || wanted.names.iter().any(|part| mutant.name.contains(part.as_str()))

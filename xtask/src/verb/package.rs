@@ -23,8 +23,8 @@ const KEPT: [&str; 3] = ["tests/", "benches/", "examples/"];
 /// The largest number of keywords and of categories that the index accepts.
 const WORDS_MAX: usize = 5;
 
-/// The release of cargo-semver-checks, which no package index has built. It reads the output of the rustdoc of its
-/// time: a newer Rust may need a newer release, and then it fails with a message.
+/// The release of cargo-semver-checks, which no package index has built. It reads the output of the rustdoc of its time.
+/// A newer Rust may need a newer release, and then the check fails with a message.
 const SEMVER_CHECKS: &str = "0.51.0";
 
 /// The manifest of a user's project.
@@ -88,7 +88,7 @@ pub(crate) fn check() -> Result<Done> {
 }
 
 /// Compiles a user's project, which renames the library, against the packages. This is one build that reuses compiled
-/// dependencies; cargo's own verification would build every package and its dependencies separately.
+/// dependencies. Cargo's own verification would build every package and its dependencies separately.
 fn user(packages: &[&Package]) -> Result<()> {
     let root = root()?.canonicalize()?;
     let folder = root.join("target/package");
@@ -186,7 +186,7 @@ fn leads_out(text: &str, depth: usize) -> impl Iterator<Item = usize> {
     lines.filter(move |(_, line)| includes.iter().any(|call| line.contains(call))).map(|(index, _)| index + 1)
 }
 
-/// Checks that the interfaces are compatible with those of the last release.
+/// Checks that the interfaces are compatible with the interfaces of the last release.
 fn semver() -> Result<Done> {
     let mut describe = Command::new("git");
     describe.args(["describe", "--tags", "--abbrev=0", "--match", "v*"]).current_dir(root()?);
@@ -204,8 +204,8 @@ fn semver() -> Result<Done> {
     Ok(Done::Fully)
 }
 
-/// Returns the program that compares interfaces: that of this machine, or one below the target folder, which is built
-/// first if `may_install` allows it.
+/// Returns the program that compares interfaces. It is the program of this machine, or a program below the target
+/// folder, which is built first if `may_install` allows it.
 fn semver_checks(may_install: bool) -> Result<Option<Command>> {
     if output(&mut cargo(&["semver-checks", "--version"])?).is_ok() {
         return Ok(Some(cargo(&["semver-checks"])?));

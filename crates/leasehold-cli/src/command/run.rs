@@ -41,8 +41,8 @@ pub(crate) fn run(arguments: &Run) -> u8 {
 
 /// Checks the arguments that need no server, then runs the rest on its own runtime.
 ///
-/// The runtime stays on this thread, the program's first: the kernel ties the command's life to the thread that started
-/// it.
+/// The runtime stays on this thread, the program's first, because the kernel ties the command's life to the thread that
+/// started it.
 fn attempt(arguments: &Run, report: Report) -> Result<u8, Failure> {
     let refused = || format!("the name {:?} cannot be used", arguments.name);
     Name::new(&arguments.name).with_context(refused).map_err(Failure::usage)?;
@@ -56,7 +56,7 @@ fn attempt(arguments: &Run, report: Report) -> Result<u8, Failure> {
     runtime.block_on(connected(arguments, &config, report))
 }
 
-/// Connects, and always closes the client: by then it has undone an acquire that was given up.
+/// Connects, and always closes the client. By then the client has undone an acquire that was given up.
 async fn connected(arguments: &Run, config: &Config, report: Report) -> Result<u8, Failure> {
     let mut signals = Signals::ending().map_err(Failure::system)?;
     let client = tokio::select! {
@@ -131,7 +131,7 @@ async fn supervised(
     };
     let child = Child::start(&mut starter).await.map_err(system)?;
     if let Err(error) = watcher.guard(child.group()) {
-        // The watcher is gone, and the command has not begun; without a watcher it never begins.
+        // The watcher is gone, and the command has not begun. Without a watcher the command never begins.
         let _ = child.signal(Signal::SIGKILL);
         return Err(system(error));
     }
@@ -144,7 +144,7 @@ async fn supervised(
     supervisor.run().await.map_err(system)
 }
 
-/// Releases and reports the result; `None` when it is unknown.
+/// Releases and reports the result, or returns `None` when the result is unknown.
 async fn release(guard: Guard, name: &str, obtained: Instant, report: Report) -> Option<ReleaseOutcome> {
     match guard.release().await {
         Ok(released) => {

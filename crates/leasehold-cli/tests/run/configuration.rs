@@ -1,4 +1,4 @@
-//! The command and services that read the same configuration agree on keys and terms; the command refuses settings that
+//! The command and services that read the same configuration agree on keys and terms. The command refuses settings that
 //! it cannot honor.
 
 use leasehold::config::Config;
@@ -168,7 +168,7 @@ fn without_any_source_the_server_is_the_one_of_this_machine() {
         "--",
         "true",
     ]));
-    // The test cannot control the default address of the machine: a server may listen there.
+    // The test cannot control the default address of the machine, where a server may listen.
     let elsewhere = ended.code() == 69 && ended.err.contains("redis://127.0.0.1:6379");
     assert!(ended.code() == 0 || elsewhere, "{ended:?}");
 }

@@ -1,4 +1,4 @@
-//! The environment of the command: the same with the wrapper as without it.
+//! The environment of the command, the same with the wrapper as without it.
 
 use std::fs::File;
 
@@ -46,7 +46,7 @@ fn stdin_is_inherited() {
 #[test]
 fn the_command_leads_a_process_group_of_its_own() {
     let server = RedisServer::start();
-    // The fifth field is the process group; the reader of the file is a child of the shell, in the same group.
+    // The fifth field is the process group. The reader of the file is a child of the shell, in the same group.
     let ended =
         outcome(&mut run_script(&server, &[], "echo shell=$$; echo group=$(cut -d' ' -f5 /proc/$$/stat)"));
     assert_eq!(number(&ended.out, "group"), number(&ended.out, "shell"));

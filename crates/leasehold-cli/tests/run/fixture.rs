@@ -1,4 +1,4 @@
-//! The fixture of these tests: it runs the program and observes it from outside.
+//! The fixture of these tests, which runs the program and observes it from outside.
 
 use std::env;
 use std::fs::{self, File};
@@ -12,7 +12,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
 
-/// The lock of all tests; each has a server of its own.
+/// The lock of all tests. Each has a server of its own.
 pub(crate) const NAME: &str = "the:lock";
 /// A time that no working step exceeds.
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);
@@ -59,13 +59,13 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// Returns the exit code; -1 for a death by signal, which must never end the wrapper itself in order.
+    /// Returns the exit code, or -1 for a death by signal, by which the wrapper itself never ends in order.
     pub(crate) fn code(&self) -> i32 {
         self.status.code().unwrap_or(-1)
     }
 }
 
-/// A running program; dropping it kills the program and its command.
+/// A running program. Dropping it kills the program and its command.
 pub(crate) struct Running {
     process: Child,
     folder: TempDir,
@@ -81,7 +81,7 @@ impl Running {
         Self { process, folder }
     }
 
-    /// Starts it with a stderr that no process reads; the caller keeps the returned end of the pipe.
+    /// Starts it with a stderr that no process reads. The caller keeps the returned end of the pipe.
     pub(crate) fn start_with_unread_stderr(command: &mut Command) -> (Self, ChildStderr) {
         let folder = tempfile::tempdir().unwrap();
         let file = |name| File::create(folder.path().join(name)).unwrap();
@@ -176,7 +176,7 @@ pub(crate) fn is_locked(server: &RedisServer) -> bool {
     server.cli(&["EXISTS", NAME]) == "1"
 }
 
-/// Waits until the lock was renewed: until its remaining time has grown.
+/// Waits until a renewal has made the remaining time of the lock grow.
 #[track_caller]
 pub(crate) fn until_it_is_renewed(server: &RedisServer) {
     let mut before = i64::MAX;
@@ -210,7 +210,7 @@ pub(crate) fn number(text: &str, label: &str) -> i32 {
     line.and_then(|number| number.trim().parse().ok()).unwrap_or_else(|| panic!("no {label}= in {text:?}"))
 }
 
-/// Returns the URL of a port without a server: the port was free a moment ago.
+/// Returns the URL of a port that was free a moment ago, so no server listens there.
 pub(crate) fn nobody_listens() -> String {
     let mut server = RedisServer::start();
     server.kill();

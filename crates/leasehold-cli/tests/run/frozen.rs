@@ -59,7 +59,7 @@ fn the_command_of_a_stopped_wrapper_gets_term_at_the_deadline_and_kill_after_the
     assert_eq!(ended.out.matches("got TERM").count(), 1, "told once: {ended:?}");
 }
 
-/// Returns true if the process exists and runs; a stopped parent leaves zombies.
+/// Returns true if the process exists and runs. A stopped parent leaves zombies.
 fn is_alive_or_zombie(pid: i32) -> bool {
     is_alive(pid) && state(pid) != 'Z'
 }
@@ -188,7 +188,7 @@ fn a_wrapper_killed_while_stopped_takes_its_command_along() {
 #[test]
 fn a_full_stderr_neither_ends_the_command_nor_hides_a_loss() {
     let server = RedisServer::start();
-    // The pipe has no reader: the command fills it, and the wrapper's thread blocks in its next message.
+    // The pipe has no reader, so the command fills it, and the wrapper's thread blocks in its next message.
     let folder = Folder::new();
     let script = format!(
         "echo pid=$$; echo begun; {}; head -c 1000000 /dev/zero >&2 & {}; exit 6",

@@ -68,7 +68,7 @@ fn a_stopped_command_dies_with_its_wrapper_too() {
 #[test]
 fn grandchildren_die_by_the_watcher_when_the_command_is_long_gone() {
     let server = RedisServer::start();
-    // The first process of the group ends; the wrapper is stopped, so it cannot know, and is killed then.
+    // The first process of the group ends. The wrapper is stopped, so it cannot know, and is killed then.
     let script = "(trap '' HUP; echo left=$(exec sh -c 'echo $PPID'); echo begun; while :; do sleep 0.01; done) & \
                   echo pid=$$; while :; do sleep 0.01; done";
     let running = Running::start(&mut run_script(&server, &[], script));
@@ -82,7 +82,7 @@ fn grandchildren_die_by_the_watcher_when_the_command_is_long_gone() {
     eventually(LIMIT, "the end of what was left", || !is_alive(left));
 }
 
-/// A script that prints the ids of its first process and of that one's child; only SIGKILL ends them.
+/// A script that prints the ids of its first process and of that process's child. Only SIGKILL ends them.
 const FAMILY: &str = "trap '' TERM HUP INT; \
     (echo child=$(exec sh -c 'echo $PPID'); echo begun; while :; do sleep 0.01; done) & \
     echo pid=$$; wait";
@@ -128,11 +128,11 @@ fn whenever_the_wrapper_is_killed_nothing_is_left() {
     // The delays reach from the first instruction to the running command, so some of them hit every step of the start.
     for step in 0..60 {
         let script = format!(": {marker}; while :; do sleep 0.01; done");
-        // Each round has its own lock: the killed one keeps its lock for a lease.
+        // Each round has its own lock, because the killed wrapper keeps its lock for a lease.
         let mut program = leasehold();
         program.env("LEASEHOLD_URL", server.url()).args(["run", &format!("lock:{step}"), "--"]);
         let running = Running::start(program.args(["sh", "-c", &script]));
-        // The time selects the moment under test; the test awaits nothing by it.
+        // The time selects the moment under test. The test awaits nothing by it.
         let (begun, strike_at) = (Instant::now(), Duration::from_micros(500 * step));
         while begun.elapsed() < strike_at {
             std::thread::yield_now();

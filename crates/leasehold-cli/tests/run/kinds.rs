@@ -122,7 +122,7 @@ fn so_many_commands_as_there_are_slots_run_at_once() {
 fn commands_beyond_the_slots_never_run_at_once() {
     let server = RedisServer::start();
     let folder = Folder::new();
-    // Two directories are the two slots: `mkdir` of both fails for a third command between `mkdir` and `rmdir`.
+    // Two directories are the two slots, and `mkdir` of both fails for a third command between `mkdir` and `rmdir`.
     let (one, two) = (folder.at("one"), folder.at("two"));
     let section = format!(
         "if mkdir {one} 2>&-; then rmdir {one}; elif mkdir {two} 2>&-; then rmdir {two}; else exit 5; fi"

@@ -27,7 +27,7 @@ pub(crate) struct Session {
 impl Session {
     /// Runs a shell, interactive or with a script, as the leader of a session on a new terminal.
     pub(crate) fn start(shell: &[&str], environment: &[(&str, &str)]) -> Self {
-        // Child processes do not inherit it: the terminal hangs up when this session is dropped.
+        // Child processes do not inherit it, so the terminal hangs up when this session is dropped.
         let keyboard = posix_openpt(OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC).unwrap();
         grantpt(&keyboard).and_then(|()| unlockpt(&keyboard)).unwrap();
         let path = ptsname_r(&keyboard).unwrap();
@@ -45,7 +45,7 @@ impl Session {
         self.keyboard.write_all(keys.as_bytes()).unwrap();
     }
 
-    /// Waits until the text is on the screen, and returns everything up to it; later waits begin behind it.
+    /// Waits until the text is on the screen, and returns everything up to it. Later waits begin behind it.
     #[track_caller]
     pub(crate) fn until(&mut self, text: &str) -> String {
         let what = format!("{text:?} on the screen");
@@ -69,7 +69,7 @@ impl Session {
         let mut ready = [PollFd::new(self.keyboard.as_fd(), PollFlags::POLLIN)];
         if poll(&mut ready, PollTimeout::ZERO).unwrap() > 0 {
             let mut bytes = [0; 4096];
-            // The end of the other side is an error here; the expected text is then missing on the screen.
+            // The end of the other side is an error here. The expected text is then missing on the screen.
             let count = self.keyboard.read(&mut bytes).unwrap_or(0);
             self.screen.push_str(&String::from_utf8_lossy(&bytes[..count]));
         }

@@ -133,7 +133,7 @@ fn a_signal_that_the_caller_ignores_is_ignored() {
 #[test]
 fn a_command_stopped_without_a_terminal_keeps_its_lock_and_goes_on_when_told() {
     let server = RedisServer::start();
-    // A shell that is about to start a program may ignore stops (vfork); a waiting one does not.
+    // A shell that is about to start a program may ignore stops (vfork). A waiting shell does not.
     let script = "trap 'echo woken; exit 7' USR1; echo pid=$$; sleep 60 & echo begun; wait";
     for stop in [Signal::SIGSTOP, Signal::SIGTSTP] {
         let running = Running::start(&mut run_script(&server, &["--lease", "3s"], script));

@@ -21,7 +21,7 @@ fn interactive(server: &RedisServer) -> Session {
     session
 }
 
-/// A script that prints its own process group and that of the terminal.
+/// A script that prints its own process group and the group of the terminal.
 const WHO: &str = "echo group=$(cut -d' ' -f5 /proc/$$/stat) tty''=$(cut -d' ' -f8 /proc/$$/stat) here''";
 
 #[track_caller]
@@ -141,7 +141,7 @@ fn a_continued_command_has_the_terminal_before_it_asks() {
 fn a_lock_lost_while_both_are_stopped_ends_the_command_at_fg() {
     let server = RedisServer::start();
     let mut session = interactive(&server);
-    // A shell that is about to start a program may ignore stops (vfork); a waiting one does not.
+    // A shell that is about to start a program may ignore stops (vfork). A waiting shell does not.
     let script = "trap \"echo cl''eaned; exit\" TERM; sleep 60 & echo be''gun; wait";
     session.press(&format!("$LH run --lease 3s the:lock -- sh -c '{script}'\n"));
     session.until("begun");
@@ -163,7 +163,7 @@ fn a_job_in_the_background_gets_the_terminal_with_fg() {
     let mut session = interactive(&server);
     session.press("$LH run --lease 1h the:lock -- sh -c 'echo be''gun; read line; echo got: $line' &\n");
     session.until("begun");
-    // The command reads without the right to, and is stopped; then the wrapper stops.
+    // The command reads without the right to, and is stopped. Then the wrapper stops.
     session.until("suspended");
     session.press("echo sh''ell\n");
     session.until("shell");
@@ -195,7 +195,7 @@ fn a_pipeline_keeps_the_terminal_until_the_command_asks_for_it() {
 #[test]
 fn a_stop_that_no_shell_could_undo_is_undone() {
     let server = RedisServer::start();
-    // The wrapper leads the session itself: there is no shell above it.
+    // The wrapper leads the session itself, so there is no shell above it.
     let program = leasehold().get_program().to_str().unwrap().to_owned();
     let mut session =
         session(&server, &[&program, "run", "the:lock", "--", "sh", "-c", "echo be''gun; exec cat"]);

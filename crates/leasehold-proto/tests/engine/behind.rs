@@ -1,4 +1,4 @@
-//! Tests of waiters behind a hold of their own client: the engine sees the end of that hold, so they make no attempts.
+//! Tests of waiters behind a hold of their own client. The engine sees the end of that hold, so they make no attempts.
 
 use leasehold_proto::engine::{Event, Id, LostReason, Outcome, Request, Wait};
 use leasehold_proto::{Channel, Reply, Verb};
@@ -20,7 +20,7 @@ fn waited_for(hold: Request) -> Harness {
     harness
 }
 
-/// Lets the timers fire between two moments, with every renewal confirmed; returns all other calls.
+/// Lets the timers fire between two moments, with every renewal confirmed. Returns all other calls.
 fn others(harness: &mut Harness, begin: u64, end: u64) -> Vec<(u64, Verb)> {
     let (mut now, mut others) = (begin, Vec::new());
     loop {

@@ -27,7 +27,7 @@ fn wait(harness: &mut Harness) -> u64 {
 }
 
 /// Returns the times of the next two attempts of a waiter. `remaining` has the remaining times of the lock in the
-/// replies to the attempt before each of them; the first reply comes at 1 ms.
+/// replies to the attempt before each of them. The first reply comes at 1 ms.
 fn asks_again(mut harness: Harness, request: Request, remaining: [i64; 2]) -> [u64; 2] {
     harness.step(0, Event::Acquire(Id(1), request));
     let mut now = 1;

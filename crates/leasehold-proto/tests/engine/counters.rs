@@ -59,7 +59,7 @@ impl Harness {
         call
     }
 
-    /// Fails the oldest call with a timeout: it may still arrive.
+    /// Fails the oldest call with a timeout, so it may still arrive.
     fn lose(&mut self) -> Call {
         let verb = self.sent[0].1.verb();
         self.answer(Err(StoreError::new(StoreErrorKind::Timeout, verb, "s".into(), Applied::Unknown)))

@@ -1,4 +1,4 @@
-//! A harness for one engine: the test brings each event and answers each call.
+//! A harness for one engine. The test brings each event and answers each call.
 //!
 //! Invariant: the test sets the time, and calls are answered in the order in which they were sent.
 
@@ -57,7 +57,7 @@ impl Harness {
         call
     }
 
-    /// Makes an acquire that is granted and claimed at once; returns its call.
+    /// Makes an acquire that is granted and claimed at once. Returns its call.
     pub(crate) fn hold(&mut self, at: u64, id: u64, request: Request) -> Call {
         self.step(at, Event::Acquire(Id(id), request));
         let reply = match self.sent[0].1.verb() {
@@ -102,7 +102,7 @@ pub(crate) fn bounded(request: Request, most_ms: u64) -> Request {
     Request { max_hold: Some(Duration::from_millis(most_ms)), ..request }
 }
 
-/// Returns the outcome of a call that may have run: no answer came.
+/// Returns the outcome of a call that may have run and got no answer.
 pub(crate) fn unknown(during: Verb) -> Result<Reply, StoreError> {
     Err(StoreError::new(StoreErrorKind::Timeout, during, "x".into(), Applied::Unknown))
 }

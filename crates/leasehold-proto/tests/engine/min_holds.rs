@@ -87,7 +87,7 @@ fn a_rest_that_somebody_took_away_is_over() {
     assert!(harness.sent.is_empty(), "{:?}", harness.sent);
 }
 
-/// Lets the timers fire with every renewal confirmed until no more are sent; returns the ends of the key and of the
+/// Lets the timers fire with every renewal confirmed until no more are sent. Returns the ends of the key and of the
 /// hold.
 fn renewed_until(harness: &mut Harness) -> [u64; 2] {
     let mut ends = 0;

@@ -1,4 +1,4 @@
-//! Tests of acquires of one owner that wait at the same time: they end in one hold with a count.
+//! Tests of acquires of one owner that wait at the same time and end in one hold with a count.
 
 use leasehold_proto::engine::{AcquireFailure, Event, Id, Outcome, Request, Subject, Wait};
 use leasehold_proto::recipe::read_write::{READ_LOCK, WRITE_LOCK};
@@ -94,7 +94,7 @@ fn an_attempt_that_may_not_re_enter_is_told_when_its_owner_gets_the_lock() {
     harness.step(0, Event::Acquire(Id(2), Request { reenters: false, ..once(request(1, 30_000)) }));
     harness.answer(1, Ok(Reply::Nil));
     assert_eq!(harness.claim(1, 2), Some(Outcome::Acquired(Err(AcquireFailure::AlreadyHeld))));
-    // The key was lost with the server's memory: the server grants the attempt after its caller already has its
+    // The key was lost with the server's memory, so the server grants the attempt after its caller already has its
     // failure.
     harness.answer(2, Ok(Reply::Nil));
     assert_eq!(harness.answer(3, Ok(Reply::Int(1))).verb(), Verb::Release);

@@ -1,4 +1,4 @@
-//! Random walks through the world of the engine: long, with every fault at once, and then without faults until no hold,
+//! Long random walks through the world of the engine, with every fault at once, and then without faults until no hold,
 //! waiter or call is left.
 
 use crate::world::{Budget, Client, Move, TICK, User, Variant, World};
@@ -23,7 +23,7 @@ const STORM: Budget = Budget {
     terse: false,
 };
 
-/// The start of a walk; its choices decide the rest.
+/// The start of a walk. Its choices decide the rest.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Start {
     /// The number of users of each client.
@@ -91,7 +91,7 @@ impl Start {
     }
 }
 
-/// Makes one of the possible moves for each choice; every fourth choice lets time pass.
+/// Makes one of the possible moves for each choice. Every fourth choice lets time pass.
 fn walk(world: &mut World, choices: &[u16]) {
     for choice in choices {
         let mut moves = world.moves();
@@ -105,7 +105,7 @@ fn walk(world: &mut World, choices: &[u16]) {
     }
 }
 
-/// Ends the faults: all messages in flight arrive, all users claim and release, time passes.
+/// Ends the faults. All messages in flight arrive, all users claim and release, and time passes.
 fn come_to_rest(world: &mut World) {
     world.end_faults();
     for _ in 0..2_000 {
@@ -128,7 +128,8 @@ fn check(start: Start, choices: &[u16]) -> Result<(), TestCaseError> {
 
 /// The folder of the walks that once broke a rule.
 const WALKS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/engine/walks");
-/// The seeds of failing walks. proptest writes them, and replays them before all others; they belong in the repository.
+/// The seeds of failing walks. proptest writes them, and replays them before all others. The seeds belong in the
+/// repository.
 const SEEDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/engine/walks/seeds.proptest");
 
 fn config() -> ProptestConfig {
@@ -196,7 +197,7 @@ fn the_walks_that_broke_a_rule_break_none_now() {
     assert!(replayed > 0, "{WALKS} has no walk");
 }
 
-// The third broken variant, the clock that stops in suspend, needs a rare order of events; the model check finds it.
+// The third broken variant, the clock that stops in suspend, needs a rare order of events. The model check finds it.
 #[test]
 fn the_walks_find_a_broken_server() {
     use proptest::test_runner::{Config, TestRunner};

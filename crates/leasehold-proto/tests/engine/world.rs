@@ -1,7 +1,7 @@
 //! A small world around the real engine: a server, a network that loses and repeats, processes that pause and crash.
 //!
 //! Invariant: every event is one [`Move`], chosen from outside, so a model checker can try all of them and a property
-//! test a random walk. The engines are the real ones; only the server and the network are a model.
+//! test a random walk. The engines are the real ones. Only the server and the network are a model.
 
 mod server;
 
@@ -22,7 +22,7 @@ pub(crate) use server::Server;
 /// One step of time.
 pub(crate) const TICK: Duration = Duration::from_millis(100);
 
-/// The limits of the world; each move uses up its budget.
+/// The limits of the world. Each move uses up its budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Budget {
     /// The steps of time.
@@ -31,17 +31,17 @@ pub(crate) struct Budget {
     pub(crate) acquires: u8,
     /// The futures that are dropped while they wait.
     pub(crate) cancels: u8,
-    /// The lost requests or replies; the client gets a timeout.
+    /// The lost requests or replies, for which the client gets a timeout.
     pub(crate) losses: u8,
-    /// The requests that the server executes at any later time: a lost one that arrives after all, or one that it has
-    /// executed already. No byte stream repeats the latter; they represent a proxy or a library that sends a request
-    /// twice, and show that every script may run twice.
+    /// The requests that the server executes at any later time: a lost request that arrives after all, or a request that
+    /// it has executed already. No byte stream repeats the latter. Such repetitions represent a proxy or a library that
+    /// sends a request twice, and show that every script may run twice.
     pub(crate) repeats: u8,
     /// The requests that the server refuses without running them.
     pub(crate) refusals: u8,
     /// The guards that are detached.
     pub(crate) keeps: u8,
-    /// The number of owners that the users of one client share; users of one owner re-enter each other's holds.
+    /// The number of owners that the users of one client share. Users of one owner re-enter each other's holds.
     pub(crate) owners: usize,
     /// True if acquires differ in their terms: lease, bound on the hold, bound on the renewals, no watchdog.
     pub(crate) varied: bool,
@@ -51,7 +51,7 @@ pub(crate) struct Budget {
     pub(crate) pauses: u8,
     /// The keys that are deleted under their holder.
     pub(crate) deletions: u8,
-    /// True for a model, which tries every order: waiters are not woken but poll, and a grant is claimed at once.
+    /// True for a model, which tries every order. Waiters are not woken but poll, and a grant is claimed at once.
     pub(crate) terse: bool,
 }
 
@@ -72,7 +72,8 @@ pub(crate) enum Variant {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Move {
     Tick,
-    /// An acquire of a client and of one of its users, given by their indexes; the same for the next three.
+    /// An acquire of a client and of one of its users, given by their indexes. The next three variants have the same
+    /// fields.
     Acquire(usize, usize),
     Claim(usize, usize),
     Cancel(usize, usize),
@@ -106,7 +107,7 @@ pub(crate) struct Client {
     last_id: u64,
     alive: bool,
     suspended: bool,
-    /// The time that its clock has lost; only in the variant with the wrong clock.
+    /// The time that its clock has lost, only in the variant with the wrong clock.
     behind: Duration,
     channels: BTreeSet<Channel>,
     pub(crate) refused: u32,
@@ -120,7 +121,7 @@ struct Transit {
     client: usize,
     id: CallId,
     call: Call,
-    /// The reply; `None` until the server has executed the call.
+    /// The reply, or `None` until the server has executed the call.
     reply: Option<Reply>,
 }
 
@@ -400,7 +401,7 @@ impl World {
         }
     }
 
-    /// Loses or refuses a request or its reply: the client gets the error now, or when it resumes.
+    /// Loses or refuses a request or its reply. The client gets the error now, or when it resumes.
     fn fail(&mut self, transit: usize, kind: StoreErrorKind, applied: Applied) {
         let Transit { client, id, call, reply } = self.transits.remove(transit);
         let error = StoreError::new(kind, call.verb(), call.subject(), applied);
@@ -511,7 +512,7 @@ impl World {
 
     fn check(&mut self) {
         if self.deleted {
-            // Assumption A4 is broken: the holder whose key was deleted finds out at its next renewal (L6).
+            // Assumption A4 is broken, so the holder whose key was deleted finds out at its next renewal (L6).
             return;
         }
         let valid: BTreeSet<String> = (0..self.clients.len()).flat_map(|index| self.valid(index)).collect();
@@ -523,8 +524,8 @@ impl World {
         }
     }
 
-    /// Returns the wire owners under which a client's users may act; a suspended process acts when it resumes, so it
-    /// counts.
+    /// Returns the wire owners under which a client's users may act. A suspended process counts, because it acts when it
+    /// resumes.
     fn valid(&self, index: usize) -> Vec<String> {
         let client = &self.clients[index];
         let valid =

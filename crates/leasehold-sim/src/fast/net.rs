@@ -6,8 +6,8 @@
 //!
 //! # How it works
 //! A connection is a queue and a task that takes from it. The task waits until the head has arrived and the server can
-//! execute, executes it and sends the reply. A new *generation* follows each connection that ends; messages
-//! that still travel for an old generation are dropped on arrival.
+//! execute, executes it and sends the reply. A new *generation* follows each connection that ends. Messages that still
+//! travel for an old generation are dropped on arrival.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -85,7 +85,7 @@ pub(super) struct Window {
     until: Duration,
 }
 
-/// The effect of a fault on one link; each has its window.
+/// The effect of a fault on one link, during a window of its own.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Impairment {
     RequestsStall,

@@ -1,11 +1,11 @@
 //! Redlock over three simulated servers: the real client, its clients of each node, and the real scripts.
 //!
-//! Invariant: a fault of one node affects no other node; the three share nothing but time.
+//! Invariant: a fault of one node affects no other node. The three nodes share nothing but time.
 //!
 //! # How it works
-//! Each node is a network of its own, with a server at its far end; a process has a client for each node. The checks are
-//! few: at a claim, no other hold is valid by the clock of its own client (Q1, Q4); a wait ends on time (G3); and after
-//! the end of all users, nothing is left on any node (Q2, G4).
+//! Each node is a network of its own, with a server at its far end. A process has a client for each node. The checks are
+//! few. At a claim, no other hold is valid by the clock of its own client (Q1, Q4). A wait ends on time (G3). After the
+//! end of all users, nothing is left on any node (Q2, G4).
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -263,7 +263,7 @@ impl User {
         self.environment.timeline.sleep(span).await;
     }
 
-    /// Acquires in one of three ways; some requests give up, and some futures are dropped.
+    /// Acquires in one of three ways. Some requests give up, and some futures are dropped.
     async fn acquire(&mut self, lock: &QuorumLock, lease: Duration) -> Option<Arc<QuorumGuard>> {
         let wait = lease.mul_f64(self.rng.f64() * 1.5);
         let way = self.rng.u8(0..4);
@@ -309,7 +309,7 @@ impl User {
 }
 
 impl Environment {
-    /// Checks a new hold: no other hold may be valid now.
+    /// Checks that no other hold is valid when a new hold begins.
     fn claim(&self, process: usize, guard: &Arc<QuorumGuard>) {
         self.recorder.count(Primitive::Redlock);
         if !guard.is_held() {

@@ -1,6 +1,6 @@
 //! Time and random numbers of one process, for its leasehold client.
 //!
-//! Invariant: the client's clock is the clock of its process, which runs at its own rate; its random bytes come from the
+//! Invariant: the client's clock is the clock of its process, which runs at its own rate. Its random bytes come from the
 //! seed.
 
 use std::future::{Future, pending};
@@ -26,7 +26,7 @@ pub(crate) struct FastRuntime {
     pub(crate) clock: Clock,
     pub(crate) process: usize,
     pub(crate) rng: Arc<Mutex<Rng>>,
-    /// Notified when the clock jumps: the kernel re-examines its timers then.
+    /// Notified when the clock jumps, since the kernel re-examines its timers then.
     pub(crate) jumped: Arc<Notify>,
 }
 

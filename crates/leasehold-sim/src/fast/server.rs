@@ -40,7 +40,7 @@ pub(super) struct Server {
     witness: Witness,
     /// The state of a replica at earlier times, for later failovers.
     replicas: Vec<(Duration, Database)>,
-    /// Grows with each restart; requests received before a restart are gone.
+    /// Grows with each restart. Requests received before a restart are gone.
     pub(super) epoch: u64,
     pub(super) down_until: Duration,
     pub(super) frozen_until: Duration,
@@ -93,7 +93,7 @@ impl Server {
         self.database.restart(begins_ms);
     }
 
-    /// Fails over: replaces the data by a replica's data of an earlier time.
+    /// Fails over by replacing the data with a replica's data of an earlier time.
     pub(super) fn fail_over(&mut self, seen_until: Duration, back_at: Duration) {
         self.down_until = back_at;
         self.end_connections();

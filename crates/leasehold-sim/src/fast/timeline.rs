@@ -1,6 +1,6 @@
 //! Simulated time, which passes only while no task is ready.
 //!
-//! Invariant: timers fire in the order of their times; timers with equal times fire in the order in which they were set.
+//! Invariant: timers fire in the order of their times. Timers with equal times fire in the order in which they were set.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -45,7 +45,7 @@ impl Timeline {
         self.sleep_until(self.now().saturating_add(span))
     }
 
-    /// Lets time pass to the next timer, if one is due by `limit`, and wakes its task; otherwise lets it pass to
+    /// Lets time pass to the next timer and wakes its task, if that timer is due by `limit`. Otherwise lets time pass to
     /// `limit`.
     pub(crate) fn pass(&self, limit: Duration) -> bool {
         let mut timers = self.timers();
@@ -81,7 +81,7 @@ fn nanos(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// A sleep until a true time. A dropped one leaves a timer behind, which wakes its task without need.
+/// A sleep until a true time. A dropped sleep leaves a timer behind, which wakes its task without need.
 pub(crate) struct Sleep {
     timeline: Arc<Timeline>,
     at: Duration,

@@ -32,7 +32,7 @@ pub(super) enum Link {
     RequestsLost,
     /// Replies are lost.
     RepliesLost,
-    /// All messages are late: they arrive when the fault ends.
+    /// All messages are late and arrive when the fault ends.
     Held,
     /// All messages are lost.
     Cut,
@@ -82,7 +82,7 @@ impl ActiveFaults {
     }
 }
 
-/// Returns true if the messages that a fault stops are lost, with their connection; `false` if they are only late.
+/// Returns true if the messages that a fault stops are lost with their connection, or `false` if they are only late.
 pub(super) const fn loses(fault: &Fault) -> bool {
     fault.chance & 1 == 1
 }

@@ -1,4 +1,4 @@
-//! A barrier: it stops a process, or the traffic of one direction, while it is closed.
+//! A barrier, which stops a process, or the traffic of one direction, while it is closed.
 //!
 //! Invariant: tasks that wait at a closed barrier continue in the order in which they came.
 

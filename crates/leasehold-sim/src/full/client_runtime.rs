@@ -35,7 +35,7 @@ impl Runtime for FullRuntime {
         self.0.draw(|rng| rng.u128(..)).to_le_bytes()
     }
 
-    /// Starts the driver as a task of its own on the host; it is paused with its process.
+    /// Starts the driver as a task of its own on the host. The task is paused with its process.
     fn start<M, D>(&self, driver: M) -> io::Result<()>
     where
         M: FnOnce() -> D + Send + 'static,

@@ -1,6 +1,6 @@
 //! The faults of the full mode: their effects at the beginning and at the end.
 //!
-//! Invariant: lasting effects always follow from the active faults; a fault never sets or clears one by itself.
+//! Invariant: lasting effects always follow from the active faults. A fault never sets or clears an effect by itself.
 
 use std::sync::PoisonError;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! The host of a process: its client and its users, or the user of a foreign client.
 //!
-//! Invariant: a restarted process shares only its clock with the one before.
+//! Invariant: a restarted process shares only its clock with the process before it.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -37,7 +37,7 @@ pub(super) struct Host {
 }
 
 impl Host {
-    /// Creates a new process in place of the one before.
+    /// Creates a new process in place of the previous process.
     pub(super) fn begin(&self) -> (Arc<Process>, u64) {
         let mut starts = self.starts.lock().expect("nobody panics with it");
         *starts += 1;

@@ -7,5 +7,5 @@ pub(super) const HOST: &str = "server";
 /// The port of the server.
 pub(super) const PORT: u16 = 6379;
 
-/// The prefix of the host name of a process; its number follows.
+/// The prefix of the host name of a process, before the number of the process.
 pub(super) const PROCESS: &str = "process-";

@@ -1,7 +1,7 @@
-//! The streams of a process: those of the simulated network, behind the barriers of the process.
+//! The streams of a process, which are streams of the simulated network behind the barriers of the process.
 //!
-//! Invariant: a paused process neither reads, writes nor dials. A closed stream has been reset: bytes that the server's
-//! machine has not received by then are lost, even if the network still carries them.
+//! Invariant: a paused process neither reads, writes nor dials. A closed stream has been reset, so bytes that the
+//! server's machine has not received by then are lost, even if the network still carries them.
 
 use std::io;
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! A parser of Redis replies for foreign clients: from bytes to replies.
+//! A parser of Redis replies for foreign clients, from bytes to replies.
 //!
 //! Invariant: an incomplete reply consumes nothing.
 
@@ -6,7 +6,7 @@ use std::io;
 
 use leasehold_store::embedded::Frame;
 
-/// Parses the first reply and its length in bytes; returns `None` if the reply is incomplete.
+/// Parses the first reply and its length in bytes, or returns `None` if the reply is incomplete.
 pub(super) fn reply(bytes: &[u8]) -> io::Result<Option<(Frame, usize)>> {
     let Some(end) = bytes.windows(2).position(|pair| pair == b"\r\n") else { return Ok(None) };
     let text = String::from_utf8_lossy(&bytes[1..end]).into_owned();

@@ -17,7 +17,7 @@ use super::cuts::Cuts;
 use super::runtime::spawn;
 use crate::clock::Clock;
 
-/// The true time, which all hosts share: a step of the simulation is one millisecond, and no timer is finer.
+/// The true time, which all hosts share. A step of the simulation is one millisecond, and no timer is finer.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Truth(Arc<AtomicU64>);
 
@@ -50,9 +50,9 @@ pub(super) struct Process {
     pub(super) requests: Barrier,
     /// Closed while the process receives nothing.
     pub(super) replies: Barrier,
-    /// The number of resets, each of all streams open at the time, and the tasks to wake at the next one.
+    /// The number of resets, each of all streams open at the time, and the tasks to wake at the next reset.
     resets: Mutex<(u64, Vec<Waker>)>,
-    /// The streams that were closed during a kill; `None` at other times.
+    /// The streams that were closed during a kill, or `None` at other times.
     left: Mutex<Option<Vec<TcpStream>>>,
 }
 
@@ -65,13 +65,13 @@ impl Process {
         Self { number, truth, cuts, clock, rng, users, running, polled, requests, replies, resets, left }
     }
 
-    /// Begins the kill: from now on, closed streams are kept back and send nothing. A runtime that ends drops its tasks
+    /// Begins the kill. From now on, closed streams are kept back and send nothing. A runtime that ends drops its tasks
     /// in an order that depends on the number of tasks that the program has ever had.
     pub(super) fn kill(&self) {
         self.left.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default();
     }
 
-    /// Ends the kill: drops the kept streams outside of the simulated network.
+    /// Ends the kill by dropping the kept streams outside of the simulated network.
     pub(super) fn bury(&self) {
         let left = self.left.lock().unwrap_or_else(PoisonError::into_inner).take();
         drop(left);
@@ -100,7 +100,7 @@ impl Process {
         self.resets.lock().unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// Returns the number of resets so far, and wakes `waker` at the next one.
+    /// Returns the number of resets so far, and wakes `waker` at the next reset.
     pub(super) fn watch_resets(&self, waker: &Waker) -> u64 {
         let mut resets = self.resets.lock().unwrap_or_else(PoisonError::into_inner);
         if !resets.1.iter().any(|known| known.will_wake(waker)) {

@@ -1,7 +1,7 @@
 //! The server of the simulated network: the embedded server behind its listener.
 //!
-//! Invariant: the data lives outside the host, so that the fault decides which of it survives a crash. A command
-//! executes at one instant, and its messages go to the listeners of that instant.
+//! Invariant: the data lives outside the host, so that the fault decides which data survives a crash. A command executes
+//! at one instant, and its messages go to the listeners of that instant.
 
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -32,11 +32,11 @@ pub(super) struct Server {
     truth: Truth,
     cuts: Cuts,
     witness: Witness,
-    /// The number of our processes; higher numbers are foreign clients.
+    /// The number of our processes. Higher numbers are foreign clients.
     processes: usize,
     embedded: Arc<embedded::Server>,
     state: Mutex<State>,
-    /// Closed while the server is frozen: received requests wait.
+    /// Closed while the server is frozen, so received requests wait.
     pub(super) running: Barrier,
     /// Closed while the server accepts no connections.
     door: Barrier,
@@ -131,7 +131,7 @@ impl Server {
         self.state().replicas.push((self.truth.now(), replica));
     }
 
-    /// Fails over: replaces the data by a replica's data of an earlier time.
+    /// Fails over by replacing the data with a replica's data of an earlier time.
     pub(super) fn fail_over(&self, seen_until: Duration) {
         let state = self.state();
         let replica = state.replicas.iter().find(|(at, _)| *at >= seen_until).map(|(_, data)| data.clone());
@@ -216,7 +216,7 @@ pub(super) async fn run_host(server: Arc<Server>) -> turmoil::Result {
     }
 }
 
-/// Accepts connections, even while the server is frozen: its operating system does that.
+/// Accepts connections even while the server is frozen, because its operating system does that.
 async fn accept(server: Arc<Server>) {
     let listener =
         TcpListener::bind(("0.0.0.0", PORT)).await.expect("nobody else listens on the server's host");

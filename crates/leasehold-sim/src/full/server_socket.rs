@@ -1,7 +1,7 @@
 //! The server's end of a stream, behind the server's barrier.
 //!
-//! Invariant: bytes that arrive count as received, even while the server is frozen. A stream that breaks withdraws
-//! nothing that was received: the server executes it, even if its reply reaches no client.
+//! Invariant: bytes that arrive count as received, even while the server is frozen. A stream that breaks withdraws no
+//! received bytes, so the server executes them, even if its reply reaches no client.
 
 use std::io;
 use std::net::SocketAddr;

@@ -69,7 +69,7 @@ impl Breaches {
         }
     }
 
-    /// Returns true if a hold was granted before an assumption was broken: the promises no longer cover it.
+    /// Returns true if a hold was granted before an assumption was broken. The promises no longer cover such a hold.
     pub(super) fn excuse(&self, name: &str, wire: &str) -> bool {
         let breach = self.everywhere.max(self.of.get(name).copied()).max(self.with.get(wire).copied());
         match (breach, self.granted.get(wire)) {

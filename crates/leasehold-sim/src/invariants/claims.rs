@@ -86,7 +86,7 @@ impl Invariant for Claims {
     }
 }
 
-/// Returns true if a process was paused since `since`; a pause of its users alone does not count.
+/// Returns true if a process was paused since `since`. A pause of its users alone does not count.
 fn stands_still(view: &View, process: usize, since: Duration) -> bool {
     let mut pauses =
         view.plan.faults.iter().filter(|fault| fault.kind == Kind::Pause && fault.process == process);

@@ -1,7 +1,7 @@
 //! E, G6: an acquire that ends without a guard reports truly what it has left behind.
 //!
-//! Invariant: judged for acquires that were the only one of their process and name in their time, since all requests of
-//! that time belong to them.
+//! Invariant: judged for an acquire that was the only acquire of its process and name at the time, since all requests of
+//! that time belong to it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -25,7 +25,8 @@ pub(super) struct Errors {
     states: BTreeMap<Arc<str>, NameState>,
     /// The owners with a detached hold or with a minimum hold time.
     kept: BTreeSet<Wire>,
-    /// The owners of requests that the network has repeated; a repetition may be granted after the first was refused.
+    /// The owners of requests that the network has repeated. A repetition may be granted after the first request was
+    /// refused.
     repeated: BTreeSet<Wire>,
     /// The owners that must be off the server, each from a time on.
     must_be_gone: Vec<MustBeGone>,
@@ -142,13 +143,13 @@ impl Errors {
                 "several were not taken together",
             ),
             Outcome::NotApplied(_) => (Duration::ZERO, "an acquire that was not made"),
-            // The last request may be in flight; the client undoes its grant, or the grant expires. A grant without an
+            // The last request may be in flight. The client undoes its grant, or the grant expires. A grant without an
             // end is always undone, unless the process is killed.
             Outcome::Contended if Primitive::of(&request.name).is_unending() => return,
             Outcome::Contended => {
                 (view.plan.longest_lease().mul_f64(1.01) + view.plan.timeout, "an acquire that was refused")
             }
-            // A frozen server may run the acquire later; the undo follows then, as the docs say.
+            // A frozen server may run the acquire later. The undo follows then, as the docs say.
             Outcome::Unknown(within, _) if !freezes(view, *within) => {
                 (within.mul_f64(1.006), "the time by which its unknown acquire was to be gone")
             }

@@ -1,6 +1,6 @@
 //! K1 to K5: a latch counts down once for each count-down, and releases its waiters at zero, never earlier.
 //!
-//! Invariant: the count is the server's; the result of a wait is compared with every count during the wait.
+//! Invariant: the count is the server's. The result of a wait is compared with every count during the wait.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -19,8 +19,8 @@ use crate::owner::{Wire, short};
 use crate::primitive::covers;
 use crate::recorder::view::View;
 
-/// The time that an undo may take after its last attempt failed: the longest pause between two attempts, and the next
-/// attempt.
+/// The time that an undo may take after its last attempt failed, which is the longest pause between two attempts plus
+/// the next attempt.
 const UNDONE_WITHIN: Duration = Duration::from_secs(3);
 /// The time without a sign after which a place in a queue is gone.
 const GONE_AFTER_MS: u64 = 5_000;
@@ -81,7 +81,7 @@ impl Invariant for LeakedHolds {
     }
 
     fn check_time(&mut self, view: &View) -> Result<(), String> {
-        // A hold that ends by a jumped clock leaves its key to a lease that has not jumped; a stale replica restores
+        // A hold that ends by a jumped clock leaves its key to a lease that has not jumped. A stale replica restores
         // released holds.
         let excuses = |kind| matches!(kind, Kind::ClockForward | Kind::ServerClockBack | Kind::Failover);
         if view.plan.faults.iter().any(|fault| excuses(fault.kind) && fault.begins <= view.now) {

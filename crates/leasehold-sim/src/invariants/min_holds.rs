@@ -1,6 +1,6 @@
 //! H1: a hold that was released before its minimum hold time, and confirmed, keeps all other owners out until then.
 //!
-//! Invariant: judged for confirmed releases only; a process that ends without one leaves its hold to its lease.
+//! Invariant: judged for confirmed releases only. A process that ends without a release leaves its hold to its lease.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -35,7 +35,7 @@ impl Invariant for Multi {
     }
 }
 
-/// The acquires of several names that are under way: their granted names are claimed, though no user has them yet.
+/// The acquires of several names that are under way. Their granted names are claimed, though no user has them yet.
 #[derive(Default)]
 pub(super) struct Gathering(BTreeMap<Op, (usize, Arc<str>)>);
 

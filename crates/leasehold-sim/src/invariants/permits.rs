@@ -25,7 +25,7 @@ pub(super) struct Permits {
     repeated: BTreeSet<Wire>,
     /// The total of permits.
     totals: BTreeMap<Arc<str>, i64>,
-    /// The time of the last reduction of the total; earlier holders then hold more than the total.
+    /// The time of the last reduction of the total. Earlier holders then hold more than the total.
     lowered: BTreeMap<Arc<str>, Duration>,
 }
 

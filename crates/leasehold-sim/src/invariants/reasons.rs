@@ -1,4 +1,4 @@
-//! E: a hold reported as deleted or taken over was, and a client reported as closed has been closed.
+//! E: a hold reported as deleted or taken over was deleted or taken over, and a client reported as closed was closed.
 //!
 //! Invariant: under the assumptions a valid hold stays on the server, so a loss other than by the clock needs a breach
 //! of an assumption.

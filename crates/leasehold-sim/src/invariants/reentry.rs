@@ -23,7 +23,7 @@ pub(super) struct Reentry {
     last: BTreeMap<Hold, (Arc<str>, Wire, Duration)>,
     /// The releases that report their outcome.
     reports: BTreeMap<Op, Hold>,
-    /// The owners with a detached hold or a minimum hold time: their last release leaves the lock to its lease.
+    /// The owners with a detached hold or a minimum hold time, whose last release leaves the lock to its lease.
     kept: BTreeSet<Wire>,
     repeated: BTreeSet<Wire>,
     breaches: Breaches,

@@ -14,7 +14,7 @@ use crate::mode::Mode;
 use crate::owner::{Wire, short};
 use crate::recorder::view::{LiveHold, View};
 
-/// The delay after which a failed renewal is tried again: at most half a second, plus the difference of the clocks.
+/// The delay after which a failed renewal is tried again, at most half a second plus the difference of the clocks.
 const AGAIN_WITHIN: Duration = Duration::from_millis(550);
 
 #[derive(Default)]
@@ -22,7 +22,7 @@ pub(super) struct Renewals {
     claimed: BTreeSet<Wire>,
     gathering: Gathering,
     released: BTreeSet<Wire>,
-    /// The owners with a minimum hold time; after their last guard, a renewal keeps that time.
+    /// The owners with a minimum hold time, which a renewal keeps after their last guard.
     min_holds: BTreeSet<Wire>,
     /// The owners of `min_holds` whose last guard has gone.
     holding_on: BTreeSet<Wire>,
@@ -115,7 +115,7 @@ impl Renewals {
         if late {
             return Err(format!("D3: {} is renewed although its last guard has gone", short(wire)));
         }
-        // The watchdog's renewals have ended with the last guard; later renewals keep the minimum hold time.
+        // The watchdog's renewals have ended with the last guard. Later renewals keep the minimum hold time.
         if !self.holding_on.contains(wire) && self.under_way.values().any(|other| other == wire) {
             return Err(format!("D2: {} is renewed twice at once", short(wire)));
         }

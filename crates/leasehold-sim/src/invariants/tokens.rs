@@ -1,5 +1,5 @@
-//! T1, T2, T3: the token of a grant is greater than all before it, the same for all holds of the grant, and the one that
-//! the server keeps.
+//! T1, T2, T3: the token of a grant is greater than all before it, the same for all holds of the grant, and equal to the
+//! token that the server keeps.
 //!
 //! Invariant: a counter is judged while the server keeps its data. A hybrid token, which contains the server's time, is
 //! judged even after a loss of data, unless the server's clock has gone back.
@@ -20,7 +20,7 @@ use crate::recorder::view::View;
 
 #[derive(Default)]
 pub(super) struct Tokens {
-    /// The tokens that an owner was granted; more than one only if the network has repeated its acquire.
+    /// The tokens that an owner was granted, more than one token only if the network has repeated its acquire.
     granted: BTreeMap<Wire, Vec<i64>>,
     /// The greatest granted token of each name.
     greatest: BTreeMap<Arc<str>, i64>,

@@ -1,5 +1,5 @@
 //! M, R3: a hold is valid until the send time of its last confirmed acquire or renewal, plus the lease, less the drift
-//! of 1 % and 2 ms; and no longer.
+//! of 1 % and 2 ms, and no longer.
 //!
 //! Invariant: the formula is computed here again, from the calls and their answers, on the process's clock.
 

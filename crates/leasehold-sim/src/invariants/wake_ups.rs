@@ -1,7 +1,7 @@
 //! L4: after a release the next waiter is granted within a round trip, or within the polling interval if a message was
 //! lost.
 //!
-//! Invariant: judged only while no fault disturbs; a round trip is counted generously.
+//! Invariant: judged only while no fault disturbs. A round trip is counted generously.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use crate::plan::UNITS_MAX;
 use crate::primitive::Primitive;
 use crate::recorder::view::View;
 
-/// The time within which a gone waiter of a queue is passed over: the grace period of the server, and the time until the
-/// next waiter polls.
+/// The time within which a gone waiter of a queue is passed over, which is the grace period of the server plus the time
+/// until the next waiter polls.
 const GONE_WITHIN: Duration = Duration::from_millis(6_600);
 /// The longest pause of a spinning waiter.
 const SPINS_WITHIN: Duration = Duration::from_millis(150);
@@ -145,7 +145,7 @@ impl WakeUps {
     }
 }
 
-/// Returns the time for which no fault may have disturbed: a fault leaves undos, failures and pauses of a second behind.
+/// Returns the time for which no fault may have disturbed. A fault leaves undos, failures and pauses of a second behind.
 fn behind(view: &View, free_at: Duration) -> Duration {
     view.now - free_at + Duration::from_secs(2) + view.plan.longest_lease()
 }

@@ -28,15 +28,15 @@ pub(crate) struct View {
     pub(super) pauses: Vec<Pauses>,
     /// The number of active faults that disturb calls.
     pub(super) disturbances: usize,
-    /// The end of the last such fault; `None` if none has ended yet.
+    /// The end of the last such fault, or `None` if none has ended yet.
     pub(super) quiet_since: Option<Duration>,
     /// The number of active losses of wake-ups.
     pub(super) messages_lost: usize,
-    /// The end of the last loss of wake-ups; `None` if none has ended yet.
+    /// The end of the last loss of wake-ups, or `None` if none has ended yet.
     pub(super) heard_since: Option<Duration>,
 }
 
-/// The pauses of a process: the past ones, and the begin of the present one.
+/// The pauses of a process: the past pauses, and the begin of the present pause.
 #[derive(Clone, Default)]
 pub(super) struct Pauses {
     pub(super) past: Vec<(Duration, Duration)>,
@@ -54,7 +54,7 @@ pub(crate) struct LiveHold {
     pub(crate) wire: Wire,
     /// The kind of the hold.
     pub(crate) side: Side,
-    /// The number of the user's owner; 0 for an owner that has no other hold.
+    /// The number of the user's owner, or 0 for an owner that has no other hold.
     pub(crate) owner: u64,
     /// The number of permits.
     pub(crate) units: u32,
@@ -100,7 +100,7 @@ impl View {
         !hold.remaining().is_zero()
     }
 
-    /// Returns the wire owner of a hold with a minimum hold time: the server may keep it past the release.
+    /// Returns the wire owner of a hold with a minimum hold time, which the server may keep past the release.
     pub(crate) fn min_hold_owner(&self, hold: &Hold) -> Option<Wire> {
         let hold = self.holds.get(hold)?;
         hold.terms.min_hold.map(|_| Arc::clone(&hold.wire))

@@ -75,7 +75,7 @@ fn of_script(script: &Script, keys: Vec<Arc<str>>, args: &[&[u8]]) -> Decoded {
         }
         (None, Some(ids), _) => (hex(&ids[..16]), u32::try_from(ids.len() / 16).unwrap_or(u32::MAX)),
         (None, None, Some(marker)) => {
-            // The last two parts of the marker: a client, and a number of its own.
+            // The last two parts of the marker, which are a client and a number of its own.
             let begin = marker.rmatch_indices(':').nth(1).map_or(0, |(at, _)| at + 1);
             let owner = &marker[begin..];
             (owner.into(), arg("permits").map_or(1, number))

@@ -27,11 +27,11 @@ enum Role {
     Ids,
     /// The mark of a deleted latch.
     Deleted,
-    /// The lease of a reader's hold; owner and number follow.
+    /// The lease of a reader's hold. The owner and the number follow.
     Lease,
-    /// An acquire of permits; the owner follows.
+    /// An acquire of permits. The owner follows.
     Acquisition,
-    /// An operation; its number follows.
+    /// An operation. The number of the operation follows.
     Operation,
 }
 
@@ -173,8 +173,8 @@ impl NameKeys {
         state.holders.push(Holder { wire, side, count, until_ms });
     }
 
-    /// Returns true if a key is left behind by design: counters stay forever, answers and acquires are remembered for a
-    /// stated time.
+    /// Returns true if a key is left behind by design. Counters stay forever, and answers and acquires are remembered
+    /// for a stated time.
     pub(super) fn may_stay(&self, entry: &Entry, timeout: Duration, now_ms: u64) -> bool {
         let lasts = |most: Duration| {
             let latest = now_ms + u64::try_from(most.as_millis()).unwrap_or(u64::MAX);

@@ -1,4 +1,4 @@
-//! A foreign client: it changes keys and channels as Redisson does, straight on the wire.
+//! A foreign client, which changes keys and channels as Redisson does, straight on the wire.
 //!
 //! Invariant: it believes to hold a lock only for as long as the server surely keeps it, so a breach of exclusion is our
 //! fault.
@@ -23,7 +23,7 @@ pub(crate) const OWNER_ARG: usize = 1;
 /// The longest pause between two attempts.
 const TRY_AGAIN_WITHIN: Duration = Duration::from_millis(500);
 
-/// Returns the verb of one of its scripts.
+/// Returns the verb of a script of the foreign client.
 pub(crate) fn verb_of(script: &[u8]) -> Option<Verb> {
     let known = [(ACQUIRE, Verb::Acquire), (RENEW, Verb::Renew), (RELEASE, Verb::Release)];
     known.into_iter().find(|(text, _)| text.as_bytes() == script).map(|(_, verb)| verb)
@@ -32,7 +32,7 @@ pub(crate) fn verb_of(script: &[u8]) -> Option<Verb> {
 /// Runs a foreign client.
 pub(crate) async fn live(mut env: Env) {
     let wire: Wire = format!("{:032x}:1", env.rng.u128(..)).into();
-    // It can acquire plain locks only.
+    // A foreign client can acquire plain locks only.
     let knows = |name: &&Arc<str>| Primitive::of(name) == Primitive::Lock;
     let names: Vec<Arc<str>> = env.plan.names.iter().filter(knows).cloned().collect();
     while env.now() < env.plan.stop_at {

@@ -36,7 +36,7 @@ impl Held {
         &self.taken().guards()[0]
     }
 
-    /// Waits until the hold, or one of several, is lost, and records the loss.
+    /// Waits until the hold, or one of several holds, is lost, and records the loss.
     pub(super) async fn lost(&self) -> LostReason {
         let _watch = Watch::begin(self);
         let reason = self.taken().lost().await;

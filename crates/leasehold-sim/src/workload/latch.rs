@@ -1,6 +1,6 @@
 //! The users of the count-down latch.
 //!
-//! Invariant: that of the parent module. Every wait has a bound, since the count may never reach zero.
+//! Invariant: as in the parent module. Every wait has a bound, since the count may never reach zero.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! The users of the exclusive locks: reentrant, fair, fenced, spin.
 //!
-//! Invariant: that of the parent module.
+//! Invariant: as in the parent module.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub(super) fn tokens(name: &str) -> Tokens {
     if Primitive::of(name) == Primitive::Hybrid { Tokens::Hybrid } else { Tokens::Counter }
 }
 
-/// Acquires a lock, holds it and releases it; or inspects it.
+/// Acquires a lock, holds it and releases it, or only inspects it.
 pub(super) async fn work<K: Kind>(
     user: &mut User,
     lock: Lock<K>,

@@ -1,6 +1,6 @@
 //! The users of several locks at once.
 //!
-//! Invariant: that of the parent module. Each user lists the names in a random order.
+//! Invariant: as in the parent module. Each user lists the names in a random order.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::recorder::Claim;
 use crate::recorder::view::Terms;
 use crate::taken::Taken;
 
-/// Returns true if this user acquires several locks now; the plan must have several.
+/// Returns true if this user acquires several locks now. The plan must have several locks.
 pub(super) fn is_chosen(user: &mut User) -> bool {
     let locks = user.env.plan.names.iter().filter(|name| Primitive::of(name).is_lock()).count();
     locks > 1 && user.env.rng.u8(0..3) == 0

@@ -1,6 +1,6 @@
 //! The users of the read-write lock: readers, writers, and users that change from one to the other.
 //!
-//! Invariant: that of the parent module.
+//! Invariant: as in the parent module.
 
 use std::sync::Arc;
 
@@ -66,7 +66,7 @@ impl Visit<'_> {
         self.user.end(held, self.name).await;
     }
 
-    /// Takes one side and the other inside it, and releases them in any order: a writer may read, a reader that wants to
+    /// Takes one side and the other inside it, and releases them in any order. A writer may read. A reader that wants to
     /// write gets an error instead of a wait.
     async fn both(&mut self, first: Side, second: Side) {
         let Some(outer) = self.acquire(first, None).await else { return };

@@ -1,6 +1,6 @@
 //! The users of the semaphores: plain, in a queue, expirable.
 //!
-//! Invariant: that of the parent module. A wait for permits that a fault may have removed for good has a bound.
+//! Invariant: as in the parent module. A wait for permits that a fault may have removed for good has a bound.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::recorder::Claim;
 use crate::recorder::view::Terms;
 use crate::taken::Taken;
 
-/// Acquires permits of a plain semaphore, holds them and releases them; or changes the total.
+/// Acquires permits of a plain semaphore, holds them and releases them, or changes the total.
 pub(super) async fn work(user: &mut User, semaphore: Semaphore, name: &Arc<str>) {
     let semaphore = if Primitive::of(name) == Primitive::Fifo { semaphore.fifo() } else { semaphore };
     match user.env.rng.u8(0..24) {

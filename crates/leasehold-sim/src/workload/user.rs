@@ -1,6 +1,6 @@
-//! The common part of all workloads: a user.
+//! The user, the common part of all workloads.
 //!
-//! Invariant: that of the parent module.
+//! Invariant: as in the parent module.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -56,7 +56,7 @@ impl User {
         self.env.nap(think).await;
     }
 
-    /// Ends the user; some users close the client.
+    /// Ends the user. Some users close the client.
     pub(super) async fn leave(mut self) {
         if self.env.rng.u8(0..4) == 0 {
             let op = self.begin("", What::Close, Some(self.env.plan.timeout));
@@ -81,7 +81,7 @@ impl User {
         (Terms { lease, watched, min_hold }, mode)
     }
 
-    /// Returns the user's own owner or a new one, with a unique number.
+    /// Returns the user's own owner or a new owner, with a unique number.
     pub(super) fn owner(&self, own: bool) -> (Owner, u64) {
         if own { (self.owner, self.number) } else { (self.client.owner(), self.env.recorder.next_op().0) }
     }

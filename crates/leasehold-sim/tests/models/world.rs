@@ -24,16 +24,16 @@ pub(crate) const START_MS: u64 = 1_000_000;
 /// The result of a check: `Err` names the broken rule.
 pub(crate) type Verdict = Result<(), &'static str>;
 
-/// The budget of time and faults; each move that needs one uses it up.
+/// The budget of time and faults, which the moves use up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Budget {
     /// The number of ticks.
     pub(crate) ticks: u8,
     /// The number of ticks with calls in flight, and of delayed replies.
     pub(crate) delays: u8,
-    /// The number of lost requests or replies; the client sees a timeout.
+    /// The number of lost requests or replies. The client sees a timeout.
     pub(crate) losses: u8,
-    /// The number of late or repeated deliveries: of a lost request, or of an executed one.
+    /// The number of late or repeated deliveries, of a lost request or of an executed request.
     pub(crate) repeats: u8,
     /// The number of futures that are dropped while they wait.
     pub(crate) cancels: u8,
@@ -49,7 +49,7 @@ pub(crate) const QUIET: Budget =
 pub(crate) enum Step {
     /// Acquires. If that fails, the client acquires nothing else and releases its holds.
     Take(u8),
-    /// Acquires; a failure does not matter.
+    /// Acquires. A failure does not matter.
     Try(u8),
     /// Releases.
     Give(u8),
@@ -68,13 +68,13 @@ pub(crate) struct Scene {
     pub(crate) request: fn(u8) -> Request,
     /// The call of an operation without a hold, for a number.
     pub(crate) operation: fn(&Engine, Id, u8) -> Call,
-    /// The outer hold of a number: its loss ends the wait.
+    /// The outer hold of a number, whose loss ends the wait.
     pub(crate) within: fn(u8) -> Option<u8>,
     /// The commands that prepare the server.
     pub(crate) before: &'static [&'static [&'static str]],
     /// The number of ticks without a fault after which every client must be served and every key gone.
     pub(crate) ticks_to_end: u8,
-    /// A condition that some path must reach; otherwise the scene tested nothing.
+    /// A condition that some path must reach. Otherwise the scene tested nothing.
     pub(crate) wanted: fn(&[Client]) -> bool,
     pub(crate) variant: Option<BrokenVariant>,
 }
@@ -102,7 +102,7 @@ pub(crate) trait Ledger: Clone + Debug + Default + PartialEq + Hash + Send + Syn
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Move {
     Tick,
-    /// A client takes the next step of its plan; the next three variants name a client too.
+    /// A client takes the next step of its plan. The next three variants name a client too.
     Go(usize),
     Claim(usize),
     Cancel(usize),

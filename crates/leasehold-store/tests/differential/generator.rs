@@ -16,7 +16,7 @@ pub(crate) struct Generator {
 /// Words that are not text.
 pub(crate) const BINARY: &[&[u8]] = &[b"\xff", b"\0\xfe\x80", b"\xc3(", b"a\xff\0b", b"\xed\xa0\x80"];
 
-/// Returns one of the four keys of a kind; one is not text.
+/// Returns one of the four keys of a kind, of which one key is not text.
 pub(crate) fn key(group: char, random: &mut Random) -> Vec<u8> {
     match random.below(4) {
         3 => [format!("k:{group}").as_bytes(), b"\xff\0\xc3"].concat(),

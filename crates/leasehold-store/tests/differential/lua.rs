@@ -2,7 +2,7 @@
 
 use crate::generator::{BINARY, Generator, key};
 
-/// The possible ends of a script; `r` and `q` are the replies of the last two calls.
+/// The possible ends of a script. `r` and `q` are the replies of the last two calls.
 const ENDS: &[&str] = &[
     "return r",
     "return {r, q}",

@@ -1,13 +1,13 @@
-//! The embedded server against redis-server: the same random commands and scripts give the same bytes, the same
-//! messages and the same data, times included.
+//! The embedded server against redis-server. The same random commands and scripts give the same bytes, the same messages
+//! and the same data, times included.
 //!
 //! Invariant: a difference fails the test unless the server's clock moved within the batch in which it showed.
 //! `LEASEHOLD_DIFFERENTIAL_SEED` and `LEASEHOLD_DIFFERENTIAL_COMMANDS` choose another walk.
 //!
 //! # How it works
-//! Each command travels between two TIMEs. When both are in one millisecond, the server executed it in that
-//! millisecond; otherwise the test tries every millisecond between them on a copy, and all copies that give the
-//! server's answer go on. After each batch the test compares the data.
+//! Each command travels between two TIMEs. When both are in one millisecond, the server executed it in that millisecond.
+//! Otherwise the test tries every millisecond between them on a copy, and all copies that give the server's answer go
+//! on. After each batch the test compares the data.
 #![cfg(feature = "embedded")]
 #![allow(
     clippy::unwrap_used,

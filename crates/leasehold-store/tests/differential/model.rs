@@ -42,7 +42,7 @@ impl Model {
         Self { copies: vec![Copy { database, heard: Vec::new() }], started_ms, past: VecDeque::new() }
     }
 
-    /// Executes a command that the server executed; fails when no copy gives the server's answer.
+    /// Executes a command that the server executed. Fails when no copy gives the server's answer.
     pub(crate) fn follow(&mut self, command: &[Vec<u8>], answer: &Answer) -> Result<(), String> {
         let mut next = Vec::new();
         let mut ours = Vec::new();
@@ -83,7 +83,7 @@ impl Model {
         Ok(())
     }
 
-    /// Compares the data and the messages; retains the copies that have the same, and returns the number of their keys.
+    /// Compares the data and the messages. Retains the copies that agree, and returns the number of their keys.
     pub(crate) fn compare(&mut self, state: &State, heard: &[Vec<u8>]) -> Result<u64, String> {
         let mut story = String::new();
         self.copies.retain_mut(|copy| {
@@ -123,7 +123,7 @@ impl Model {
 
     /// Takes over the server's data.
     ///
-    /// A script returned the times as numbers of Lua: where such a number is inexact, the key is removed on both sides.
+    /// A script returned the times as numbers of Lua. Where such a number is inexact, the key is removed on both sides.
     pub(crate) fn resynchronise(&mut self, real: &mut Real, entries: &[Plain]) {
         let exact = |entry: &&Plain| entry[2].len() < 16;
         let vague = entries.iter().filter(|entry| !exact(entry));

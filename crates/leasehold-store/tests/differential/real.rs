@@ -5,7 +5,7 @@ use std::net::TcpStream;
 
 use crate::dump::{self, State};
 
-/// The channels of the listening connection: by name, and sharded. A pattern covers all the others.
+/// The channels of the listening connection, by name and sharded. A pattern covers all the others.
 pub(crate) const CHANNEL: &str = "c:1";
 pub(crate) const SHARD: &str = "s:1";
 pub(crate) const PATTERN: &str = "c:*";

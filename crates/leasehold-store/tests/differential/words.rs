@@ -116,7 +116,7 @@ pub(crate) const WEIRD: &[&str] = &[
     "99999999999999999999",
 ];
 
-/// The options of SET; `@` is a point in time.
+/// The options of SET, where `@` is a point in time.
 const OF_SET: &[&str] = &[
     "PX 20",
     "PX 5000",

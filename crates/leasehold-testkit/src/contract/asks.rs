@@ -1,6 +1,6 @@
 //! The calls of a lock's recipe, for the behaviors of the locks.
 //!
-//! Invariant: owners are numbers; the server gets only calls that clients send.
+//! Invariant: owners are numbers. The server gets only calls that clients send.
 
 use std::sync::Arc;
 use std::time::Duration;

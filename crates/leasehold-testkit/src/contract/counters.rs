@@ -1,6 +1,6 @@
 //! The bench of a semaphore or a latch: the calls of its recipes, and the state on the server.
 //!
-//! Invariant: owners and operations are numbers; the server gets only calls that clients send.
+//! Invariant: owners and operations are numbers. The server gets only calls that clients send.
 
 use std::time::Duration;
 
@@ -116,7 +116,7 @@ impl<'a, S: Store, A: Admin> Counter<'a, S, A> {
         (acquire, self.call(recipe, who, 30_000, GRANTED, |ask| recipe.release(ask)))
     }
 
-    /// The number under the counter's own key; empty without the key.
+    /// The number under the counter's own key, empty without the key.
     pub(super) fn value(&self) -> String {
         self.bench.tell(&["GET", self.name.as_str()])
     }
@@ -194,12 +194,12 @@ pub(super) struct Ear<'a, S, A> {
 }
 
 impl<S: Store, A: Admin> Ear<'_, S, A> {
-    /// Checks that the next message is this one.
+    /// Checks that the next message is this message.
     pub(super) async fn hears(&mut self, message: &str) {
         assert_eq!(next(&mut self.heard).await, Heard::Message(self.channel.clone(), message.into()));
     }
 
-    /// Checks that the channel had no message since the last one: it publishes a message, which must arrive first.
+    /// Checks that the channel had no message since the last message. Publishes a message, which must arrive first.
     pub(super) async fn hears_nothing(&mut self) {
         self.bench.tell(&["PUBLISH", self.channel.as_str(), "now"]);
         self.hears("now").await;

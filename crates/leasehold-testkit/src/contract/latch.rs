@@ -117,7 +117,7 @@ async fn a_new_count_ends_a_deletion<S: Store, A: Admin>(bench: &Bench<'_, S, A>
     bench.tell(&["SET", &deleted, "1", "PX", "60000"]);
     bench.ask(latch::try_set(&counter.name, &operation(1), 3)).await;
     assert_eq!(bench.tell(&["EXISTS", &deleted]), "0");
-    // A Java client sets a new count without removing the mark of the deletion; the next waiter removes it.
+    // A Java client sets a new count without removing the mark of the deletion. The next waiter removes it.
     bench.tell(&["SET", &deleted, "1", "PX", "60000"]);
     assert_eq!(counter.acquire(&Latch, (1, 1), FRESH).await, Reply::Int(3));
     assert_eq!(bench.tell(&["EXISTS", &deleted]), "0");

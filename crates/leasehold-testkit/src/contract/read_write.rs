@@ -1,6 +1,6 @@
 //! The read-write lock's scripts, as its recipes send them.
 //!
-//! Invariant: the assertions state the behavior of redis-server. Owners are numbers; an owner of both sides has two
+//! Invariant: the assertions state the behavior of redis-server. Owners are numbers. An owner of both sides has two
 //! numbers.
 #![deny(dead_code)]
 

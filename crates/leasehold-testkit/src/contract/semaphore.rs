@@ -112,7 +112,7 @@ async fn what_may_yet_arrive_finds_that_it_is_over<S: Store, A: Admin>(bench: &B
         sc.acquire(recipe, (3, 2), UNCERTAIN).await;
         assert_eq!(sc.release(recipe, (3, 2), GRANTED).await, TAKEN);
         assert_eq!(sc.acquire(recipe, (3, 2), FRESH).await, REFUSED);
-        // The second attempt of the release takes effect, and then the first one arrives.
+        // The second attempt of the release takes effect, and then the first attempt arrives.
         sc.acquire(recipe, (4, 2), FRESH).await;
         assert_eq!(sc.release(recipe, (4, 2), UNCERTAIN).await, TAKEN);
         assert_eq!(sc.release(recipe, (4, 2), GRANTED).await, REFUSED);

@@ -38,7 +38,7 @@ async fn calls_are_executed_in_the_order_of_their_first_polls<S: Store, A: Admin
 
 async fn a_call_that_is_not_polled_does_not_run<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
     drop(bench.store.run(bench.acquire("u:1", "30000"), LIMIT));
-    // A call that had been sent would run before this one.
+    // A call that had been sent would run before this call.
     bench.ask(bench.inspect("u:1")).await;
     assert_eq!(bench.tell(&["EXISTS", &bench.lock]), "0");
 }

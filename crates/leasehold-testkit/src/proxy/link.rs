@@ -21,7 +21,7 @@ pub(super) enum Direction {
     Reply = 1,
 }
 
-/// Configures a socket: it sends small messages at once, and its writes can be interrupted.
+/// Configures a socket. It sends small messages at once, and its writes can be interrupted.
 pub(super) fn prepare(socket: &TcpStream) -> io::Result<()> {
     socket.set_nodelay(true)?;
     socket.set_write_timeout(Some(WRITE_SLICE))
@@ -29,7 +29,7 @@ pub(super) fn prepare(socket: &TcpStream) -> io::Result<()> {
 
 /// Makes the close of a socket a reset, which loses all bytes still in flight, as when a machine dies.
 pub(super) fn reset_on_close(socket: &TcpStream) {
-    // This fails only if the peer has closed, and then there is nothing to reset.
+    // Fails only if the peer has closed, and then there is nothing to reset.
     let _ = rustix::net::sockopt::set_socket_linger(socket, Some(Duration::ZERO));
 }
 

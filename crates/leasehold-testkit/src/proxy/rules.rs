@@ -35,7 +35,7 @@ pub(super) struct Rules {
 pub(super) struct Link {
     client: Arc<TcpStream>,
     server: Arc<TcpStream>,
-    /// The threads that have its sockets: two that carry, and at first the one that accepted it.
+    /// The threads that have the connection's sockets: two that carry bytes, and at first the accepting thread.
     threads: u8,
     has_lost: [bool; 2],
     /// True if `loses_messages` swallowed a message to it.
@@ -80,7 +80,7 @@ impl Rules {
     }
 }
 
-/// Counts one reply; the reply that ends the count gets the ordered fate.
+/// Counts one reply. The reply that ends the count gets the ordered fate.
 fn count_down(nth_reply: &mut Option<(u64, Fate)>) -> Fate {
     match nth_reply {
         None => Fate::Deliver,
@@ -103,7 +103,7 @@ impl Link {
         self.is_cut = true;
         for socket in [&self.client, &self.server] {
             reset_on_close(socket);
-            // This fails only if the connection is already down.
+            // Fails only if the connection is already down.
             let _ = socket.shutdown(Shutdown::Read);
         }
     }
@@ -165,7 +165,7 @@ impl Shared {
         self.set(|rules| rules.links.get_mut(&id).map(Link::cut));
     }
 
-    /// Judges a chunk that was just read; waits while replies are held. An empty chunk is the end of the stream.
+    /// Judges a chunk that was just read, and waits while replies are held. An empty chunk is the end of the stream.
     pub(super) fn judge(&self, id: u64, direction: Direction, chunk: &[u8]) -> Fate {
         let mut rules = self.lock();
         while direction == Direction::Reply
@@ -179,7 +179,7 @@ impl Shared {
         fate
     }
 
-    /// Records that a thread has dropped the sockets of a connection; the last such report closes it.
+    /// Records that a thread has dropped the sockets of a connection. The last such report closes the connection.
     pub(super) fn let_go(&self, id: u64) {
         self.set(|rules| {
             let Some(link) = rules.links.get_mut(&id) else {

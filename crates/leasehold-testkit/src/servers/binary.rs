@@ -54,7 +54,7 @@ impl Binary {
         &self.path
     }
 
-    /// Returns true if DEBUG is off unless the configuration allows it; older servers reject the setting.
+    /// Returns true if DEBUG is off unless the configuration allows it. Older servers reject the setting.
     pub(crate) fn guards_debug(&self) -> bool {
         self.is_valkey || self.major >= 7
     }

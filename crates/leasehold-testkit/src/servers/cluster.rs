@@ -10,7 +10,7 @@ use crate::wait::eventually;
 /// The limit for a new cluster, which waits two seconds for other nodes before it serves.
 const SERVES_WITHIN: Duration = Duration::from_secs(30);
 
-/// The node tells clients this address; it knows no other before nodes meet.
+/// The node tells clients this address. It knows no other address before nodes meet.
 const ARGUMENTS: [&str; 4] = ["--cluster-enabled", "yes", "--cluster-announce-ip", "127.0.0.1"];
 
 impl RedisServer {

@@ -1,8 +1,8 @@
 //! The commands that a server receives, line by line.
 //!
 //! # How it works
-//! A thread reads the lines of MONITOR. These lines travel behind the replies, so a reader first sends a marker
-//! through a second connection and waits for its line: then all earlier lines have arrived.
+//! A thread reads the lines of MONITOR. These lines travel behind the replies, so a reader first sends a marker through
+//! a second connection and waits for its line. By then all earlier lines have arrived.
 //!
 //! Invariant: a reading contains every command that was answered before it, and none of the kit's own commands.
 
@@ -120,7 +120,7 @@ fn parse_command(line: &str) -> Option<Vec<String>> {
     Some(words)
 }
 
-/// Reads up to the closing quote and undoes the escapes; returns the word and the rest of the line.
+/// Reads up to the closing quote and undoes the escapes. Returns the word and the rest of the line.
 fn unquote(quoted: &str) -> (String, &str) {
     let mut word = Vec::new();
     let mut letters = quoted.bytes().enumerate();

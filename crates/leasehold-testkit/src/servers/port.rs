@@ -6,8 +6,8 @@
 //! and ends up connected to itself. So this module tries ports below the usual ranges (32768 on Linux, 49152
 //! elsewhere), and low enough that the bus port of a cluster (10000 above) exists too.
 //!
-//! Invariant: a process never gives out one port twice before it has tried all of them. The caller tries another port
-//! if a different process takes this one first.
+//! Invariant: a process never gives out one port twice before it has tried all of them. The caller tries another port if
+//! a different process takes this port first.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::process;

@@ -17,7 +17,7 @@ use super::watcher::Watcher;
 use super::wire::Wire;
 use crate::wait::holds_within;
 
-/// The time limit for a server's first answer; far more than it needs, for machines under load.
+/// The time limit for a server's first answer, far more than it needs, for machines under load.
 const START_WITHIN: Duration = Duration::from_secs(30);
 /// The time limit for one probe while the server starts.
 const PROBE_WITHIN: Duration = Duration::from_secs(2);
@@ -33,7 +33,7 @@ pub(crate) struct Settings {
 /// The reason why a server did not start.
 #[derive(Debug)]
 pub(crate) enum StartError {
-    /// Another process took the port first; another port may work.
+    /// Another process took the port first, but another port may work.
     PortTaken,
     /// Any other failure, with the server's log.
     Failed(String),
@@ -112,7 +112,7 @@ impl Process {
         self.child.id()
     }
 
-    /// Returns when the process is stopped; the signal itself is asynchronous.
+    /// Returns when the process is stopped. The signal itself is asynchronous.
     pub(crate) fn freeze(&self) {
         self.signal(Signal::STOP);
         let states = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
@@ -157,7 +157,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // The watcher goes first: after the wait for the server, its process id can belong to another process.
+        // The watcher goes first, because after the wait for the server, its process id can belong to another process.
         self.watcher = None;
         let _ = self.child.kill();
         let _ = self.child.wait();

@@ -1,7 +1,7 @@
-//! The minimum of the Redis protocol: one request to a server at a time. The kit must not depend on the client under
-//! test.
+//! The minimum of the Redis protocol, with one request to a server at a time. The kit must not depend on the client
+//! under test.
 //!
-//! Invariant: one request has one reply; a failed connection is not used again.
+//! Invariant: one request has one reply. A failed connection is not used again.
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -14,7 +14,7 @@ pub(crate) struct Wire {
 }
 
 impl Wire {
-    /// Connects, and logs in with the password if there is one; no call on it takes longer than `timeout`.
+    /// Connects, and logs in with the password if there is one. No call on the connection takes longer than `timeout`.
     pub(crate) fn open(port: u16, password: Option<&str>, timeout: Duration) -> io::Result<Self> {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let stream = TcpStream::connect_timeout(&address, timeout)?;
@@ -28,7 +28,7 @@ impl Wire {
         Ok(wire)
     }
 
-    /// Sends a command and returns its reply as text; an error reply becomes an error.
+    /// Sends a command and returns its reply as text, or an error for an error reply.
     pub(crate) fn ask(&mut self, command: &[&str]) -> io::Result<String> {
         let mut request = format!("*{}\r\n", command.len()).into_bytes();
         for word in command {
@@ -38,7 +38,7 @@ impl Wire {
         self.read_reply()
     }
 
-    /// The next line, without its ending; an error at the end of the stream.
+    /// The next line, without its ending, or an error at the end of the stream.
     pub(crate) fn read_line(&mut self) -> io::Result<String> {
         let mut line = Vec::new();
         if self.stream.read_until(b'\n', &mut line)? == 0 {

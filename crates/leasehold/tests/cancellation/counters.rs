@@ -1,7 +1,7 @@
-//! Waits for permits and latches, and the calls that change them, dropped after each of their polls: no drop loses a
+//! Waits for permits and latches, and the calls that change them, dropped after each of their polls. No drop loses a
 //! permit or creates one.
 //!
-//! Invariant: a case carries the name of its method, as the library's sources have it; `sources` compares the two.
+//! Invariant: a case carries the name of its method, as the library's sources have it, and `sources` compares the two.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -125,7 +125,7 @@ async fn drop_everything_everywhere(begin: impl Fn(&Proxy), end: impl Fn(&Proxy)
                 soon("all of these", other.expirable_semaphore("places").acquire_many(3)).await.unwrap();
             all.release().await.unwrap();
             for counter in ["seats", "places"] {
-                // A dropped acquire may still be in flight behind those two, and its undo behind it.
+                // A dropped acquire may still be in flight behind those two acquires, and its undo behind it.
                 eventually(case.method, || server.cli(&["GET", counter]) == "3").await;
             }
             if outcome.is_some() {

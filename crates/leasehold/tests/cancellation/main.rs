@@ -1,4 +1,4 @@
-//! Cancellation: the tests drop every waiting future after each of its polls, while the server answers, answers late,
+//! Cancellation. The tests drop every waiting future after each of its polls, while the server answers, answers late,
 //! rejects, and is silent. Each drop leaves no lock, no subscription and no stuck waiter.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
@@ -294,7 +294,7 @@ async fn a_connect_that_is_dropped_when_it_has_succeeded_unseen_hangs_up() {
     assert!(connecting.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
     proxy.hold_replies(false);
     eventually("the connect to succeed", || woken.0.load(Ordering::SeqCst)).await;
-    // Two connections: the client's, and that of `CLIENT LIST`.
+    // Two connections: the client's, and the connection of `CLIENT LIST`.
     assert_eq!(server.cli(&["CLIENT", "LIST"]).lines().count(), 2);
     drop(connecting);
     eventually("its end", || server.cli(&["CLIENT", "LIST"]).lines().count() == 1).await;

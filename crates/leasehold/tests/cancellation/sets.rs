@@ -1,6 +1,6 @@
 //! The waiting methods of locks with several members, and of fenced writes, each as a case.
 //!
-//! Invariant: a case acquires what it needs without faults; only its last wait meets the faults.
+//! Invariant: a case acquires what it needs without faults. Only its last wait meets the faults.
 
 #![allow(clippy::async_yields_async, reason = "a case is set up, and what that gives is the wait")]
 

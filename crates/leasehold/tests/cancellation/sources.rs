@@ -1,4 +1,4 @@
-//! The library's own sources, searched for methods that wait: the test fails for a method without a case.
+//! The library's own sources, searched for methods that wait. The test fails for a method without a case.
 //!
 //! Invariant: the search uses the compiler's grammar, not the look of a line. It rejects code that a macro could hide.
 

@@ -1,6 +1,6 @@
 //! Every public method that waits, each as a case.
 //!
-//! Invariant: a case carries the name of its method, as the library's sources have it; `sources` compares the two.
+//! Invariant: a case carries the name of its method, as the library's sources have it, and `sources` compares the two.
 
 use std::time::Duration;
 
@@ -82,7 +82,7 @@ impl Waiting {
         Some(guard.expect("all is well"))
     }
 
-    /// Waits in this way; the result does not matter here.
+    /// Waits in this way. The result does not matter here.
     pub(crate) async fn wait(self, url: String, client: Client, lock: Lock, guard: Option<Guard>) {
         match self {
             Self::Lock | Self::Reenter => drop(lock.lock().await),
@@ -148,7 +148,7 @@ async fn nested(lock: &Lock) {
     .await;
 }
 
-/// Connects a client over a custom store; this one wraps the usual store.
+/// Connects a client over a custom store, which wraps the usual store.
 async fn over(url: String) -> Result<Client, leasehold::ConnectError> {
     let builder = Client::builder().timeout(TIMEOUT);
     let options = ConnectOptions::default().timeout(TIMEOUT);

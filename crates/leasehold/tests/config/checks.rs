@@ -1,4 +1,4 @@
-//! Conflicting settings: the configuration is refused, and the error names both settings and the change to make.
+//! Conflicting settings. The configuration is refused, and the error names both settings and the change to make.
 
 use std::time::Duration;
 

@@ -73,7 +73,7 @@ async fn the_pauses_of_spin_locks_are_those_that_were_configured() {
     assert!(other.spin_lock("a").try_lock_for(Duration::from_millis(200)).await.unwrap().is_none());
     let questions =
         monitor.commands().iter().filter(|words| words[0].to_lowercase().starts_with("eval")).count();
-    // One attempt at first, and one at the end of the wait.
+    // One attempt at first, and one attempt at the end of the wait.
     assert!(questions <= 2, "{questions} questions");
 }
 

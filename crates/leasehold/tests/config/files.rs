@@ -195,7 +195,7 @@ proptest! {
             builder = builder.set(key, value.as_str());
         }
         if settings.iter().any(|(key, _)| *key == "standalone.user") {
-            // The secret stays in a file; the configuration prints only the path.
+            // The secret stays in a file, and the configuration prints only the path.
             let path = folder.file("pass\"word", "hunter2\n");
             builder = builder.set("standalone.password_file", path.to_str().unwrap());
         }

@@ -27,7 +27,7 @@ fn a_configuration_shows_no_secret() {
             told.contains("***") || told.contains("password_file"),
             "what is there is seen to be there: {told}"
         );
-        // The printed configuration parses again; it lacks only the secret.
+        // The printed configuration parses again, and lacks only the secret.
         assert!(toml(&config.to_string()).is_ok(), "{config}");
     }
 }

@@ -10,9 +10,9 @@ use leasehold_testkit::servers::{Monitor, RedisServer};
 use crate::java::{Answer, Failure, Java};
 use crate::support::{connect_with, eventually, ms};
 
-/// The polling interval of a Rust waiter in these tests: so long that no test passes because of a poll.
+/// The polling interval of a Rust waiter in these tests, so long that no test passes because of a poll.
 pub(crate) const POLL_INTERVAL: Duration = ms(20_000);
-/// The longest time of a hand-over by a wake-up: far less than a lease and the polling interval, and enough for a
+/// The longest time of a hand-over by a wake-up, far less than a lease and the polling interval, and enough for a
 /// machine under load.
 pub(crate) const PROMPTLY: Duration = ms(5_000);
 
@@ -136,13 +136,13 @@ fn unique(stem: &str) -> String {
     format!("{stem}-{}", LAST.fetch_add(1, Ordering::Relaxed))
 }
 
-/// A Redisson client; closed when dropped.
+/// A Redisson client, closed when dropped.
 pub(crate) struct Peer {
     java: Arc<Java>,
     client: String,
 }
 
-/// A thread of the Java process; Redisson records it as the holder of every lock that it acquires through its client.
+/// A thread of the Java process. Redisson records it as the holder of every lock that it acquires through its client.
 pub(crate) struct Thread {
     java: Arc<Java>,
     client: String,
@@ -213,8 +213,8 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Waits until a client waits: it has subscribed and tried once more since, so only a wake-up, the end of the hold
-    /// or a poll makes it try again.
+    /// Waits until a client waits. The client has subscribed and tried once more since, so only a wake-up, the end of
+    /// the hold or a poll makes it try again.
     pub(crate) async fn until_somebody_waits(&self) {
         eventually("somebody to wait", || self.somebody_waits()).await;
     }

@@ -1,4 +1,4 @@
-//! A second Rust process, to be killed: this program again, for the same test, with a part to play.
+//! A second Rust process, to be killed. It is this program again, for the same test, with a part to play.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -19,7 +19,7 @@ pub(crate) fn it_is_held() {
     println!("{READY}");
 }
 
-/// The second process; killed at the end of its test, even if the test fails.
+/// The second process, killed at the end of its test, even if the test fails.
 pub(crate) struct Cast(Child);
 
 impl Cast {

@@ -13,10 +13,10 @@ const ROUNDS: u64 = 200;
 /// The sections of one client.
 const SECTIONS: u64 = TASKS_PER_CLIENT as u64 * ROUNDS;
 
-/// Runs the crowds on a lock with one holder: all of them count, and the tally must lose no count.
+/// Runs the crowds on a lock with one holder. All of them count, and the tally must lose no count.
 ///
 /// `crowd` is Java's command, as in `crowd lock fair NAME`. `section` is one critical section of the client with that
-/// number, 0 or 1: it acquires, calls [`Tally::count`], and releases.
+/// number, 0 or 1. It acquires, calls [`Tally::count`], and releases.
 pub(crate) async fn counts_exactly<F, S>(bench: &Bench, crowd: &str, section: S)
 where
     F: Future<Output = ()> + Send + 'static,
@@ -29,10 +29,10 @@ where
     assert!(tally.turns() > 0, "the two sides took turns");
 }
 
-/// Runs the crowds on a read/write lock: on each side one client writes and one reads. A writer must meet no other
-/// holder, and a reader no writer.
+/// Runs the crowds on a read/write lock. On each side one client writes and one client reads. A writer must meet no
+/// other holder, and a reader no writer.
 ///
-/// `write` and `read` are one critical section each: they acquire, call [`Tally::write`] or [`Tally::read`], and
+/// `write` and `read` are one critical section each. They acquire, call [`Tally::write`] or [`Tally::read`], and
 /// release.
 pub(crate) async fn readers_meet_no_writer<W, R, FW, FR>(bench: &Bench, name: &str, write: W, read: R)
 where
@@ -52,7 +52,7 @@ where
     assert_eq!(tally.value().await, 2 * 2 * SECTIONS, "no writer was lost");
 }
 
-/// Runs the crowds on a semaphore: the acquired permits must never exceed this number.
+/// Runs the crowds on a semaphore, whose acquired permits must never exceed this number.
 ///
 /// `crowd` is Java's command, as in `crowd semaphore NAME`. `section` acquires one permit, calls [`Tally::visit`], and
 /// releases.

@@ -1,4 +1,4 @@
-//! The expirable semaphore and Redisson's `RPermitExpirableSemaphore`; both sides know permits by their ids.
+//! The expirable semaphore and Redisson's `RPermitExpirableSemaphore`. Both sides know permits by their ids.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use crate::support::{a_lease_passes, ms, soon};
 use crate::turns::{Turns, java_hands_over_to_rust, rust_hands_over_to_java};
 
 const SHORT_LEASE: Duration = ms(1_500);
-/// The exception that Redisson throws for an id that it does not find; its cause is an `IllegalArgumentException`.
+/// The exception that Redisson throws for an id that it does not find. Its cause is an `IllegalArgumentException`.
 const NOT_THERE: &str = "RedisException";
 
 on_each_server! {
@@ -250,7 +250,7 @@ async fn the_watchdog_keeps_permits_from_java_for_several_leases(bench: Bench) {
     assert_ne!(thread.ok(&format!("expirable try {name} 2")).await, "none");
 }
 
-/// The end of a lease publishes nothing; the reply to a waiter's attempt already reported the time of that end.
+/// The end of a lease publishes nothing. The reply to a waiter's attempt already reported the time of that end.
 async fn a_permit_that_ends_goes_to_a_waiter_of_the_other_side(bench: Bench) {
     let (client, peer, name) = (bench.client().await, bench.peer("").await, bench.name("rooms"));
     let (rooms, thread) = (client.expirable_semaphore(&*name), peer.thread("a"));

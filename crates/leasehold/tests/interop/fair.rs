@@ -19,7 +19,7 @@ on_each_server! {
     java_threads_and_rust_tasks_on_one_fair_lock_lose_no_count,
 }
 
-/// A fair lock; each waiter's channel begins with the channel of the lock.
+/// A fair lock. Each waiter's channel begins with the channel of the lock.
 pub(crate) fn turns(name: &str) -> Turns {
     Turns::of_lock("fair", name, Some(channel(name)))
 }
@@ -49,7 +49,7 @@ async fn a_message_wakes_us(bench: &Bench, turns: &Turns, thread: &Thread, lock:
     for _ in 0..5 {
         turns.take(thread).await;
         let monitor = Monitor::start(bench.server());
-        // The times of the waiter's attempts, by the server's clock; only leasehold uses this key.
+        // The times of the waiter's attempts, by the server's clock. Only leasehold uses this key.
         let asked = || -> Vec<f64> {
             let key = format!("\"leasehold_lock_seen:{{{}}}\"", turns.name);
             let lines =

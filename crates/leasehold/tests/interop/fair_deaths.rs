@@ -1,4 +1,4 @@
-//! The fair lock when a process of either side is killed: the queue goes on without it.
+//! The fair lock when a process of either side is killed. The queue goes on without that process.
 
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,7 @@ on_each_server! {
     a_killed_rust_holder_blocks_java_for_at_most_one_lease,
 }
 
-/// A Java process holds the lock and is also next in the queue; a Rust waiter is behind it.
+/// A Java process holds the lock and is also next in the queue. A Rust waiter is behind it.
 async fn a_killed_java_holder_and_the_next_in_line_hold_rust_up_for_a_lease_and_a_turn(bench: Bench) {
     let (client, java, name) = (bench.client().await, Java::start(), bench.name("printer"));
     let peer = bench.peer_in(&java, &format!("watchdog={}", LEASE.as_millis())).await;
@@ -75,7 +75,7 @@ async fn a_killed_rust_holder_blocks_java_for_at_most_one_lease(bench: Bench) {
     assert!(killed.elapsed() < 2 * LEASE, "it took {:?}", killed.elapsed());
 }
 
-/// Not a test by itself: the part of the second process.
+/// Not a test by itself, but the part of the second process.
 #[tokio::test]
 async fn a_process_that_holds_a_fair_lock_until_it_is_killed() {
     let Some((url, name)) = part() else { return };
@@ -85,7 +85,7 @@ async fn a_process_that_holds_a_fair_lock_until_it_is_killed() {
     guard.lost().await;
 }
 
-/// Not a test by itself: the part of the second process.
+/// Not a test by itself, but the part of the second process.
 #[tokio::test]
 async fn a_process_that_waits_until_it_is_killed() {
     let Some((url, name)) = part() else { return };

@@ -1,4 +1,4 @@
-//! The fair queue with waiters of both sides: the order holds, and the queue survives waiters that leave.
+//! The fair queue with waiters of both sides. The order holds, and the queue survives waiters that leave.
 
 use std::time::{Duration, Instant};
 
@@ -85,7 +85,7 @@ async fn a_dead_waiter_of_ours_behind_java_goes_with_the_next_question_of_ours(b
     turns(&name).give_back(&holder, "").await;
     assert_eq!(soon("Java's turn", short.ok()).await, "true");
     turns(&name).give_back(&java, "").await;
-    // Any Rust client is enough, even one that does not wait.
+    // Any Rust client is enough, even a client that does not wait.
     let passer_by = connect(bench.server()).await;
     while bench.server().cli(&["EXISTS", &name]) == "0" {
         assert!(passer_by.fair_lock(&*name).try_lock().await.unwrap().is_none(), "Java is the next");

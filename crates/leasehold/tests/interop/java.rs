@@ -1,4 +1,4 @@
-//! The process that runs the real Redisson: it reads commands and writes answers, each with its number.
+//! The process that runs the real Redisson. It reads commands and writes answers, each with its number.
 //!
 //! The process ends when its stdin closes, so it always ends with this program.
 
@@ -12,18 +12,18 @@ use std::{env, fmt, thread};
 
 use tokio::sync::oneshot;
 
-/// The class path of the Java program with its libraries; `cargo x interop` sets it.
+/// The class path of the Java program with its libraries. `cargo x interop` sets it.
 const CLASS_PATH: &str = "LEASEHOLD_INTEROP_CLASS_PATH";
 /// The release of Redisson on the class path.
 const RELEASE: &str = "LEASEHOLD_INTEROP_RELEASE";
 /// The main class.
 const MAIN: &str = "leasehold.interop.Main";
-/// The longest time of any answer, including those of whole crowds; far more than they take.
+/// The longest time of any answer, including answers of whole crowds, and far more than they take.
 const ANSWER_WITHIN: Duration = Duration::from_secs(90);
 /// The JVM starts often and runs briefly.
 const ARGUMENTS: [&str; 4] = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m", "-cp"];
 
-/// Returns true if the release of Redisson is at least this one.
+/// Returns true if the release of Redisson is at least this release.
 pub(crate) fn release_is_at_least(major: u32, minor: u32) -> bool {
     let release = env::var(RELEASE).expect("`cargo x interop` says the release");
     let mut numbers = release.split('.').map(|number| number.parse().expect("a release is made of numbers"));
@@ -59,10 +59,10 @@ pub(crate) struct Answer {
 }
 
 impl Java {
-    /// The process that tests share; the first caller starts it.
+    /// The process that tests share. The first caller starts it.
     ///
     /// # Panics
-    /// Without a class path: a test that cannot run does not pass.
+    /// Without a class path, because a test that cannot run does not pass.
     pub(crate) fn shared() -> Arc<Self> {
         static SHARED: OnceLock<Arc<Java>> = OnceLock::new();
         Arc::clone(SHARED.get_or_init(Self::start))
@@ -92,7 +92,7 @@ impl Java {
         let id = self.last.fetch_add(1, Ordering::Relaxed) + 1;
         let (tell, reply) = oneshot::channel();
         self.waiting.lock().unwrap().insert(id, tell);
-        // A killed process takes no commands; the answer reports that.
+        // A killed process takes no commands, and the answer reports that.
         let _ = self.commands.lock().unwrap().write_all(format!("{id} {command}\n").as_bytes());
         Answer { command: command.to_owned(), reply }
     }
@@ -169,7 +169,7 @@ fn deliver(answers: ChildStdout, waiting: &Waiting) {
             let _ = tell.send(reply);
         }
     }
-    // Dropping the senders ends the remaining calls: no answer comes.
+    // Dropping the senders ends the remaining calls, for which no answer comes.
     waiting.lock().unwrap().clear();
 }
 

@@ -92,7 +92,7 @@ async fn one_latch_is_counted_down_by_both_sides_with_waiters_on_both(bench: Ben
         peers.iter().flat_map(|peer| [await_it(peer, "one"), await_it(peer, "other")]).collect();
     eventually("all four clients to listen", || bench.listeners(&channel(&name)) == 4).await;
 
-    // Each of two tasks and two threads has a quarter of the count; each thread leaves one for the end.
+    // Each of two tasks and two threads has a quarter of the count. Each thread leaves one count for the end.
     let share = COUNT / 4;
     let counting = latches.clone().map(|latch| {
         tokio::spawn(async move {
@@ -167,7 +167,7 @@ async fn a_deletion_by_rust_is_told_to_rust_while_java_waits_for_the_next_count(
     assert_eq!(soon("the next count", theirs.ok()).await, "true");
 }
 
-/// A deleted latch looks to leasehold like one at zero: neither has a key.
+/// A deleted latch looks to leasehold like a latch at zero, because neither has a key.
 async fn a_deletion_by_java_lets_rust_go_on(bench: Bench) {
     let (client, peer, name) = (bench.client().await, bench.peer("").await, bench.name("parts"));
     let (latch, thread) = (client.count_down_latch(&*name), peer.thread("a"));

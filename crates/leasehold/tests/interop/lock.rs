@@ -34,7 +34,8 @@ on_each_server! {
     a_late_rust_release_leaves_javas_hold_alone,
 }
 
-/// The configuration for fleets without sharded channels: a message on the wrong kind of channel reaches no waiter.
+/// The configuration for fleets without sharded channels, where a message on the wrong kind of channel reaches no
+/// waiter.
 #[tokio::test]
 async fn a_cluster_without_sharded_channels_is_handed_over_on_in_both_directions() {
     let bench = Bench::cluster_with(Java::shared(), ShardedPubsub::Off);
@@ -84,7 +85,7 @@ async fn a_name_with_braces_is_handed_over_in_both_directions(bench: Bench) {
     rust_hands_over_to_java(&bench, &turns, &peer.thread("a"), async { drop(guard) }).await;
 }
 
-/// On the wire it equals the reentrant lock; its holder acquires only once.
+/// On the wire this lock equals the reentrant lock, but its holder acquires only once.
 async fn javas_non_reentrant_lock_is_handed_over_in_both_directions(bench: Bench) {
     let (client, peer, name) = (bench.client().await, bench.peer("").await, bench.name("order"));
     let (lock, thread) = (client.lock(&*name).non_reentrant(), peer.thread("a"));

@@ -67,7 +67,7 @@ async fn a_killed_rust_holder_blocks_java_for_at_most_one_lease(bench: Bench) {
     assert!(pttl(bench.server(), &name) > 2_000, "it is Java's lease now");
 }
 
-/// Not a test by itself: the part of the second process.
+/// Not a test by itself, but the part of the second process.
 #[tokio::test]
 async fn a_process_that_holds_a_lock_until_it_is_killed() {
     let Some((url, name)) = part() else { return };

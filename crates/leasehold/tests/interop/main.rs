@@ -1,8 +1,7 @@
 //! Interop tests: the real Redisson in a Java process, and leasehold, on the same names.
 //!
-//! `cargo x interop` builds the Java process, passes its path, and runs these tests; `cargo test` leaves them out.
-//! Each primitive has a file of its own, which runs the common tests of `turns` and `crowd`, and then its particular
-//! tests.
+//! `cargo x interop` builds the Java process, passes its path, and runs these tests. `cargo test` leaves them out. Each
+//! primitive has a file of its own, which runs the common tests of `turns` and `crowd`, and then its particular tests.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
 #![allow(clippy::disallowed_methods, reason = "test code: tasks and real time")]

@@ -23,7 +23,7 @@ on_each_server! {
     both_watchdogs_keep_all_members_for_several_leases,
 }
 
-/// Two names; with `together` they share a hash tag, so one script can acquire both.
+/// Two names. With `together` they share a hash tag, so one script can acquire both.
 fn names(bench: &Bench, together: bool) -> [String; 2] {
     let tag = bench.name("accounts");
     ["first", "second"]
@@ -34,7 +34,7 @@ fn list(names: &[String; 2]) -> String {
     format!("lock:{},lock:{}", names[0], names[1])
 }
 
-/// The commands for this list; waiters listen at its first name.
+/// The commands for this list. Waiters listen at its first name.
 fn turns_of(list: &str, first: &str) -> Turns {
     let channel =
         if first.contains('{') { format!("redisson_lock__channel:{first}") } else { channel(first) };
@@ -120,7 +120,7 @@ async fn two_that_take_the_members_in_opposite_orders_both_come_through(bench: B
     let (client, peer) = (bench.client().await, bench.peer("").await);
     let [first, second] = names(&bench, false);
     let in_the_way = client.lock(&*first).lock().await.unwrap();
-    // Java has the second and waits for the first; Rust is about to have the first and wait for the second.
+    // Java has the second lock and waits for the first. Rust is about to have the first and wait for the second.
     let thread = peer.thread("a");
     let reversed = format!("lock:{second},lock:{first}");
     let theirs = thread.ask(&format!("lock acquire multi {reversed}"));

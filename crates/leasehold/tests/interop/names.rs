@@ -51,7 +51,7 @@ async fn a_group_of_values_is_another_kind_and_stays_whole(bench: Bench) {
     assert_eq!(peer.thread("b").ok(&format!("lock try group {name}:2+3")).await, "false");
     thread.ok(&format!("lock release group {name}:1+2")).await;
 
-    // Redisson grants a group while leasehold holds the lock; the group's hold survives the release of the lock.
+    // Redisson grants a group while leasehold holds the lock. The group's hold survives the release of the lock.
     let guard = lock.lock().await.unwrap();
     assert_eq!(thread.ok(&format!("lock acquire group {name}:1+2")).await, "true");
     assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::Released);

@@ -240,7 +240,7 @@ async fn a_rust_downgrade_wakes_java_readers(bench: Bench) {
     assert!(is_free(bench.server(), &name));
 }
 
-/// Redisson publishes nothing at a downgrade; a waiter finds out at the end of the lease that its last reply reported.
+/// Redisson publishes nothing at a downgrade. A waiter finds out at the end of the lease that its last reply reported.
 async fn a_java_downgrade_lets_rust_readers_in_within_one_lease(bench: Bench) {
     let (client, name) = (bench.client().await, bench.name("prices"));
     let peer = bench.peer(&format!("watchdog={}", SHORT_LEASE.as_millis())).await;

@@ -66,7 +66,7 @@ async fn a_killed_rust_process_blocks_java_for_at_most_one_lease(bench: Bench) {
     let (peer, name) = (bench.peer("").await, bench.name("dead"));
     let part = "read_write_deaths::a_process_that_reads_and_writes_until_it_is_killed";
     let mut holder = Cast::start(part, &bench.url(), &name);
-    // Java reads the same lock as the second process; a writer gets it only after that process has ended.
+    // Java reads the same lock as the second process. A writer gets it only after that process has ended.
     let (reader, read) = (peer.thread("reader"), format!("{name}-read"));
     turns("read", &read).take(&reader).await;
     let written = format!("{name}-written");
@@ -112,7 +112,7 @@ async fn a_java_reader_that_ends_without_an_unlock_cuts_a_longer_lease_of_ours_s
     }
 }
 
-/// Not a test by itself: the part of the second process.
+/// Not a test by itself, but the part of the second process.
 #[tokio::test]
 async fn a_process_that_reads_and_writes_until_it_is_killed() {
     let Some((url, name)) = part() else { return };

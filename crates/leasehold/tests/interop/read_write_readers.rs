@@ -1,5 +1,5 @@
-//! Readers of both sides at once: each read hold has a lease of its own on the wire, and no lease may end with
-//! another's.
+//! Readers of both sides at once. Each read hold has a lease of its own on the wire, and no lease may end with another
+//! lease.
 
 use std::time::Duration;
 
@@ -147,7 +147,7 @@ async fn both_watchdogs_keep_readers_and_writers_for_several_leases(bench: Bench
     for name in [&read, &theirs] {
         assert!(lock(name).try_write().await.unwrap().is_none());
     }
-    // Java's reader leaves; the Rust hold stays without it.
+    // Java's reader leaves. The Rust hold stays without it.
     turns("read", &read).give_back(&reader, "").await;
     turns("read", &read).give_back(&reader, "").await;
     a_lease_passes(bench.server(), SHORT_LEASE + SHORT_LEASE / 2).await;

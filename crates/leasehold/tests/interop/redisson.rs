@@ -136,8 +136,8 @@ async fn latches_open_at_zero(bench: Bench) {
     assert_eq!(thread.ok(&format!("latch delete {name}")).await, "false");
 }
 
-/// Each unlock of a thread ends one renewal of that name, of any kind of hold: Redisson stops renewing a write hold
-/// when the thread releases its read hold, and a renewed hold after a re-entry with a lease of its own.
+/// Each unlock of a thread ends one renewal of that name, of any kind of hold. Redisson stops renewing a write hold when
+/// the thread releases its read hold, and a renewed hold after a re-entry with a lease of its own.
 async fn holds_that_redisson_stops_renewing_end_while_their_thread_goes_on(bench: Bench) {
     let peer = bench.peer("watchdog=900").await;
     let thread = peer.thread("a");

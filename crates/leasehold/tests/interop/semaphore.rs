@@ -73,7 +73,7 @@ async fn a_waiter_for_several_permits_waits_until_all_are_there(bench: Bench) {
     second.ok(&format!("semaphore release {name}")).await;
     let guard = soon("both permits", ours).await.unwrap();
 
-    // The reverse direction: Java waits for two, and Rust returns them one by one.
+    // The reverse direction, in which Java waits for two permits and Rust returns them one by one.
     let watch = bench.watch(&name, Wait::Listening(channel(&name)));
     let theirs = first.ask(&format!("semaphore acquire {name} 2"));
     watch.until_somebody_waits().await;
@@ -89,7 +89,7 @@ async fn java_threads_and_rust_tasks_never_exceed_the_permits(bench: Bench) {
     crowd(&bench, |seats| seats).await;
 }
 
-/// Java bypasses the queue; both sides still conserve the permits.
+/// Java bypasses the queue. Both sides still conserve the permits.
 async fn java_threads_and_rust_tasks_in_line_never_exceed_the_permits(bench: Bench) {
     crowd(&bench, Semaphore::fifo).await;
 }
@@ -133,7 +133,7 @@ async fn both_sides_see_one_number_of_permits(bench: Bench) {
     assert_eq!(thread.number(&format!("semaphore available {name}")).await, 0);
 }
 
-/// A Java waiter cannot use a message with a negative number; the next message must still reach it.
+/// A Java waiter cannot use a message with a negative number. The next message must still reach it.
 async fn a_number_below_zero_is_seen_by_both_and_leaves_java_waiters_listening(bench: Bench) {
     let (client, peer, name) = (bench.client().await, bench.peer("").await, bench.name("seats"));
     let (seats, thread) = (client.semaphore(&*name), peer.thread("a"));

@@ -1,4 +1,5 @@
-//! Both kinds of semaphore when a process of either side is killed: the permits that come back, and those that do not.
+//! Both kinds of semaphore when a process of either side is killed: the permits that come back, and the permits that do
+//! not.
 
 use std::time::{Duration, Instant};
 
@@ -24,7 +25,7 @@ async fn a_killed_java_process_takes_permits_with_it_and_only_expirable_ones_com
     let (seats, rooms) = (client.semaphore(&*plain), client.expirable_semaphore(&*expirable));
     assert!(seats.try_set_permits(2).await.unwrap());
     assert!(rooms.try_set_permits(1).await.unwrap());
-    // The Java process holds one permit of each, and waits for more plain permits than exist.
+    // The Java process holds one permit of each semaphore, and waits for more plain permits than exist.
     let holder = peer.thread("holder");
     holder.ok(&format!("semaphore acquire {plain}")).await;
     holder.ok(&format!("expirable acquire {expirable} 1 lease={}", LEASE.as_millis())).await;
@@ -74,7 +75,7 @@ async fn a_killed_rust_process_takes_permits_with_it_and_only_expirable_ones_com
     assert!(returned.elapsed() < PROMPTLY, "it took {:?}", returned.elapsed());
 }
 
-/// Not a test by itself: the part of the second process.
+/// Not a test by itself, but the part of the second process.
 #[tokio::test]
 async fn a_process_that_has_permits_until_it_is_killed() {
     let Some((url, stem)) = part() else { return };

@@ -51,7 +51,7 @@ impl Tally {
         cmd("SET").arg(&self.key).arg(number).exec_async(&mut connection).await.unwrap();
     }
 
-    /// Adds one in two steps; a concurrent addition in between is lost.
+    /// Adds one in two steps, which lose a concurrent addition in between.
     pub(crate) async fn count(&self) {
         let before = self.value().await;
         if self.seen.wrote.swap(before + 1, Ordering::Relaxed) != before {
@@ -81,7 +81,7 @@ impl Tally {
         assert_eq!(self.value().await, first, "nobody writes while somebody reads");
     }
 
-    /// Records the token of a section; it must be larger than all earlier tokens of all clients.
+    /// Records the token of a section, which must be larger than all earlier tokens of all clients.
     pub(crate) async fn note(&self, token: u64) {
         let mut connection = self.connection.clone();
         let key = format!("{}:token", self.key);

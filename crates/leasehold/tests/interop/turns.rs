@@ -1,4 +1,4 @@
-//! Hand-over tests of every primitive: one side releases, and a waiter of the other side acquires.
+//! Hand-over tests of every primitive. One side releases, and a waiter of the other side acquires.
 
 use std::time::Instant;
 
@@ -12,7 +12,7 @@ pub(crate) struct Turns {
     pub(crate) acquire: String,
     /// The command to release, such as `lock release fair NAME`; `{}` is replaced by the answer of the acquire.
     pub(crate) release: String,
-    /// The beginning of the channel that wakes waiters; `None` when they poll repeatedly.
+    /// The beginning of the channel that wakes waiters, or `None` when they poll repeatedly.
     pub(crate) channel: Option<String>,
 }
 
@@ -58,7 +58,7 @@ pub(crate) async fn java_hands_over_to_rust<G: Send + 'static>(
     got
 }
 
-/// A thread waits while Rust holds; Rust releases, and the thread acquires promptly. Then the thread releases too.
+/// A thread waits while Rust holds. Rust releases, and the thread acquires promptly. Then the thread releases too.
 pub(crate) async fn rust_hands_over_to_java(
     bench: &Bench,
     turns: &Turns,

@@ -71,7 +71,7 @@ async fn a_client_may_come_out_of_a_mutex(server: Place) {
     assert_eq!(tokio::spawn(of_mutex(state)).await.unwrap(), Ok(true));
 }
 
-/// The library under another path; one function differs, so the test sees which path the attribute uses.
+/// The library under another path. One function differs, so the test sees which path the attribute uses.
 mod vendored {
     pub(super) use leasehold::{__private, Client, NotInstalled, OnFinish, OnLost, RunError};
 

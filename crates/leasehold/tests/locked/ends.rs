@@ -197,7 +197,7 @@ async fn functions_that_call_each_other_re_enter(server: Place) {
 #[locked(name = "job", client = client)]
 async fn alone(client: &Client, inside: &AtomicU32) -> Result<u32, RunError> {
     let found = inside.fetch_add(1, Ordering::SeqCst);
-    // A second holder, if any, has its reply before this one, and runs before this task goes on.
+    // A second holder, if any, gets its reply before this query does, and runs before this task goes on.
     assert!(!client.lock("unlocked").is_locked().await.unwrap());
     tokio::task::yield_now().await;
     inside.fetch_sub(1, Ordering::SeqCst);

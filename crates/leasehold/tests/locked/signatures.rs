@@ -1,4 +1,4 @@
-//! The shapes of functions: each compiles, runs under its lock, and may move to another task.
+//! The shapes of functions. Each shape compiles, runs under its lock, and may move to another task.
 
 use std::fmt::Display;
 use std::pin::Pin;

@@ -1,7 +1,7 @@
 //! Helpers of this crate's tests: waiting without sleeps, reading the server's state, and futures that are dropped
 //! half-way.
 //!
-//! Invariant: no helper reads the server through the library; every conclusion of a test comes from the server itself.
+//! Invariant: no helper reads the server through the library. Every conclusion of a test comes from the server itself.
 #![allow(dead_code, unused_imports, unused_macros, reason = "each test file uses a part of it")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
 #![allow(clippy::disallowed_methods, reason = "test code: real servers are waited for in real time")]
@@ -23,7 +23,7 @@ use leasehold_testkit::proxy::Proxy;
 use leasehold_testkit::servers::RedisServer;
 pub(crate) use place::{Monitor, Place, Told, on_both};
 
-/// The limit of a wait for a condition that should be true at once; far more than it takes, for machines under load.
+/// The limit of a wait for a condition that should be true at once, far more than it takes, for machines under load.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
 /// The pause between two checks.
 const POLL_EVERY: Duration = Duration::from_millis(4);
@@ -51,7 +51,7 @@ pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) -> imp
     }
 }
 
-/// Starts a lease of this length on the server; the future completes when the server has ended it.
+/// Starts a lease of this length on the server. The future completes when the server has ended it.
 ///
 /// Every earlier key with a lease of at most this length and without a renewal has then expired too, by the server's
 /// own clock, on any machine.
@@ -62,7 +62,7 @@ pub(crate) fn a_lease_passes<'a>(server: &'a impl Told, lease: Duration) -> impl
     async move { eventually("a lease to end", || server.cli(&["EXISTS", &key]) == "0").await }
 }
 
-/// The pace of a loop that polls or causes faults; the result does not depend on the length of a step.
+/// The pace of a loop that polls or causes faults. The result does not depend on the length of a step.
 pub(crate) fn pace(step: Duration) -> tokio::time::Interval {
     let mut pace = tokio::time::interval(step);
     pace.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);

@@ -1,6 +1,6 @@
-//! The place of a test: a real server or the in-process one. Each test does and concludes the same in both.
+//! The place of a test, a real server or the in-process server. Each test does and concludes the same in both.
 //!
-//! Invariant: a place is a URL for clients and a way to send commands to the server; nothing here goes through the
+//! Invariant: a place is a URL for clients and a way to send commands to the server. Nothing here goes through the
 //! library.
 
 use std::sync::atomic::{AtomicU64, Ordering};

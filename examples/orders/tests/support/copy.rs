@@ -53,7 +53,7 @@ impl Copy {
         self.post(&format!("/orders/{order}/pay")).unwrap()
     }
 
-    /// Pays an order from a thread; an error when the copy dies meanwhile.
+    /// Pays an order from a thread, or returns an error when the copy dies meanwhile.
     pub(crate) fn begin_to_pay(&self, order: i64) -> JoinHandle<std::io::Result<Answer>> {
         let address = self.address;
         thread(move || ask(address, "POST", &format!("/orders/{order}/pay"), ""))

@@ -67,7 +67,7 @@ impl Database {
 
 /// The address of the one PostgreSQL server of this process.
 fn postgresql() -> &'static str {
-    /// Never dropped: the end of this process closes the script's standard input, and the script stops.
+    /// Never dropped, because the end of this process closes the script's standard input, and the script stops.
     static SERVER: OnceLock<(Child, String)> = OnceLock::new();
     let (_, url) = SERVER.get_or_init(|| {
         let mut script = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/database.sh"))

@@ -1,6 +1,6 @@
 //! The hunt for one mutant: its build and the check that notices it.
 //!
-//! Invariant: a mutant that does not compile and a missing test are errors; only a broken promise or a failed test
+//! Invariant: a mutant that does not compile and a missing test are errors. Only a broken promise or a failed test
 //! counts as noticed.
 
 use std::fs::{self, File};
@@ -86,7 +86,7 @@ fn build(tree: &Tree, package: &str, target: &str) -> Result<PathBuf> {
     executable(&said).with_context(|| format!("{package} has no test program {target}"))
 }
 
-/// Returns the program that cargo built last, by its messages: the earlier ones are programs that the tests start.
+/// Returns the program that cargo built last, by its messages. The earlier programs are programs that the tests start.
 fn executable(messages: &str) -> Option<PathBuf> {
     let mut built = messages.lines().filter_map(|line| {
         let message: Value = serde_json::from_str(line).ok()?;

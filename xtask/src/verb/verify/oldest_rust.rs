@@ -36,7 +36,7 @@ pub(super) fn check() -> Result<Done> {
         );
         return Ok(Done::Except(limit));
     };
-    // The same as `cargo +toolchain check`, which the cargo that runs this program may not accept: it need not be
+    // The same as `cargo +toolchain check`, which the cargo that runs this program may not accept, since it need not be
     // rustup's.
     let mut check = Command::new("rustup");
     check.args(["run", &toolchain, "cargo", "check", "--workspace", "--locked"]).current_dir(root()?);

@@ -18,7 +18,7 @@ const COUNT_DOWN: u8 = 0;
 const SET: u8 = 1;
 const OPEN: u8 = 2;
 
-/// Two clients count down, and one of them tries to set the count while it is set; the third client waits.
+/// Two clients count down, and one of them tries to set the count while it is set. The third client waits.
 const PLANS: &[&[Step]] = &[&[Do(COUNT_DOWN)], &[Do(SET), Do(COUNT_DOWN)], &[Take(OPEN)]];
 
 /// The observations so far.

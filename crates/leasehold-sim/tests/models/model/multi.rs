@@ -78,7 +78,7 @@ fn request(what: u8) -> Request {
     Request { watchdog: false, ..Request::new(subject, Owner::from_number(7), lease, Wait::Forever) }
 }
 
-/// A request with a lease longer than the run: only a release frees the lock.
+/// A request with a lease longer than the run, so only a release frees the lock.
 fn long(what: u8) -> Request {
     Request { lease: Lease::new(Duration::from_millis(90 * TICK_MS)).unwrap(), ..request(what) }
 }

@@ -21,7 +21,7 @@ const UPGRADE: u8 = 2;
 
 const TWO_READERS_AND_A_WRITER: &[&[Step]] =
     &[&[Take(READ), Give(READ)], &[Take(READ), Give(READ)], &[Take(WRITE), Give(WRITE)]];
-/// One client downgrades from writing to reading; the other writes, and then reads.
+/// One client downgrades from writing to reading. The other client writes, and then reads.
 const DOWN: &[&[Step]] = &[
     &[Take(WRITE), Take(READ), Give(WRITE), Give(READ)],
     &[Take(WRITE), Give(WRITE), Take(READ), Give(READ)],
@@ -95,7 +95,7 @@ impl Ledger for Rules {
     }
 }
 
-/// A request with a watchdog: no hold ends by itself.
+/// A request with a watchdog, so no hold ends by itself.
 fn watched(what: u8) -> Request {
     let recipe: &'static dyn Recipe = match what {
         READ => &read_write::READ_LOCK,
@@ -111,7 +111,7 @@ fn request(what: u8) -> Request {
     Request { watchdog: false, ..watched(what) }
 }
 
-/// A scene with two upgrades: one gets the deadlock error, and the other writes.
+/// A scene with two upgrades, of which one gets the deadlock error and the other writes.
 fn two_upgrades(budget: Budget) -> Scene {
     let wanted = |clients: &[Client]| count(clients, End::Granted) >= 3 && count(clients, End::Deadlock) == 1;
     Scene { request: watched, wanted, ..scene(UP, budget) }

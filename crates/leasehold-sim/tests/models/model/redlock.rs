@@ -1,8 +1,8 @@
 //! Redlock: two clients, three servers of which one loses its data, and the rounds of the public lock.
 //!
-//! The rounds are modeled on `leasehold`'s `lock/quorum.rs` and `lock/node_holds.rs`: a client sends its request to all
-//! nodes at once, holds with a quorum, and releases everything without one. A node hold that is granted late joins, and
-//! a lost one is released. Each node hold has a real engine of its own, as there.
+//! The rounds are modeled on `leasehold`'s `lock/quorum.rs` and `lock/node_holds.rs`. A client sends its request to all
+//! nodes at once, holds with a quorum, and releases everything without a quorum. A node hold that is granted late joins,
+//! and a lost node hold is released. Each node hold has a real engine of its own, as in the library.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ struct Rounds {
     variant: Variant,
 }
 
-/// The budget of time and faults, as in the other worlds. A restart is that of the first server, which loses its data.
+/// The budget of time and faults, as in the other worlds. A restart hits the first server, which loses its data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Budget {
     ticks: u8,
@@ -56,7 +56,7 @@ enum Move {
     Release(usize),
     /// A client claims the outcome of a node.
     Claim(usize, usize),
-    /// A call is executed and answered; the next four variants name a call too.
+    /// A call is executed and answered. The next four variants name a call too.
     Execute(usize),
     Stall(usize),
     Answer(usize),
@@ -106,7 +106,7 @@ struct World {
     broken: Option<&'static str>,
 }
 
-/// The id of the acquire; each node hold has one.
+/// The id of the acquire, the same in each node hold.
 const ID: Id = Id(1);
 
 impl Client {
@@ -344,7 +344,7 @@ impl World {
         self.clients[index].phase = Phase::Over;
     }
 
-    /// Releases lost node holds; a hold without a quorum is lost for good.
+    /// Releases lost node holds. A hold without a quorum is lost for good.
     fn note_losses(&mut self, rules: &Rounds) {
         let now = self.now();
         for index in 0..self.clients.len() {
@@ -404,7 +404,7 @@ impl Space for Rounds {
 const QUIET: Budget = Budget { ticks: 0, delays: 0, losses: 0, restarts: 0 };
 /// A lease that ends just before the second tick.
 const SHORT: u64 = 2 * TICK_MS - 1;
-/// A lease longer than the run: only a release frees the lock.
+/// A lease longer than the run, so only a release frees the lock.
 const LONG: u64 = 90 * TICK_MS;
 
 #[test]

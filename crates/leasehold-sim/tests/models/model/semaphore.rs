@@ -1,7 +1,7 @@
 //! The semaphore: a counter without absolute writes, so a call that arrives twice could count twice.
 //!
-//! A request that was lost may still arrive. An executed request does not arrive again: its connection is a stream, and
-//! the markers rely on that.
+//! A request that was lost may still arrive. An executed request does not arrive again, because its connection is a
+//! stream, and the markers rely on that.
 
 use leasehold_proto::engine::{Request, Subject, Wait};
 use leasehold_proto::recipe::Recipe;

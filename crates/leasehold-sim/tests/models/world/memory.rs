@@ -1,6 +1,6 @@
-//! A cache of steps: the same engine with the same event, and the same server with the same call, give the same result.
+//! A cache of steps. The same engine with the same event, and the same server with the same call, give the same result.
 //!
-//! Invariant: a cached result was computed by the real code; its key is a pair of 64-bit hashes, like those of the
+//! Invariant: a cached result was computed by the real code. Its key is a pair of 64-bit hashes, like the hashes of the
 //! checker's states.
 //!
 //! # How it works
@@ -18,7 +18,7 @@ use leasehold_proto::{Call, Engine, Moment, Reply, StoreError};
 
 use super::server::{BrokenVariant, Server};
 
-/// A value that most steps leave unchanged: cheap to clone and to hash.
+/// A value that most steps leave unchanged, cheap to clone and to hash.
 #[derive(Debug)]
 pub(crate) struct Shared<T>(Arc<T>, u64);
 

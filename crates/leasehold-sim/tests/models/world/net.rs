@@ -16,7 +16,7 @@ pub(crate) struct Transit {
     pub(crate) server: usize,
     id: CallId,
     pub(crate) call: Shared<Call>,
-    /// The reply; `None` while the request is on its way to the server.
+    /// The reply, or `None` while the request is on its way to the server.
     pub(crate) reply: Option<Result<Reply, StoreError>>,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct Seen {
 pub(crate) enum Repeats {
     /// Requests that were lost on their way to the server.
     Late,
-    /// Lost requests, and executed ones once more.
+    /// Lost requests, and executed requests once more.
     All,
 }
 
@@ -112,7 +112,7 @@ impl Net {
         self.repeatable.len()
     }
 
-    /// Delivers a lost request, or an executed one again.
+    /// Delivers a lost request, or an executed request again.
     pub(crate) fn repeat(&mut self, place: usize, now_ms: u64, variant: Option<BrokenVariant>) -> Seen {
         let Transit { server, call, .. } = self.repeatable.remove(place);
         self.run(server, call, now_ms, variant)

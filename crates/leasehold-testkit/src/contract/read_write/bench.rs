@@ -1,6 +1,6 @@
 //! A read-write lock's bench: the calls of its recipes, and the state on the server.
 //!
-//! Invariant: owners are numbers; the server gets only calls that clients send.
+//! Invariant: owners are numbers. The server gets only calls that clients send.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -107,7 +107,7 @@ impl<'a, S: Store, A: Admin> Rw<'a, S, A> {
         (subscription, heard)
     }
 
-    /// The next message; without one, the message that this function publishes itself.
+    /// The next message, or without a next message, the message that this function publishes itself.
     pub(super) async fn said(&self, heard: &mut UnboundedReceiver<Heard>) -> String {
         self.bench.tell(&["PUBLISH", self.channel().as_str(), "now"]);
         let Heard::Message(_, message) = next(heard).await else {

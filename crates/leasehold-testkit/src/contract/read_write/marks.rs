@@ -1,6 +1,6 @@
-//! The marks of waiters on the server: the mark of a reader that waits to upgrade, and that of a preferred writer.
+//! The marks of waiters on the server: the mark of a reader that waits to upgrade, and the mark of a preferred writer.
 //!
-//! Invariant: the assertions state the behavior of redis-server. Owners are numbers; an owner of both sides has two
+//! Invariant: the assertions state the behavior of redis-server. Owners are numbers. An owner of both sides has two
 //! numbers.
 #![deny(dead_code)]
 

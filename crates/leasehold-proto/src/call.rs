@@ -34,7 +34,7 @@ impl Call {
         }
     }
 
-    /// Creates a call with its inputs in the script's order, for scripts whose header declares none.
+    /// Creates a call with its inputs in the script's order, for scripts whose header declares no inputs.
     #[must_use]
     pub const fn with(script: &'static Script, keys: Vec<Arc<str>>, args: Vec<Vec<u8>>) -> Self {
         Self { script, keys, args, channels: Vec::new() }
@@ -59,7 +59,7 @@ impl Call {
         self
     }
 
-    /// Adds further keys behind those that the script declares.
+    /// Adds further keys behind the keys that the script declares.
     #[must_use]
     pub fn more_keys<'a>(mut self, names: impl IntoIterator<Item = &'a Name>) -> Self {
         self.keys.extend(names.into_iter().map(Arc::from));

@@ -8,7 +8,7 @@
 //! Each [`step`](Engine::step) first fires every due timer and then takes its event, so every event sees the current
 //! time. The parts:
 //!
-//! - a *ticket* (`ticket`) is one acquire until its caller claims the outcome;
+//! - a *ticket* (`ticket`) is one request of a caller, such as an acquire, until the caller claims the outcome;
 //! - a *wait queue* (`queue`) is the FIFO of the local waiters of one name, of which the head polls, or each waiter
 //!   does;
 //! - a *server hold* (`server_hold`) is what this client holds on the server under one wire owner, shared by the guards

@@ -136,7 +136,7 @@ pub enum StoreErrorKind {
     TooManyClients,
     /// `WRONGTYPE`: a key of another type has the lock's name. The key was not touched.
     WrongType,
-    /// The answer is not one that the script can give, or not of the Redis protocol.
+    /// The script cannot give this answer, or the answer is not of the Redis protocol.
     Malformed,
     /// An error text that is not in the table.
     Server,

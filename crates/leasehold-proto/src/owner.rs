@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The value that may hold and re-enter a lock. It is never a thread.
 ///
 /// Two acquires of one name with the same owner are one hold with a count of two. An owner is valid for every lock of
-/// every client in this process, and has no meaning in another one.
+/// every client in this process, and has no meaning in another process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Owner(u64);
 

@@ -5,10 +5,10 @@
 //!
 //! # How it works
 //! A store has two connections. Commands travel on one (`connection`, behind `standalone`, which replaces a broken
-//! one), and messages on the other (`pubsub`), because a connection that carries both can hand replies to the wrong
-//! caller. `connect` opens the connections, over `socket`s or over the replacement of a simulator ([`Dial`]). The first
-//! connection finds out by which `channels` wake-ups travel. The bytes of a server pass the `bounds` before they are
-//! parsed. Every close is a reset, so that bytes which the server has not received are gone.
+//! connection), and messages on the other (`pubsub`), because a connection that carries both can hand replies to the
+//! wrong caller. `connect` opens the connections, over `socket`s or over the replacement of a simulator ([`Dial`]). The
+//! first connection finds out by which `channels` wake-ups travel. The bytes of a server pass the `bounds` before they
+//! are parsed. Every close is a reset, so that bytes which the server has not received are gone.
 
 mod backoff;
 mod bounds;

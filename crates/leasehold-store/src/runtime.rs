@@ -14,7 +14,7 @@ use leasehold_proto::engine::Id;
 ///
 /// The client calls the watch at the beginning of each poll of such a future, on the polling thread and outside all
 /// locks, with a number that no other wait of this client has. The client stores the returned waker in place of the
-/// given one.
+/// given waker.
 pub type Watch = Box<dyn Fn(Id, &Waker) -> Waker + Send + Sync>;
 
 /// The services that the driver needs besides a store.

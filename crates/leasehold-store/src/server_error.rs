@@ -28,7 +28,7 @@ const CODES: [(&str, Kind, Applied); 20] = [
     ("CROSSSLOT", Kind::WrongNode, No),
     ("TRYAGAIN", Kind::TryAgain, No),
     ("NOPERM", Kind::PermissionDenied, No),
-    // In protected mode no client may connect from another host until the server has a password.
+    // A server in protected mode lets no client connect from another host until it has a password.
     ("DENIED", Kind::AuthenticationFailed, No),
     ("NOAUTH", Kind::AuthenticationFailed, No),
     ("WRONGPASS", Kind::AuthenticationFailed, No),

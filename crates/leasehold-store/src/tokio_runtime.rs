@@ -38,7 +38,7 @@ impl Runtime for TokioRuntime {
     ///
     /// # Panics
     /// Panics when the operating system has no source of random numbers, because identities could then repeat, and two
-    /// clients could believe that they are one.
+    /// clients could believe that they are one client.
     fn random(&self) -> [u8; 16] {
         let mut bytes = [0; 16];
         getrandom::fill(&mut bytes).expect("the operating system has a source of random numbers");

@@ -1,4 +1,4 @@
--- Sets the total number of permits, the acquired included. The available number may become negative.
+-- Sets the total number of permits, acquired permits included. The available number may become negative.
 -- KEYS[1] counter string  available permits, may be negative
 -- KEYS[2] ids     zset    ids of acquired permits, each with its end in unix milliseconds
 -- KEYS[3] done    string  the reply of this operation, for a repeated call

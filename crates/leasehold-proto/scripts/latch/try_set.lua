@@ -1,4 +1,4 @@
--- Sets the count of a latch that has none.
+-- Sets the count of a latch that has no count.
 -- KEYS[1] latch   string  the count
 -- KEYS[2] deleted string  exists for a while after a deletion of the latch
 -- KEYS[3] done    string  the reply of this operation, for a repeated call

@@ -2,7 +2,7 @@
 -- returns nothing: functions for the script that acquires
 -- calls lindex lpop lrem pexpire rpush zadd zrem zscore
 -- wire 12.4; a waiter that has not called for five seconds is passed by
--- Drops silent heads and returns the first live one.
+-- Drops silent heads and returns the first live owner.
 local function pass_by(queue, seen, owner, now)
   local head = redis.call('lindex', queue, 0)
   while head and head ~= owner do

@@ -139,7 +139,7 @@ impl Engine {
         }
     }
 
-    /// Removes a waiter that is granted or leaves from those that wait for a hold of their own owner.
+    /// Removes a waiter that is granted or leaves from the waiters that wait for a hold of their own owner.
     pub(super) fn stop_waiting(&mut self, id: Id, request: &Request) {
         self.waiters.remove(&(request.subject.as_held(), request.owner, id));
     }
@@ -217,7 +217,7 @@ impl Engine {
         }
     }
 
-    /// Sends a waiter's attempt, or notes that another one must follow the attempt in flight.
+    /// Sends a waiter's attempt, or notes that another attempt must follow the attempt in flight.
     pub(super) fn attempt(&mut self, now: Moment, id: Id) {
         let Some(waiter) = self.waiter_state_mut(id) else { return };
         if waiter.call.is_some() {
@@ -267,7 +267,7 @@ impl Engine {
         }
         if let Some(waiter) = self.waiter_state_mut(attempt.id) {
             waiter.call = None;
-            // After any answer but an error, the script may have put the waiter into the queue.
+            // The script may have put the waiter into the queue, unless the answer is an error.
             waiter.queued |= attempt.queues && answer.is_ok();
         }
         match answer {
@@ -482,7 +482,7 @@ impl Engine {
         };
         let place = queue.iter().position(|waiter| *waiter == id);
         let was_head = place == Some(0);
-        // Waiters that leave a long queue, like those that were granted, are mostly near its front.
+        // Waiters that leave a long queue, like granted waiters, are mostly near its front.
         place.and_then(|place| queue.remove(place));
         if queue.is_empty() {
             self.queues.remove(subject);

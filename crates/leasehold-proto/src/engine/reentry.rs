@@ -35,9 +35,9 @@ pub(super) struct CountCall {
 }
 
 impl Engine {
-    /// Lets the waiters of an owner that has just acquired the lock re-enter it, or fails those that do not re-enter,
-    /// since they would wait for themselves. An in-flight attempt of such a waiter is undone when it is answered, so
-    /// one owner has one hold.
+    /// Lets the waiters of an owner that has just acquired the lock re-enter it, or fails the waiters that do not
+    /// re-enter, since they would wait for themselves. An in-flight attempt of such a waiter is undone when it is
+    /// answered, so one owner has one hold.
     pub(super) fn enter_waiters(&mut self, now: Moment, subject: &Subject, owner: Owner, wire: WireOwner) {
         let first = (subject.clone(), owner, Id(0));
         let same = self.waiters.range(first..).take_while(|(held, by, _)| (held, *by) == (subject, owner));
@@ -70,7 +70,7 @@ impl Engine {
         self.set_count(now, wire);
     }
 
-    /// Sends the call that sets the server's count to the wanted one, unless such a call is in flight.
+    /// Sends the call that sets the server's count to the wanted count, unless such a call is in flight.
     pub(super) fn set_count(&mut self, now: Moment, wire: WireOwner) {
         let Some(server_hold) = self.server_holds.get(&wire) else {
             return;

@@ -202,7 +202,8 @@ impl Engine {
         self.complete(id, Outcome::Ensured(outcome));
     }
 
-    /// Completes the tickets that have enough validity after a confirmation, and renews once more for the others.
+    /// Completes the tickets that have enough validity after a confirmation, and renews once more for the other
+    /// tickets.
     fn ensured(&mut self, now: Moment, wire: WireOwner) {
         let Some(server_hold) = self.server_holds.get_mut(&wire) else {
             return;

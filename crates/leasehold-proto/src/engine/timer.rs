@@ -25,7 +25,7 @@ pub(super) enum Timer {
     Count(WireOwner),
     /// A failed release or undo is retried.
     Release(WireOwner),
-    /// The callers that wait for a release learn that it is unconfirmed.
+    /// The callers that wait for a release learn that the release is unconfirmed.
     Report(WireOwner),
     /// A minimum hold is over, or its failed extension is retried.
     MinHold(WireOwner),

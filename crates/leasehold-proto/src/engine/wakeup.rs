@@ -62,8 +62,8 @@ impl Engine {
         }
     }
 
-    /// Handles the confirmation of a subscription, the first or a later one. Messages sent before it are lost, so every
-    /// listener tries again.
+    /// Handles the confirmation of a subscription, the first or a later confirmation. Messages sent before it are lost,
+    /// so every listener tries again.
     pub(super) fn listening(&mut self, now: Moment, channel: &Channel) {
         if self.listeners.by_channel.contains_key(channel) {
             self.listeners.confirmed.insert(channel.clone());
@@ -84,7 +84,8 @@ impl Engine {
     }
 
     /// Returns the time until which a message on the subject's channels may be older than a grant that arrives now.
-    /// Only a subscription from before the grant can still deliver one, and hardly later than the polling interval.
+    /// Only a subscription from before the grant can still deliver such a message, and hardly later than the polling
+    /// interval.
     pub(super) fn stale_messages_until(&self, now: Moment, subject: &Subject, wire: WireOwner) -> Moment {
         let channels = subject.channels(wire);
         let listens = channels.iter().any(|channel| self.listeners.by_channel.contains_key(channel));

@@ -122,7 +122,7 @@ impl Recipe for ExpirableSemaphore {
     }
 }
 
-/// Sets the total number of permits, acquired ones included.
+/// Sets the total number of permits, acquired permits included.
 #[must_use]
 pub fn set(name: &Name, operation: &Operation, permits: u32) -> Call {
     published(once(counter(&SET, name), name, operation).arg("permits", permits), name)

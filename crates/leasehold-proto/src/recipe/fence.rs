@@ -1,6 +1,6 @@
 //! Writes that carry a fencing token, which one script checks before it writes (docs/protocol.md#73-fenced-writes).
 //!
-//! A token that is lower than an earlier one for the same key writes nothing.
+//! A token that is lower than an earlier token for the same key writes nothing.
 
 use std::sync::Arc;
 

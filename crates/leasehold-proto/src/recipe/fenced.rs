@@ -30,7 +30,7 @@ pub enum Tokens {
     /// Redisson's counter: 1, 2, 3 and so on. It starts again at 1 when the server loses its data.
     #[default]
     Counter,
-    /// At least one more than the last, and at least the server's time in unix microseconds. The token also grows
+    /// At least one more than the last token, and at least the server's time in unix microseconds. The token also grows
     /// across a loss of the counter, as long as the server's clock does not go back by more than the time since the
     /// last grant. Java clients continue to count from it.
     Hybrid,

@@ -93,7 +93,7 @@ pub fn count_down(name: &Name, operation: &Operation) -> Call {
     published(once(Call::of(&COUNT_DOWN).key("latch", name), name, operation), name, OPEN)
 }
 
-/// Sets the count of a latch that has none.
+/// Sets the count of a latch that has no count.
 #[must_use]
 pub fn try_set(name: &Name, operation: &Operation, count: u32) -> Call {
     let call = Call::of(&TRY_SET).key("latch", name).key("deleted", deleted(name)).arg("count", count);

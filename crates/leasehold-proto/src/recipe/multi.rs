@@ -1,7 +1,7 @@
 //! Several plain locks of one cluster slot in one script: all or none
 //! (docs/protocol.md#102-several-names-in-one-script).
 //!
-//! The owner holds all of them after every script, or none.
+//! The owner holds all locks or none after every script.
 
 use super::reentrant::{CHANNEL, MESSAGE, Reentrant, channel};
 use super::rules::{Answer, CallArgs, PUBLISH, Recipe, Renewal};

@@ -4,8 +4,8 @@
 //! them.
 //!
 //! # How it works
-//! A reader that also writes has two wire owners, one for each side. Redisson admits it by its thread id, which is the
-//! same for both. Here the acquire names the wire owner under which the same owner writes.
+//! A reader that also writes has two wire owners, one for each side. Redisson admits such a reader by its thread id,
+//! which is the same on both sides. Here the acquire names the wire owner under which the same owner writes.
 
 use std::fmt;
 

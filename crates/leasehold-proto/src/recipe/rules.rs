@@ -76,7 +76,7 @@ pub enum Holding {
     Leased,
     /// A hold that only its release ends.
     Unending,
-    /// No hold. The awaited event has happened.
+    /// A grant gives no hold and says that the awaited event has happened.
     Nothing,
 }
 

@@ -75,7 +75,7 @@ pub(super) fn writer(owner: WireOwner) -> String {
     format!("{owner}:write")
 }
 
-/// Returns the wire text of an owner, empty for none.
+/// Returns the wire text of an owner, or an empty text for no owner.
 pub(super) fn text(owner: Option<WireOwner>) -> String {
     owner.map(|owner| owner.to_string()).unwrap_or_default()
 }

@@ -21,9 +21,9 @@ use super::subscribers::SubscriptionKind;
 /// One server's data and scripts, without a clock, I/O or threads. A clone is a snapshot.
 ///
 /// Two databases are equal, and have the same hash, when they would answer the same from now on. The comparison covers
-/// their keys, values and expiries as of each one's last command, their subscribers, the condition that was set and the
-/// time of their start. It ignores the cached scripts and the time, because an explorer of states knows the time of
-/// each state.
+/// their keys, values and expiries as of the last command of each database, their subscribers, the condition that was
+/// set and the time of their start. It ignores the cached scripts and the time, because an explorer of states knows the
+/// time of each state.
 #[derive(Clone, Debug, Default)]
 pub struct Database {
     pub(super) context: CommandContext,
@@ -105,7 +105,7 @@ impl Database {
         self.context.condition
     }
 
-    /// Returns the keys at this time, sorted, without the expired ones.
+    /// Returns the keys at this time, sorted, without the expired keys.
     pub fn entries(&mut self, now_ms: u64) -> Vec<Entry> {
         self.context.keyspace.now_ms = now_ms;
         self.context.keyspace.entries()

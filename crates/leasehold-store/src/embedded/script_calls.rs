@@ -9,7 +9,7 @@ use super::condition::Condition;
 use super::fault::Fault;
 use super::frame::Frame;
 
-/// Executes a command of a script. The error has no code yet when its text does not begin with one.
+/// Executes a command of a script. The error has no code yet when its text does not begin with a code.
 pub(super) fn call_from_script(context: &mut CommandContext, args: Args<'_>) -> Result<Frame, Fault> {
     let Some(command) = args.first().and_then(|name| find(name)) else {
         return Err(Fault::new("ERR Unknown Redis command called from script"));

@@ -52,7 +52,7 @@ pub(super) struct Bounded {
     stream: Socket,
     incoming: Framing,
     outgoing: Framing,
-    /// True if each reply must have its command. Messages have none.
+    /// True if each reply must have its command. Messages have no command.
     answers_only: bool,
     breach: FirstBreach,
 }
@@ -163,7 +163,7 @@ struct Line {
 }
 
 impl Framing {
-    /// Returns true if the last value is complete and the next one has not begun.
+    /// Returns true if the last value is complete and the next value has not begun.
     fn is_between(&self) -> bool {
         self.depth == 0 && matches!(self.place, Place::Kind)
     }

@@ -195,7 +195,7 @@ mod tests {
         [hello, published, subscribes]
     }
 
-    /// Returns the decision when the server answers the further commands with `says`, and those commands.
+    /// Returns the decision when the server answers the further commands with `says`, and the further commands.
     async fn decided(answers: [Value; 3], says: &str) -> (Result<ServerFacts, Failure>, String) {
         let (here, mut there) = duplex(1024);
         there.write_all(says.as_bytes()).await.unwrap();

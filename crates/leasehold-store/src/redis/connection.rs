@@ -92,7 +92,7 @@ impl Connection {
         self.driver.end();
     }
 
-    /// Writes a call to the connection, behind all earlier ones.
+    /// Writes a call to the connection, behind all earlier calls.
     pub(super) fn carry(self: &Arc<Self>, call: Call) -> Carried {
         // The future is unconstrained, because tokio's budget could make the first poll stop before the command is in
         // the queue.
@@ -115,8 +115,8 @@ impl Connection {
                 return outcome;
             }
         }
-        // The first call of a script on this connection carries the text, the others carry the hash. So a restarted
-        // server costs no extra round trip, and no call goes out a second time, behind later ones.
+        // The first call of a script on this connection carries the text, and the later calls carry the hash. So a
+        // restarted server costs no extra round trip, and no call goes out a second time, behind later calls.
         let first = locked(&self.sent).insert(hash);
         if !first {
             let answer = self.send(evalsha(&call)).await;

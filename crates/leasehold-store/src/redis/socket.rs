@@ -20,7 +20,7 @@ use crate::tokio_runtime::{jittered, within};
 
 /// The silence of a connection after which the system probes whether the other side is still there.
 const KEEPALIVE_AFTER: Duration = Duration::from_secs(10);
-/// The time between two probes, and the number of unanswered ones after which the connection counts as broken.
+/// The time between two probes, and the number of unanswered probes after which the connection counts as broken.
 const KEEPALIVE_EVERY: Duration = Duration::from_secs(3);
 const KEEPALIVE_RETRIES: u32 = 3;
 /// The time for which sent bytes may stay unacknowledged before the connection counts as broken.
@@ -87,7 +87,7 @@ async fn dial(address: &Address, limit: Duration) -> io::Result<Socket> {
 fn configure(stream: &TcpStream) -> io::Result<()> {
     let socket = SockRef::from(stream);
     socket.set_tcp_nodelay(true)?;
-    // With a linger of zero, closing sends a reset, drops the unsent bytes and does not block.
+    // A linger of zero makes closing send a reset and drop the unsent bytes without blocking.
     socket.set_linger(Some(Duration::ZERO))?;
     let keepalive = TcpKeepalive::new()
         .with_time(KEEPALIVE_AFTER)

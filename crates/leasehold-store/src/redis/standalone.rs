@@ -124,7 +124,7 @@ struct CommandConnection {
 struct Inner {
     state: State,
     backoff: Backoff,
-    /// The failure of the last attempt to connect, until the next one begins.
+    /// The failure of the last attempt to connect, until the next attempt begins.
     last_failure: Option<Failure>,
 }
 

@@ -68,7 +68,7 @@ fn error_reply(lua: &Lua, words: MultiValue) -> mlua::Result<Value> {
     };
     let text = text.strip_prefix(b"-").unwrap_or(&text);
     let text = text.split(|&byte| byte == 0).next().unwrap_or_default();
-    // A text without a space has no code, so the error gets one.
+    // A text without a space has no code, so the error gets a code.
     let (code, rest) = match text.iter().position(|&byte| byte == b' ') {
         Some(at) => (&text[..at], &text[at + 1..]),
         None => (b"ERR".as_slice(), text),

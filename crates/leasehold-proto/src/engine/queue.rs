@@ -139,7 +139,7 @@ impl Engine {
         }
     }
 
-    /// Removes a waiter that is granted or leaves from the waiters that wait for a hold of their own owner.
+    /// Removes a waiter, granted or leaving, from the waiters that wait for a hold of their own owner.
     pub(super) fn stop_waiting(&mut self, id: Id, request: &Request) {
         self.waiters.remove(&(request.subject.as_held(), request.owner, id));
     }

@@ -62,8 +62,8 @@ impl Engine {
         }
     }
 
-    /// Handles the confirmation of a subscription, the first or a later confirmation. Messages sent before it are lost,
-    /// so every listener tries again.
+    /// Handles the first or a later confirmation of a subscription. Messages sent before it are lost, so every listener
+    /// tries again.
     pub(super) fn listening(&mut self, now: Moment, channel: &Channel) {
         if self.listeners.by_channel.contains_key(channel) {
             self.listeners.confirmed.insert(channel.clone());

@@ -120,7 +120,7 @@ fn hello(_: &mut CommandContext, args: Args<'_>) -> Answer {
     ]))
 }
 
-/// Handles CLIENT SETNAME, which checks the name and does not store it.
+/// Handles CLIENT. SETNAME checks the name and does not store it, so GETNAME answers nil.
 fn client(_: &mut CommandContext, args: Args<'_>) -> Answer {
     match args {
         [_, _, name] if name.iter().all(|byte| (b'!'..=b'~').contains(byte)) => Ok(Frame::ok()),

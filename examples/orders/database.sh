@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Starts a private PostgreSQL in a new folder and prints its address; installs it first if it is missing and root runs this.
+# Starts a private PostgreSQL in a new folder and prints its address. Installs it first if it is missing and root runs this.
 # The server stops, and its folder is removed, when this script ends (Ctrl-C) or the pipe on its standard input closes.
 #
 # The server listens on a socket in its folder and on no port.
@@ -28,7 +28,7 @@ install_server() {
     mkdir -p "$(dirname "$no_cluster")"
     echo "create_main_cluster = false" >"$no_cluster"
     export DEBIAN_FRONTEND=noninteractive
-    # An outdated package list may suffice; if not, the installation fails with a message.
+    # An outdated package list may suffice. If not, the installation fails with a message.
     apt-get update >&2 || true
     local status=0
     apt-get -o DPkg::Lock::Timeout=300 install -y --no-install-recommends postgresql >&2 || status=$?
@@ -38,7 +38,7 @@ install_server() {
 
 bin=$(programs) || { install_server && bin=$(programs); } || fail "no initdb was found after the installation"
 
-# Not below TMPDIR: the path of a socket has at most 107 characters.
+# Not below TMPDIR, because the path of a socket has at most 107 characters.
 folder=$(mktemp -d /tmp/orders-database.XXXXXX)
 as_owner=()
 if [[ $(id -u) == 0 ]]; then
@@ -63,7 +63,8 @@ trap 'exit 130' INT TERM
 cd "$folder"
 "${as_owner[@]}" "$bin/initdb" --pgdata=data --username=orders --auth=trust --encoding=UTF8 --no-sync >log 2>&1 \
     || fail "initdb failed: $(cat log)"
-# The server has its own process group, so that Ctrl-C reaches this script alone. No fsync: the data live as long as it runs.
+# The server has its own process group, so that Ctrl-C reaches this script alone. No fsync, since the data live as long
+# as it runs.
 setsid "${as_owner[@]}" "$bin/postgres" -D data -k "$folder" -c listen_addresses= -c fsync=off \
     -c max_connections=200 >>log 2>&1 </dev/null &
 server=$!

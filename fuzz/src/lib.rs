@@ -1,4 +1,4 @@
-//! The fuzz targets: one function for each, from bytes to a panic or nothing.
+//! The fuzz targets. Each is a function from bytes to a panic or nothing.
 //!
 //! Invariant: a target does the same for the same bytes, and panics only if the library has broken a promise.
 

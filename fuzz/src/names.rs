@@ -12,7 +12,7 @@ const PREFIXES: [&str; 4] = [
     "redisson_countdownlatch__channel__",
 ];
 
-/// Parses a text as each kind of name. If it has two lines, the first one is the hash tag.
+/// Parses a text as each kind of name. If the text has two lines, the first line is the hash tag.
 pub fn names(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let plain = Name::new(&text);
@@ -62,7 +62,7 @@ fn check_name(text: &str, name: &Name) {
     }
 }
 
-/// Returns the part of a key that a cluster hashes: the text in the first braces, unless that is empty.
+/// Returns the part of a key that a cluster hashes, which is the text in the first braces, unless that is empty.
 fn hashed(key: &str) -> &str {
     let tag = key.find('{').and_then(|open| {
         let rest = &key[open + 1..];

@@ -42,7 +42,7 @@ impl fmt::Display for Server {
     }
 }
 
-/// All usable servers. The tests use the first one.
+/// All usable servers. The tests use the first server.
 pub(crate) fn installed() -> Vec<Server> {
     let named = env::var_os(VARIABLE).map(PathBuf::from);
     let mut folders: Vec<_> = env::split_paths(&env::var_os("PATH").unwrap_or_default()).collect();

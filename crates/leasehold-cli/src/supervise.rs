@@ -5,13 +5,14 @@
 //! signal to the wrapper, the end of the grace. A loss wins over every other event of the same time. After a loss the
 //! whole group must end, also when its first process has ended before the rest of it.
 //!
-//! A stopped wrapper cannot renew. It therefore stops only where the operator wants it to: when the command was
+//! A stopped wrapper cannot renew. It therefore stops only where the operator wants it to, when the command was
 //! suspended from the terminal and there is a shell that can continue both. After that, the command goes on only if the
-//! lock is still held. When another program stops the wrapper, the watcher ends the command at the deadline, in the
-//! same way.
+//! lock is still held. When another program stops the wrapper, the watcher ends the command at the deadline, in the same
+//! way.
 //!
 //! Invariant: the command neither starts nor goes on after a stop unless the lock is held (or `--on-lost ignore`). The
-//! one exception is the loss itself: `--on-lost term` continues a stopped command, so that it receives its SIGTERM.
+//! one exception is the loss itself, after which `--on-lost term` continues a stopped command, so that it receives its
+//! SIGTERM.
 
 use std::future::Future;
 use std::io;
@@ -125,7 +126,7 @@ impl<H: Hold> Supervisor<'_, H> {
     }
 
     /// Ends a command whose lock was lost during its preparation. No instruction of it has run, and none will,
-    /// regardless of `--on-lost`, so the code is not that of a killed command either.
+    /// regardless of `--on-lost`, so the exit code is not the code of a killed command either.
     async fn never_started(&mut self) -> io::Result<Finished> {
         self.send(Signal::SIGKILL);
         let message = "the lock was lost before the command was started; it was not run";
@@ -176,8 +177,8 @@ impl<H: Hold> Supervisor<'_, H> {
         }
     }
 
-    /// Handles a stop of the command: the command wants the terminal, the operator wants both of us stopped, or the
-    /// stop does not concern the wrapper.
+    /// Handles a stop of the command, in three cases: the command wants the terminal, the operator wants both of us
+    /// stopped, or the stop does not concern the wrapper.
     fn stopped(&mut self, signal: i32) {
         let wants_terminal = [Signal::SIGTTIN, Signal::SIGTTOU].iter().any(|&s| s as i32 == signal);
         if wants_terminal && self.terminal.give_on_request(self.child.group()) {

@@ -74,7 +74,7 @@ impl Watcher {
     }
 }
 
-/// Runs the watcher's side: waits for orders, their times and the end of the wrapper.
+/// Runs the watcher's side, which waits for orders, their times and the end of the wrapper.
 pub(crate) fn watch() -> ExitCode {
     // A SIGTERM to all processes of a service must not disarm the watcher before its wrapper has ended.
     let _ = SigSet::all().thread_block();

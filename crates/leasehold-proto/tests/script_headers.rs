@@ -111,7 +111,7 @@ impl Script {
                 let first = body[at + call.len()..].split([',', ')']).next().unwrap().trim();
                 match first.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\'')) {
                     Some(command) => command.to_owned(),
-                    // The command to publish is the only one that is an argument.
+                    // The command to publish is the only command that is an argument.
                     None if first == "publish" => "publish|spublish".to_owned(),
                     None => panic!("{}: calls something by the name of {first}", self.at()),
                 }

@@ -1,4 +1,4 @@
-//! The simulator's command: runs seeds and prints the first failure.
+//! The simulator's command, which runs seeds and prints the first failure.
 //!
 //! Invariant: the command fails exactly if a run broke a promise, or if two runs of a seed differed.
 #![expect(clippy::print_stdout, reason = "a command talks")]

@@ -37,7 +37,7 @@ pub(crate) enum Kind {
     Partition,
     /// The connections of the process are reset.
     Reset,
-    /// All connections end, and the server accepts none while it lasts.
+    /// All connections end, and the server accepts none while the fault lasts.
     Refuse,
     /// Messages of one process take up to a second longer.
     Slow,

@@ -1,6 +1,6 @@
 //! The state of one name on the server, at one instant.
 //!
-//! Invariant: the state is read from the keyspace alone, and its wire owners are those of the guards.
+//! Invariant: the state is read from the keyspace alone, and its wire owners are the wire owners of the guards.
 
 use std::fmt;
 use std::sync::Arc;

@@ -96,7 +96,7 @@ impl Plan {
         plan
     }
 
-    /// Chooses the faults. Each seed has its own subset of the kinds, so that common faults do not hide the rare ones.
+    /// Chooses the faults. Each seed has its own subset of the kinds, so that common faults do not hide rare faults.
     fn choose_faults(&self) -> Vec<Fault> {
         let mut rng = stream(self.seed, "faults");
         let mut kinds = Kind::all(self.mode);

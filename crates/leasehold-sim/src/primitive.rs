@@ -145,7 +145,7 @@ pub(crate) fn name_of(text: &str) -> Name {
     .expect("a plan's names are names")
 }
 
-/// Returns true if a list of names, separated by spaces, contains this one.
+/// Returns true if a list of names, separated by spaces, contains this name.
 #[must_use]
 pub(crate) fn covers(names: &str, name: &str) -> bool {
     names.split(' ').any(|one| one == name)

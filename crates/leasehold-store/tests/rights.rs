@@ -187,7 +187,7 @@ fn calls(call: &Call) -> BTreeSet<String> {
     words.map(|word| word.trim_end_matches("|spublish").to_owned()).collect()
 }
 
-/// A server with two clients: one with all rights, and one whose user lacks the right of the case.
+/// A server with two clients, one with all rights, and one whose user lacks the right of the case.
 struct Desk {
     server: RedisServer,
     admin: Redis,

@@ -3,7 +3,7 @@
 //! Invariant: a behavior uses keys that bear its name, so all behaviors can run on one server at once. A behavior that
 //! is not listed does not compile.
 
-/// Lists the behaviors of a module: their names, and a function that runs one by its name.
+/// Lists the behaviors of a module: their names, and a function that runs a behavior by its name.
 macro_rules! behaviours {
     ($($behaviour:ident,)*) => {
         /// The names of all behaviors.

@@ -181,8 +181,8 @@ impl RedisServer {
 
     /// The calls of each command since the start or [`reset_stats`](Self::reset_stats).
     ///
-    /// The names are those of `INFO commandstats`: `evalsha`, `client|setinfo`. Calls by scripts count too, and so do
-    /// the kit's own commands (`info`, `config|resetstat`, `auth`).
+    /// The names are the names of `INFO commandstats`, such as `evalsha` or `client|setinfo`. Calls by scripts count
+    /// too, and so do the kit's own commands (`info`, `config|resetstat`, `auth`).
     ///
     /// # Panics
     /// When the server does not answer.

@@ -1,4 +1,4 @@
-//! Bad input: the client returns a typed error that names the mistake, and sends nothing.
+//! Bad input. The client returns a typed error that names the mistake, and sends nothing.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
 #![allow(clippy::disallowed_methods, reason = "test code: tasks and real time")]

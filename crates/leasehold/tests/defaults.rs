@@ -140,7 +140,7 @@ async fn a_prefixed_name_and_the_same_name_in_full_exclude_each_other() {
     assert!(long.lock("app:x").try_lock().await.unwrap().is_none());
     assert!(pttl(&server, "app:x") > 0);
 
-    // The release of one client wakes a waiter of the other.
+    // The release of one client wakes a waiter of the other client.
     let waiting = tokio::spawn(async move { long.lock("app:x").lock().await.map(drop) });
     eventually("the waiter to listen", || support::listeners(&server, "app:x") == 1).await;
     guard.release().await.unwrap();

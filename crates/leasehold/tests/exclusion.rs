@@ -163,7 +163,7 @@ async fn no_two_guards_are_valid_at_once_on_a_network_that_breaks_all_the_time()
     assert_eq!(who.len(), usize::try_from(CLIENTS).unwrap(), "every client had it now and then");
     assert!(errors > 0, "the network did break");
     assert_disjoint(spans);
-    // Liveness: after the faults end, every leftover hold expires within a lease, and the lock is free.
+    // Liveness. After the faults end, every leftover hold expires within a lease, and the lock is free.
     eventually("every key to go", || keys(&server) == 0).await;
     eventually("every subscription to end", || listeners(&server, "job") == 0).await;
     drop(soon("the lock", connect(&server).await.lock("job").lock()).await.unwrap());

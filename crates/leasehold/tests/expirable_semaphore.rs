@@ -1,4 +1,4 @@
-//! The expirable semaphore: a limited number of holders, and the permits of a dead process are free again within a
+//! The expirable semaphore. The number of holders is limited, and the permits of a dead process are free again within a
 //! lease.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
@@ -42,7 +42,7 @@ fn left(server: &impl Told) -> i64 {
     server.cli(&["GET", "seats"]).parse().unwrap()
 }
 
-/// The number of permit ids on the server, including expired ones.
+/// The number of permit ids on the server, including expired ids.
 fn ids(server: &impl Told) -> u64 {
     server.cli(&["ZCARD", IDS]).parse().unwrap()
 }

@@ -1,4 +1,4 @@
-//! The spin lock: no messages, growing pauses.
+//! The spin lock, with growing pauses and without messages.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
 #![allow(clippy::disallowed_methods, reason = "test code: tasks and real time")]

@@ -1,7 +1,7 @@
 //! The HTTP routes of the service.
 //!
-//! Invariant: each failure has a status and a word of its own: `stale`, `busy`, `lost` and `unavailable` are different
-//! answers.
+//! Invariant: each failure has a status and a word of its own, so `stale`, `busy`, `lost` and `unavailable` are
+//! different answers.
 
 use std::sync::Arc;
 

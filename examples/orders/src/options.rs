@@ -8,7 +8,7 @@ use clap::Parser;
 /// Takes payments for orders, each order once, side by side with other copies.
 #[derive(Debug, Parser)]
 pub(crate) struct Options {
-    /// The address to listen on; with port 0 the system chooses one, and the service prints it.
+    /// The address to listen on. With port 0 the system chooses the port, and the service prints it.
     #[arg(long, env = "ORDERS_LISTEN", default_value = "127.0.0.1:0")]
     pub(crate) listen: SocketAddr,
     /// The server of the locks.
@@ -26,7 +26,7 @@ pub(crate) struct Options {
     /// The lease of the locks: the time that a dead copy blocks others.
     #[arg(long, env = "ORDERS_LEASE", default_value = "5s", value_parser = humantime::parse_duration)]
     pub(crate) lease: Duration,
-    /// The time that a payment waits for another one of the same order.
+    /// The time that a payment waits for another payment of the same order.
     #[arg(long, env = "ORDERS_WAIT", default_value = "30s", value_parser = humantime::parse_duration)]
     pub(crate) wait: Duration,
     /// The minimum time between two settlements.

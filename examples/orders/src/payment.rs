@@ -33,8 +33,8 @@ impl Shop {
     /// Pays an order, unless it is paid. One request at a time runs in all copies, each with a larger token than the
     /// last.
     ///
-    /// `on_lost = finish` lets the service record the answer of the provider even if the lock was lost. The token
-    /// decides whether it still may.
+    /// `on_lost = finish` lets the service record the answer of the provider even if the lock was lost during the call.
+    /// The token decides whether it still may.
     #[locked(
         name = "order:{id}",
         kind = fenced,

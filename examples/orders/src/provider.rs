@@ -1,7 +1,7 @@
 //! A stand-in for a payment provider, an external service with tables of its own.
 //!
-//! It takes, as a real one does, an idempotency key with each request, here the number of the order, and charges once
-//! per key. It does not know the locks. It records every request, so that tests can count them.
+//! It takes an idempotency key with each request, as a real provider does, here the number of the order, and charges
+//! once per key. It does not know the locks. It records every request, so that tests can count them.
 //!
 //! Invariant: one charge per key. The provider charges at once and answers late, so a copy that dies while it waits has
 //! charged.

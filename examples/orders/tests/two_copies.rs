@@ -88,7 +88,7 @@ fn hammer(copies: &[Copy; 2], orders: std::ops::RangeInclusive<i64>, times: usiz
     answers.map(paid_now).filter(|now| *now).count()
 }
 
-/// Asserts that every order was charged once and is paid, and that no token wrote after a newer one.
+/// Asserts that every order was charged once and is paid, and that no token wrote after a newer token.
 #[track_caller]
 fn assert_paid_once_each(database: &Database, orders: std::ops::RangeInclusive<i64>) {
     let many = i64::try_from(orders.clone().count()).unwrap();

@@ -102,7 +102,7 @@ fn module(file: &str) -> Module {
     }
 }
 
-/// The module that a path names, as seen from another: its longest beginning that is a module.
+/// The module that a path names, as seen from another module. It is the longest beginning of the path that is a module.
 fn resolve(from: &Module, path: &[String], known: &BTreeSet<&Module>) -> Option<Module> {
     let supers = path.iter().take_while(|part| *part == "super").count();
     let mut target = match path.first()?.as_str() {

@@ -1,4 +1,4 @@
-//! The rules for promises: each has a test, and the tests that the page names exist.
+//! The rules for promises: each promise has a test, and the tests that the page names exist.
 //!
 //! Invariant: a row of the table in `docs/verification.md` begins with its id and names tests in backticks. The sentence
 //! of an id in `docs/guarantees.md` begins with the id and a colon, or with the id of one letter in bold and a comma.

@@ -13,7 +13,7 @@ use crate::shell::{cargo, root, run as run_command};
 
 /// The default time of each target, which is the share of CI.
 const SECONDS: u32 = 10;
-/// The limits of a target: memory, and time per input. An input that exceeds one is a finding.
+/// The limits of a target: memory, and time per input. An input that exceeds a limit is a finding.
 const BOUNDS: [&str; 3] = ["-rss_limit_mb=2048", "-timeout=20", "-print_final_stats=1"];
 /// The compiler flags that count the edges that an input takes, as cargo-fuzz sets them. They leave sanitizers out,
 /// which need a nightly compiler. The code has no `unsafe`, and it asserts its invariants.

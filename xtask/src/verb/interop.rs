@@ -72,7 +72,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
 }
 
 /// Runs the tests if the machine has Java. On CI it installs Java first. Without arguments it runs all tests with the
-/// newest release, and [`SHARED`] with two older ones.
+/// newest release, and [`SHARED`] with two older releases.
 pub(crate) fn if_possible(arguments: &[String]) -> Result<Done> {
     if let Some(reason) = missing(&ThisMachine) {
         if !on_ci() {

@@ -12,7 +12,7 @@ use crate::shell::{cargo, run as run_command};
 const MODES: [(&str, &str, &str, u64); 3] =
     [("fast", "200", "20000", 5), ("full", "20", "400", 4), ("quorum", "100", "2000", 1)];
 
-/// Runs the share of every change, some three minutes; `--minutes n` runs as many seeds as fit into that time.
+/// Runs the share of every change, some three minutes. `--minutes n` runs as many seeds as fit into that time.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let minutes: Option<u64> = match arguments {
         [] => None,

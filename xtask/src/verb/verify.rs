@@ -45,7 +45,7 @@ const AFTER_TESTS: [Check; 11] = [
     ("packages", package::check),
 ];
 
-/// Runs all checks, the quick ones first, and goes on after a failure so that one run shows everything.
+/// Runs all checks, the quick checks first, and goes on after a failure so that one run shows everything.
 ///
 /// `cargo x verify tidy dependencies` runs those parts alone.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {

@@ -12,7 +12,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
 
-/// The lock of all tests. Each has a server of its own.
+/// The lock of all tests. Each test has a server of its own.
 pub(crate) const NAME: &str = "the:lock";
 /// A time that no working step exceeds.
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);

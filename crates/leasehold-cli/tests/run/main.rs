@@ -1,6 +1,6 @@
 //! `leasehold run` from outside: the real program, a real server, real processes, signals and terminals.
 //!
-//! Tests do not sleep: each waits for a condition that must come true, with a limit far beyond the usual time.
+//! Tests do not sleep. Each test waits for a condition that must come true, with a limit far beyond the usual time.
 #![expect(
     clippy::disallowed_methods,
     clippy::unwrap_used,

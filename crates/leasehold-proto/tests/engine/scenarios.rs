@@ -340,7 +340,7 @@ fn whoever_leaves_a_queue_is_taken_off_it_also_when_its_lease_would_be_over() {
     harness.answer(1, Ok(Reply::Int(10_000)));
     harness.step(100, Event::Tick);
     assert!(matches!(harness.claim(100, 1), Some(Outcome::Acquired(Err(AcquireFailure::Contended)))));
-    // Its place in the queue lasts for seconds, whatever its lease.
+    // The place of a waiter in the queue lasts for seconds, whatever its lease.
     let mut at = 100;
     while at < 2_000 {
         assert_eq!(harness.answer(at, refused(StoreErrorKind::Busy)).verb(), Verb::Release);

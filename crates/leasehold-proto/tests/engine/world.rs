@@ -1,7 +1,7 @@
 //! A small world around the real engine: a server, a network that loses and repeats, processes that pause and crash.
 //!
 //! Invariant: every event is one [`Move`], chosen from outside, so a model checker can try all of them and a property
-//! test a random walk. The engines are the real ones. Only the server and the network are a model.
+//! test a random walk. The engines are real. Only the server and the network are a model.
 
 mod server;
 
@@ -486,10 +486,10 @@ impl World {
         settled
     }
 
-    /// Checks G5 and D3: a renewed hold is claimed, held and not released.
+    /// Checks G5 and D3, by which a renewed hold is claimed, held and not released.
     fn check_renewal(&mut self, call: &Call, claimed: &[String], released: &[String]) {
         if call.argument("count") != Some("0") {
-            return; // Not a renewal; a re-entry renews too, but sets a count.
+            return; // Not a renewal. A re-entry renews too, but sets a count.
         }
         let owner = call.argument("owner").unwrap().to_owned();
         if released.contains(&owner) {

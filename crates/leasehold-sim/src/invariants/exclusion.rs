@@ -1,6 +1,6 @@
 //! M, L1: at any instant at most one owner has a valid hold of a lock, foreign clients included.
 //!
-//! Invariant: two overlapping holds overlap when the later one begins, so a check at that time suffices.
+//! Invariant: two overlapping holds overlap when the later hold begins, so a check at that time suffices.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! F1, F2, F3, F5, F6: the queues of the fair lock and of the semaphore serve waiters in order of arrival, except those
-//! that have gone.
+//! F1, F2, F3, F5, F6: the queues of the fair lock and of the semaphore serve waiters in order of arrival, except
+//! waiters that have gone.
 //!
 //! Invariant: judged for each script by the queue before and after it. On an undisturbed network, the server never takes
 //! a polling waiter for gone.

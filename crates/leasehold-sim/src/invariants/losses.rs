@@ -1,6 +1,6 @@
 //! L5: `lost()` resolves within 50 ms of the deadline, and never while the hold is valid.
 //!
-//! Invariant: the deadline is the last one that the guard itself gave.
+//! Invariant: the deadline is the last deadline that the guard itself gave.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! R1, R2: n acquires need n releases, and the last one frees the lock.
+//! R1, R2: n acquires need n releases, and the last release frees the lock.
 //!
 //! Invariant: judged by releases that were confirmed as made while the lock was held.
 

@@ -108,7 +108,8 @@ impl Model {
         if self.copies.is_empty() { Err(story) } else { Ok(state.entries.len() as u64) }
     }
 
-    /// Retains one of several equal copies. Some remain different: the dump is inexact for times in the far future.
+    /// Retains one of several equal copies. Some remain different, because the dump is inexact for times in the far
+    /// future.
     fn unite(&mut self, now_ms: u64) {
         let mut seen: Vec<Vec<Entry>> = Vec::new();
         self.copies.retain_mut(|copy| {
@@ -137,7 +138,7 @@ impl Model {
         self.copies = vec![Copy { database, heard: Vec::new() }];
     }
 
-    /// Returns the last commands that used the keys of this one.
+    /// Returns the last commands that used the keys of this command.
     pub(crate) fn story(&self, command: &[Vec<u8>]) -> String {
         let keys: Vec<_> = command[1..].iter().filter(|word| word.starts_with(b"k:")).collect();
         let related =

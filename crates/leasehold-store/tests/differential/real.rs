@@ -1,4 +1,4 @@
-//! The real server: one connection for commands, and one that listens.
+//! The real server: one connection for commands, and one connection that listens.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;

@@ -1,8 +1,8 @@
 //! The words of random commands.
 
 /// The commands and the kinds of their arguments: `k` key, `f` field or member, `v` value, `i` integer, `t` a short
-/// time, `T` a point in time, `s` score, `r` end of a score range, `c` channel; the part after `|` is optional, `*`
-/// repeats the last group of two letters, `+` the last letter.
+/// time, `T` a point in time, `s` score, `r` end of a score range, `c` channel. The part after `|` is optional. `*`
+/// repeats the last group of two letters, and `+` the last letter.
 pub(crate) const SHAPES: &[&str] = &[
     "del k+",
     "exists k+",

@@ -23,7 +23,7 @@ pub(super) const FRESH: CallContext =
 pub(super) const ONCE: CallContext = CallContext { once: true, ..FRESH };
 /// A call for a granted acquire.
 pub(super) const GRANTED: CallContext = CallContext { granted: true, ..FRESH };
-/// A call after an earlier one that may still arrive.
+/// A call after an earlier call that may still arrive.
 pub(super) const UNCERTAIN: CallContext = CallContext { uncertain: true, ..FRESH };
 
 /// A bench, and the name of its counter.
@@ -47,7 +47,7 @@ pub(super) fn id(number: u64) -> PermitId {
 }
 
 impl<'a, S: Store, A: Admin> Counter<'a, S, A> {
-    /// Creates a counter whose name has a hash tag, except for the latch, which cannot have one.
+    /// Creates a counter whose name has a hash tag, except for the latch, which cannot have a hash tag.
     pub(super) fn new(bench: &'a Bench<'a, S, A>, kind: &str) -> Self {
         let tag = bench.lock.trim_matches(['{', '}']);
         let name = match kind {

@@ -45,7 +45,7 @@ impl<S: Store, A: Admin> Queue<'_, S, A> {
         SHARED.iter().all(|key| self.asks.pttl(&self.key(key)) == -1)
     }
 
-    /// Grants the lock to a waiter as Redisson does: removes the waiter from the queue and takes its wait off all
+    /// Grants the lock to a waiter as Redisson does. Removes the waiter from the queue and takes its wait off all
     /// deadlines.
     fn stranger_is_granted(&self, member: &str, wait_ms: i64) {
         assert_eq!(self.tell(&["LPOP", &self.key(SHARED[0])]), member);

@@ -67,7 +67,7 @@ impl Binary {
     }
 }
 
-/// Parses `Redis server v=7.0.15 sha=...`: true for Valkey, and the major version.
+/// Parses `Redis server v=7.0.15 sha=...` into true for Valkey, and the major version.
 fn parse_version(line: &str) -> Option<(bool, u32)> {
     let version = line.split_whitespace().find_map(|word| word.strip_prefix("v="))?;
     let major = version.split('.').next()?.parse().ok()?;

@@ -81,7 +81,7 @@ impl Monitor {
         seen().iter().filter(|line| !line.contains(MARKER)).cloned().collect()
     }
 
-    /// The commands of clients so far, word by word, without those that scripts called: `["evalsha", ...]`.
+    /// The commands of clients so far, word by word, without the commands that scripts called: `["evalsha", ...]`.
     ///
     /// Words are as the client wrote them, so compare names without regard to case.
     ///

@@ -4,7 +4,7 @@
 //! A shell reads from a pipe whose only writing end this process holds. The kernel closes the pipe whenever the process
 //! ends. The shell then kills the server and removes its folder. The shell has a process group of its own, so a signal
 //! to the group of the tests does not end it first. (A parent-death signal would need unsafe code, and would fire at the
-//! end of the thread that started the server, which is any test's.)
+//! end of the thread that started the server, which can be the thread of any test.)
 //!
 //! Invariant: a watcher is stopped before the wait for its server, so it never kills a reused process id.
 

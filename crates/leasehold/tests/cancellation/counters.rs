@@ -1,5 +1,5 @@
-//! Waits for permits and latches, and the calls that change them, dropped after each of their polls. No drop loses a
-//! permit or creates one.
+//! Waits for permits and latches, and the calls that change them, dropped after each of their polls. No drop loses or
+//! creates a permit.
 //!
 //! Invariant: a case carries the name of its method, as the library's sources have it, and `sources` compares the two.
 
@@ -56,7 +56,7 @@ cases! {
     "Semaphore::try_acquire" => |client| client.semaphore("seats").fifo().try_acquire().await;
     "Semaphore::try_acquire_many" => |client| client.semaphore("seats").try_acquire_many(3).await;
     "Semaphore::try_acquire_for" => |client| client.semaphore("seats").try_acquire_for(ms(80)).await;
-    // These ask for more permits than exist, so they wait until their deadline.
+    // These calls ask for more permits than exist, so they wait until their deadline.
     "Semaphore::try_acquire_many_for" => |client| client.semaphore("seats").try_acquire_many_for(4, ms(80)).await;
     "Semaphore::try_acquire_many_for" =>
         |client| client.semaphore("seats").fifo().try_acquire_many_for(4, ms(80)).await;

@@ -1,4 +1,4 @@
-//! Secrecy: no configuration, error or builder prints a secret.
+//! Secrecy. No configuration, error or builder prints a secret.
 
 use leasehold::config::Config;
 

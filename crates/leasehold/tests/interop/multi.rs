@@ -115,7 +115,7 @@ async fn crowd(bench: &Bench, names: &[String; 2]) {
 }
 
 /// Redisson acquires members in the order of its list. In a list with another order than leasehold's, Redisson gives
-/// way: after a while it releases its members and starts again.
+/// way. After a while it releases its members and starts again.
 async fn two_that_take_the_members_in_opposite_orders_both_come_through(bench: Bench) {
     let (client, peer) = (bench.client().await, bench.peer("").await);
     let [first, second] = names(&bench, false);

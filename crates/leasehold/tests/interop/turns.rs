@@ -10,7 +10,7 @@ pub(crate) struct Turns {
     pub(crate) name: String,
     /// The command to acquire, such as `lock acquire fair NAME`.
     pub(crate) acquire: String,
-    /// The command to release, such as `lock release fair NAME`; `{}` is replaced by the answer of the acquire.
+    /// The command to release, such as `lock release fair NAME`. The answer of the acquire replaces `{}`.
     pub(crate) release: String,
     /// The beginning of the channel that wakes waiters, or `None` when they poll repeatedly.
     pub(crate) channel: Option<String>,

@@ -45,7 +45,7 @@ pub(super) fn check() -> Result<Done> {
 }
 
 fn installed() -> Result<Option<String>> {
-    // A machine without rustup has no other toolchain than the current one.
+    // A machine without rustup has no toolchain but the current one.
     let listed = output(Command::new("rustup").args(["toolchain", "list"])).unwrap_or_default();
     Ok(toolchain_of(OLDEST, &listed).map(str::to_owned))
 }

@@ -1,7 +1,7 @@
 //! The fair lock: three waiters in one queue, which leave, die, are slow and lose messages.
 //!
-//! The oracle is a queue of its own, derived from the executed scripts: a polling waiter joins at the end, a waiter
-//! without a poll for five seconds is gone, and a waiter that is granted or leaves is removed.
+//! The oracle is a queue of its own, derived from the executed scripts. A polling waiter joins at the end. A waiter
+//! without a poll for five seconds is gone. A waiter that is granted or leaves is removed.
 
 use std::time::Duration;
 

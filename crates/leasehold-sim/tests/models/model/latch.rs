@@ -1,4 +1,4 @@
-//! The count-down latch: a count-down is no hold and has no owner, and a wait ends only at zero.
+//! The count-down latch. A count-down is no hold and has no owner, and a wait ends only at zero.
 
 use std::collections::BTreeMap;
 

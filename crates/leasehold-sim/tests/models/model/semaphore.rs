@@ -1,4 +1,4 @@
-//! The semaphore: a counter without absolute writes, so a call that arrives twice could count twice.
+//! The semaphore, a counter without absolute writes, so a call that arrives twice could count twice.
 //!
 //! A request that was lost may still arrive. An executed request does not arrive again, because its connection is a
 //! stream, and the markers rely on that.

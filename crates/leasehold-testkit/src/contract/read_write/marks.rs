@@ -62,7 +62,7 @@ async fn a_reader_that_waits_to_write_keeps_new_readers_out<S: Store, A: Admin>(
 
 async fn a_second_reader_that_wants_to_write_is_told_so<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
     let rw = Rw::new(bench);
-    // One number is a prefix of the other, so a comparison of texts could confuse the two.
+    // The first number is a prefix of the second, so a comparison of texts could confuse the two.
     for reader in [12, 1] {
         rw.acquire(&READ_LOCK, reader, LONG).await;
     }

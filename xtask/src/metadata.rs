@@ -15,9 +15,9 @@ pub(crate) struct Package {
     pub(crate) version: String,
     /// The oldest Rust that its manifest declares, if any.
     pub(crate) rust_version: Option<String>,
-    /// True if it is a member of the workspace.
+    /// True if the package is a member of the workspace.
     pub(crate) is_member: bool,
-    /// True if it may be published.
+    /// True if the package may be published.
     pub(crate) is_public: bool,
     /// The manifest as cargo reads it.
     pub(crate) manifest: Value,

@@ -59,7 +59,6 @@ pub(crate) enum Done {
 }
 
 impl Part {
-    /// Runs the work.
     pub(crate) fn of(name: &'static str, work: impl FnOnce() -> Result<()>) -> Self {
         Self::if_possible(name, || work().map(|()| Done::Fully))
     }

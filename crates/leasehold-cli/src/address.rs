@@ -17,7 +17,7 @@ impl Address {
         &self.0
     }
 
-    /// Returns true if it may carry a password.
+    /// Returns true if the address may carry a password.
     pub(crate) fn has_password(&self) -> bool {
         let rest = self.0.split_once("://").map_or(self.0.as_str(), |(_, rest)| rest);
         let in_front = rest.rsplit_once('@').is_some_and(|(login, _)| login.contains(':'));

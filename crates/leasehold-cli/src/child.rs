@@ -46,7 +46,7 @@ impl Ending {
 impl Child {
     /// Starts the command through `starter` (see [`crate::exec`]) and returns when the new process has stopped itself.
     ///
-    /// [`go`](Self::go) lets it become the command.
+    /// [`go`](Self::go) lets the process become the command.
     pub(crate) async fn start(starter: &mut Command) -> io::Result<Self> {
         // The handler comes before the start, so that it sees every change.
         let changes = signal(SignalKind::child())?;

@@ -20,7 +20,6 @@ use {
 
 pub(crate) use tokio::time::Instant;
 
-/// Returns this instant.
 pub(crate) fn now() -> Instant {
     Instant::now()
 }

@@ -67,7 +67,7 @@ impl Kind {
         }
     }
 
-    /// Acquires it, or returns `None` when other holders had it for all of the wait.
+    /// Acquires the lock, or returns `None` when other holders had it for all of the wait.
     pub(crate) async fn acquire(
         self,
         client: &Client,

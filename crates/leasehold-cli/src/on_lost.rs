@@ -9,6 +9,6 @@ pub(crate) enum OnLost {
     Term,
     // SIGKILL at once.
     Kill,
-    // Warn, and let it go on.
+    // Warn, and let the command go on.
     Ignore,
 }

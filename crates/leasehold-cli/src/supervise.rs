@@ -41,11 +41,11 @@ const STOPPED_PAST_DEADLINE: &str = "this program stood still until the deadline
 
 /// The part of the lock that the supervisor uses: a guard, or a substitute in tests.
 pub(crate) trait Hold {
-    /// Returns true if it is held at this instant.
+    /// Returns true if the lock is held at this instant.
     fn is_held(&self) -> bool;
     /// Returns the time for which it stays held without a renewal.
     fn remaining(&self) -> Duration;
-    /// Resolves when it is lost, with the reason in words.
+    /// Resolves when the lock is lost, with the reason in words.
     fn lost(&self) -> impl Future<Output = String>;
 }
 

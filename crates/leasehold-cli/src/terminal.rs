@@ -25,8 +25,9 @@ pub(crate) struct Terminal {
 impl Terminal {
     /// Finds the terminal.
     ///
-    /// The command gets it from the start when both its input and its output are terminals. Otherwise it may be part of
-    /// a pipeline whose other end (`... | less`) needs the keyboard, so it gets the terminal on request.
+    /// The command gets the terminal from the start when both its input and its output are terminals. Otherwise the
+    /// command may be part of a pipeline whose other end (`... | less`) needs the keyboard, so it gets the terminal on
+    /// request.
     pub(crate) fn open() -> Self {
         let device = File::options().read(true).write(true).open("/dev/tty").map(OwnedFd::from);
         let device = device.or_else(|_| match io::stdin() {

@@ -34,7 +34,6 @@ pub(crate) trait Environment: Send + Sync {
 pub(crate) struct Env {
     /// The environment of the user.
     pub(crate) environment: Arc<dyn Environment>,
-    /// The plan.
     pub(crate) plan: Arc<Plan>,
     /// The recorder of events.
     pub(crate) recorder: Recorder,

@@ -14,7 +14,7 @@ use crate::mode::Mode;
 pub(crate) struct Fault {
     /// The kind of the fault.
     pub(crate) kind: Kind,
-    /// The time at which it begins.
+    /// The time at which the fault begins.
     pub(crate) begins: Duration,
     /// The duration of a fault that lasts.
     pub(crate) lasts: Duration,

@@ -21,7 +21,6 @@ pub(crate) struct Op(pub(crate) u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Hold(pub(crate) u64);
 
-/// One event.
 #[expect(clippy::large_enum_variant, reason = "an event is made once, and seen by reference")]
 #[derive(Clone, Debug, Hash)]
 pub(crate) enum Event {
@@ -130,7 +129,7 @@ impl What {
 pub(crate) enum Outcome {
     /// Success, with a guard if the operation acquires.
     Done,
-    /// Another owner holds it.
+    /// Another owner holds the lock.
     Contended,
     /// The operation failed and changed nothing.
     NotApplied(String),
@@ -146,7 +145,7 @@ pub(crate) enum Outcome {
     AlreadyHeld,
     /// The wait would never end.
     Deadlock,
-    /// Another outcome, as its message.
+    /// Any other outcome, as its message.
     Other(String),
 }
 

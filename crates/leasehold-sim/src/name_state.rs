@@ -10,7 +10,6 @@ use crate::owner::{Wire, short};
 /// The keys that belong to a name, parsed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct NameState {
-    /// The holders.
     pub(crate) holders: Vec<Holder>,
     /// The expiry of the key itself by the server's clock, in milliseconds, or `None` without an expiry or without a
     /// key.
@@ -39,7 +38,6 @@ pub(crate) struct NameState {
     pub(crate) undone: Vec<Wire>,
 }
 
-/// A holder.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Holder {
     pub(crate) wire: Wire,
@@ -62,7 +60,7 @@ pub(crate) enum Side {
 }
 
 impl NameState {
-    /// Returns true if it has no holder.
+    /// Returns true if the name has no holder.
     #[must_use]
     pub(crate) fn is_free(&self) -> bool {
         self.holders.is_empty() && !self.foreign_type

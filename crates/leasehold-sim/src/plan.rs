@@ -21,7 +21,7 @@ pub(crate) const UNITS_MAX: u32 = 3;
 pub(crate) struct Plan {
     /// The seed that determines all other fields.
     pub(crate) seed: u64,
-    /// The world.
+    /// The mode, which decides the simulated world.
     pub(crate) mode: Mode,
     /// The number of processes with a leasehold client.
     pub(crate) processes: usize,

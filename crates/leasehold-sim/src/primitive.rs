@@ -57,7 +57,7 @@ impl Primitive {
         Self::ALL.iter().find(|(_, known)| *known == word).map_or(Self::Lock, |(primitive, _)| *primitive)
     }
 
-    /// Returns true if only one owner can hold it.
+    /// Returns true if only one owner can hold the primitive.
     #[must_use]
     pub(crate) const fn is_exclusive(self) -> bool {
         matches!(self, Self::Lock | Self::Fair | Self::Fenced | Self::Hybrid | Self::Spin)
@@ -69,13 +69,13 @@ impl Primitive {
         self.is_exclusive() || matches!(self, Self::ReadWrite)
     }
 
-    /// Returns true if its grants have fencing tokens.
+    /// Returns true if the grants of the primitive have fencing tokens.
     #[must_use]
     pub(crate) const fn has_tokens(self) -> bool {
         matches!(self, Self::Fenced | Self::Hybrid)
     }
 
-    /// Returns true if its holds end only with their release.
+    /// Returns true if holds of the primitive end only with their release.
     #[must_use]
     pub(crate) const fn is_unending(self) -> bool {
         matches!(self, Self::Semaphore | Self::Fifo)

@@ -140,7 +140,6 @@ impl Recorder {
         state.last_call
     }
 
-    /// Records an event.
     pub(crate) fn record(&self, now: Duration, event: Event) {
         self.lock().record(now, event);
     }

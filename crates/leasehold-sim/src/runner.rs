@@ -21,7 +21,6 @@ use crate::recorder::{Recorder, Violation};
 /// The outcome of one seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Outcome {
-    /// The seed.
     pub(crate) seed: u64,
     /// The hash of the history, equal for equal histories.
     pub(crate) hash: u64,
@@ -67,13 +66,11 @@ pub(crate) struct Batch {
     pub(crate) threads: usize,
 }
 
-/// Runs one seed.
 #[must_use]
 pub(crate) fn run_seed(seed: u64, mode: Mode) -> Outcome {
     run_plan(&Arc::new(Plan::from_seed(seed, mode)))
 }
 
-/// Runs a plan.
 #[must_use]
 pub(crate) fn run_plan(plan: &Arc<Plan>) -> Outcome {
     match catch_unwind(AssertUnwindSafe(|| live(plan, false))) {

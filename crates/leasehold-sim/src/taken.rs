@@ -14,7 +14,6 @@ pub(crate) enum Taken {
 }
 
 impl Taken {
-    /// Returns the guards.
     pub(crate) fn guards(&self) -> &[Guard] {
         match self {
             Self::One(guard) => std::slice::from_ref(guard),

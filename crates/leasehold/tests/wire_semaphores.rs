@@ -105,7 +105,7 @@ fn name(name: &str) -> Name {
     Name::new(name).unwrap()
 }
 
-/// Checks that the channel had no message since the last message.
+/// Checks that the channel had no message since the last message read.
 fn hears_nothing(server: &impl Told, heard: &mut Subscriber, channel: &str) {
     tell(server, &["PUBLISH", channel, "marker"]);
     assert_eq!(heard.message(), "marker");

@@ -42,7 +42,6 @@ impl State {
     }
 }
 
-/// An order.
 #[derive(Debug, Serialize)]
 pub(crate) struct Order {
     pub(crate) id: i64,

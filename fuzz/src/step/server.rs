@@ -9,7 +9,7 @@ use std::time::Duration;
 use arbitrary::{Result, Unstructured};
 use leasehold_proto::{Applied, Call, Moment, Reply, StoreError, StoreErrorKind, Verb};
 
-/// The keys.
+/// The holds of the honest server, by key.
 #[derive(Debug, Default)]
 pub(super) struct Server(BTreeMap<Arc<str>, Hold>);
 

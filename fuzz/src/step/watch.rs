@@ -20,7 +20,7 @@ const NEAR_THE_END: Duration = Duration::from_secs(2 * 365 * 24 * 60 * 60);
 /// A pending ticket.
 struct Waiting {
     kind: Kind,
-    /// True if its caller has not polled yet, or was woken, and so has a reason to poll.
+    /// True if the caller has not polled yet, or was woken, and so has a reason to poll.
     woken: bool,
 }
 

@@ -43,7 +43,7 @@ impl Source {
         Self { path: path.to_owned(), code, text, comment, header, tests_from }
     }
 
-    /// Returns true if its code before the unit tests is code of a library.
+    /// Returns true if the code before the unit tests is code of a library.
     pub(super) fn is_library(&self) -> bool {
         LIBRARIES.iter().any(|name| self.path.starts_with(&format!("crates/{name}/src/")))
     }

@@ -4,7 +4,7 @@
 //!
 //! # How it works
 //! Comments form paragraphs, and each paragraph that begins with a letter counts as one comment. The words of a crate
-//! are the words of its comments and of its messages. Messages are the strings outside tests that look like a sentence.
+//! are the words of its comments and its messages. Messages are the strings outside tests that look like a sentence.
 
 use std::collections::BTreeMap;
 

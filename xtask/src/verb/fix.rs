@@ -1,6 +1,6 @@
 //! `cargo x fix`: the repairs that a tool can make by itself.
 //!
-//! Invariant: it makes only the changes that a tool is certain of, and commits nothing.
+//! Invariant: the verb makes only the changes that a tool is certain of, and commits nothing.
 
 use anyhow::Result;
 

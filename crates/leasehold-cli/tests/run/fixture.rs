@@ -72,7 +72,7 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Starts it, with its output in files.
+    /// Starts the program, with its output in files.
     #[track_caller]
     pub(crate) fn start(command: &mut Command) -> Self {
         let folder = tempfile::tempdir().unwrap();
@@ -81,7 +81,7 @@ impl Running {
         Self { process, folder }
     }
 
-    /// Starts it with a stderr that no process reads. The caller keeps the returned end of the pipe.
+    /// Starts the program with a stderr that no process reads. The caller keeps the returned end of the pipe.
     pub(crate) fn start_with_unread_stderr(command: &mut Command) -> (Self, ChildStderr) {
         let folder = tempfile::tempdir().unwrap();
         let file = |name| File::create(folder.path().join(name)).unwrap();
@@ -99,23 +99,23 @@ impl Running {
         kill(self.pid(), signal).unwrap();
     }
 
-    /// Returns its stdout until now.
+    /// Returns the stdout of the program until now.
     pub(crate) fn out(&self) -> String {
         fs::read_to_string(self.folder.path().join("out")).unwrap()
     }
 
-    /// Returns its stderr until now.
+    /// Returns the stderr of the program until now.
     pub(crate) fn err(&self) -> String {
         fs::read_to_string(self.folder.path().join("err")).unwrap()
     }
 
-    /// Waits until it, or its command, has written this text.
+    /// Waits until the program, or its command, has written this text.
     #[track_caller]
     pub(crate) fn until_it_says(&self, text: &str) {
         eventually(LIMIT, &format!("{text:?}"), || self.out().contains(text) || self.err().contains(text));
     }
 
-    /// Waits for its end.
+    /// Waits for the end of the program.
     #[track_caller]
     pub(crate) fn outcome(mut self) -> Outcome {
         let mut status = None;
@@ -134,7 +134,7 @@ impl Drop for Running {
     }
 }
 
-/// Runs it to its end.
+/// Runs a command to its end.
 #[track_caller]
 pub(crate) fn outcome(command: &mut Command) -> Outcome {
     Running::start(command).outcome()

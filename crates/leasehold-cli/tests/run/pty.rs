@@ -27,7 +27,7 @@ pub(crate) struct Session {
 impl Session {
     /// Runs a shell, interactive or with a script, as the leader of a session on a new terminal.
     pub(crate) fn start(shell: &[&str], environment: &[(&str, &str)]) -> Self {
-        // Child processes do not inherit it, so the terminal hangs up when this session is dropped.
+        // Child processes do not inherit the descriptor, so the terminal hangs up when this session is dropped.
         let keyboard = posix_openpt(OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC).unwrap();
         grantpt(&keyboard).and_then(|()| unlockpt(&keyboard)).unwrap();
         let path = ptsname_r(&keyboard).unwrap();

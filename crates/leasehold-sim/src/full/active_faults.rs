@@ -28,9 +28,7 @@ pub(super) struct ActiveFaults {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Link {
     Healthy,
-    /// Requests are lost.
     RequestsLost,
-    /// Replies are lost.
     RepliesLost,
     /// All messages are late and arrive when the fault ends.
     Held,

@@ -77,7 +77,6 @@ impl Process {
         drop(left);
     }
 
-    /// Closes a stream.
     pub(super) fn close(&self, stream: TcpStream) {
         let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(left) = left.as_mut() {

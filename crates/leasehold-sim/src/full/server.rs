@@ -27,7 +27,6 @@ use crate::plan::Plan;
 use crate::recorder::Recorder;
 use crate::wire::{self, Decoded, Witness};
 
-/// The server.
 pub(super) struct Server {
     truth: Truth,
     cuts: Cuts,

@@ -17,7 +17,6 @@ use crate::taken::Taken;
 pub(crate) struct View {
     /// The true time.
     pub(crate) now: Duration,
-    /// The plan.
     pub(crate) plan: Arc<Plan>,
     /// The guards that users have. A guard stays here until the invariants have observed its end.
     pub(crate) holds: BTreeMap<Hold, LiveHold>,
@@ -64,7 +63,7 @@ pub(crate) struct LiveHold {
     pub(crate) since: Duration,
     /// The end of its validity by the client's clock, at the last check of time.
     pub(crate) valid_until: Duration,
-    /// True if it was valid at the last check of time.
+    /// True if the guard was valid at the last check of time.
     pub(super) held: bool,
     pub(super) taken: Weak<Taken>,
     /// The index of the guard among several.
@@ -85,9 +84,8 @@ const TRUST_MAX: Duration = Duration::from_secs(1_000_000);
 /// The terms with which a hold was requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Terms {
-    /// The lease.
     pub(crate) lease: Duration,
-    /// True if it is renewed without a bound.
+    /// True if the hold is renewed without a bound.
     pub(crate) watched: bool,
     /// The minimum hold time.
     pub(crate) min_hold: Option<Duration>,

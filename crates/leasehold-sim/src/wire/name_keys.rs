@@ -15,7 +15,7 @@ use crate::primitive::{Primitive, name_of};
 /// The role of a key for its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
-    /// The name itself.
+    /// The key that is the name itself.
     Itself,
     Queue,
     Due,

@@ -1,7 +1,7 @@
 //! A foreign client, which changes keys and channels as Redisson does, straight on the wire.
 //!
-//! Invariant: it believes to hold a lock only for as long as the server surely keeps it, so a breach of exclusion is our
-//! fault.
+//! Invariant: the client believes to hold a lock only for as long as the server surely keeps it, so a breach of
+//! exclusion is our fault.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,7 +56,8 @@ struct Foreigner<'a> {
 }
 
 impl Foreigner<'_> {
-    /// Tries until it is granted or gives up. Without a reply it cannot know the outcome, so it releases.
+    /// Tries until the lock is granted or the client gives up. Without a reply the client cannot know the outcome, so it
+    /// releases.
     async fn acquire(&mut self, give_up: Duration) -> bool {
         while self.env.now() < give_up {
             let sent_at = self.env.now();

@@ -131,7 +131,7 @@ struct Waiting {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum End {
     Granted,
-    /// Another owner had it until the wait was over.
+    /// Another owner had the lock until the wait was over.
     Refused,
     Deadlock,
     Failed,

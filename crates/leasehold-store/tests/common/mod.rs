@@ -95,7 +95,6 @@ pub(crate) fn story(error: &StoreError) -> String {
     told
 }
 
-/// Polls a future once.
 pub(crate) async fn poll_once<F: Future + ?Sized>(future: &mut Pin<Box<F>>) -> Poll<F::Output> {
     poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx))).await
 }

@@ -199,7 +199,7 @@ impl<S: Store, A: Admin> Ear<'_, S, A> {
         assert_eq!(next(&mut self.heard).await, Heard::Message(self.channel.clone(), message.into()));
     }
 
-    /// Checks that the channel had no message since the last message. Publishes a message, which must arrive first.
+    /// Checks that the channel had no message since the last message read. Publishes a message, which must arrive first.
     pub(super) async fn hears_nothing(&mut self) {
         self.bench.tell(&["PUBLISH", self.channel.as_str(), "now"]);
         self.hears("now").await;

@@ -142,7 +142,8 @@ pub(crate) struct Peer {
     client: String,
 }
 
-/// A thread of the Java process. Redisson records it as the holder of every lock that it acquires through its client.
+/// A thread of the Java process. Redisson records the thread as the holder of every lock that it acquires through its
+/// client.
 pub(crate) struct Thread {
     java: Arc<Java>,
     client: String,

@@ -31,7 +31,7 @@ impl Database {
         Self::at(server.url.replace("/postgres?", &format!("/{name}?")), None)
     }
 
-    /// A new file.
+    /// A database in a new file.
     pub(crate) fn on_sqlite() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let url = format!("sqlite://{}?mode=rwc", folder.path().join("orders.db").display());

@@ -107,7 +107,7 @@ impl<'a, S: Store, A: Admin> Rw<'a, S, A> {
         (subscription, heard)
     }
 
-    /// The next message, or without a next message, the message that this function publishes itself.
+    /// The next message, or the message that this function publishes itself if there is no other.
     pub(super) async fn said(&self, heard: &mut UnboundedReceiver<Heard>) -> String {
         self.bench.tell(&["PUBLISH", self.channel().as_str(), "now"]);
         let Heard::Message(_, message) = next(heard).await else {

@@ -23,7 +23,7 @@ pub(crate) struct Orders {
     pub(crate) kill: Option<Duration>,
 }
 
-/// A group with the orders for it: one line on the pipe.
+/// A group with the orders for it, which are one line on the pipe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Message {
     pub(crate) group: i32,

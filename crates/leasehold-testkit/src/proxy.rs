@@ -3,7 +3,7 @@
 //! # How it works
 //! One thread accepts. Two threads per connection carry the bytes, one for each direction. The rules judge each chunk
 //! (the result of one read) before it goes on. TCP never loses bytes from the middle of a stream, so neither does the
-//! proxy. A direction that swallowed a chunk delivers nothing afterwards, and its connection is reset when the loss
+//! proxy. A direction that swallowed a chunk delivers nothing afterward, and its connection is reset when the loss
 //! ends. Otherwise a client would take the reply to one command for the reply to another, which no real network can
 //! cause.
 //!

@@ -58,7 +58,7 @@ impl Bank {
 enum Payment {
     Paid,
     PaidBefore,
-    /// The charge stopped half-way, so an operator must look at the order.
+    /// The charge stopped halfway, so an operator must look at the order.
     Stopped(LostReason),
     /// The charge did not begin, so the caller can try again.
     NotNow(AcquireError),

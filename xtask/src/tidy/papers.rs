@@ -13,7 +13,7 @@ const ARCHITECTURE_LINES: usize = 150;
 /// The most words of the glossary, as many as a contributor can learn.
 const GLOSSARY_WORDS: usize = 40;
 
-/// Returns true for a page of the project itself: at the root, or below `docs`.
+/// Returns true for a page of the project itself, at the root or below `docs`.
 pub(super) fn is_page(path: &str) -> bool {
     path.ends_with(".md") && (path.starts_with("docs/") || !path.contains('/'))
 }

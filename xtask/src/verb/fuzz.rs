@@ -82,7 +82,7 @@ fn read(arguments: &[String]) -> Result<Wanted> {
     Ok(wanted)
 }
 
-/// The targets: the programs of the fuzz crate.
+/// The targets, which are the programs of the fuzz crate.
 fn targets(fuzz: &Path) -> Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(fuzz.join("fuzz_targets")).context("cannot list the targets")? {

@@ -1,5 +1,5 @@
 //! Helpers of this crate's tests: waiting without sleeps, reading the server's state, and futures that are dropped
-//! half-way.
+//! halfway.
 //!
 //! Invariant: no helper reads the server through the library. Every conclusion of a test comes from the server itself.
 #![allow(dead_code, unused_imports, unused_macros, reason = "each test file uses a part of it")]

@@ -20,7 +20,7 @@ use crate::report::Report;
 /// The hidden verb, which only `run` uses.
 pub(crate) const VERB: &str = "__exec";
 
-/// What the wrapper passes on.
+/// The arguments that the wrapper passes on.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// The wrapper's process id.

@@ -18,7 +18,7 @@ use crate::shared::Handle;
 /// same key.
 ///
 /// [`FencedGuard::fenced`] creates it, or [`Client::fenced`](crate::Client::fenced) from a token that another process
-/// passed on. Each key has a companion key, `leasehold_fence:{key}`, which holds the highest token and has no expiry.
+/// passed on. Each key has a helper key, `leasehold_fence:{key}`, which holds the highest token and has no expiry.
 /// All writers of the key must write this way, with tokens of one lock.
 ///
 /// # Examples

@@ -26,8 +26,8 @@ use crate::ticket::Ticket;
 /// [`Client::count_down_latch`](crate::Client::count_down_latch) creates it. A latch without a count is open, as in
 /// Redisson, so set the count before any client waits. When a latch has reached zero, its count can be set again.
 ///
-/// The name must not contain braces, because such a latch cannot work in a cluster, where Redisson's channel for it
-/// belongs to another slot.
+/// A name with braces does not work with sharded channels, because the channel of such a latch belongs to another slot
+/// of a cluster.
 ///
 /// # Examples
 /// ```

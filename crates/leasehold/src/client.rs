@@ -409,7 +409,8 @@ impl ClientBuilder {
     ///
     /// All keys and channels of a name follow from the prefix and the name together, so clients with different prefixes
     /// share no lock. Prefix and name together have at most 512 bytes. A prefix has no control characters, and
-    /// no braces except those of a hash tag, such as `{app}:`. Keys that are written with a fencing token have the prefix too.
+    /// no braces except those of a hash tag, such as `{app}:`. Keys that are written with a fencing token have the
+    /// prefix too.
     ///
     /// # Examples
     /// ```

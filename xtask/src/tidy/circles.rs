@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::source::Source;
+use super::source::{Source, is_word};
 
 /// The files in circles per crate. The rule fails on more, and on fewer until the number here is lowered.
 const IN_CIRCLES: [(&str, usize); 4] =
@@ -184,7 +184,7 @@ fn split(branches: &str) -> Vec<&str> {
 }
 
 fn word(text: &str) -> &str {
-    let end = text.find(|letter: char| !letter.is_alphanumeric() && letter != '_');
+    let end = text.find(|letter| !is_word(letter));
     &text[..end.unwrap_or(text.len())]
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Invariant: comments and strings break no rule here, except that the rule for Lua reads strings.
 
-use super::source::Source;
+use super::source::{Source, is_word};
 
 /// The most lines of code that a file may have.
 const SPLIT_AT: usize = 500;
@@ -172,10 +172,6 @@ pub(super) fn long_file(source: &Source) -> Option<String> {
     let length = source.length();
     let is_long = (USUAL + 1..=SPLIT_AT).contains(&length);
     is_long.then(|| format!("{}: {length} lines of code, most files have under {USUAL}", source.path))
-}
-
-fn is_word(letter: char) -> bool {
-    letter.is_alphanumeric() || letter == '_'
 }
 
 /// The places of `name` that are not the end of a longer word.

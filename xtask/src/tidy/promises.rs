@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 
-use super::source::Source;
+use super::source::{Source, is_word};
 
 /// The ids of all promises.
 const PROMISED: [&str; 61] = [
@@ -124,10 +124,6 @@ fn end_of_group(text: &str) -> Option<usize> {
         }
     }
     None
-}
-
-fn is_word(letter: char) -> bool {
-    letter.is_alphanumeric() || letter == '_'
 }
 
 #[cfg(test)]

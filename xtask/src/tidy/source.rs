@@ -96,6 +96,11 @@ impl Source {
     }
 }
 
+/// Returns true for the characters of identifiers.
+pub(super) fn is_word(letter: char) -> bool {
+    letter.is_alphanumeric() || letter == '_'
+}
+
 /// The lines of a text with their numbers.
 pub(super) fn numbered(text: &str) -> impl Iterator<Item = (usize, &str)> {
     text.lines().enumerate().map(|(index, line)| (index + 1, line))

@@ -3,6 +3,9 @@
 //! Invariant: a client releases its holds when it is closed or its last user is dropped. A hold whose minimum hold time is
 //! not over stays on the server until then.
 
+pub(crate) mod connect;
+pub(crate) mod installed;
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,17 +20,17 @@ use leasehold_store::ShardedPubsub;
 use leasehold_store::{Runtime, Store};
 
 #[cfg(any(feature = "unstable-store", feature = "embedded"))]
-use crate::connect::start;
-use crate::connect::{ConnectOptions, connect};
+use crate::client::connect::start;
+use crate::client::connect::{ConnectOptions, connect};
 use crate::defaults::{HoldTerms, Primitive, check_prefix};
 use crate::error::ConnectError;
-use crate::fenced::FencedWrites;
+use crate::fenced_writes::FencedWrites;
 use crate::latch::CountDownLatch;
 use crate::lock::{Fair, Fenced, Kind, Lock, Read, Reentrant, RwLock, Spin, Write};
 use crate::name::IntoName;
+use crate::runtime::shared::{Forked, Handle};
+use crate::runtime::ticket::Ticket;
 use crate::semaphore::{ExpirableSemaphore, Semaphore};
-use crate::shared::{Forked, Handle};
-use crate::ticket::Ticket;
 
 /// The longest name of a client, in bytes.
 const CLIENT_NAME_MAX: usize = 128;

@@ -42,7 +42,7 @@ use self::raw::{Raw, Sharding};
 use self::server::Servers;
 use self::span::Span;
 use crate::client::{Client, ClientBuilder};
-use crate::lock::Redlock;
+use crate::redlock::Redlock;
 
 pub use self::error::{ConfigConnectError, ConfigError, Disagreement, Origin, Said};
 pub use self::reader::{ConfigBuilder, ConfigValue};

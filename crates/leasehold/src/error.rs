@@ -77,7 +77,7 @@ use std::time::Duration;
 
 use leasehold_proto::{LeaseError, NameError, Rounded, StoreError, StoreErrorKind};
 
-pub use crate::connect::UrlError;
+pub use crate::client::connect::UrlError;
 pub use acquire::{AcquireError, AcquireErrorKind, NodeAnswer, QuorumError};
 pub use hold::{EnsureError, EnsureErrorKind, ReleaseError, ReleaseErrorKind};
 use message::{debug, message_in_debug};

@@ -48,7 +48,7 @@ use shuttle::{Config, Runner};
 
 use crate::client::Client;
 use crate::error::{AcquireError, AcquireErrorKind, InspectError, InspectErrorKind};
-use crate::guard::Guard;
+use crate::lock::guard::Guard;
 use world::{World, any_below, poll_and_drop};
 
 const SEED: u64 = 20;

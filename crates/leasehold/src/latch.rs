@@ -15,10 +15,10 @@ use crate::error::{
     self, About, InspectError, InspectErrorKind, OperationError, SubjectKind, WaitError, WaitErrorKind,
 };
 use crate::name::Named;
-use crate::operation::change;
-use crate::shared::Handle;
+use crate::runtime::operation::change;
+use crate::runtime::shared::Handle;
+use crate::runtime::ticket::Ticket;
 use crate::terms::wait_for;
-use crate::ticket::Ticket;
 
 /// A count-down latch. One client sets a count, any client counts it down, and all waiters continue when the count is
 /// zero. The latch works across all processes, and is cheap to clone.

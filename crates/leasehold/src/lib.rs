@@ -181,25 +181,20 @@ pub mod testing;
 #[path = "private.rs"]
 pub mod __private;
 mod client;
-mod connect;
 mod defaults;
-mod driver;
-mod fenced;
-mod guard;
-mod installed;
+mod fenced_writes;
 #[cfg(all(test, shuttle))]
 mod interleavings;
 mod latch;
 mod lock;
+mod multi;
 mod name;
-mod operation;
-mod section;
+mod redlock;
+mod runtime;
 mod semaphore;
-mod shared;
-mod sync;
 mod terms;
-mod ticket;
 
+pub use client::installed::{install, installed};
 pub use client::{Client, ClientBuilder};
 pub use defaults::{HoldTerms, Primitive};
 pub use error::{
@@ -208,9 +203,7 @@ pub use error::{
     OperationErrorKind, QuorumError, ReleaseError, ReleaseErrorKind, RunError, Subject, SubjectKind,
     UrlError, WaitError, WaitErrorKind,
 };
-pub use fenced::{FencedScript, FencedWrites};
-pub use guard::{Guard, ReleaseOutcome};
-pub use installed::{install, installed};
+pub use fenced_writes::{FencedScript, FencedWrites};
 pub use latch::CountDownLatch;
 #[cfg(feature = "macros")]
 pub use leasehold_macros::locked;
@@ -224,9 +217,10 @@ pub use leasehold_proto::{
 };
 pub use leasehold_store::ShardedPubsub;
 pub use lock::{
-    Fair, Fenced, FencedGuard, HoldGuard, Kind, Lock, Member, MultiGuard, MultiLock, Node, QuorumGuard,
-    QuorumLock, Read, Redlock, RedlockBuilder, Reentrant, RwLock, Spin, Write,
+    Acquirable, Fair, Fenced, FencedGuard, Guard, HoldGuard, Kind, Lock, OnFinish, OnLost, OnePermit, Read,
+    Reentrant, ReleaseOutcome, RwLock, Section, SectionGuard, Spin, Write,
 };
+pub use multi::{Member, MultiGuard, MultiLock};
 pub use name::IntoName;
-pub use section::{Acquirable, OnFinish, OnLost, OnePermit, Section, SectionGuard};
+pub use redlock::{Node, QuorumGuard, QuorumLock, Redlock, RedlockBuilder};
 pub use semaphore::{ExpirableSemaphore, Permits, Semaphore};

@@ -5,15 +5,13 @@
 
 mod fair;
 mod fenced;
+pub(crate) mod guard;
 mod inspect;
-mod kind;
-mod multi;
-mod node_holds;
-mod quorum;
+pub(crate) mod kind;
 mod read_write;
-mod redlock;
 mod reentrant;
 mod run;
+pub(crate) mod section;
 mod spin;
 
 use std::fmt;
@@ -26,19 +24,17 @@ use leasehold_proto::engine::{Request, Subject, Wait};
 use crate::error::{self, About, AcquireError, AcquireErrorKind};
 use crate::name::Named;
 use crate::owner::of_caller;
-use crate::shared::Handle;
+use crate::runtime::shared::Handle;
 use crate::terms::{Terms, acquire, wait_for};
 
 pub use fair::Fair;
 pub use fenced::{Fenced, FencedGuard};
+pub use guard::{Guard, ReleaseOutcome};
 use kind::Claimed;
 pub use kind::{HoldGuard, Kind};
-pub use multi::{Member, MultiGuard, MultiLock};
-pub use node_holds::QuorumGuard;
-pub use quorum::QuorumLock;
 pub use read_write::{Read, RwLock, Write};
-pub use redlock::{Node, Redlock, RedlockBuilder};
 pub use reentrant::Reentrant;
+pub use section::{Acquirable, OnFinish, OnLost, OnePermit, Section, SectionGuard};
 pub use spin::Spin;
 
 /// A lock that at most one owner holds at a time, across all processes. Cheap to clone.
@@ -68,12 +64,12 @@ pub use spin::Spin;
 /// ```
 #[derive(Clone)]
 pub struct Lock<K: Kind = Reentrant> {
-    handle: Arc<Handle>,
-    name: Named,
-    owner: Option<Owner>,
-    terms: Terms,
-    reenters: bool,
-    kind: K,
+    pub(crate) handle: Arc<Handle>,
+    pub(crate) name: Named,
+    pub(crate) owner: Option<Owner>,
+    pub(crate) terms: Terms,
+    pub(crate) reenters: bool,
+    pub(crate) kind: K,
 }
 
 impl<K: Kind> Lock<K> {
@@ -304,7 +300,7 @@ impl<K: Kind> Lock<K> {
     }
 
     /// Changes the kind of the lock.
-    fn map_kind(self, change: impl FnOnce(K) -> K) -> Self {
+    pub(crate) fn map_kind(self, change: impl FnOnce(K) -> K) -> Self {
         let kind = change(self.kind.clone());
         Self { kind, ..self }
     }

@@ -9,9 +9,9 @@ use leasehold_proto::engine::{Event, Outcome, Request, Subject, Wait};
 use leasehold_proto::{LEASE_MAX, LEASE_MIN, Lease, Owner};
 
 use crate::error::{AcquireErrorKind, SubjectKind};
-use crate::guard::Guard;
-use crate::shared::Handle;
-use crate::ticket::Ticket;
+use crate::lock::guard::Guard;
+use crate::runtime::shared::Handle;
+use crate::runtime::ticket::Ticket;
 
 /// The default lease of the watchdog, as in Redisson.
 pub(crate) const WATCHDOG_LEASE: Duration = Duration::from_secs(30);

@@ -111,11 +111,11 @@ use leasehold_proto::{Applied, ClientId, Moment, PermitId, StoreError, StoreErro
 use self::runtime::VirtualRuntime;
 use self::settle::{GivenUp, Woken, settle};
 use self::world::World;
+use crate::client::connect::{self, Embedded, Frame};
 use crate::client::{Client, ClientBuilder};
-use crate::connect::{self, Embedded, Frame};
 use crate::error::ConnectError;
 use crate::name::IntoName;
-use crate::shared::Handle;
+use crate::runtime::shared::Handle;
 
 /// The server's clock at its start, in Unix milliseconds: the year 2026.
 const SERVER_BEGINS_MS: u64 = 1_767_225_600_000;

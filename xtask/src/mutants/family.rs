@@ -13,13 +13,13 @@ const MARKER: &str = "crates/leasehold-proto/scripts/semaphore/marker.lua";
 const PERMIT_RELEASE: &str = "crates/leasehold-proto/scripts/expirable/release.lua";
 const COUNT_DOWN: &str = "crates/leasehold-proto/scripts/latch/count_down.lua";
 const LATCH_WAIT: &str = "crates/leasehold-proto/scripts/latch/wait.lua";
-const MULTI: &str = "crates/leasehold/src/lock/multi.rs";
+const MULTI: &str = "crates/leasehold/src/multi.rs";
 const SERVER_HOLD: &str = "crates/leasehold-proto/src/engine/server_hold.rs";
 const MIN_HOLD: &str = "crates/leasehold-proto/src/engine/min_hold.rs";
 const WAKEUP: &str = "crates/leasehold-proto/src/engine/wakeup.rs";
 const REDLOCK: &str = "crates/leasehold-proto/scripts/redlock/acquire.lua";
-const QUORUM: &str = "crates/leasehold/src/lock/quorum.rs";
-const NODE_HOLDS: &str = "crates/leasehold/src/lock/node_holds.rs";
+const QUORUM: &str = "crates/leasehold/src/redlock/lock.rs";
+const NODE_HOLDS: &str = "crates/leasehold/src/redlock/guard.rs";
 
 mutants! {
     "fair: a timeout removes the head too":

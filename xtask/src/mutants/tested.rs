@@ -3,11 +3,11 @@
 //! Invariant: the test fails because of the broken rule, and not because it is slow.
 
 const EXIT: &str = "crates/leasehold-cli/src/exit.rs";
-const GUARD: &str = "crates/leasehold/src/guard.rs";
-const QUORUM: &str = "crates/leasehold/src/lock/node_holds.rs";
+const GUARD: &str = "crates/leasehold/src/lock/guard.rs";
+const QUORUM: &str = "crates/leasehold/src/redlock/guard.rs";
 const QUEUE: &str = "crates/leasehold-proto/src/engine/queue.rs";
 const RENEWAL: &str = "crates/leasehold-proto/src/engine/renewal.rs";
-const SHARED: &str = "crates/leasehold/src/shared.rs";
+const SHARED: &str = "crates/leasehold/src/runtime/shared.rs";
 const SOCKET: &str = "crates/leasehold-store/src/redis/socket.rs";
 
 mutants! {

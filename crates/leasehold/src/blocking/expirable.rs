@@ -11,8 +11,8 @@ use leasehold_proto::recipe::Remaining;
 use super::park::park;
 use super::{Guard, Section};
 use crate::error::{AcquireError, InspectError, OperationError, ReleaseError};
-use crate::guard::ReleaseOutcome;
-use crate::section::OnePermit;
+use crate::lock::guard::ReleaseOutcome;
+use crate::lock::section::OnePermit;
 
 /// A semaphore whose permits have a lease: [`leasehold::ExpirableSemaphore`](crate::ExpirableSemaphore). Cheap to clone.
 ///

@@ -9,8 +9,8 @@ use leasehold_proto::Reply;
 use super::Guard;
 use super::park::park;
 use crate::error::{FencedWriteError, ReleaseError};
-use crate::fenced::FencedScript;
-use crate::guard::ReleaseOutcome;
+use crate::fenced_writes::FencedScript;
+use crate::lock::guard::ReleaseOutcome;
 use crate::name::IntoName;
 
 /// A hold of a fenced lock, a [`Guard`] with a token: [`leasehold::FencedGuard`](crate::FencedGuard).

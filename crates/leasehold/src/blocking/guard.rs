@@ -9,7 +9,7 @@ use leasehold_proto::engine::LostReason;
 
 use super::park::park;
 use crate::error::{EnsureError, ReleaseError};
-use crate::guard::ReleaseOutcome;
+use crate::lock::guard::ReleaseOutcome;
 
 /// A hold of a lock, released when dropped: [`leasehold::Guard`](crate::Guard).
 ///

@@ -10,7 +10,8 @@ use leasehold_proto::recipe::fenced::Tokens;
 use super::park::park;
 use super::{FencedGuard, Guard};
 use crate::error::{AcquireError, InspectError};
-use crate::lock::{Fair, Fenced, Node, Read, Reentrant, Spin, Write};
+use crate::lock::{Fair, Fenced, Read, Reentrant, Spin, Write};
+use crate::redlock::Node;
 
 /// A kind of lock, and the type of its guard in blocking code. Only this crate's kinds implement it.
 pub trait Kind: crate::Kind {

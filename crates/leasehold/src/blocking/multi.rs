@@ -9,7 +9,7 @@ use leasehold_proto::engine::LostReason;
 use super::park::park;
 use super::{Kind, Lock};
 use crate::error::{AcquireError, EnsureError, ReleaseError};
-use crate::guard::ReleaseOutcome;
+use crate::lock::guard::ReleaseOutcome;
 
 /// Several locks that are acquired together, all or none: [`leasehold::MultiLock`](crate::MultiLock). Cheap to clone.
 ///

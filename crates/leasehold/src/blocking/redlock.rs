@@ -9,7 +9,7 @@ use leasehold_proto::engine::LostReason;
 use super::Client;
 use super::park::park;
 use crate::error::{ConnectError, EnsureError, QuorumError, ReleaseError};
-use crate::guard::ReleaseOutcome;
+use crate::lock::guard::ReleaseOutcome;
 use crate::name::IntoName;
 
 /// A set of independent servers, a majority of which grants a lock: [`leasehold::Redlock`](crate::Redlock). Cheap to

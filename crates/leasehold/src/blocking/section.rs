@@ -9,8 +9,8 @@ use std::time::Duration;
 use super::park::park;
 use super::{Guard, Kind, Lock, Permits};
 use crate::error::RunError;
+use crate::lock::section::{OnFinish, OnLost, OnePermit, SectionOptions};
 use crate::owner::BodyContext;
-use crate::section::{OnFinish, OnLost, OnePermit, SectionOptions};
 
 /// A type under which a body can run: a [`Lock`] of any kind, or a [`OnePermit`] of a semaphore. Only this crate's
 /// types implement it.

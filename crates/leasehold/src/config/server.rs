@@ -13,7 +13,7 @@ use super::error::{ConfigError, Disagreement};
 use super::fields::{SERVERS, is_within};
 use super::raw::{Raw, Tls};
 use super::secret::Secret;
-use crate::connect::{UrlError, check_url};
+use crate::client::connect::{UrlError, check_url};
 
 /// The servers to connect to.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -124,8 +124,8 @@ macro_rules! of_a_subject {
             }
         }
 
-        impl From<$crate::shared::Forked> for $kind {
-            fn from($crate::shared::Forked: $crate::shared::Forked) -> Self {
+        impl From<$crate::runtime::shared::Forked> for $kind {
+            fn from($crate::runtime::shared::Forked: $crate::runtime::shared::Forked) -> Self {
                 Self::Forked
             }
         }

@@ -23,7 +23,7 @@ use shuttle::thread::{self, JoinHandle};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::client::Client;
-use crate::sync::yield_point;
+use crate::runtime::sync::yield_point;
 
 /// The poll interval, so long that no scenario sees a waiter try again by itself.
 const POLL_INTERVAL: Duration = Duration::from_secs(600);

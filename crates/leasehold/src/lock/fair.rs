@@ -4,7 +4,7 @@ use leasehold_proto::recipe::{LockRecipe, fair};
 
 use super::kind::{Claimed, Kind, Sealed};
 use crate::error::SubjectKind;
-use crate::guard::Guard;
+use crate::lock::guard::Guard;
 
 /// The fair kind. Waiters are served in the order in which their first request reached the server, across all
 /// processes, Java's included. The queue passes a dead waiter within about five seconds.

@@ -11,7 +11,7 @@ use leasehold_proto::recipe::fenced::{self, Tokens};
 use super::Lock;
 use super::kind::{Claimed, Kind, Sealed};
 use crate::error::{ReleaseError, SubjectKind};
-use crate::guard::{Guard, ReleaseOutcome};
+use crate::lock::guard::{Guard, ReleaseOutcome};
 
 /// The fenced kind. Each grant has a *fencing token*, a number higher than the tokens of all earlier grants of the
 /// lock.

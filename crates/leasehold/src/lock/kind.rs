@@ -9,7 +9,7 @@ use leasehold_proto::backoff::Backoff;
 use leasehold_proto::recipe::LockRecipe;
 
 use crate::error::SubjectKind;
-use crate::guard::Guard;
+use crate::lock::guard::Guard;
 
 /// A kind of lock. Only this crate's types implement it.
 pub trait Kind: Sealed + Clone + fmt::Debug + Send + Sync + 'static {
@@ -23,7 +23,7 @@ pub trait Kind: Sealed + Clone + fmt::Debug + Send + Sync + 'static {
 
 /// A hold that its own kind has just claimed. Only this crate creates such a hold, so a guard cannot change its kind.
 #[derive(Debug)]
-pub struct Claimed(pub(super) Guard);
+pub struct Claimed(pub(crate) Guard);
 
 /// The guard of any kind of lock: a [`Guard`], or a type that contains a guard.
 pub trait HoldGuard: AsRef<Guard> + Into<Guard> + Send + Sync + 'static {}

@@ -12,7 +12,7 @@ use leasehold_proto::recipe::{LockRecipe, read_write};
 use super::Lock;
 use super::kind::{Claimed, Kind, Sealed};
 use crate::error::{AcquireError, SubjectKind};
-use crate::guard::Guard;
+use crate::lock::guard::Guard;
 
 /// The read side of a [`RwLock`], which any number of owners hold together, unless another owner writes.
 #[derive(Clone, Copy, Debug, Default)]

@@ -5,7 +5,7 @@ use leasehold_proto::recipe::reentrant;
 
 use super::kind::{Claimed, Kind, Sealed};
 use crate::error::SubjectKind;
-use crate::guard::Guard;
+use crate::lock::guard::Guard;
 
 /// The plain kind. The waiters of one client are served in the order of their arrival. Waiters of different clients
 /// have no order.

@@ -2,8 +2,8 @@
 
 use super::{Kind, Lock};
 use crate::error::{About, AcquireError, AcquireErrorKind, RunError};
+use crate::lock::section::Section;
 use crate::owner::{BodyContext, of_caller};
-use crate::section::Section;
 
 impl<K: Kind> Lock<K> {
     /// Runs a body under the lock: acquires the lock, renews it, and releases it. If the hold is lost, the body is

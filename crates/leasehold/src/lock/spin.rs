@@ -8,7 +8,7 @@ use leasehold_proto::recipe::{LockRecipe, spin};
 use super::Lock;
 use super::kind::{Claimed, Kind, Sealed};
 use crate::error::SubjectKind;
-use crate::guard::Guard;
+use crate::lock::guard::Guard;
 
 /// The spinning kind. A release sends no message, and waiters poll after growing pauses.
 ///

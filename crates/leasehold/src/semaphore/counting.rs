@@ -13,10 +13,10 @@ use leasehold_proto::{Call, Lease, Name, Owner, Reply};
 use crate::error::{
     self, About, AcquireError, AcquireErrorKind, InspectError, InspectErrorKind, OperationError, SubjectKind,
 };
-use crate::guard::Guard;
+use crate::lock::guard::Guard;
 use crate::name::Named;
-use crate::operation::change;
-use crate::shared::Handle;
+use crate::runtime::operation::change;
+use crate::runtime::shared::Handle;
 use crate::terms::{acquire, wait_for};
 
 /// The nominal lease that limits the time for the claim of a grant, since permits have no lease.

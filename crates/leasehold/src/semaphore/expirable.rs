@@ -15,10 +15,10 @@ use crate::error::{
     self, About, AcquireError, AcquireErrorKind, Cause, InspectError, InspectErrorKind, OperationError,
     OperationErrorKind, SubjectKind,
 };
+use crate::lock::section::{OnePermit, Section};
 use crate::name::Named;
-use crate::operation::change;
-use crate::section::{OnePermit, Section};
-use crate::shared::Handle;
+use crate::runtime::operation::change;
+use crate::runtime::shared::Handle;
 use crate::terms::{Terms, acquire, wait_for};
 
 /// The time for which a client assumes that the number of permits stays set. If the server loses its data, or a client

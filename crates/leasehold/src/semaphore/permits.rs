@@ -8,7 +8,7 @@ use std::ops::Deref;
 use leasehold_proto::PermitId;
 
 use crate::error::ReleaseError;
-use crate::guard::{Guard, ReleaseOutcome};
+use crate::lock::guard::{Guard, ReleaseOutcome};
 
 /// Permits of an [`ExpirableSemaphore`](crate::ExpirableSemaphore), returned when dropped.
 ///

@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 use super::Server;
 use super::world::World;
 use crate::client::Client;
-use crate::guard::Guard;
+use crate::lock::guard::Guard;
 
 const SECOND: Duration = Duration::from_secs(1);
 const DAY: Duration = Duration::from_secs(24 * 3600);

@@ -18,7 +18,7 @@ fn back_ends_are_found_in_paths_and_imports() {
     let source = "use leasehold_store::{\n  Store,\n  redis::Redis,\n};\nleasehold_store::redis::open();\n\
                   leasehold_store::redis_like();\nuse leasehold_store::{Store, StoreError};\nlet redis = 1;\n";
     assert_eq!(lines(back_ends, LOCK, source), [1, 5]);
-    assert!(lines(back_ends, "crates/leasehold/src/connect.rs", source).is_empty());
+    assert!(lines(back_ends, "crates/leasehold/src/client/connect.rs", source).is_empty());
     assert!(lines(back_ends, "crates/leasehold-cli/src/main.rs", source).is_empty());
 }
 

@@ -10,7 +10,7 @@ use leasehold_proto::recipe::{LockRecipe, upgrade};
 
 use super::{Read, RwLock, Sealed};
 use crate::error::{About, AcquireError, AcquireErrorKind, Cause, SubjectKind};
-use crate::guard::Guard;
+use crate::lock::guard::Guard;
 use crate::lock::kind::Claimed;
 use crate::lock::{Kind, Lock};
 

@@ -12,8 +12,8 @@ use crate::client::Client;
 use crate::error::{
     AcquireErrorKind, EnsureErrorKind, InspectErrorKind, ReleaseErrorKind, RunError, SubjectKind,
 };
-use crate::guard::Guard;
-use crate::section::SectionOptions;
+use crate::lock::guard::Guard;
+use crate::lock::section::SectionOptions;
 
 const SOON: Duration = Duration::from_secs(20);
 

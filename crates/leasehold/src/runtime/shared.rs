@@ -32,7 +32,7 @@ use tokio::sync::{Notify, oneshot};
 use crate::defaults::Defaults;
 use crate::error::{BadName, InspectErrorKind, Subject, SubjectKind};
 use crate::name::{IntoName, Named, named};
-use crate::sync::{AtomicU64, Mutex, MutexGuard, yield_point};
+use crate::runtime::sync::{AtomicU64, Mutex, MutexGuard, yield_point};
 
 /// A command for the driver.
 pub(crate) enum Command {

@@ -19,14 +19,14 @@ use leasehold_proto::recipe::multi::Multi;
 use leasehold_proto::recipe::{Recipe, read_write, reentrant};
 use leasehold_proto::{Name, Owner};
 
-use super::Lock;
-use super::kind::Kind;
 use crate::error::{
     self, About, AcquireError, AcquireErrorKind, Cause, EnsureError, ReleaseError, SubjectKind,
 };
-use crate::guard::{Guard, ReleaseOutcome};
+use crate::lock::Lock;
+use crate::lock::guard::{Guard, ReleaseOutcome};
+use crate::lock::kind::Kind;
 use crate::owner::{ambient, enclosing_owner};
-use crate::shared::Handle;
+use crate::runtime::shared::Handle;
 use crate::terms::{Terms, acquire, wait_for};
 
 /// Several locks, of any kinds and any clients, that are acquired together, all or none. Cheap to clone.

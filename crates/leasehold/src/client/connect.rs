@@ -20,9 +20,9 @@ use leasehold_store::{Runtime, ShardedPubsub, Store};
 use tokio::sync::oneshot;
 
 use crate::defaults::Defaults;
-use crate::driver::drive;
 use crate::error::ConnectError;
-use crate::shared::{Handle, Shared};
+use crate::runtime::driver::drive;
+use crate::runtime::shared::{Handle, Shared};
 
 /// The connect options.
 #[derive(Clone, Debug, Default)]

@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 
 use leasehold_proto::engine::{Event, Id, Outcome};
 
-use crate::shared::{Forked, Handle};
+use crate::runtime::shared::{Forked, Handle};
 
 /// A future of the outcome of one event, which its first poll brings to the engine.
 pub(crate) struct Ticket {

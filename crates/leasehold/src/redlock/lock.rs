@@ -18,11 +18,11 @@ use futures_util::future::{BoxFuture, FutureExt, join_all};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use leasehold_proto::Moment;
 
-use super::Lock;
-use super::node_holds::QuorumGuard;
-use super::redlock::Node;
+use super::Node;
+use super::guard::QuorumGuard;
 use crate::error::{AcquireError, AcquireErrorKind, NodeAnswer, QuorumError};
-use crate::guard::Guard;
+use crate::lock::Lock;
+use crate::lock::guard::Guard;
 
 /// The longest wait at one node before the next round over all nodes.
 const AT_ONE_NODE: Duration = Duration::from_secs(1);

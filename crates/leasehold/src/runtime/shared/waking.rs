@@ -13,7 +13,7 @@ use leasehold_proto::recipe::reentrant::Reentrant;
 use leasehold_proto::{ClientId, Engine, Lease, Moment, Name, Owner, Reply};
 
 use super::{Command, Effects, Handle, Shared};
-use crate::ticket::Ticket;
+use crate::runtime::ticket::Ticket;
 
 /// A task that counts its wake-ups.
 #[derive(Default)]

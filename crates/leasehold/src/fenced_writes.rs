@@ -11,8 +11,8 @@ use leasehold_proto::{Applied, Call, Name, Reply, Script};
 use crate::error::{About, FencedWriteError, InspectErrorKind, OperationErrorKind, Subject, SubjectKind};
 use crate::lock::FencedGuard;
 use crate::name::{IntoName, Named};
-use crate::operation::perform;
-use crate::shared::Handle;
+use crate::runtime::operation::perform;
+use crate::runtime::shared::Handle;
 
 /// Writes on behalf of the holder of a fencing token. The server refuses a write if a newer token has written to the
 /// same key.

@@ -18,14 +18,14 @@ use std::time::Duration;
 use futures_util::future::{AbortHandle, Either, FutureExt, abortable, join_all, select};
 use leasehold_proto::engine::LostReason;
 
-use super::Lock;
-use super::quorum::{Answer, Attempt, QuorumLock};
-use super::redlock::Node;
+use super::Node;
+use super::lock::{Answer, Attempt, QuorumLock};
 use crate::error::{
     AcquireErrorKind, Cause, EnsureError, EnsureErrorKind, ReleaseError, ReleaseErrorKind, Subject,
 };
-use crate::guard::{Guard, ReleaseOutcome};
-use crate::shared::{Forked, Handle};
+use crate::lock::Lock;
+use crate::lock::guard::{Guard, ReleaseOutcome};
+use crate::runtime::shared::{Forked, Handle};
 
 /// A hold of a majority of the nodes, released when dropped.
 ///
@@ -411,7 +411,7 @@ mod tests {
     use super::*;
     use crate::client::Client;
     use crate::error::ReleaseErrorKind;
-    use crate::shared::Shared;
+    use crate::runtime::shared::Shared;
 
     const SOON: Duration = Duration::from_secs(20);
 

@@ -15,7 +15,7 @@ use leasehold_store::{Alarm, Heard, Store, Subscription};
 use tokio::sync::mpsc::{self, UnboundedSender};
 use tokio::sync::oneshot;
 
-use crate::shared::{Command, Shared};
+use crate::runtime::shared::{Command, Shared};
 
 /// The recipient of a call's result.
 enum Caller {

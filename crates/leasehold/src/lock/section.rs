@@ -12,7 +12,7 @@ use futures_util::FutureExt;
 use leasehold_proto::engine::LostReason;
 
 use crate::error::{RunError, Subject};
-use crate::guard::{Guard, ReleaseOutcome};
+use crate::lock::guard::{Guard, ReleaseOutcome};
 use crate::lock::{Kind, Lock};
 use crate::owner::BodyContext;
 use crate::semaphore::{ExpirableSemaphore, Permits};

@@ -15,8 +15,8 @@ use leasehold_proto::engine::{Event, Grant, Id, LostReason, Outcome, Subject};
 use leasehold_proto::{Engine, Name, Owner, WireOwner};
 
 use crate::error::{self, About, EnsureError, EnsureErrorKind, ReleaseError, ReleaseErrorKind, SubjectKind};
-use crate::shared::{Forked, Handle};
-use crate::ticket::Ticket;
+use crate::runtime::shared::{Forked, Handle};
+use crate::runtime::ticket::Ticket;
 
 /// A hold of a lock, released when dropped.
 ///

@@ -11,8 +11,8 @@ use leasehold_proto::{Applied, Call, Name, Reply, StoreError, StoreErrorKind};
 
 use crate::error::{About, OperationError, OperationErrorKind, SubjectKind};
 use crate::name::Named;
-use crate::shared::Handle;
-use crate::ticket::Ticket;
+use crate::runtime::shared::Handle;
+use crate::runtime::ticket::Ticket;
 
 /// Performs the call that `call` builds, until the server answers or the client's timeout is over.
 pub(crate) async fn perform<T>(

@@ -2,6 +2,9 @@
 //!
 //! Invariant: a hold is valid only while the grants of a majority of the nodes are valid.
 
+mod guard;
+mod lock;
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,14 +12,16 @@ use std::time::Duration;
 use futures_util::future::{join_all, try_join_all};
 use leasehold_proto::recipe::{LockRecipe, redlock};
 
-use super::Lock;
-use super::kind::{Claimed, Kind, Sealed};
-use super::quorum::QuorumLock;
 use crate::client::{Client, ClientBuilder};
 use crate::defaults::Primitive;
 use crate::error::{ConnectError, SubjectKind};
-use crate::guard::Guard;
+use crate::lock::Lock;
+use crate::lock::guard::Guard;
+use crate::lock::kind::{Claimed, Kind, Sealed};
 use crate::name::{IntoName, named};
+
+pub use guard::QuorumGuard;
+pub use lock::QuorumLock;
 
 /// The default of the longest wait for one answer of a node.
 const NODE_TIMEOUT: Duration = Duration::from_millis(500);
@@ -165,7 +170,7 @@ impl Redlock {
 
 impl Node {
     /// Returns the kind for locks with this lease.
-    pub(super) const fn with_lease(self, lease: Duration) -> Self {
+    pub(crate) const fn with_lease(self, lease: Duration) -> Self {
         Self { lease, ..self }
     }
 }

@@ -1,0 +1,9 @@
+//! The runtime of a client: the engine behind its mutex, the thread that drives it, and the futures that wait for it.
+//!
+//! Invariant: nothing here is public, and nothing here imports a primitive.
+
+pub(crate) mod driver;
+pub(crate) mod operation;
+pub(crate) mod shared;
+pub(crate) mod sync;
+pub(crate) mod ticket;

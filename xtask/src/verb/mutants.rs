@@ -1,10 +1,11 @@
 //! `cargo x mutants`: breaks the code on purpose, one rule at a time, and checks that the simulator or a named test
 //! notices.
 //!
-//! Invariant: the checkout does not change, since each mutant is built in a copy. A mutant is an error if its text does
-//! not occur exactly once, so a stale mutant is noticed. A test that fails without the mutant is an error too.
+//! Invariant: the checkout does not change, since each mutant is built in a copy. A patch that no longer applies is an
+//! error, and so is a test that fails without the mutant.
 
 mod hunt;
+mod refresh;
 mod tree;
 
 use std::collections::BTreeMap;
@@ -18,6 +19,8 @@ use tree::Tree;
 /// The choice of mutants to try.
 #[derive(Debug, Default, PartialEq)]
 struct Wanted {
+    /// Writes stale patches again, and tries nothing.
+    refresh: bool,
     /// The `k`-th of `n` parts.
     share: Option<(usize, usize)>,
     /// Parts of names.
@@ -26,10 +29,14 @@ struct Wanted {
 
 /// Builds and tries each mutant, or the mutants whose names contain an argument, and prints the effort of each.
 ///
-/// `cargo x mutants --share 1/4` tries every fourth of them.
+/// `cargo x mutants --share 1/4` tries every fourth of them. `cargo x mutants --refresh NAME` writes a stale patch again.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
-    let chosen = choose(all().collect(), &read(arguments)?);
+    let (all, wanted) = (all()?, read(arguments)?);
+    let chosen = choose(&all, &wanted);
     ensure!(!chosen.is_empty(), "no mutant has such a name");
+    if wanted.refresh {
+        return chosen.into_iter().try_for_each(refresh::refresh);
+    }
     let tree = Tree::copy()?;
     passes_without(&tree, &chosen)?;
     let mut missed = Vec::new();
@@ -43,8 +50,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
                 println!("{:<52}{seed:>8}  {by:<14}{seconds:>8.1}", mutant.name);
             }
             None => {
-                println!("{:<52}{:>8}", mutant.name, "MISSED");
-                missed.push(mutant.name);
+                println!("{:<52}{:>8}  {}", mutant.name, "MISSED", mutant.breaks);
+                missed.push(mutant.name.as_str());
             }
         }
     }
@@ -62,21 +69,27 @@ fn read(arguments: &[String]) -> Result<Wanted> {
             let (part, parts): (usize, usize) = (part.parse()?, parts.parse()?);
             ensure!((1..=parts).contains(&part), "there is no share {share}");
             wanted.share = Some((part, parts));
+        } else if argument == "--refresh" {
+            wanted.refresh = true;
         } else if argument.starts_with('-') {
-            bail!("there is no option {argument}; there are --share, and parts of names");
+            bail!("there is no option {argument}; there are --share, --refresh, and parts of names");
         } else {
             wanted.names.push(argument.clone());
         }
     }
+    ensure!(
+        !wanted.refresh || !wanted.names.is_empty(),
+        "--refresh takes parts of the names of stale mutants"
+    );
     Ok(wanted)
 }
 
 /// Returns the chosen mutants. Mutants of one test follow each other, because they share a build.
-fn choose(all: Vec<&'static Mutant>, wanted: &Wanted) -> Vec<&'static Mutant> {
+fn choose<'a>(all: &'a [Mutant], wanted: &Wanted) -> Vec<&'a Mutant> {
     let named = |mutant: &&Mutant| {
         wanted.names.is_empty() || wanted.names.iter().any(|part| mutant.name.contains(part.as_str()))
     };
-    let mut chosen: Vec<_> = all.into_iter().filter(named).collect();
+    let mut chosen: Vec<_> = all.iter().filter(named).collect();
     if let Some((part, parts)) = wanted.share {
         let mut place = 0;
         chosen.retain(|_| {
@@ -84,16 +97,14 @@ fn choose(all: Vec<&'static Mutant>, wanted: &Wanted) -> Vec<&'static Mutant> {
             place % parts == part % parts
         });
     }
-    chosen.sort_by_key(|mutant| mutant.killer);
+    chosen.sort_by(|one, other| one.killer.cmp(&other.killer));
     chosen
 }
 
 /// Checks that the chosen mutants' tests pass on the unbroken code.
 fn passes_without(tree: &Tree, chosen: &[&Mutant]) -> Result<()> {
-    let mut tests: BTreeMap<Killer, &str> = BTreeMap::new();
-    for mutant in chosen.iter().filter(|mutant| mutant.killer != Killer::Simulator) {
-        tests.entry(mutant.killer).or_insert(mutant.name);
-    }
+    let tests: BTreeMap<&Killer, &str> =
+        chosen.iter().map(|mutant| (&mutant.killer, mutant.name.as_str())).collect();
     for (killer, name) in tests {
         let passes = hunt::test(tree, killer).with_context(|| format!("mutant {name:?}"))?;
         ensure!(passes, "the test of mutant {name:?} fails without the mutant, so it shows nothing");
@@ -111,52 +122,39 @@ mod tests {
     }
 
     #[test]
-    fn every_mutant_still_has_its_text_exactly_once() {
+    fn every_patch_applies() {
         let root = root().unwrap();
-        for mutant in all() {
-            for edit in mutant.edits {
-                let text = std::fs::read_to_string(root.join(edit.file)).unwrap();
-                assert_eq!(
-                    text.matches(edit.from).count(),
-                    1,
-                    "{}: {:?} in {}",
-                    mutant.name,
-                    edit.from,
-                    edit.file
-                );
-            }
-        }
-    }
-
-    #[test]
-    fn no_two_mutants_have_one_name() {
-        let mut names: Vec<_> = all().map(|mutant| mutant.name).collect();
-        let count = names.len();
-        names.sort_unstable();
-        names.dedup();
-        assert_eq!(names.len(), count);
+        let stale = all().unwrap().into_iter().filter_map(|mutant| {
+            let applies = mutant.check(&root).and_then(|()| mutant.apply(&root, &["--check"]));
+            applies.err().map(|error| format!("{error:#}\n"))
+        });
+        let stale: String = stale.collect();
+        assert!(stale.is_empty(), "{stale}`cargo x mutants --refresh NAME` writes a patch again");
     }
 
     #[test]
     fn a_share_and_names_are_told_apart() {
         let wanted = read(&words("--share 2/4 fair redlock")).unwrap();
-        assert_eq!(wanted, Wanted { share: Some((2, 4)), names: words("fair redlock") });
+        assert_eq!(wanted, Wanted { share: Some((2, 4)), names: words("fair redlock"), ..Wanted::default() });
+        assert!(read(&words("--refresh fair")).unwrap().refresh);
         assert_eq!(read(&[]).unwrap(), Wanted::default());
-        for wrong in ["--share", "--share 5/4", "--share 0/4", "--share half", "--all"] {
+        for wrong in ["--share", "--share 5/4", "--share 0/4", "--share half", "--all", "--refresh"] {
             assert!(read(&words(wrong)).is_err(), "{wrong}");
         }
     }
 
     #[test]
     fn the_shares_together_are_all_and_each_has_both_kinds() {
+        let all = all().unwrap();
         let mut tried = Vec::new();
         for part in 1..=10 {
-            let chosen = choose(all().collect(), &Wanted { share: Some((part, 10)), names: Vec::new() });
-            let by_seed = chosen.iter().filter(|mutant| mutant.killer == Killer::Simulator).count();
+            let chosen = choose(&all, &Wanted { share: Some((part, 10)), ..Wanted::default() });
+            let by_seed =
+                chosen.iter().filter(|mutant| matches!(mutant.killer, Killer::Simulator { .. })).count();
             assert!((1..chosen.len()).contains(&by_seed), "part {part}");
-            tried.extend(chosen.into_iter().map(|mutant| mutant.name));
+            tried.extend(chosen.into_iter().map(|mutant| &mutant.name));
         }
-        let mut all: Vec<_> = all().map(|mutant| mutant.name).collect();
+        let mut all: Vec<_> = all.iter().map(|mutant| &mutant.name).collect();
         all.sort_unstable();
         tried.sort_unstable();
         assert_eq!(tried, all);

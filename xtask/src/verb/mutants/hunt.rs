@@ -36,8 +36,8 @@ pub(super) struct Found {
 
 /// Builds an applied mutant and runs its killer.
 pub(super) fn hunt(tree: &Tree, mutant: &Mutant) -> Result<Option<Found>> {
-    match mutant.killer {
-        Killer::Simulator => simulate(tree, mutant.mode()),
+    match &mutant.killer {
+        Killer::Simulator { mode } => simulate(tree, mode),
         Killer::Test { package, target, test: name } => {
             let program = build(tree, package, target)?;
             let begin = Instant::now();
@@ -68,7 +68,7 @@ fn simulate(tree: &Tree, mode: &str) -> Result<Option<Found>> {
 }
 
 /// Returns true if a killer's test passes on the tree as it is.
-pub(super) fn test(tree: &Tree, killer: Killer) -> Result<bool> {
+pub(super) fn test(tree: &Tree, killer: &Killer) -> Result<bool> {
     let Killer::Test { package, target, test } = killer else { return Ok(true) };
     passes(tree, &build(tree, package, target)?, test)
 }

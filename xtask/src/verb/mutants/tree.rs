@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 
 use crate::mutants::Mutant;
 use crate::shell::root;
@@ -54,22 +54,16 @@ impl Tree {
         self.copy.with_file_name("target")
     }
 
-    /// Applies the edits of a mutant.
+    /// Applies a mutant. A stale mutant is an error.
     pub(super) fn apply(&self, mutant: &Mutant) -> Result<()> {
-        for edit in mutant.edits {
-            let file = self.copy.join(edit.file);
-            let text = fs::read_to_string(&file).with_context(|| format!("cannot read {}", edit.file))?;
-            let places = text.matches(edit.from).count();
-            ensure!(places == 1, "{} has its text {places} times, not once: {:?}", edit.file, edit.from);
-            fs::write(&file, text.replacen(edit.from, edit.to, 1))?;
-        }
-        Ok(())
+        mutant.check(&self.copy)?;
+        mutant.apply(&self.copy, &[])
     }
 
-    /// Restores the files that a mutant edits.
+    /// Restores the files that a mutant changes.
     pub(super) fn undo(&self, mutant: &Mutant) -> Result<()> {
-        let mut edits = mutant.edits.iter();
-        edits.try_for_each(|edit| copy_if_changed(&self.root.join(edit.file), &self.copy.join(edit.file)))
+        let mut files = mutant.files().into_iter();
+        files.try_for_each(|file| copy_if_changed(&self.root.join(file), &self.copy.join(file)))
     }
 }
 
@@ -94,7 +88,7 @@ fn copy_folder(from: &Path, to: &Path) -> Result<()> {
 }
 
 /// Copies a file. Does not write to an equal file, so cargo does not build it again.
-fn copy_if_changed(from: &Path, to: &Path) -> Result<()> {
+pub(super) fn copy_if_changed(from: &Path, to: &Path) -> Result<()> {
     let text = fs::read(from).with_context(|| format!("cannot read {}", from.display()))?;
     if fs::read(to).is_ok_and(|present| present == text) {
         return Ok(());

@@ -23,13 +23,15 @@ const JAR: &str = "target/redisson-peer.jar";
 /// Names the program that this machine lacks to build and run the Java process, and the way to install it. Returns
 /// `None` if all are present.
 pub(crate) fn missing(machine: &impl Machine) -> Option<String> {
-    let compiler = machine.ask("javac", &["-version"]);
+    let compiler = machine.output_of("javac", &["-version"]);
     let version = compiler.as_deref().and_then(major_version);
     let what = match version {
         Some(version) if version < OLDEST => format!("the JDK is Java {version}, and {OLDEST} is needed"),
         None => format!("no JDK is on PATH (javac, {OLDEST} or later)"),
-        Some(_) if machine.ask("java", &["-version"]).is_none() => "no java is on PATH".to_owned(),
-        Some(_) if machine.ask("mvn", &["--version"]).is_none() => "no Maven is on PATH (mvn)".to_owned(),
+        Some(_) if machine.output_of("java", &["-version"]).is_none() => "no java is on PATH".to_owned(),
+        Some(_) if machine.output_of("mvn", &["--version"]).is_none() => {
+            "no Maven is on PATH (mvn)".to_owned()
+        }
         Some(_) => return None,
     };
     Some(format!("{what}; on Debian `apt-get install {}` brings all of it", PACKAGES.join(" ")))
@@ -37,7 +39,7 @@ pub(crate) fn missing(machine: &impl Machine) -> Option<String> {
 
 /// Installs the packages. Needs apt and root.
 pub(crate) fn install(machine: &impl Machine) -> Result<()> {
-    if machine.ask("apt-get", &["--version"]).is_none() {
+    if machine.output_of("apt-get", &["--version"]).is_none() {
         bail!("only apt-get is known here to install them");
     }
     let Some(prefix) = privilege(machine, true) else { bail!("installing packages needs root") };
@@ -106,10 +108,10 @@ mod tests {
     use super::*;
 
     /// A machine whose compiler prints this version, with these other programs.
-    struct Pretended(Option<&'static str>, &'static [&'static str]);
+    struct FakeMachine(Option<&'static str>, &'static [&'static str]);
 
-    impl Machine for Pretended {
-        fn ask(&self, program: &str, _arguments: &[&str]) -> Option<String> {
+    impl Machine for FakeMachine {
+        fn output_of(&self, program: &str, _arguments: &[&str]) -> Option<String> {
             match program {
                 "javac" => self.0.map(str::to_owned),
                 "id" => Some("0\n".to_owned()),
@@ -127,18 +129,18 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_named_with_the_packages_that_bring_it() {
-        let said = |compiler, programs| missing(&Pretended(compiler, programs)).unwrap();
+        let said = |compiler, programs| missing(&FakeMachine(compiler, programs)).unwrap();
         assert!(said(None, &["java", "mvn"]).contains("no JDK"));
         assert!(said(Some("javac 11.0.2"), &["java", "mvn"]).contains("Java 11, and 17 is needed"));
         assert!(said(Some("javac 17.0.15"), &["java"]).contains("no Maven"));
         assert!(said(None, &[]).contains("apt-get install openjdk-17-jdk-headless maven"));
-        assert_eq!(missing(&Pretended(Some("javac 21"), &["java", "mvn"])), None);
+        assert_eq!(missing(&FakeMachine(Some("javac 21"), &["java", "mvn"])), None);
     }
 
     #[test]
     fn packages_are_installed_by_apt_even_if_the_lists_cannot_be_refreshed() {
-        assert!(install(&Pretended(None, &["apt-get"])).is_ok());
-        assert!(install(&Pretended(None, &["dnf"])).unwrap_err().to_string().contains("apt-get"));
+        assert!(install(&FakeMachine(None, &["apt-get"])).is_ok());
+        assert!(install(&FakeMachine(None, &["dnf"])).unwrap_err().to_string().contains("apt-get"));
     }
 
     #[test]

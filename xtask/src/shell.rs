@@ -59,12 +59,12 @@ pub(crate) enum Done {
 }
 
 impl Part {
-    pub(crate) fn of(name: &'static str, work: impl FnOnce() -> Result<()>) -> Self {
-        Self::if_possible(name, || work().map(|()| Done::Fully))
+    pub(crate) fn run(name: &'static str, work: impl FnOnce() -> Result<()>) -> Self {
+        Self::run_or_skip(name, || work().map(|()| Done::Fully))
     }
 
     /// Runs work that may skip itself, if this machine lacks a requirement.
-    pub(crate) fn if_possible(name: &'static str, work: impl FnOnce() -> Result<Done>) -> Self {
+    pub(crate) fn run_or_skip(name: &'static str, work: impl FnOnce() -> Result<Done>) -> Self {
         println!("\n== {name}");
         let started = Instant::now();
         let outcome = work();
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn one_failed_part_fails_the_whole() {
-        let parts = [Part::of("good", || Ok(())), Part::of("bad", || anyhow::bail!("broken"))];
+        let parts = [Part::run("good", || Ok(())), Part::run("bad", || anyhow::bail!("broken"))];
         assert_eq!(judge(&parts, false).unwrap_err().to_string(), "failed: bad");
         assert!(judge(&parts[..1], false).is_ok());
     }
@@ -135,8 +135,8 @@ mod tests {
     #[test]
     fn a_part_that_does_not_run_fails_on_ci_and_one_with_a_limit_does_not() {
         let parts = [
-            Part::if_possible("limited", || Ok(Done::Except("power loss".to_owned()))),
-            Part::if_possible("skipped", || Ok(Done::Skipped("it needs a tool".to_owned()))),
+            Part::run_or_skip("limited", || Ok(Done::Except("power loss".to_owned()))),
+            Part::run_or_skip("skipped", || Ok(Done::Skipped("it needs a tool".to_owned()))),
         ];
         assert!(judge(&parts, false).is_ok());
         assert_eq!(judge(&parts, true).unwrap_err().to_string(), "failed: skipped");

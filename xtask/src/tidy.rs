@@ -8,7 +8,7 @@ mod commits;
 mod ledger;
 mod lexer;
 mod manifests;
-mod papers;
+mod pages;
 mod promises;
 mod source;
 mod voice;
@@ -49,8 +49,8 @@ pub(crate) fn check() -> Result<Report> {
         sources.push(source);
     }
     report.findings.extend(circles::circles(&sources));
-    report.findings.extend(papers::stray_lua(&paths));
-    report.findings.extend(papers::decision_numbers(&paths));
+    report.findings.extend(pages::stray_lua(&paths));
+    report.findings.extend(pages::decision_numbers(&paths));
     let verification = source::read(&root, "docs/verification.md")?;
     let tests = promises::all_tests(&sources);
     report.findings.extend(promises::untested(&verification, &tests));
@@ -58,8 +58,8 @@ pub(crate) fn check() -> Result<Report> {
     let ledger = source::read(&root, "docs/ledger.md")?;
     report.findings.extend(ledger::stale(&ledger, &tests, &sources, &paths));
     report.findings.extend(ledger::repeated(&ledger));
-    report.findings.extend(papers::repeated_changes(&source::read(&root, "CHANGELOG.md")?));
-    report.findings.extend(papers::long_glossary(&source::read(&root, "docs/glossary.md")?));
+    report.findings.extend(pages::repeated_changes(&source::read(&root, "CHANGELOG.md")?));
+    report.findings.extend(pages::long_glossary(&source::read(&root, "docs/glossary.md")?));
     check_voice(&root, &paths, &sources, &mut report)?;
     match commits::check(&root) {
         Ok(findings) => report.findings.extend(findings),
@@ -76,7 +76,7 @@ fn check_voice(root: &Path, paths: &[String], sources: &[Source], report: &mut R
         paths.iter().filter(|path| is_chosen(path)).map(read).collect()
     };
     let mut voices = voice::of_crates(sources, &texts(|path| path.ends_with(".lua"))?);
-    voices.extend(texts(papers::is_page)?.iter().map(|(path, text)| voice::of_page(path, text)));
+    voices.extend(texts(pages::is_page)?.iter().map(|(path, text)| voice::of_page(path, text)));
     report.findings.extend(voices.iter().flat_map(voice::Voice::findings));
     report.voice = voice::table(&voices);
     Ok(())
@@ -86,7 +86,7 @@ fn check_wire(root: &Path, paths: &[String]) -> Result<Vec<String>> {
     let sections = wire::Sections::of(&source::read(root, wire::PAGE)?);
     let mut findings = Vec::new();
     for path in paths {
-        let is_script = papers::is_script(path);
+        let is_script = pages::is_script(path);
         // The unit tests of the rule have broken links of their own.
         if is_script || path.ends_with(".md") || (path.ends_with(".rs") && path != "xtask/src/tidy/wire.rs") {
             let text = source::read(root, path)?;
@@ -107,7 +107,7 @@ fn check_manifests(root: &Path, paths: &[String], report: &mut Report) -> Result
     }
     match source::read(root, "ARCHITECTURE.md") {
         Ok(architecture) => {
-            report.findings.extend(papers::long_architecture(&architecture));
+            report.findings.extend(pages::long_architecture(&architecture));
             report.findings.extend(manifests::unexplained_dependencies(&workspace, &architecture));
         }
         Err(_) => report.findings.push("ARCHITECTURE.md is missing".to_owned()),

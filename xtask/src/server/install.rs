@@ -13,7 +13,7 @@ use crate::shell;
 /// The programs of a machine, for which tests have a fake.
 pub(crate) trait Machine {
     /// Runs a program quietly and returns its output if it succeeds.
-    fn ask(&self, program: &str, arguments: &[&str]) -> Option<String>;
+    fn output_of(&self, program: &str, arguments: &[&str]) -> Option<String>;
     /// Runs a program, the first of the words, with its output on the terminal.
     fn run(&self, words: &[&str]) -> Result<()>;
 }
@@ -22,7 +22,7 @@ pub(crate) trait Machine {
 pub(crate) struct ThisMachine;
 
 impl Machine for ThisMachine {
-    fn ask(&self, program: &str, arguments: &[&str]) -> Option<String> {
+    fn output_of(&self, program: &str, arguments: &[&str]) -> Option<String> {
         shell::output(Command::new(program).args(arguments)).ok()
     }
 
@@ -80,7 +80,7 @@ const MANAGERS: [Manager; 5] = [
 
 /// Installs a server. Tries one package after the other.
 pub(super) fn install(machine: &impl Machine) -> Result<()> {
-    let is_here = |manager: &&Manager| machine.ask(manager.program, &["--version"]).is_some();
+    let is_here = |manager: &&Manager| machine.output_of(manager.program, &["--version"]).is_some();
     let Some(manager) = MANAGERS.iter().find(is_here) else {
         bail!(
             "no known package manager here: install redis-server or valkey-server, or set {VARIABLE} to its path"
@@ -110,9 +110,9 @@ pub(super) fn install(machine: &impl Machine) -> Result<()> {
 
 /// The words before a command that run it as root: none, or `sudo`. `None` if root needs a password.
 pub(crate) fn privilege(machine: &impl Machine, needs_root: bool) -> Option<&'static [&'static str]> {
-    if !needs_root || machine.ask("id", &["-u"]).is_some_and(|id| id.trim() == "0") {
+    if !needs_root || machine.output_of("id", &["-u"]).is_some_and(|id| id.trim() == "0") {
         Some(&[])
-    } else if machine.ask("sudo", &["-n", "true"]).is_some() {
+    } else if machine.output_of("sudo", &["-n", "true"]).is_some() {
         Some(&["sudo", "-n"])
     } else {
         None
@@ -134,14 +134,14 @@ mod tests {
     use super::*;
 
     /// A machine with these programs and packages. It records each command that it ran.
-    struct Pretended {
+    struct FakeMachine {
         programs: &'static [&'static str],
         user: &'static str,
         packages: &'static [&'static str],
         ran: RefCell<Vec<String>>,
     }
 
-    impl Pretended {
+    impl FakeMachine {
         fn new(
             programs: &'static [&'static str],
             user: &'static str,
@@ -155,8 +155,8 @@ mod tests {
         }
     }
 
-    impl Machine for Pretended {
-        fn ask(&self, program: &str, _arguments: &[&str]) -> Option<String> {
+    impl Machine for FakeMachine {
+        fn output_of(&self, program: &str, _arguments: &[&str]) -> Option<String> {
             if program == "id" {
                 return Some(format!("{}\n", self.user));
             }
@@ -178,27 +178,27 @@ mod tests {
 
     #[test]
     fn the_first_package_is_installed_from_fresh_lists() {
-        let machine = Pretended::new(&["apt-get"], AS_ROOT, &["redis-server", "valkey-server"]);
+        let machine = FakeMachine::new(&["apt-get"], AS_ROOT, &["redis-server", "valkey-server"]);
         install(&machine).unwrap();
         assert_eq!(*machine.ran.borrow(), [UPDATE, INSTALL]);
     }
 
     #[test]
     fn where_the_first_package_is_missing_the_next_one_is_installed() {
-        let machine = Pretended::new(&["apt-get"], AS_ROOT, &["valkey-server"]);
+        let machine = FakeMachine::new(&["apt-get"], AS_ROOT, &["valkey-server"]);
         install(&machine).unwrap();
         assert_eq!(*machine.ran.borrow(), [UPDATE, INSTALL, &INSTALL.replace("redis", "valkey")]);
     }
 
     #[test]
     fn without_any_package_the_error_says_how_to_see_why() {
-        let error = Pretended::new(&["apt-get"], AS_ROOT, &[]).refusal();
+        let error = FakeMachine::new(&["apt-get"], AS_ROOT, &[]).refusal();
         assert!(error.contains("`apt-get install -y --no-install-recommends redis-server`"), "{error}");
     }
 
     #[test]
     fn without_a_package_manager_the_error_says_what_to_install() {
-        let machine = Pretended::new(&["sudo"], AS_ROOT, &["redis-server"]);
+        let machine = FakeMachine::new(&["sudo"], AS_ROOT, &["redis-server"]);
         let error = machine.refusal();
         assert!(
             error.contains("install redis-server or valkey-server") && error.contains(VARIABLE),
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn without_root_and_sudo_nothing_is_run_and_the_error_says_what_to_run() {
-        let machine = Pretended::new(&["apt-get"], "1000", &["redis-server"]);
+        let machine = FakeMachine::new(&["apt-get"], "1000", &["redis-server"]);
         let error = machine.refusal();
         let by_hand = "run `sudo apt-get install -y --no-install-recommends redis-server`";
         assert!(error.contains(by_hand) && error.contains(VARIABLE), "{error}");
@@ -218,10 +218,10 @@ mod tests {
 
     #[test]
     fn what_needs_root_is_run_by_sudo_and_what_does_not_is_run_as_oneself() {
-        let machine = Pretended::new(&["apt-get", "sudo"], "1000", &["redis-server"]);
+        let machine = FakeMachine::new(&["apt-get", "sudo"], "1000", &["redis-server"]);
         install(&machine).unwrap();
         assert_eq!(machine.ran.borrow()[1], format!("sudo -n {INSTALL}"));
-        let machine = Pretended::new(&["brew"], "1000", &["redis"]);
+        let machine = FakeMachine::new(&["brew"], "1000", &["redis"]);
         install(&machine).unwrap();
         assert_eq!(*machine.ran.borrow(), ["env DEBIAN_FRONTEND=noninteractive brew install redis"]);
     }

@@ -129,10 +129,8 @@ fn words(source: &Source) -> Vec<String> {
             parts.filter_map(|part| FORBIDDEN.iter().find(|(word, _)| part.eq_ignore_ascii_case(word)));
         found.map(move |words| (number, words))
     });
-    hits.map(|(line, (word, ours))| {
-        source.finding(line, &format!("the house does not say {word}, but {ours}"))
-    })
-    .collect()
+    hits.map(|(line, (word, ours))| source.finding(line, &format!("the project says {ours} and not {word}")))
+        .collect()
 }
 
 /// The parts of a name in camel case: `Lease` and `Ttl` of `LeaseTtl`.

@@ -105,7 +105,7 @@ impl Voice {
                 self.name,
                 self.clauses_percent(),
                 CLAUSES.join(", "),
-                worst(&self.clauses)
+                most_frequent(&self.clauses)
             ));
         }
         if self.pronouns.len() * 1000 > self.words * PRONOUNS_MAX {
@@ -113,7 +113,7 @@ impl Voice {
                 "{}: {:.1} indefinite pronouns in 1,000 words, {PRONOUNS_MAX} at most: {}",
                 self.name,
                 self.pronouns_per_thousand(),
-                worst(&self.pronouns)
+                most_frequent(&self.pronouns)
             ));
         }
         findings
@@ -159,7 +159,7 @@ impl Voice {
 }
 
 /// The places that occur most, in the form `file:line`.
-fn worst(places: &[String]) -> String {
+fn most_frequent(places: &[String]) -> String {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for place in places {
         *counts.entry(place).or_default() += 1;

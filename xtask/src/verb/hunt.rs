@@ -24,9 +24,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let words = |words: [&str; 2]| words.map(str::to_owned);
     let seconds = (minutes * 60 / TARGETS).to_string();
     summary(&[
-        Part::of("mutants", || mutants::run(&[])),
-        Part::of("simulation", || sim::run(&words(["--minutes", &minutes.to_string()]))),
-        Part::of("interleavings", || interleave::run(&[SCHEDULES.to_owned()])),
-        Part::of("fuzzing", || fuzz::run(&words(["--seconds", &seconds]))),
+        Part::run("mutants", || mutants::run(&[])),
+        Part::run("simulation", || sim::run(&words(["--minutes", &minutes.to_string()]))),
+        Part::run("interleavings", || interleave::run(&[SCHEDULES.to_owned()])),
+        Part::run("fuzzing", || fuzz::run(&words(["--seconds", &seconds]))),
     ])
 }

@@ -65,7 +65,7 @@ fn left_out(release: &str) -> Vec<&'static str> {
 /// Builds the Java process and runs the tests with it. Arguments go to the test program, as in `cargo x interop lock::`.
 /// `--all` runs every release. `--redisson 3.50.0` before other arguments runs one of them.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
-    match if_possible(arguments)? {
+    match run_or_skip(arguments)? {
         Done::Fully | Done::Except(_) => Ok(()),
         Done::Skipped(reason) => bail!(reason),
     }
@@ -73,7 +73,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
 
 /// Runs the tests if the machine has Java. On CI it installs Java first. Without arguments it runs all tests with the
 /// newest release, and [`SHARED`] with two older releases.
-pub(crate) fn if_possible(arguments: &[String]) -> Result<Done> {
+pub(crate) fn run_or_skip(arguments: &[String]) -> Result<Done> {
     if let Some(reason) = missing(&ThisMachine) {
         if !on_ci() {
             return Ok(Done::Skipped(reason));

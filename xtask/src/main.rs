@@ -8,6 +8,7 @@
     reason = "printing what it does, and how long that took, is the job of this program"
 )]
 
+mod apt;
 mod interop;
 mod metadata;
 mod mutants;

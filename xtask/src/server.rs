@@ -1,21 +1,21 @@
-//! The server that the tests run against, found on this machine, or installed when there is none.
+//! The server that the tests run against, found on this machine, or installed with apt when there is none.
 //!
 //! Invariant: the search visits the same places as the search of `leasehold-testkit`, in the same order. This crate does
 //! not depend on the testkit, so the verbs run while the testkit does not compile.
-
-pub(crate) mod install;
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fmt};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
+use crate::apt::{self, ThisMachine};
 use crate::shell::output;
-use install::ThisMachine;
 
 pub(crate) const VARIABLE: &str = "LEASEHOLD_REDIS_SERVER";
+/// The Debian package of the first program.
+const PACKAGE: &str = "redis-server";
 const PROGRAMS: [&str; 2] = ["redis-server", "valkey-server"];
 
 /// A server program that runs on this machine.
@@ -67,7 +67,9 @@ pub(crate) fn ensure_installed() -> Result<Server> {
         return Ok(server);
     }
     println!("no redis-server or valkey-server on PATH: installing one");
-    install::install(&ThisMachine)?;
+    apt::install(&ThisMachine, &[PACKAGE]).with_context(|| {
+        format!("no server is installed; install {} or set {VARIABLE} to its path", PROGRAMS.join(" or "))
+    })?;
     match installed().into_iter().next() {
         Some(server) => Ok(server),
         None => bail!("the package was installed, and yet no {} is on PATH", PROGRAMS.join(" or ")),

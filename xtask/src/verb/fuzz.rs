@@ -107,8 +107,8 @@ fn build(fuzz: &Path) -> Result<PathBuf> {
 
 /// The machine's own target, as the compiler names it.
 fn host() -> Result<String> {
-    let said = crate::shell::output(Command::new("rustc").arg("-vV"))?;
-    let host = said.lines().find_map(|line| line.strip_prefix("host: "));
+    let printed = crate::shell::output(Command::new("rustc").arg("-vV"))?;
+    let host = printed.lines().find_map(|line| line.strip_prefix("host: "));
     host.map(str::to_owned).context("rustc does not say which target is its host")
 }
 
@@ -126,26 +126,26 @@ fn search(fuzz: &Path, programs: &Path, name: &str, seconds: u32) -> Result<Stri
     command.arg(format!("-artifact_prefix={}/", artifacts.display()));
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(fs::File::create(&log)?);
     let status = command.status().with_context(|| format!("cannot run {name}"))?;
-    let said = String::from_utf8_lossy(&fs::read(&log)?).into_owned();
+    let printed = String::from_utf8_lossy(&fs::read(&log)?).into_owned();
     if status.success() {
-        return figures(&said).context("libFuzzer printed no figures");
+        return figures(&printed).context("libFuzzer printed no figures");
     }
-    let tail: Vec<&str> = said.lines().rev().take(40).collect();
+    let tail: Vec<&str> = printed.lines().rev().take(40).collect();
     tail.iter().rev().for_each(|line| println!("{line}"));
-    match artifact(&said) {
+    match artifact(&printed) {
         Some(input) => bail!("{status}; `cargo x fuzz {name} {input}` repeats it"),
         None => bail!("{status}; see {}", log.display()),
     }
 }
 
 /// Executions, executions per second, edges and features, from the output of libFuzzer.
-fn figures(said: &str) -> Option<String> {
+fn figures(printed: &str) -> Option<String> {
     let stat = |name: &str| {
-        let line = said.lines().find_map(|line| line.strip_prefix("stat::")?.strip_prefix(name));
+        let line = printed.lines().find_map(|line| line.strip_prefix("stat::")?.strip_prefix(name));
         line.map(|rest| rest.trim_start_matches(':').trim())
     };
     let last = |name: &str| {
-        let line = said.lines().rev().find(|line| line.contains(" cov: "))?;
+        let line = printed.lines().rev().find(|line| line.contains(" cov: "))?;
         line.split_whitespace().skip_while(|word| *word != name).nth(1)
     };
     let (runs, pace) = (stat("number_of_executed_units")?, stat("average_exec_per_sec")?);
@@ -153,8 +153,8 @@ fn figures(said: &str) -> Option<String> {
 }
 
 /// The path of the input that failed, relative to the root of the checkout.
-fn artifact(said: &str) -> Option<&str> {
-    let path = said.lines().find_map(|line| line.split_once("Test unit written to "))?.1.trim();
+fn artifact(printed: &str) -> Option<&str> {
+    let path = printed.lines().find_map(|line| line.split_once("Test unit written to "))?.1.trim();
     Some(path.find("fuzz/artifacts").map_or(path, |at| &path[at..]))
 }
 
@@ -177,11 +177,11 @@ mod tests {
 
     #[test]
     fn figures_and_findings_are_read_from_the_log() {
-        let said = "#2\tINITED cov: 3 ft: 3 corp: 1/1b\n#9\tDONE   cov: 90 ft: 123 corp: 4/9b\n\
+        let printed = "#2\tINITED cov: 3 ft: 3 corp: 1/1b\n#9\tDONE   cov: 90 ft: 123 corp: 4/9b\n\
                     stat::number_of_executed_units: 9\nstat::average_exec_per_sec:     4\n";
-        assert_eq!(figures(said).unwrap().split_whitespace().collect::<Vec<_>>(), ["9", "4", "90", "123"]);
+        assert_eq!(figures(printed).unwrap().split_whitespace().collect::<Vec<_>>(), ["9", "4", "90", "123"]);
         assert_eq!(figures("nothing"), None);
-        let said = "artifact_prefix='x'; Test unit written to /x/fuzz/artifacts/step/crash-1\n";
-        assert_eq!(artifact(said), Some("fuzz/artifacts/step/crash-1"));
+        let printed = "artifact_prefix='x'; Test unit written to /x/fuzz/artifacts/step/crash-1\n";
+        assert_eq!(artifact(printed), Some("fuzz/artifacts/step/crash-1"));
     }
 }

@@ -4,9 +4,9 @@
 
 use anyhow::{Result, bail};
 
-use crate::interop::{class_path, install, missing};
+use crate::apt::{self, ThisMachine};
+use crate::interop::{PACKAGES, class_path, missing};
 use crate::server;
-use crate::server::install::ThisMachine;
 use crate::shell::{Done, cargo, on_ci, run as run_command};
 
 /// The variable that gives the tests the class path of the Java process.
@@ -79,7 +79,7 @@ pub(crate) fn run_or_skip(arguments: &[String]) -> Result<Done> {
             return Ok(Done::Skipped(reason));
         }
         println!("{reason}");
-        if let Err(error) = install(&ThisMachine) {
+        if let Err(error) = apt::install(&ThisMachine, &PACKAGES) {
             return Ok(Done::Skipped(format!("{reason}, and installing it failed: {error:#}")));
         }
         if let Some(reason) = missing(&ThisMachine) {

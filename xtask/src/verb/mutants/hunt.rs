@@ -57,9 +57,9 @@ fn simulate(tree: &Tree, mode: &str) -> Result<Option<Found>> {
     let begin = Instant::now();
     let mut hunt = Command::new(tree.target().join("release/leasehold-sim"));
     let hunt = hunt.args(["--mode", mode, "--seeds", SEEDS, "--seconds", SECONDS, "--brief"]).output()?;
-    let said = String::from_utf8_lossy(&hunt.stdout);
-    let Some(line) = said.lines().find_map(|line| line.strip_prefix("broken ")) else {
-        ensure!(hunt.status.success(), "the simulator failed in another way: {said}");
+    let printed = String::from_utf8_lossy(&hunt.stdout);
+    let Some(line) = printed.lines().find_map(|line| line.strip_prefix("broken ")) else {
+        ensure!(hunt.status.success(), "the simulator failed in another way: {printed}");
         return Ok(None);
     };
     let (seed, id) = line.split_once(' ').context("the simulator says the seed and the promise")?;
@@ -82,8 +82,8 @@ fn build(tree: &Tree, package: &str, target: &str) -> Result<PathBuf> {
     };
     let built = build.args(["--message-format", "json"]).stderr(Stdio::inherit()).output()?;
     ensure!(built.status.success(), "it does not compile");
-    let said = String::from_utf8_lossy(&built.stdout);
-    executable(&said).with_context(|| format!("{package} has no test program {target}"))
+    let printed = String::from_utf8_lossy(&built.stdout);
+    executable(&printed).with_context(|| format!("{package} has no test program {target}"))
 }
 
 /// Returns the program that cargo built last, by its messages. The earlier programs are programs that the tests start.
@@ -108,8 +108,8 @@ fn passes(tree: &Tree, program: &Path, test: &str) -> Result<bool> {
 }
 
 /// Returns true if the test program ran exactly one test, by its first line of output.
-fn is_there(said: &str) -> bool {
-    said.lines().any(|line| line.trim() == "running 1 test")
+fn is_there(printed: &str) -> bool {
+    printed.lines().any(|line| line.trim() == "running 1 test")
 }
 
 /// Builds a cargo command that runs in the copy.

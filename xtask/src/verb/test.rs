@@ -2,6 +2,11 @@
 //!
 //! Invariant: without arguments every test runs, and a missing server is installed or is an error.
 
+use std::env;
+use std::ffi::OsString;
+use std::process::Command;
+use std::thread::available_parallelism;
+
 use anyhow::Result;
 
 use crate::server;
@@ -12,6 +17,11 @@ const MODEL: &str = "model::";
 /// The test programs of the model check, each with its package: the plain lock over the engine alone, and the family
 /// over engines and databases.
 const MODELS: [[&str; 2]; 2] = [["leasehold-proto", "engine"], ["leasehold-sim", "models"]];
+/// The variable that says how many tests of one program run at once.
+const THREADS: &str = "RUST_TEST_THREADS";
+/// The tests that run at once, per core. They spend most of their time on leases, pauses and replies: with one test per
+/// core, two cores have a load of 0.5. Three leave room for the few that compute.
+const THREADS_PER_CORE: usize = 3;
 const EVERYTHING: [&str; 2] = ["--workspace", "--all-features"];
 
 /// Finds or installs a server, then runs the tests and prints the time of each part.
@@ -24,7 +34,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     }
     let mut parts = vec![find_server()];
     if parts[0].passed() {
-        parts.push(Part::run("tests", || run_command(cargo(&chosen(arguments))?.args(arguments))));
+        parts.push(Part::run("tests", || run_command(at_once(cargo(&chosen(arguments))?.args(arguments)))));
     }
     summary(&parts)
 }
@@ -41,7 +51,12 @@ fn find_server() -> Part {
 ///
 /// This is the whole of `cargo x test` without arguments, and the test part of `cargo x verify`.
 pub(crate) fn everything() -> Vec<Part> {
-    let test = |more: &[&str]| run_command(cargo(&["test", "--locked"])?.args(EVERYTHING).args(more));
+    let command = |more: &[&str]| -> Result<Command> {
+        let mut command = cargo(&["test", "--locked"])?;
+        command.args(EVERYTHING).args(more);
+        Ok(command)
+    };
+    let test = |more: &[&str]| run_command(&mut command(more)?);
     let mut parts = vec![find_server()];
     if parts[0].passed() {
         parts.push(Part::run("compile tests", || test(&["--no-run"])));
@@ -49,12 +64,23 @@ pub(crate) fn everything() -> Vec<Part> {
     if parts.iter().all(Part::passed) {
         // The targets of `cargo test` without the doc tests, whose time has a line of its own.
         let targets = ["--lib", "--bins", "--tests", "--examples", "--no-fail-fast", "--", "--skip", MODEL];
-        parts.push(Part::run("tests", || test(&targets)));
+        parts.push(Part::run("tests", || run_command(at_once(&mut command(&targets)?))));
         // The model check has a part of its own, because it prints the number of explored states.
         parts.push(Part::run("model check", || MODELS.iter().try_for_each(run_model)));
         parts.push(Part::run("doc tests", || test(&["--doc", "--no-fail-fast"])));
     }
     parts
+}
+
+/// Sets the number of tests that run at once.
+fn at_once(command: &mut Command) -> &mut Command {
+    let cores = available_parallelism().map_or(1, usize::from);
+    command.env(THREADS, threads(env::var_os(THREADS), cores))
+}
+
+/// The number of tests that run at once: the caller's, or [`THREADS_PER_CORE`] for each core.
+fn threads(of_caller: Option<OsString>, cores: usize) -> OsString {
+    of_caller.unwrap_or_else(|| (THREADS_PER_CORE * cores).to_string().into())
 }
 
 /// Runs one package's model checks, one after the other, because each uses all cores.
@@ -77,6 +103,12 @@ mod tests {
 
     fn chosen_for(line: &str) -> String {
         chosen(&line.split(' ').map(str::to_owned).collect::<Vec<_>>()).join(" ")
+    }
+
+    #[test]
+    fn three_tests_run_per_core_unless_the_caller_says_otherwise() {
+        assert_eq!(threads(None, 2), "6");
+        assert_eq!(threads(Some("1".into()), 2), "1");
     }
 
     #[test]

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use arbitrary::{Result, Unstructured};
 use leasehold_proto::engine::Subject;
-use leasehold_proto::recipe::reentrant::Reentrant;
-use leasehold_proto::{Call, CallArgs, ClientId, Lease, LockRecipe, Name, Recipe, StoreError, WireOwner};
+use leasehold_proto::recipe::reentrant::{LOCK_CALLS, REENTRANT};
+use leasehold_proto::{Call, CallArgs, ClientId, Lease, Name, StoreError, WireOwner};
 use leasehold_store::Store;
 use leasehold_store::redis::{Address, ConnectOptions, Dial, Redis, ServerUrl, Socket};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
@@ -128,7 +128,7 @@ async fn ask(store: &Redis) {
     let (hear, mut heard) = unbounded_channel();
     let name = Name::new("c").expect("it is a name");
     let owner = WireOwner::new(ClientId::from_random([3; 16]), 1);
-    let subject = Subject::new(&name, &Reentrant);
+    let subject = Subject::new(&name, &REENTRANT);
     let channel = subject.channels(owner).pop().expect("the lock has a channel");
     let subscription = store.subscribe(channel, hear);
     for call in calls(&name) {
@@ -149,14 +149,14 @@ async fn ask(store: &Redis) {
 fn calls(name: &Name) -> Vec<Call> {
     let lease = Lease::clamped(Duration::from_secs(30));
     let owner = WireOwner::new(ClientId::from_random([3; 16]), 1);
-    let subject = Subject::new(name, &Reentrant);
+    let subject = Subject::new(name, &REENTRANT);
     let asked = |count| CallArgs::new(&subject, owner, lease).count(count);
     vec![
-        Reentrant.acquire(&asked(1)),
-        Reentrant.renew(&asked(0)),
-        Reentrant.inspect(name, Some(owner)),
-        Reentrant.release(&asked(0)),
-        Reentrant.force_release(name),
+        (REENTRANT.acquire)(&asked(1)),
+        (REENTRANT.renew)(&asked(0)),
+        (LOCK_CALLS.inspect)(name, Some(owner)),
+        (REENTRANT.release)(&asked(0)),
+        (LOCK_CALLS.force_release)(name),
     ]
 }
 

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use arbitrary::{Result, Unstructured};
 use leasehold_proto::engine::{Event, Id, Request, Settings, Subject, Wait};
-use leasehold_proto::recipe::reentrant::Reentrant;
+use leasehold_proto::recipe::reentrant::REENTRANT;
 use leasehold_proto::{Applied, ClientId, Lease, Name, Owner, WireOwner};
 
 use server::{any_error, any_reply};
@@ -120,7 +120,7 @@ fn stranger(u: &mut Unstructured<'_>, watch: &mut Watch) -> Result<()> {
         }
         1 => watch.repeat(u.arbitrary()?),
         kind => {
-            let subject = Subject::new(&a_name(name), &Reentrant);
+            let subject = Subject::new(&a_name(name), &REENTRANT);
             let owner = WireOwner::new(ClientId::from_random([3; 16]), 1);
             let channel = subject.channels(owner).pop().expect("the lock has a channel");
             let event = if kind == 2 { Event::Listening(channel) } else { Event::Message(channel) };
@@ -154,7 +154,7 @@ fn request(u: &mut Unstructured<'_>, watch: &Watch) -> Result<Request> {
         1 => Wait::Until(watch.now() + span(u)?),
         _ => Wait::Forever,
     };
-    let (subject, owner) = (Subject::new(&name, &Reentrant), Owner::from_number(u.int_in_range(0..=2)?));
+    let (subject, owner) = (Subject::new(&name, &REENTRANT), Owner::from_number(u.int_in_range(0..=2)?));
     Ok(Request {
         watchdog: u.arbitrary()?,
         max_renewals: u.arbitrary::<Option<u8>>()?.map(u32::from),

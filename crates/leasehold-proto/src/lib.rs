@@ -33,7 +33,7 @@ pub use outcome::{Applied, FreeWithin, StoreError, StoreErrorKind, Verb};
 pub use owner::{ClientId, Owner, WireOwner};
 pub use permit::{PermitId, PermitIdError};
 pub use recipe::{
-    Answer, CallArgs, CallContext, Holding, Inspection, LockRecipe, Policy, Polling, Recipe, Remaining,
+    Answer, CallArgs, CallContext, Holding, Inspection, LockCalls, Policy, Polling, Recipe, Remaining,
     Renewal,
 };
 pub use script::Script;

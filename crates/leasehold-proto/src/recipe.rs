@@ -1,7 +1,7 @@
 //! The rules of each primitive as pure values: scripts, replies, channels and undos.
 //!
-//! A recipe keeps no state, so the same arguments give the same call. The engine knows primitives only through the
-//! trait [`Recipe`].
+//! A recipe is a value without state, so the same arguments give the same call. The engine knows primitives only as
+//! values of the type [`Recipe`]. Each file has the functions of one primitive and the row that names them.
 
 pub mod expirable;
 pub mod fair;
@@ -24,7 +24,7 @@ pub mod write;
 use crate::script::Script;
 
 pub use rules::{
-    Answer, CallArgs, CallContext, Holding, Inspection, LockRecipe, Policy, Polling, Recipe, Remaining,
+    Answer, CallArgs, CallContext, Holding, Inspection, LockCalls, Policy, Polling, Recipe, Remaining,
     Renewal,
 };
 
@@ -47,4 +47,38 @@ pub fn scripts() -> impl Iterator<Item = &'static Script> {
         &write::SCRIPTS,
     ];
     all.into_iter().flatten().copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn each_primitive_has_a_kind_of_its_own() {
+        let recipes: [&Recipe; 13] = [
+            &expirable::EXPIRABLE_SEMAPHORE,
+            &fair::FAIR,
+            fenced::with_tokens(fenced::Tokens::Counter),
+            &latch::LATCH,
+            &multi::MULTI,
+            &read_write::READ_LOCK,
+            &read_write::WRITE_LOCK,
+            &redlock::REDLOCK,
+            &reentrant::REENTRANT,
+            &semaphore::FIFO_SEMAPHORE,
+            &semaphore::SEMAPHORE,
+            &spin::SPIN,
+            &upgrade::UPGRADE,
+        ];
+        let kinds: BTreeSet<_> = recipes.iter().map(|recipe| recipe.kind).collect();
+        assert_eq!(kinds.len(), recipes.len(), "{kinds:?}");
+    }
+
+    #[test]
+    fn both_modes_of_a_side_are_one_kind() {
+        assert_eq!(read_write::YIELDING.kind, read_write::READ_LOCK.kind);
+        assert_eq!(read_write::PREFERRED.kind, read_write::WRITE_LOCK.kind);
+    }
 }

@@ -19,36 +19,36 @@ pub struct Subject {
     /// The names that are locked together with it, all or nothing.
     pub others: Arc<[Name]>,
     /// The primitive's rules.
-    pub recipe: &'static dyn Recipe,
+    pub recipe: &'static Recipe,
 }
 
 impl Subject {
     /// Creates the subject of one name with these rules.
     #[must_use]
-    pub fn new(name: &Name, recipe: &'static dyn Recipe) -> Self {
+    pub fn new(name: &Name, recipe: &'static Recipe) -> Self {
         Self { name: name.clone(), others: Arc::default(), recipe }
     }
 
     /// Returns the channels on which a waiter of this wire owner listens.
     #[must_use]
     pub fn channels(&self, owner: WireOwner) -> Vec<Channel> {
-        self.recipe.channels(&self.name, &self.others, owner)
+        (self.recipe.channels)(&self.name, &self.others, owner)
     }
 
     /// Returns the same names with other rules.
     #[must_use]
-    pub(crate) fn with_recipe(&self, recipe: &'static dyn Recipe) -> Self {
+    pub(crate) fn with_recipe(&self, recipe: &'static Recipe) -> Self {
         Self { recipe, ..self.clone() }
     }
 
     /// Returns the same names with the rules by which a grant is held.
     pub(crate) fn as_held(&self) -> Self {
-        self.with_recipe(self.recipe.held_as().unwrap_or(self.recipe))
+        self.with_recipe(self.recipe.held_as.unwrap_or(self.recipe))
     }
 
     /// Returns the key of equality and order. One name with other rules is another subject.
     fn order(&self) -> (&Name, &'static str, &[Name]) {
-        (&self.name, self.recipe.kind(), &self.others)
+        (&self.name, self.recipe.kind, &self.others)
     }
 }
 
@@ -80,7 +80,7 @@ impl std::hash::Hash for Subject {
 
 impl fmt::Debug for Subject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {:?}", self.recipe.kind(), self.name)
+        write!(f, "{} {:?}", self.recipe.kind, self.name)
     }
 }
 

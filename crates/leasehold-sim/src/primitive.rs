@@ -4,8 +4,7 @@
 
 use std::fmt;
 
-use leasehold_proto::recipe::fenced::Tokens;
-use leasehold_proto::recipe::{LockRecipe, fair, fenced, read_write, reentrant, spin};
+use leasehold_proto::recipe::{LockCalls, fair, read, reentrant, spin, write};
 use leasehold_proto::{Call, Name};
 
 /// A primitive of the family.
@@ -90,16 +89,14 @@ impl Primitive {
     /// Returns the calls that release it by force.
     #[must_use]
     pub(crate) fn force_release(name: &str) -> Vec<Call> {
-        let recipes: &[&dyn LockRecipe] = match Self::of(name) {
-            Self::Lock => &[&reentrant::Reentrant],
-            Self::Fair => &[&fair::Fair],
-            Self::Fenced => &[fenced::Fenced::with(Tokens::Counter)],
-            Self::Hybrid => &[fenced::Fenced::with(Tokens::Hybrid)],
-            Self::Spin => &[&spin::Spin],
-            Self::ReadWrite => &[&read_write::READ_LOCK, &read_write::WRITE_LOCK],
+        let sides: &[&LockCalls] = match Self::of(name) {
+            Self::Lock | Self::Fenced | Self::Hybrid => &[&reentrant::LOCK_CALLS],
+            Self::Fair => &[&fair::LOCK_CALLS],
+            Self::Spin => &[&spin::LOCK_CALLS],
+            Self::ReadWrite => &[&read::LOCK_CALLS, &write::LOCK_CALLS],
             Self::Semaphore | Self::Fifo | Self::Permits | Self::Latch | Self::Redlock => &[],
         };
-        recipes.iter().map(|recipe| recipe.force_release(&name_of(name))).collect()
+        sides.iter().map(|calls| (calls.force_release)(&name_of(name))).collect()
     }
 }
 

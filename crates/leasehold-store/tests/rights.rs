@@ -10,16 +10,16 @@ use std::time::Duration;
 
 use leasehold_proto::engine::{Id, Settings, Subject};
 use leasehold_proto::marker::Operation;
-use leasehold_proto::recipe::expirable::{self, ExpirableSemaphore};
-use leasehold_proto::recipe::fair::Fair;
-use leasehold_proto::recipe::fenced::{Fenced, Tokens};
-use leasehold_proto::recipe::multi::Multi;
+use leasehold_proto::recipe::expirable::{self, EXPIRABLE_SEMAPHORE};
+use leasehold_proto::recipe::fair::FAIR;
+use leasehold_proto::recipe::fenced::{self, Tokens};
+use leasehold_proto::recipe::multi::MULTI;
 use leasehold_proto::recipe::read_write::{PREFERRED, READ_LOCK, WRITE_LOCK};
-use leasehold_proto::recipe::redlock::Redlock;
-use leasehold_proto::recipe::reentrant::Reentrant;
-use leasehold_proto::recipe::semaphore::{self, FifoSemaphore, Semaphore};
-use leasehold_proto::recipe::spin::Spin;
-use leasehold_proto::recipe::upgrade::Upgrade;
+use leasehold_proto::recipe::redlock::REDLOCK;
+use leasehold_proto::recipe::reentrant::REENTRANT;
+use leasehold_proto::recipe::semaphore::{self, FIFO_SEMAPHORE, SEMAPHORE};
+use leasehold_proto::recipe::spin::SPIN;
+use leasehold_proto::recipe::upgrade::UPGRADE;
 use leasehold_proto::recipe::{CallContext, latch};
 use leasehold_proto::{Call, CallArgs, ClientId, Lease, Name, PermitId, Recipe, StoreErrorKind, WireOwner};
 use leasehold_store::Store;
@@ -84,49 +84,49 @@ fn operation(number: u64) -> Operation {
 }
 
 /// Returns a call that a recipe writes for a request of the owner with this number.
-fn asked(recipe: &'static dyn Recipe, number: u64, write: impl FnOnce(&CallArgs<'_>) -> Call) -> Call {
+fn asked(recipe: &'static Recipe, number: u64, write: impl FnOnce(&CallArgs<'_>) -> Call) -> Call {
     let others = ["2", "3"].map(|rest| Name::with_hash_tag("rights", rest).unwrap());
-    let others = if recipe.kind() == Multi.kind() { others.into() } else { [].into() };
+    let others = if recipe.kind == MULTI.kind { others.into() } else { [].into() };
     let subject = Subject { others, ..Subject::new(&name(), recipe) };
     let lease = Lease::new(Duration::from_secs(30)).unwrap();
     write(&CallArgs::new(&subject, owner(number), lease))
 }
 
-fn acquire(recipe: &'static dyn Recipe, number: u64) -> Call {
-    asked(recipe, number, |ask| recipe.acquire(ask))
+fn acquire(recipe: &'static Recipe, number: u64) -> Call {
+    asked(recipe, number, |ask| (recipe.acquire)(ask))
 }
 
-fn release(recipe: &'static dyn Recipe, number: u64) -> Call {
+fn release(recipe: &'static Recipe, number: u64) -> Call {
     let context = CallContext { granted: true, ..CallContext::default() };
-    asked(recipe, number, |ask| recipe.release(&CallArgs { context, ..ask.count(0) }))
+    asked(recipe, number, |ask| (recipe.release)(&CallArgs { context, ..ask.count(0) }))
 }
 
-fn beside(recipe: &'static dyn Recipe, number: u64, other: u64) -> Call {
-    asked(recipe, number, |ask| recipe.acquire(&CallArgs { companion: Some(owner(other)), ..*ask }))
+fn beside(recipe: &'static Recipe, number: u64, other: u64) -> Call {
+    asked(recipe, number, |ask| (recipe.acquire)(&CallArgs { companion: Some(owner(other)), ..*ask }))
 }
 
 /// Returns rows that acquire and release every kind of hold.
 fn holds() -> Vec<Row> {
     let fenced = [Tokens::Counter, Tokens::HybridCollected].map(|tokens| {
-        let recipe: &'static dyn Recipe = Fenced::with(tokens);
+        let recipe: &'static Recipe = fenced::with_tokens(tokens);
         recipe
     });
-    let locks: [&'static dyn Recipe; 9] =
-        [&Reentrant, &Fair, &Spin, &Redlock, &Multi, &WRITE_LOCK, &PREFERRED, fenced[0], fenced[1]];
+    let locks: [&'static Recipe; 9] =
+        [&REENTRANT, &FAIR, &SPIN, &REDLOCK, &MULTI, &WRITE_LOCK, &PREFERRED, fenced[0], fenced[1]];
     let mut rows = Vec::new();
     let mut row = |what, before, call, leaves| rows.push(Row { what, before, call, leaves });
     for lock in locks {
-        row(lock.kind(), vec![], acquire(lock, 1), AllOrNothing);
-        row(lock.kind(), vec![acquire(lock, 1)], acquire(lock, 2), AllOrNothing);
-        row(lock.kind(), vec![acquire(lock, 1), acquire(lock, 2)], release(lock, 1), AllOrNothing);
+        row(lock.kind, vec![], acquire(lock, 1), AllOrNothing);
+        row(lock.kind, vec![acquire(lock, 1)], acquire(lock, 2), AllOrNothing);
+        row(lock.kind, vec![acquire(lock, 1), acquire(lock, 2)], release(lock, 1), AllOrNothing);
     }
     row(
         "fair, the head",
-        vec![acquire(&Fair, 1), acquire(&Fair, 2), release(&Fair, 1)],
-        acquire(&Fair, 2),
+        vec![acquire(&FAIR, 1), acquire(&FAIR, 2), release(&FAIR, 1)],
+        acquire(&FAIR, 2),
         WhatExpires,
     );
-    row("fair, a waiter leaves", vec![acquire(&Fair, 1), acquire(&Fair, 2)], release(&Fair, 2), WhatExpires);
+    row("fair, a waiter leaves", vec![acquire(&FAIR, 1), acquire(&FAIR, 2)], release(&FAIR, 2), WhatExpires);
     let reads = [1, 2].map(|reader| acquire(&READ_LOCK, reader));
     let [first, second] = reads.clone();
     row("read", vec![], first.clone(), AllOrNothing);
@@ -134,8 +134,8 @@ fn holds() -> Vec<Row> {
     row("read, the last one leaves", vec![first.clone()], release(&READ_LOCK, 1), WhatExpires);
     row("read, one of two leaves", reads.to_vec(), release(&READ_LOCK, 1), WhatExpires);
     row("read, within a write", vec![acquire(&WRITE_LOCK, 3)], beside(&READ_LOCK, 4, 3), AllOrNothing);
-    row("upgrade", vec![first.clone()], beside(&Upgrade, 2, 1), AllOrNothing);
-    row("write, reading on", vec![first, beside(&Upgrade, 2, 1)], release(&WRITE_LOCK, 2), WhatExpires);
+    row("upgrade", vec![first.clone()], beside(&UPGRADE, 2, 1), AllOrNothing);
+    row("write, reading on", vec![first, beside(&UPGRADE, 2, 1)], release(&WRITE_LOCK, 2), WhatExpires);
     rows
 }
 
@@ -145,25 +145,25 @@ fn counters() -> Vec<Row> {
     let mut row = |what, before, call| rows.push(Row { what, before, call, leaves: AllOrNothing });
     let set = || semaphore::try_set(&name(), &operation(90), 2, None);
     let while_it_lasts = semaphore::try_set(&name(), &operation(90), 2, Some(Duration::from_secs(60)));
-    let kinds: [&'static dyn Recipe; 3] = [&Semaphore, &FifoSemaphore, &ExpirableSemaphore];
+    let kinds: [&'static Recipe; 3] = [&SEMAPHORE, &FIFO_SEMAPHORE, &EXPIRABLE_SEMAPHORE];
     for kind in kinds {
-        row(kind.kind(), vec![set()], acquire(kind, 1));
-        row(kind.kind(), vec![set(), acquire(kind, 1)], release(kind, 1));
-        row(kind.kind(), vec![set(), acquire(kind, 1), acquire(kind, 2)], acquire(kind, 3));
-        row(kind.kind(), vec![while_it_lasts.clone()], acquire(kind, 1));
+        row(kind.kind, vec![set()], acquire(kind, 1));
+        row(kind.kind, vec![set(), acquire(kind, 1)], release(kind, 1));
+        row(kind.kind, vec![set(), acquire(kind, 1), acquire(kind, 2)], acquire(kind, 3));
+        row(kind.kind, vec![while_it_lasts.clone()], acquire(kind, 1));
     }
     let doubtful = CallContext { uncertain: true, ..CallContext::default() };
     let ask = |write: fn(&CallArgs<'_>) -> Call| {
-        asked(&Semaphore, 1, |ask| write(&CallArgs { context: doubtful, ..ask.count(0) }))
+        asked(&SEMAPHORE, 1, |ask| write(&CallArgs { context: doubtful, ..ask.count(0) }))
     };
-    row("semaphore, in doubt", vec![set()], ask(|ask| Semaphore.acquire(ask)));
-    row("semaphore, in doubt", vec![set(), acquire(&Semaphore, 1)], ask(|ask| Semaphore.release(ask)));
+    row("semaphore, in doubt", vec![set()], ask(|ask| (SEMAPHORE.acquire)(ask)));
+    row("semaphore, in doubt", vec![set(), acquire(&SEMAPHORE, 1)], ask(|ask| (SEMAPHORE.release)(ask)));
     row("try_set", vec![], set());
     row("try_set for a while", vec![], while_it_lasts);
     row("add", vec![set()], semaphore::add(&name(), &operation(1), 3));
     row("drain", vec![set()], semaphore::drain(&name(), &operation(1)));
     row("put_back", vec![set()], semaphore::return_permits(&name(), &operation(1), 1));
-    let taken = || vec![set(), acquire(&ExpirableSemaphore, 1)];
+    let taken = || vec![set(), acquire(&EXPIRABLE_SEMAPHORE, 1)];
     let ids: Vec<PermitId> = PermitId::of(owner(1), 1).collect();
     row("expirable, release_ids", taken(), expirable::release_ids(&name(), &operation(1), &ids));
     row("expirable, add", taken(), expirable::add(&name(), &operation(1), 3));

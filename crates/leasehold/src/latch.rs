@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use leasehold_proto::engine::{AcquireFailure, Event, Outcome, Request, Subject, Wait};
 use leasehold_proto::marker::{Operation, read_flag};
-use leasehold_proto::recipe::latch::{self, Latch};
+use leasehold_proto::recipe::latch::{self, LATCH};
 use leasehold_proto::{Call, LEASE_MAX, Lease, Name, Owner, Reply};
 
 use crate::error::{
@@ -208,7 +208,7 @@ impl CountDownLatch {
     }
 
     async fn opened(&self, wait: impl FnOnce(&Handle) -> Wait) -> Result<bool, WaitErrorKind> {
-        let subject = Subject::new(self.name.as_ref().map_err(Clone::clone)?, &Latch);
+        let subject = Subject::new(self.name.as_ref().map_err(Clone::clone)?, &LATCH);
         // A wait holds nothing, so its lease has no effect.
         let request = Request::new(subject, Owner::unique(), Lease::clamped(LEASE_MAX), wait(&self.handle));
         match Ticket::new(&self.handle, |id| Event::Acquire(id, request)).await? {

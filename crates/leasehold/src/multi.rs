@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt, join_all, select_all};
 use leasehold_proto::engine::{LostReason, Subject, Wait};
-use leasehold_proto::recipe::multi::Multi;
-use leasehold_proto::recipe::{Recipe, read_write, reentrant};
+use leasehold_proto::recipe::multi::MULTI;
+use leasehold_proto::recipe::{read_write, reentrant};
 use leasehold_proto::{Name, Owner};
 
 use crate::error::{
@@ -89,7 +89,7 @@ trait AnyLock: Send + Sync {
 impl<K: Kind> AnyLock for Lock<K> {
     fn rank(&self) -> Rank {
         let name = self.name.as_ref().map(|name| name.as_str().to_owned()).unwrap_or_default();
-        (name, self.handle.server().to_owned(), Reverse(self.kind.recipe().kind()))
+        (name, self.handle.server().to_owned(), Reverse(self.kind.recipe().kind))
     }
 
     fn acquire(&self, owner: Owner, waits: Waits) -> BoxFuture<'_, Result<Option<Guard>, AcquireError>> {
@@ -125,7 +125,7 @@ impl<K: Kind> AnyLock for Lock<K> {
     }
 
     fn plain(&self) -> Option<(Name, Terms)> {
-        let is_plain = self.kind.recipe().kind() == reentrant::Reentrant.kind() && self.reenters;
+        let is_plain = self.kind.recipe().kind == reentrant::REENTRANT.kind && self.reenters;
         let has_owner = self.owner.is_some() || self.owner_of_body().is_some();
         let name = self.name.as_ref().ok().filter(|_| is_plain && !has_owner)?;
         Some((name.clone(), self.terms))
@@ -298,7 +298,7 @@ impl MultiLock {
         }
         others.retain(|other| *other != name);
         others.dedup();
-        Some((Subject { others: others.into(), ..Subject::new(&name, &Multi) }, terms))
+        Some((Subject { others: others.into(), ..Subject::new(&name, &MULTI) }, terms))
     }
 
     /// Returns true if two members are one key with different rules, so that the second would wait for the first. The
@@ -306,7 +306,7 @@ impl MultiLock {
     fn has_self_deadlock(&self) -> bool {
         self.members.windows(2).any(|pair| {
             let (one, other) = (pair[0].0.rank(), pair[1].0.rank());
-            let sides = (one.2.0, other.2.0) == (read_write::WRITE_LOCK.kind(), read_write::READ_LOCK.kind());
+            let sides = (one.2.0, other.2.0) == (read_write::WRITE_LOCK.kind, read_write::READ_LOCK.kind);
             let one_client = Arc::ptr_eq(pair[0].0.handle(), pair[1].0.handle());
             one_client && one.0 == other.0 && one.2 != other.2 && !sides
         })

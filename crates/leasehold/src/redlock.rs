@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{join_all, try_join_all};
-use leasehold_proto::recipe::{LockRecipe, redlock};
+use leasehold_proto::recipe::{LockCalls, Recipe, redlock, reentrant};
 
 use crate::client::{Client, ClientBuilder};
 use crate::defaults::Primitive;
@@ -78,8 +78,12 @@ impl Sealed for Node {
         SubjectKind::Redlock
     }
 
-    fn recipe(&self) -> &'static dyn LockRecipe {
-        &redlock::Redlock
+    fn recipe(&self) -> &'static Recipe {
+        &redlock::REDLOCK
+    }
+
+    fn lock_calls(&self) -> &'static LockCalls {
+        &reentrant::LOCK_CALLS
     }
 
     fn uptime(&self) -> Duration {

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use leasehold::{Client, Name, ReleaseOutcome, WireOwner};
 use leasehold_proto::engine::Subject;
-use leasehold_proto::recipe::reentrant::Reentrant;
-use leasehold_proto::{Call, CallArgs, ClientId, Lease, LockRecipe, Recipe};
+use leasehold_proto::recipe::reentrant::{LOCK_CALLS, REENTRANT};
+use leasehold_proto::{Call, CallArgs, ClientId, Lease};
 use leasehold_testkit::servers::{self, RedisServer};
 
 mod support;
@@ -47,7 +47,7 @@ struct Asked {
 impl Asked {
     fn by(number: u64) -> Self {
         Self {
-            subject: Subject::new(&Name::new("lk").unwrap(), &Reentrant),
+            subject: Subject::new(&Name::new("lk").unwrap(), &REENTRANT),
             owner: owner(number),
             lease: Lease::new(Duration::from_secs(30)).unwrap(),
         }
@@ -58,20 +58,20 @@ impl Asked {
     }
 
     fn acquire(&self, server: &impl Told) -> String {
-        run(server, &Reentrant.acquire(&self.ask(1)))
+        run(server, &(REENTRANT.acquire)(&self.ask(1)))
     }
 
     /// A re-entry, which is a renewal that sets the count.
     fn enter(&self, server: &impl Told, count: u32) -> String {
-        run(server, &Reentrant.renew(&self.ask(count)))
+        run(server, &(REENTRANT.renew)(&self.ask(count)))
     }
 
     fn renew(&self, server: &impl Told) -> String {
-        run(server, &Reentrant.renew(&self.ask(0)))
+        run(server, &(REENTRANT.renew)(&self.ask(0)))
     }
 
     fn release(&self, server: &impl Told, left: u32) -> String {
-        run(server, &Reentrant.release(&self.ask(left)))
+        run(server, &(REENTRANT.release)(&self.ask(left)))
     }
 }
 
@@ -129,7 +129,7 @@ fn the_plain_vector_of_the_protocol_page_holds(server: Place) {
     assert_eq!(heard.message(), "0", "the first message: nothing was published before");
 
     assert_eq!(one.release(&server, 0), "", "nil: not its holder");
-    assert_eq!(run(&server, &Reentrant.force_release(&one.subject.name)), "0");
+    assert_eq!(run(&server, &(LOCK_CALLS.force_release)(&one.subject.name)), "0");
     tell(&server, &["PUBLISH", CHANNEL, "marker"]);
     assert_eq!(heard.message(), "marker", "nothing was published since");
     assert_eq!(support::keys(&server), 0, "no helper keys");
@@ -219,7 +219,7 @@ fn a_late_duplicate_of_anything_leaves_a_newer_owner_alone(server: Place) {
 fn arguments_that_cannot_be_are_refused_before_the_first_write(server: Place) {
     let one = Asked::by(1);
     let field = one.owner.to_string();
-    let (acquire, renew) = (Reentrant.acquire(&one.ask(1)), Reentrant.renew(&one.ask(1)));
+    let (acquire, renew) = ((REENTRANT.acquire)(&one.ask(1)), (REENTRANT.renew)(&one.ask(1)));
     let (acquire, renew) = (acquire.script().source(), renew.script().source());
     for lease in ["0", "-1", "1.5", "9223372036854775807", "", "nan", "inf"] {
         for script in [acquire, renew] {
@@ -241,19 +241,19 @@ fn a_force_release_tells_the_waiters_whatever_the_count(server: Place) {
     one.acquire(&server);
     one.enter(&server, 7);
     let mut heard = Subscriber::start(&server, CHANNEL);
-    assert_eq!(run(&server, &Reentrant.force_release(&one.subject.name)), "1");
+    assert_eq!(run(&server, &(LOCK_CALLS.force_release)(&one.subject.name)), "1");
     assert_eq!(heard.message(), "0");
     assert!(is_free(&server, "lk"));
 }
 
 fn an_inspection_changes_nothing(server: Place) {
     let one = Asked::by(1);
-    assert_eq!(run(&server, &Reentrant.inspect(&one.subject.name, None)), "-2\n0");
+    assert_eq!(run(&server, &(LOCK_CALLS.inspect)(&one.subject.name, None)), "-2\n0");
     one.acquire(&server);
     one.enter(&server, 3);
-    let seen = run(&server, &Reentrant.inspect(&one.subject.name, Some(one.owner)));
+    let seen = run(&server, &(LOCK_CALLS.inspect)(&one.subject.name, Some(one.owner)));
     assert!(seen.ends_with("\n3"), "{seen}");
-    assert!(run(&server, &Reentrant.inspect(&one.subject.name, Some(owner(2)))).ends_with("\n0"));
+    assert!(run(&server, &(LOCK_CALLS.inspect)(&one.subject.name, Some(owner(2)))).ends_with("\n0"));
     assert_eq!(fields(&server, "lk"), held_by(1, 3));
 }
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 use leasehold::{AcquireError, AcquireErrorKind, Client, Name, WireOwner};
 use leasehold_proto::engine::Subject;
 use leasehold_proto::recipe::read_write::{READ_LOCK, WRITE_LOCK};
-use leasehold_proto::recipe::reentrant::Reentrant;
+use leasehold_proto::recipe::reentrant::REENTRANT;
 use leasehold_proto::{Call, CallArgs, ClientId, Lease, Recipe};
 
 mod support;
@@ -58,7 +58,7 @@ fn owner(number: u64) -> WireOwner {
 
 /// One side of an owner, and the calls it makes for the lock `rw`.
 struct Side {
-    recipe: &'static dyn Recipe,
+    recipe: &'static Recipe,
     number: u64,
     companion: Option<u64>,
     lease_ms: u64,
@@ -78,7 +78,7 @@ impl Side {
         Self { companion: Some(other), ..self }
     }
 
-    fn run(&self, server: &impl Told, write: impl FnOnce(&dyn Recipe, CallArgs<'_>) -> Call) -> String {
+    fn run(&self, server: &impl Told, write: impl FnOnce(&Recipe, CallArgs<'_>) -> Call) -> String {
         let subject = Subject::new(&Name::new("rw").unwrap(), self.recipe);
         let lease = Lease::new(Duration::from_millis(self.lease_ms)).unwrap();
         let ask = CallArgs::new(&subject, owner(self.number), lease);
@@ -86,16 +86,16 @@ impl Side {
     }
 
     fn acquire(&self, server: &impl Told) -> String {
-        self.run(server, |recipe, ask| recipe.acquire(&ask))
+        self.run(server, |recipe, ask| (recipe.acquire)(&ask))
     }
 
     /// A re-entry, which is a renewal that sets the count.
     fn enter(&self, server: &impl Told, count: u32) -> String {
-        self.run(server, |recipe, ask| recipe.renew(&ask.count(count)))
+        self.run(server, |recipe, ask| (recipe.renew)(&ask.count(count)))
     }
 
     fn release(&self, server: &impl Told, left: u32) -> String {
-        self.run(server, |recipe, ask| recipe.release(&ask.count(left)))
+        self.run(server, |recipe, ask| (recipe.release)(&ask.count(left)))
     }
 
     /// The key of a read hold's lease.
@@ -219,9 +219,9 @@ fn the_vector_of_a_zombie_holds(server: Place) {
 }
 
 fn the_vector_of_mixed_kinds_is_refused(server: Place) {
-    let plain = Subject::new(&Name::new("rw").unwrap(), &Reentrant);
+    let plain = Subject::new(&Name::new("rw").unwrap(), &REENTRANT);
     let lease = Lease::new(Duration::from_secs(30)).unwrap();
-    let acquire = || run(&server, &Reentrant.acquire(&CallArgs::new(&plain, owner(1), lease)));
+    let acquire = || run(&server, &(REENTRANT.acquire)(&CallArgs::new(&plain, owner(1), lease)));
     assert_eq!(acquire(), "");
     for side in [Side::reader(2, 30_000), Side::writer(2)] {
         let answer = side.acquire(&server);

@@ -12,9 +12,9 @@ use std::time::Duration;
 use leasehold::{Name, PermitId, WireOwner};
 use leasehold_proto::engine::{Id, Settings, Subject};
 use leasehold_proto::marker::Operation;
-use leasehold_proto::recipe::expirable::{self, ExpirableSemaphore};
-use leasehold_proto::recipe::latch::{self, Latch};
-use leasehold_proto::recipe::semaphore::{self, FifoSemaphore, Semaphore};
+use leasehold_proto::recipe::expirable::{self, EXPIRABLE_SEMAPHORE};
+use leasehold_proto::recipe::latch;
+use leasehold_proto::recipe::semaphore::{self, FIFO_SEMAPHORE, SEMAPHORE};
 use leasehold_proto::recipe::{CallContext, Recipe};
 use leasehold_proto::{Call, CallArgs, ClientId, Lease};
 
@@ -54,7 +54,7 @@ struct Asked {
 }
 
 impl Asked {
-    fn new(recipe: &'static dyn Recipe, number: u64, units: u32) -> Self {
+    fn new(recipe: &'static Recipe, number: u64, units: u32) -> Self {
         let subject = Subject::new(&name("s"), recipe);
         let lease = Lease::new(Duration::from_secs(30)).unwrap();
         Self { subject, owner: WireOwner::new(client(), number), lease, units }
@@ -65,34 +65,34 @@ impl Asked {
     }
 
     fn acquire(&self, server: &impl Told) -> String {
-        run(server, &self.subject.recipe.acquire(&self.args(CallContext::default())))
+        run(server, &(self.subject.recipe.acquire)(&self.args(CallContext::default())))
     }
 
     fn acquire_again(&self, server: &impl Told) -> String {
         let context = CallContext { uncertain: true, ..CallContext::default() };
-        run(server, &self.subject.recipe.acquire(&self.args(context)))
+        run(server, &(self.subject.recipe.acquire)(&self.args(context)))
     }
 
     fn renew(&self, server: &impl Told) -> String {
-        run(server, &self.subject.recipe.renew(&self.args(CallContext::default())))
+        run(server, &(self.subject.recipe.renew)(&self.args(CallContext::default())))
     }
 
     /// The first attempt to release a granted hold.
     fn release(&self, server: &impl Told) -> String {
         let context = CallContext { granted: true, ..CallContext::default() };
-        run(server, &self.subject.recipe.release(&self.args(context)))
+        run(server, &(self.subject.recipe.release)(&self.args(context)))
     }
 
     /// A later attempt.
     fn release_again(&self, server: &impl Told) -> String {
         let context = CallContext { granted: true, uncertain: true, ..CallContext::default() };
-        run(server, &self.subject.recipe.release(&self.args(context)))
+        run(server, &(self.subject.recipe.release)(&self.args(context)))
     }
 
     /// The undo of an acquire with an unknown outcome.
     fn undo(&self, server: &impl Told) -> String {
         let context = CallContext { uncertain: true, ..CallContext::default() };
-        run(server, &self.subject.recipe.release(&self.args(context)))
+        run(server, &(self.subject.recipe.release)(&self.args(context)))
     }
 
     fn id(&self) -> String {
@@ -134,7 +134,7 @@ fn the_semaphores_vector_of_the_protocol_page_holds(server: Place) {
     let s = name("s");
     assert_eq!(run(&server, &semaphore::try_set(&s, &operation(1), 3, None)), "1");
     assert_eq!(heard.message(), "3");
-    let (first, second) = (Asked::new(&Semaphore, 1, 2), Asked::new(&Semaphore, 2, 2));
+    let (first, second) = (Asked::new(&SEMAPHORE, 1, 2), Asked::new(&SEMAPHORE, 2, 2));
     assert_eq!(first.acquire(&server), "1");
     assert_eq!(second.acquire(&server), "0");
     assert_eq!(server.cli(&["GET", "s"]), "1");
@@ -155,14 +155,14 @@ async fn the_expirable_semaphores_vector_of_the_protocol_page_holds(server: Plac
     assert_eq!(run(&server, &semaphore::try_set(&s, &operation(1), 2, None)), "1");
     assert_eq!(heard.message(), "2");
     // Permit A has no lease. Only a Java client acquires such a permit.
-    let a = Asked::new(&ExpirableSemaphore, 1, 1);
+    let a = Asked::new(&EXPIRABLE_SEMAPHORE, 1, 1);
     tell(&server, &["DECRBY", "s", "1"]);
     tell(&server, &["ZADD", "{s}:timeout", UNENDING, &a.id()]);
-    let mut b = Asked::new(&ExpirableSemaphore, 2, 1);
+    let mut b = Asked::new(&EXPIRABLE_SEMAPHORE, 2, 1);
     b.lease = Lease::new(Duration::from_millis(500)).unwrap();
     assert_eq!(b.acquire(&server), "", "nil: taken");
     let ends: u64 = server.cli(&["ZSCORE", "{s}:timeout", &b.id()]).parse().unwrap();
-    let c = Asked::new(&ExpirableSemaphore, 3, 1);
+    let c = Asked::new(&EXPIRABLE_SEMAPHORE, 3, 1);
     let refused: u64 = c.acquire(&server).parse().unwrap();
     let clock = server.cli(&["TIME"]);
     let mut clock = clock.lines().map(|part| part.parse::<u64>().unwrap());
@@ -197,13 +197,13 @@ fn the_latchs_vector_of_the_protocol_page_holds(server: Place) {
     assert_eq!(run(&server, &latch::delete(&l, &operation(6))), "1");
     assert_eq!(heard.message(), "1");
     assert!(is_free(&server, "l"));
-    let subject = Subject::new(&l, &Latch);
+    let subject = Subject::new(&l, &latch::LATCH);
     assert_eq!(subject.channels(WireOwner::new(client(), 1))[0].as_str(), LATCH);
 }
 
 fn a_semaphores_calls_run_twice_equal_one(server: Place) {
     tell(&server, &["SET", "s", "5"]);
-    for (number, recipe) in [(1, &Semaphore as &dyn Recipe), (2, &FifoSemaphore)] {
+    for (number, recipe) in [(1, &SEMAPHORE as &Recipe), (2, &FIFO_SEMAPHORE)] {
         let asked = Asked::new(recipe, number, 2);
         for _ in 0..2 {
             assert_eq!(asked.acquire(&server), "1");
@@ -221,7 +221,7 @@ fn a_semaphores_calls_run_twice_equal_one(server: Place) {
 
 fn a_late_duplicate_of_an_undone_acquire_takes_nothing(server: Place) {
     tell(&server, &["SET", "s", "5"]);
-    for (number, recipe) in [(1, &Semaphore as &dyn Recipe), (2, &FifoSemaphore)] {
+    for (number, recipe) in [(1, &SEMAPHORE as &Recipe), (2, &FIFO_SEMAPHORE)] {
         let undone_first = Asked::new(recipe, 10 * number, 2);
         assert_eq!(undone_first.undo(&server), "0");
         assert_eq!(undone_first.acquire(&server), "0", "it arrives when nobody wants it any more");
@@ -236,7 +236,7 @@ fn a_late_duplicate_of_an_undone_acquire_takes_nothing(server: Place) {
 
 fn a_late_duplicate_of_a_release_returns_nothing(server: Place) {
     tell(&server, &["SET", "s", "5"]);
-    for (number, recipe) in [(1, &Semaphore as &dyn Recipe), (2, &FifoSemaphore)] {
+    for (number, recipe) in [(1, &SEMAPHORE as &Recipe), (2, &FIFO_SEMAPHORE)] {
         let asked = Asked::new(recipe, number, 2);
         assert_eq!(asked.acquire(&server), "1");
         assert_eq!(asked.release_again(&server), "1", "the first attempt is still on its way");
@@ -247,7 +247,7 @@ fn a_late_duplicate_of_a_release_returns_nothing(server: Place) {
 
 fn a_release_of_permits_whose_marker_has_expired_returns_them_once(server: Place) {
     tell(&server, &["SET", "s", "5"]);
-    for (number, recipe) in [(1, &Semaphore as &dyn Recipe), (2, &FifoSemaphore)] {
+    for (number, recipe) in [(1, &SEMAPHORE as &Recipe), (2, &FIFO_SEMAPHORE)] {
         let asked = Asked::new(recipe, number, 2);
         assert_eq!(asked.acquire(&server), "1");
         let marker = format!("leasehold_permit:{{s}}:{}", asked.owner);
@@ -260,7 +260,7 @@ fn a_release_of_permits_whose_marker_has_expired_returns_them_once(server: Place
 
 fn an_expirable_semaphores_calls_run_twice_equal_one(server: Place) {
     tell(&server, &["SET", "s", "5"]);
-    let asked = Asked::new(&ExpirableSemaphore, 1, 3);
+    let asked = Asked::new(&EXPIRABLE_SEMAPHORE, 1, 3);
     for _ in 0..2 {
         assert_eq!(asked.acquire(&server), "");
         assert_eq!(server.cli(&["GET", "s"]), "2");
@@ -296,7 +296,7 @@ fn operations_run_twice_equal_one_and_answer_the_same(server: Place) {
     assert_eq!([server.cli(&["GET", "s"]), server.cli(&["GET", "e"])], ["0", "9"]);
     assert!(is_free(&server, "l"));
     let e_ids =
-        Asked { subject: Subject::new(&e, &ExpirableSemaphore), ..Asked::new(&ExpirableSemaphore, 1, 1) };
+        Asked { subject: Subject::new(&e, &EXPIRABLE_SEMAPHORE), ..Asked::new(&EXPIRABLE_SEMAPHORE, 1, 1) };
     e_ids.acquire(&server);
     let id = PermitId::of(e_ids.owner, 1).next().unwrap();
     let lease = Lease::new(Duration::from_secs(60)).unwrap();
@@ -319,7 +319,7 @@ fn redissons_ways_with_semaphores_and_ours_go_together(server: Place) {
     let release = |permits| server.cli(&["EVAL", release, "2", "s", SC, permits]);
     run(&server, &semaphore::try_set(&name("s"), &operation(1), 3, None));
     assert_eq!(take("2"), "1");
-    let ours = Asked::new(&Semaphore, 1, 2);
+    let ours = Asked::new(&SEMAPHORE, 1, 2);
     assert_eq!(ours.acquire(&server), "0");
     assert_eq!(release("2"), "3");
     assert_eq!(ours.acquire(&server), "1");
@@ -336,8 +336,8 @@ fn reduced_permits_are_told_as_totals_below_zero(server: Place) {
     assert_eq!(heard.message(), "-3", "as in Redisson");
     tell(&server, &["ZADD", "{e}:timeout", "1", "sixteen-bytes-id"]);
     tell(&server, &["SET", "e", "-5"]);
-    let asked = Asked::new(&ExpirableSemaphore, 1, 1);
-    let asked = Asked { subject: Subject::new(&name("e"), &ExpirableSemaphore), ..asked };
+    let asked = Asked::new(&EXPIRABLE_SEMAPHORE, 1, 1);
+    let asked = Asked { subject: Subject::new(&name("e"), &EXPIRABLE_SEMAPHORE), ..asked };
     let mut heard = Subscriber::start(&server, "redisson_sc:{e}");
     assert_eq!(asked.acquire(&server), "-1", "nothing is left that could end");
     assert_eq!(server.cli(&["GET", "e"]), "-4", "what had ended is taken back");
@@ -383,7 +383,7 @@ impl Network<'_> {
         let recipe = asked.subject.recipe;
         let mut context = CallContext::default();
         for _ in 0..3 {
-            match self.send(recipe.acquire(&asked.args(context))).as_deref() {
+            match self.send((recipe.acquire)(&asked.args(context))).as_deref() {
                 Some("1") => return true,
                 Some(_) if !context.uncertain => {
                     self.part(asked, CallContext::default());
@@ -399,7 +399,7 @@ impl Network<'_> {
 
     /// Sends the release until an answer comes.
     fn part(&mut self, asked: &Asked, mut context: CallContext) {
-        while self.send(asked.subject.recipe.release(&asked.args(context))).is_none() {
+        while self.send((asked.subject.recipe.release)(&asked.args(context))).is_none() {
             context.uncertain = true;
         }
     }
@@ -412,7 +412,7 @@ fn however_late_calls_arrive_permits_are_neither_lost_nor_invented() {
     let mut number = 0;
     let mut granted = 0;
     for seed in 0..400 {
-        let recipe: &'static dyn Recipe = if seed % 2 == 0 { &Semaphore } else { &FifoSemaphore };
+        let recipe: &'static Recipe = if seed % 2 == 0 { &SEMAPHORE } else { &FIFO_SEMAPHORE };
         tell(&server, &["FLUSHALL"]);
         tell(&server, &["SET", "s", &PERMITS.to_string()]);
         let mut network = Network { server: &server, dice: Dice(seed), late: Vec::new() };

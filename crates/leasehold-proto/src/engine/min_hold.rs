@@ -78,7 +78,7 @@ impl Engine {
         let lease = Lease::clamped(min_hold.until.since(now) + Duration::from_millis(1));
         min_hold.longest = min_hold.longest.max(lease);
         let args = CallArgs::new(&min_hold.subject, wire, lease).count(0).units(min_hold.units);
-        let call = min_hold.subject.recipe.renew(&args);
+        let call = (min_hold.subject.recipe.renew)(&args);
         let call = self.run(call, Purpose::MinHold { wire, sent_at: now, lease });
         if let Some(min_hold) = self.min_holds.get_mut(&wire) {
             min_hold.call = Some(call);

@@ -131,7 +131,7 @@ impl Engine {
             Some(wire) => self.enter(now, id, wire),
             None if deadlock => self.fail(now, id, AcquireFailure::Deadlock),
             None => {
-                if held.recipe.policy().counted {
+                if held.recipe.policy.counted {
                     self.waiters.insert((held, owner, id));
                 }
                 if once { self.attempt(now, id) } else { self.enqueue(now, id, &subject, owner) }
@@ -147,7 +147,7 @@ impl Engine {
     /// Returns true if the same owner has a hold that would block this acquire forever. That hold also remains when a
     /// hold of this subject ends.
     pub(super) fn has_blocking_hold(&self, subject: &Subject, owner: Owner) -> bool {
-        let held = subject.recipe.blocked_by();
+        let held = subject.recipe.blocked_by;
         held.is_some_and(|recipe| self.holder(&subject.with_recipe(recipe), owner).is_some())
     }
 
@@ -155,7 +155,7 @@ impl Engine {
         let companion = self.companion_holder(subject, owner).is_some();
         let queue = self.queues.entry(subject.clone()).or_default();
         queue.push_back(id);
-        match subject.recipe.policy().polling {
+        match subject.recipe.policy.polling {
             Polling::Head if queue.len() == 1 => self.attempt_unless_held_here(now, subject),
             Polling::Head if !companion => {}
             Polling::Head | Polling::Each => self.attempt(now, id),
@@ -164,13 +164,13 @@ impl Engine {
 
     /// Returns the wire owner of the companion hold of the same owner.
     fn companion_holder(&self, subject: &Subject, owner: Owner) -> Option<WireOwner> {
-        subject.recipe.companion().and_then(|recipe| self.holder(&subject.with_recipe(recipe), owner))
+        subject.recipe.companion.and_then(|recipe| self.holder(&subject.with_recipe(recipe), owner))
     }
 
     /// Makes an attempt for each waiter of an owner that has just acquired the companion. A waiter before it in the
     /// queue may wait for that hold.
     pub(super) fn attempt_companion(&mut self, now: Moment, subject: &Subject, owner: Owner) {
-        let other = subject.recipe.companion().map(|recipe| subject.with_recipe(recipe));
+        let other = subject.recipe.companion.map(|recipe| subject.with_recipe(recipe));
         let queue: Vec<Id> =
             other.and_then(|other| self.queues.get(&other)).into_iter().flatten().copied().collect();
         for id in queue {
@@ -186,7 +186,7 @@ impl Engine {
         let Some(&head) = self.queues.get(subject).and_then(|queue| queue.front()) else {
             return;
         };
-        let exclusive = subject.recipe.policy().exclusive;
+        let exclusive = subject.recipe.policy.exclusive;
         let Some(server_hold) = self.held_here(subject, now).filter(|_| exclusive) else {
             return self.attempt(now, head);
         };
@@ -198,7 +198,7 @@ impl Engine {
         if let Some(waiter) = self.waiter_state_mut(head) {
             waiter.waited_for_own_client = true;
         }
-        match subject.recipe.policy().seen_every {
+        match subject.recipe.policy.seen_every {
             None => self.sleep_for(now, head, nap),
             Some(seen_every) => self.sleep_for(now, head, nap.min(seen_every)),
         }
@@ -208,7 +208,7 @@ impl Engine {
     /// this client holds the name.
     pub(super) fn attempt_after_sleep(&mut self, now: Moment, id: Id) {
         let Some((Request { subject, .. }, _)) = self.waiting(id) else { return };
-        let (subject, policy) = (subject.clone(), subject.recipe.policy());
+        let (subject, policy) = (subject.clone(), subject.recipe.policy);
         let is_head = self.queues.get(&subject).and_then(|queue| queue.front()) == Some(&id);
         if is_head && policy.polling == Polling::Head && policy.seen_every.is_none() {
             self.attempt_unless_held_here(now, &subject);
@@ -233,13 +233,13 @@ impl Engine {
         let Request { subject, owner, units, wait, .. } = &acquiring.request;
         let (subject, owner, units, once) = (subject.clone(), *owner, *units, *wait == Wait::Once);
         let (lease, uptime) = (acquiring.request.first_lease(), acquiring.request.uptime);
-        let wire = known.unwrap_or_else(|| self.next_owner(subject.recipe.owners(units)));
+        let wire = known.unwrap_or_else(|| self.next_owner((subject.recipe.owners)(units)));
         let context = CallContext { once, refused, granted: false, uncertain };
         let companion = self.companion_holder(&subject, owner);
         let args =
             CallArgs { context, companion, uptime, ..CallArgs::new(&subject, wire, lease).units(units) };
-        let call = subject.recipe.acquire(&args).woken_by(subject.channels(wire));
-        let queues = subject.recipe.policy().queued && !once;
+        let call = (subject.recipe.acquire)(&args).woken_by(subject.channels(wire));
+        let queues = subject.recipe.policy.queued && !once;
         self.timers.clear(Timer::Attempt(id));
         let attempt = Attempt { id, subject, wire, lease, sent_at: now, units, uncertain, queues };
         let call = self.run(call, Purpose::Attempt(attempt));
@@ -292,7 +292,7 @@ impl Engine {
         answer: &Result<Answer, StoreError>,
     ) {
         let cause = match answer {
-            Ok(_) if attempt.subject.recipe.policy().holding == Holding::Nothing => return,
+            Ok(_) if attempt.subject.recipe.policy.holding == Holding::Nothing => return,
             Ok(Answer::Granted { .. }) => Cause::UnseenGrant,
             Err(error) if error.applied == Applied::Unknown => Cause::UnknownAcquire,
             Ok(_) | Err(_) if attempt.uncertain => Cause::UnknownAcquire,
@@ -305,7 +305,7 @@ impl Engine {
     fn granted(&mut self, now: Moment, attempt: &Attempt, token: Option<u64>) {
         let Attempt { id, subject, wire, .. } = attempt;
         let grant = Grant { wire: *wire, token };
-        match subject.recipe.policy().holding {
+        match subject.recipe.policy.holding {
             Holding::Nothing => return self.event_happened(now, *id, grant, subject),
             Holding::Leased if now >= attempt.lease.valid_until(attempt.sent_at) => {}
             Holding::Leased | Holding::Unending => {
@@ -376,7 +376,7 @@ impl Engine {
         waiter.failures += 1;
         let pause = backoff::after_failures(waiter.failures - 1, attempt.wire.seed());
         let store_failed = matches!(waiter.last, Some(Last::Failed(_)));
-        let head_polls = attempt.subject.recipe.policy().polling == Polling::Head;
+        let head_polls = attempt.subject.recipe.policy.polling == Polling::Head;
         match once || now.since(since) >= timeout {
             false => self.timers.set(Timer::Attempt(attempt.id), now + pause),
             true if store_failed && !once && head_polls => self.fail_queue(now, &attempt.subject),
@@ -428,7 +428,7 @@ impl Engine {
             Some(backoff) => backoff.after(waiter.refusals.saturating_sub(1), seed),
             None => {
                 let jitter = backoff::spread((remaining / 10).min(Duration::from_millis(20)), seed);
-                let seen_every = request.subject.recipe.policy().seen_every.unwrap_or(Duration::MAX);
+                let seen_every = request.subject.recipe.policy.seen_every.unwrap_or(Duration::MAX);
                 let longest = self.settings.poll_interval.min(seen_every);
                 remaining.saturating_add(Duration::from_millis(1) + jitter).min(longest)
             }
@@ -440,7 +440,7 @@ impl Engine {
     fn sleep_for(&mut self, now: Moment, id: Id, nap: Duration) {
         let Some((request, waiter)) = self.waiting(id) else { return };
         let subject = request.subject.clone();
-        let (listener, wire) = match subject.recipe.policy().polling {
+        let (listener, wire) = match subject.recipe.policy.polling {
             Polling::Head => (Listener::Queue(subject.clone()), waiter.wire),
             Polling::Each => (Listener::Waiter(id), waiter.wire),
         };
@@ -487,7 +487,7 @@ impl Engine {
         if queue.is_empty() {
             self.queues.remove(subject);
             self.unlisten(&Listener::Queue(subject.clone()));
-        } else if was_head && subject.recipe.policy().polling == Polling::Head {
+        } else if was_head && subject.recipe.policy.polling == Polling::Head {
             self.attempt_unless_held_here(now, subject);
         }
     }
@@ -539,7 +539,7 @@ impl AcquireFailure {
 impl Subject {
     /// Returns the time by which a hold is certainly gone if nothing arrives at the server after `now`.
     pub(super) fn gone_by(&self, lease: Lease, now: Moment) -> Moment {
-        match self.recipe.policy().holding {
+        match self.recipe.policy.holding {
             Holding::Leased => lease.gone_by(now),
             Holding::Unending => Moment::NEVER,
             Holding::Nothing => now,
@@ -549,7 +549,7 @@ impl Subject {
     /// Returns the time by which all effects of an acquire are gone if nothing arrives at the server after `now`. A
     /// place in a queue there may outlive the lease.
     fn left_by(&self, lease: Lease, now: Moment, queued: bool) -> Moment {
-        let place = self.recipe.policy().seen_every.filter(|_| queued);
+        let place = self.recipe.policy.seen_every.filter(|_| queued);
         self.gone_by(lease, now).max(now + place.unwrap_or_default() * PLACE_INTERVALS)
     }
 
@@ -557,13 +557,13 @@ impl Subject {
     /// before it writes, so a key of another type is unchanged. A script that only reads changes nothing however it
     /// ends.
     fn mark_unapplied(&self, error: StoreError) -> StoreError {
-        let only_reads = self.recipe.policy().holding == Holding::Nothing;
+        let only_reads = self.recipe.policy.holding == Holding::Nothing;
         if only_reads || error.kind == StoreErrorKind::WrongType { error.not_applied() } else { error }
     }
 
     /// Reads an acquire's reply. A reply that the script cannot give leaves the script's effect unknown.
     pub(super) fn read(&self, reply: &Reply) -> Result<Answer, StoreError> {
-        self.recipe.read_acquire(reply).ok_or_else(|| self.malformed(Verb::Acquire))
+        (self.recipe.read_acquire)(reply).ok_or_else(|| self.malformed(Verb::Acquire))
     }
 
     pub(super) fn malformed(&self, during: Verb) -> StoreError {

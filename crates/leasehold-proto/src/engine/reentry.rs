@@ -86,7 +86,7 @@ impl Engine {
         let lease = self.lease_to_enter(server_hold, &reentries, now);
         let args = CallArgs::new(&server_hold.subject, wire, lease).count(wanted);
         let recipe = server_hold.subject.recipe;
-        let call = if reentries.is_empty() { recipe.release(&args) } else { recipe.renew(&args) };
+        let call = if reentries.is_empty() { (recipe.release)(&args) } else { (recipe.renew)(&args) };
         let call = self.run(call, Purpose::Count(wire));
         self.timers.clear(Timer::Count(wire));
         if let Some(server_hold) = self.server_holds.get_mut(&wire) {
@@ -247,7 +247,7 @@ impl Engine {
 impl Subject {
     /// Reads the outcome of a renewal, or of a re-entry, which is a renewal.
     pub(super) fn read_renewed(&self, outcome: Result<Reply, StoreError>) -> Result<Renewal, StoreError> {
-        match outcome.map(|reply| self.recipe.read_renew(&reply)) {
+        match outcome.map(|reply| (self.recipe.read_renew)(&reply)) {
             Ok(Some(renewal)) => Ok(renewal),
             Ok(None) => Err(self.malformed(Verb::Renew)),
             Err(error) => taken_over_or(error),
@@ -256,7 +256,7 @@ impl Subject {
 
     /// Reads the outcome of the release of one hold of several, in the terms of a renewal.
     fn read_partial_release(&self, outcome: Result<Reply, StoreError>) -> Result<Renewal, StoreError> {
-        match outcome.map(|reply| self.recipe.read_release(&reply)) {
+        match outcome.map(|reply| (self.recipe.read_release)(&reply)) {
             Ok(Some(true)) => Ok(Renewal::Renewed),
             Ok(Some(false)) => Ok(Renewal::Gone),
             Ok(None) => Err(self.malformed(Verb::Release)),

@@ -138,7 +138,7 @@ impl Engine {
         let context = CallContext { granted, uncertain, ..CallContext::default() };
         let args = CallArgs::new(&release.subject, wire, release.lease).count(0).units(release.units);
         let args = CallArgs { context, ..args };
-        let call = release.subject.recipe.release(&args);
+        let call = (release.subject.recipe.release)(&args);
         let call = self.run(call, Purpose::Release(wire));
         self.timers.clear(Timer::Release(wire));
         if let Some(release) = self.releases.get_mut(&wire) {
@@ -162,7 +162,7 @@ impl Engine {
         }
         let subject = release.subject.clone();
         let answer = result.and_then(|reply| {
-            subject.recipe.read_release(&reply).ok_or_else(|| subject.malformed(Verb::Release))
+            (subject.recipe.read_release)(&reply).ok_or_else(|| subject.malformed(Verb::Release))
         });
         match answer {
             Ok(held) => {

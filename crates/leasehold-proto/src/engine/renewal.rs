@@ -101,7 +101,7 @@ impl Engine {
         }
         let lease = server_hold.lease_now(now);
         let args = CallArgs::new(&server_hold.subject, wire, lease).count(0).units(server_hold.units);
-        let call = server_hold.subject.recipe.renew(&args);
+        let call = (server_hold.subject.recipe.renew)(&args);
         let timeout = server_hold.lease().renewal_waits(self.settings.timeout);
         let call = self.run_within(call, Purpose::Renew(wire), timeout);
         self.timers.clear(Timer::Renew(wire));

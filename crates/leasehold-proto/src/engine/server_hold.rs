@@ -178,7 +178,7 @@ impl Engine {
         };
         let (request, wire) = (acquiring.request.clone(), grant.wire);
         let subject = request.subject.as_held();
-        let policy = subject.recipe.policy();
+        let policy = subject.recipe.policy;
         let unleased = policy.holding == Holding::Unending;
         let valid_until = if unleased { Moment::NEVER } else { lease.valid_until(sent_at) };
         let server_hold = ServerHold {
@@ -383,7 +383,7 @@ impl Engine {
         // hold's field stays in it. The same is true of a companion hold that the owner is about to get, as long as the
         // key has not run out.
         let by_the_clock = reason == LostReason::Unreachable || reason.is_by_own_terms();
-        let may_live_on = by_the_clock && subject.recipe.companion().is_some();
+        let may_live_on = by_the_clock && subject.recipe.companion.is_some();
         let lives_on = may_live_on || self.has_blocking_hold(&subject, owner);
         if let Some(min_hold) = min_hold {
             self.begin_min_hold(now, wire, min_hold);

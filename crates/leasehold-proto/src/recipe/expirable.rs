@@ -11,9 +11,8 @@ use super::semaphore::{channel, ids, published};
 use crate::call::{Call, Reply};
 use crate::lease::Lease;
 use crate::marker::{Operation, once, read_flag};
-use crate::name::{Channel, Name};
+use crate::name::Name;
 use crate::outcome::Verb;
-use crate::owner::WireOwner;
 use crate::permit::PermitId;
 use crate::script::Script;
 
@@ -50,8 +49,49 @@ pub static SCRIPTS: [&Script; 9] =
 pub const PERMITS_MAX: u32 = 4096;
 
 /// The expirable semaphore's rules.
-#[derive(Clone, Copy, Debug)]
-pub struct ExpirableSemaphore;
+pub static EXPIRABLE_SEMAPHORE: Recipe = Recipe {
+    kind: "expirable semaphore",
+    policy: Policy {
+        polling: Polling::Head,
+        holding: Holding::Leased,
+        exclusive: false,
+        counted: false,
+        queued: false,
+        seen_every: None,
+    },
+    channels: |name, _, _| vec![channel(name)],
+    companion: None,
+    blocked_by: None,
+    held_as: None,
+    owners,
+    acquire: |args| of_all(&ACQUIRE, args).arg("lease_ms", args.lease.as_millis()),
+    read_acquire,
+    renew: |args| of_all(&RENEW, args).arg("lease_ms", args.lease.as_millis()),
+    read_renew,
+    release: |args| of_all(&RELEASE, args),
+    read_release: read_flag,
+};
+
+fn owners(units: u32) -> u64 {
+    u64::from(units.max(1))
+}
+
+fn read_acquire(reply: &Reply) -> Option<Answer> {
+    match *reply {
+        Reply::Nil => Some(Answer::GRANTED),
+        Reply::Int(-1) => Some(Answer::Refused { remaining: Duration::MAX }),
+        Reply::Int(ms) => Some(Answer::Refused { remaining: Duration::from_millis(ms.try_into().ok()?) }),
+        _ => None,
+    }
+}
+
+fn read_renew(reply: &Reply) -> Option<Renewal> {
+    match reply {
+        Reply::Int(1) => Some(Renewal::Renewed),
+        Reply::Int(0) => Some(Renewal::Gone),
+        _ => None,
+    }
+}
 
 /// The numbers of permits, as the server reports them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,64 +102,6 @@ pub struct Census {
     pub acquired: u64,
     /// True if the number of permits was ever set.
     pub is_set: bool,
-}
-
-impl Recipe for ExpirableSemaphore {
-    fn kind(&self) -> &'static str {
-        "expirable semaphore"
-    }
-
-    fn policy(&self) -> Policy {
-        Policy {
-            polling: Polling::Head,
-            holding: Holding::Leased,
-            exclusive: false,
-            counted: false,
-            queued: false,
-            seen_every: None,
-        }
-    }
-
-    fn channels(&self, name: &Name, _others: &[Name], _owner: WireOwner) -> Vec<Channel> {
-        vec![channel(name)]
-    }
-
-    fn owners(&self, units: u32) -> u64 {
-        u64::from(units.max(1))
-    }
-
-    fn acquire(&self, args: &CallArgs<'_>) -> Call {
-        of_all(&ACQUIRE, args).arg("lease_ms", args.lease.as_millis())
-    }
-
-    fn read_acquire(&self, reply: &Reply) -> Option<Answer> {
-        match *reply {
-            Reply::Nil => Some(Answer::GRANTED),
-            Reply::Int(-1) => Some(Answer::Refused { remaining: Duration::MAX }),
-            Reply::Int(ms) => Some(Answer::Refused { remaining: Duration::from_millis(ms.try_into().ok()?) }),
-            _ => None,
-        }
-    }
-
-    fn renew(&self, args: &CallArgs<'_>) -> Call {
-        of_all(&RENEW, args).arg("lease_ms", args.lease.as_millis())
-    }
-
-    fn read_renew(&self, reply: &Reply) -> Option<Renewal> {
-        match reply {
-            Reply::Int(1) => Some(Renewal::Renewed),
-            Reply::Int(0) => Some(Renewal::Gone),
-            _ => None,
-        }
-    }
-
-    fn release(&self, args: &CallArgs<'_>) -> Call {
-        of_all(&RELEASE, args)
-    }
-
-    fn read_release(&self, reply: &Reply) -> Option<bool> {
-        read_flag(reply)
-    }
 }
 
 /// Sets the total number of permits, acquired permits included.
@@ -201,7 +183,7 @@ mod tests {
 
     #[test]
     fn every_acquire_reply_has_one_meaning() {
-        let read = |reply| ExpirableSemaphore.read_acquire(&reply);
+        let read = |reply| read_acquire(&reply);
         assert_eq!(read(Reply::Nil), Some(Answer::GRANTED));
         assert_eq!(read(Reply::Int(-1)), Some(Answer::Refused { remaining: Duration::MAX }));
         assert_eq!(read(Reply::Int(9)), Some(Answer::Refused { remaining: Duration::from_millis(9) }));
@@ -210,6 +192,6 @@ mod tests {
 
     #[test]
     fn an_acquire_of_nothing_uses_an_owner_up_all_the_same() {
-        assert_eq!([0, 1, 7].map(|units| ExpirableSemaphore.owners(units)), [1, 1, 7]);
+        assert_eq!([0, 1, 7].map(owners), [1, 1, 7]);
     }
 }

@@ -13,12 +13,11 @@
 
 use std::time::Duration;
 
-use super::reentrant::{MESSAGE, Reentrant, channel};
-use super::rules::{Answer, CallArgs, LockRecipe, PUBLISH, Policy, Polling, Recipe, Renewal};
-use crate::call::{Call, Reply};
+use super::reentrant::{self, MESSAGE, REENTRANT, channel};
+use super::rules::{CallArgs, LockCalls, PUBLISH, Policy, Polling, Recipe};
+use crate::call::Call;
 use crate::name::{Channel, Name};
 use crate::outcome::Verb;
-use crate::owner::WireOwner;
 use crate::script::Script;
 
 macro_rules! script {
@@ -53,8 +52,29 @@ pub const SEEN_EVERY: Duration = Duration::from_millis(1_500);
 pub const GONE_AFTER: Duration = Duration::from_secs(5);
 
 /// The fair lock's rules.
-#[derive(Clone, Copy, Debug)]
-pub struct Fair;
+pub static FAIR: Recipe = Recipe {
+    kind: "fair lock",
+    policy: Policy { polling: Polling::Each, queued: true, seen_every: Some(SEEN_EVERY), ..Policy::LOCK },
+    channels: |name, _, owner| vec![Channel::new(&format!("{}:{owner}", channel(name)))],
+    acquire,
+    release,
+    ..REENTRANT
+};
+
+/// The calls that inspect and free a fair lock.
+pub static LOCK_CALLS: LockCalls =
+    LockCalls { force_release: |name| call(&FORCE_RELEASE, name), ..reentrant::LOCK_CALLS };
+
+fn acquire(args: &CallArgs<'_>) -> Call {
+    call(&ACQUIRE, args.name)
+        .arg("lease_ms", args.lease.as_millis())
+        .arg("owner", args.owner)
+        .arg("once", u8::from(args.context.once))
+}
+
+fn release(args: &CallArgs<'_>) -> Call {
+    call(&RELEASE, args.name).arg("owner", args.owner).arg("remaining", args.count)
+}
 
 /// Begins a call with the inputs that all scripts of this recipe have.
 fn call(script: &'static Script, name: &Name) -> Call {
@@ -66,57 +86,6 @@ fn call(script: &'static Script, name: &Name) -> Call {
         .arg("publish", PUBLISH)
         .arg("channel", channel(name))
         .arg("message", MESSAGE)
-}
-
-impl Recipe for Fair {
-    fn kind(&self) -> &'static str {
-        "fair lock"
-    }
-
-    fn policy(&self) -> Policy {
-        Policy { polling: Polling::Each, queued: true, seen_every: Some(SEEN_EVERY), ..Policy::LOCK }
-    }
-
-    fn channels(&self, name: &Name, _others: &[Name], owner: WireOwner) -> Vec<Channel> {
-        vec![Channel::new(&format!("{}:{owner}", channel(name)))]
-    }
-
-    fn acquire(&self, args: &CallArgs<'_>) -> Call {
-        call(&ACQUIRE, args.name)
-            .arg("lease_ms", args.lease.as_millis())
-            .arg("owner", args.owner)
-            .arg("once", u8::from(args.context.once))
-    }
-
-    fn read_acquire(&self, reply: &Reply) -> Option<Answer> {
-        Reentrant.read_acquire(reply)
-    }
-
-    fn renew(&self, args: &CallArgs<'_>) -> Call {
-        Reentrant.renew(args)
-    }
-
-    fn read_renew(&self, reply: &Reply) -> Option<Renewal> {
-        Reentrant.read_renew(reply)
-    }
-
-    fn release(&self, args: &CallArgs<'_>) -> Call {
-        call(&RELEASE, args.name).arg("owner", args.owner).arg("remaining", args.count)
-    }
-
-    fn read_release(&self, reply: &Reply) -> Option<bool> {
-        Reentrant.read_release(reply)
-    }
-}
-
-impl LockRecipe for Fair {
-    fn force_release(&self, name: &Name) -> Call {
-        call(&FORCE_RELEASE, name)
-    }
-
-    fn inspect(&self, name: &Name, owner: Option<WireOwner>) -> Call {
-        Reentrant.inspect(name, owner)
-    }
 }
 
 #[cfg(test)]

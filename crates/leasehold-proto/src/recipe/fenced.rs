@@ -7,12 +7,10 @@
 
 use std::time::Duration;
 
-use super::reentrant::Reentrant;
-use super::rules::{Answer, CallArgs, LockRecipe, Recipe, Renewal};
+use super::reentrant::{self, REENTRANT};
+use super::rules::{Answer, CallArgs, Recipe};
 use crate::call::{Call, Reply};
-use crate::name::{Channel, Name};
 use crate::outcome::Verb;
-use crate::owner::WireOwner;
 use crate::script::Script;
 
 static ACQUIRE: Script = Script::new(Verb::Acquire, include_str!("../../scripts/fenced/acquire.lua"));
@@ -39,78 +37,43 @@ pub enum Tokens {
     HybridCollected,
 }
 
-/// The fenced lock's rules.
-#[derive(Clone, Copy, Debug)]
-pub struct Fenced(Tokens);
+/// The rules of the fenced lock with [`Tokens::Counter`].
+static COUNTER: Recipe =
+    Recipe { kind: "fenced lock", acquire: |args| acquire(args, Tokens::Counter), read_acquire, ..REENTRANT };
+static HYBRID: Recipe = Recipe { acquire: |args| acquire(args, Tokens::Hybrid), ..COUNTER };
+static HYBRID_COLLECTED: Recipe =
+    Recipe { acquire: |args| acquire(args, Tokens::HybridCollected), ..COUNTER };
 
-impl Fenced {
-    /// Returns the rules with these tokens.
-    #[must_use]
-    pub const fn with(tokens: Tokens) -> &'static Self {
-        match tokens {
-            Tokens::Counter => &Self(Tokens::Counter),
-            Tokens::Hybrid => &Self(Tokens::Hybrid),
-            Tokens::HybridCollected => &Self(Tokens::HybridCollected),
-        }
+/// Returns the fenced lock's rules with these tokens.
+#[must_use]
+pub const fn with_tokens(tokens: Tokens) -> &'static Recipe {
+    match tokens {
+        Tokens::Counter => &COUNTER,
+        Tokens::Hybrid => &HYBRID,
+        Tokens::HybridCollected => &HYBRID_COLLECTED,
     }
 }
 
-impl Recipe for Fenced {
-    fn kind(&self) -> &'static str {
-        "fenced lock"
-    }
-
-    fn channels(&self, name: &Name, others: &[Name], owner: WireOwner) -> Vec<Channel> {
-        Reentrant.channels(name, others, owner)
-    }
-
-    fn acquire(&self, args: &CallArgs<'_>) -> Call {
-        let kept = if self.0 == Tokens::HybridCollected { KEPT } else { Duration::ZERO };
-        Call::of(&ACQUIRE)
-            .key("lock", args.name)
-            .key("token", args.name.prefixed("redisson_lock_token").as_str())
-            .arg("lease_ms", args.lease.as_millis())
-            .arg("owner", args.owner)
-            .arg("hybrid", u8::from(self.0 != Tokens::Counter))
-            .arg("token_kept", kept.as_millis())
-    }
-
-    fn read_acquire(&self, reply: &Reply) -> Option<Answer> {
-        let Reply::Array(items) = reply else { return None };
-        let [Reply::Int(pttl), Reply::Text(token)] = items.as_slice() else { return None };
-        match *pttl {
-            -2 => {
-                let token = std::str::from_utf8(token).ok()?.parse().ok()?;
-                Some(Answer::Granted { token: Some(token) })
-            }
-            _ => Reentrant.read_acquire(&Reply::Int(*pttl)),
-        }
-    }
-
-    fn renew(&self, args: &CallArgs<'_>) -> Call {
-        Reentrant.renew(args)
-    }
-
-    fn read_renew(&self, reply: &Reply) -> Option<Renewal> {
-        Reentrant.read_renew(reply)
-    }
-
-    fn release(&self, args: &CallArgs<'_>) -> Call {
-        Reentrant.release(args)
-    }
-
-    fn read_release(&self, reply: &Reply) -> Option<bool> {
-        Reentrant.read_release(reply)
-    }
+fn acquire(args: &CallArgs<'_>, tokens: Tokens) -> Call {
+    let kept = if tokens == Tokens::HybridCollected { KEPT } else { Duration::ZERO };
+    Call::of(&ACQUIRE)
+        .key("lock", args.name)
+        .key("token", args.name.prefixed("redisson_lock_token").as_str())
+        .arg("lease_ms", args.lease.as_millis())
+        .arg("owner", args.owner)
+        .arg("hybrid", u8::from(tokens != Tokens::Counter))
+        .arg("token_kept", kept.as_millis())
 }
 
-impl LockRecipe for Fenced {
-    fn force_release(&self, name: &Name) -> Call {
-        Reentrant.force_release(name)
-    }
-
-    fn inspect(&self, name: &Name, owner: Option<WireOwner>) -> Call {
-        Reentrant.inspect(name, owner)
+fn read_acquire(reply: &Reply) -> Option<Answer> {
+    let Reply::Array(items) = reply else { return None };
+    let [Reply::Int(pttl), Reply::Text(token)] = items.as_slice() else { return None };
+    match *pttl {
+        -2 => {
+            let token = std::str::from_utf8(token).ok()?.parse().ok()?;
+            Some(Answer::Granted { token: Some(token) })
+        }
+        _ => reentrant::read_acquire(&Reply::Int(*pttl)),
     }
 }
 
@@ -121,8 +84,7 @@ mod tests {
     #[test]
     fn a_grant_has_its_token_and_a_refusal_has_none() {
         let read = |pttl, token: &str| {
-            Fenced::with(Tokens::Counter)
-                .read_acquire(&Reply::Array(vec![Reply::Int(pttl), Reply::Text(token.into())]))
+            read_acquire(&Reply::Array(vec![Reply::Int(pttl), Reply::Text(token.into())]))
         };
         assert_eq!(read(-2, "7"), Some(Answer::Granted { token: Some(7) }));
         assert_eq!(read(-1, ""), Some(Answer::NoExpiry));

@@ -7,9 +7,8 @@ use std::time::Duration;
 use super::rules::{Answer, CallArgs, Holding, PUBLISH, Policy, Polling, Recipe, Renewal};
 use crate::call::{Call, Reply};
 use crate::marker::{Operation, once};
-use crate::name::{Channel, Name};
+use crate::name::Name;
 use crate::outcome::Verb;
-use crate::owner::WireOwner;
 use crate::script::Script;
 
 static WAIT: Script = Script::new(Verb::Inspect, include_str!("../../scripts/latch/wait.lua"));
@@ -27,63 +26,45 @@ const DELETED_TOLD: Duration = Duration::from_secs(60);
 const OPEN: &str = "0";
 const CLOSED: &str = "1";
 
-/// The latch's rules, by which a grant says that the latch is open.
-#[derive(Clone, Copy, Debug)]
-pub struct Latch;
+/// The latch's rules, by which a grant says that the latch is open. A latch has no hold to renew or release, so these
+/// calls only read.
+pub static LATCH: Recipe = Recipe {
+    kind: "count-down latch",
+    policy: Policy {
+        // The meaning of a deletion depends on what each waiter has seen.
+        polling: Polling::Each,
+        holding: Holding::Nothing,
+        exclusive: false,
+        counted: false,
+        queued: false,
+        seen_every: None,
+    },
+    channels: |name, _, _| vec![name.latch_channel()],
+    companion: None,
+    blocked_by: None,
+    held_as: None,
+    owners: |_| 1,
+    acquire: wait,
+    read_acquire: read_wait,
+    renew: |args| inspect(args.name),
+    read_renew: |reply| read_count(reply).map(|_| Renewal::Renewed),
+    release: |args| inspect(args.name),
+    read_release: |reply| read_count(reply).map(|_| true),
+};
 
-impl Recipe for Latch {
-    fn kind(&self) -> &'static str {
-        "count-down latch"
-    }
+fn wait(args: &CallArgs<'_>) -> Call {
+    Call::of(&WAIT)
+        .key("latch", args.name)
+        .key("deleted", deleted(args.name))
+        .arg("refused", u8::from(args.context.refused))
+}
 
-    fn policy(&self) -> Policy {
-        Policy {
-            // The meaning of a deletion depends on what each waiter has seen.
-            polling: Polling::Each,
-            holding: Holding::Nothing,
-            exclusive: false,
-            counted: false,
-            queued: false,
-            seen_every: None,
-        }
-    }
-
-    fn channels(&self, name: &Name, _others: &[Name], _owner: WireOwner) -> Vec<Channel> {
-        vec![name.latch_channel()]
-    }
-
-    fn acquire(&self, args: &CallArgs<'_>) -> Call {
-        Call::of(&WAIT)
-            .key("latch", args.name)
-            .key("deleted", deleted(args.name))
-            .arg("refused", u8::from(args.context.refused))
-    }
-
-    fn read_acquire(&self, reply: &Reply) -> Option<Answer> {
-        match reply {
-            Reply::Int(-1) => Some(Answer::Deleted),
-            Reply::Int(0) => Some(Answer::GRANTED),
-            Reply::Int(1..) => Some(Answer::Refused { remaining: Duration::MAX }),
-            _ => None,
-        }
-    }
-
-    /// Returns a call that only reads, because a latch has no hold to renew.
-    fn renew(&self, args: &CallArgs<'_>) -> Call {
-        inspect(args.name)
-    }
-
-    fn read_renew(&self, reply: &Reply) -> Option<Renewal> {
-        read_count(reply).map(|_| Renewal::Renewed)
-    }
-
-    /// Returns a call that only reads, because a latch has no hold to release.
-    fn release(&self, args: &CallArgs<'_>) -> Call {
-        inspect(args.name)
-    }
-
-    fn read_release(&self, reply: &Reply) -> Option<bool> {
-        read_count(reply).map(|_| true)
+fn read_wait(reply: &Reply) -> Option<Answer> {
+    match reply {
+        Reply::Int(-1) => Some(Answer::Deleted),
+        Reply::Int(0) => Some(Answer::GRANTED),
+        Reply::Int(1..) => Some(Answer::Refused { remaining: Duration::MAX }),
+        _ => None,
     }
 }
 

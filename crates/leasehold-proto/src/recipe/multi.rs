@@ -3,12 +3,10 @@
 //!
 //! The owner holds all locks or none after every script.
 
-use super::reentrant::{CHANNEL, MESSAGE, Reentrant, channel};
-use super::rules::{Answer, CallArgs, PUBLISH, Recipe, Renewal};
-use crate::call::{Call, Reply};
-use crate::name::{Channel, Name};
+use super::reentrant::{CHANNEL, MESSAGE, REENTRANT, channel};
+use super::rules::{CallArgs, PUBLISH, Recipe};
+use crate::call::Call;
 use crate::outcome::Verb;
-use crate::owner::WireOwner;
 use crate::script::Script;
 
 static ACQUIRE: Script = Script::new(Verb::Acquire, include_str!("../../scripts/multi/acquire.lua"));
@@ -19,8 +17,18 @@ static RELEASE: Script = Script::new(Verb::Release, include_str!("../../scripts/
 pub static SCRIPTS: [&Script; 3] = [&ACQUIRE, &RENEW, &RELEASE];
 
 /// The rules of several locks at once: the locks of a subject's name and of its other names.
-#[derive(Clone, Copy, Debug)]
-pub struct Multi;
+pub static MULTI: Recipe = Recipe {
+    kind: "multi-lock",
+    channels: |name, others, _| std::iter::once(name).chain(others).map(channel).collect(),
+    acquire: |args| call(&ACQUIRE, args).arg("lease_ms", args.lease.as_millis()),
+    renew,
+    release: |args| waking(call(&RELEASE, args)).arg("remaining", args.count),
+    ..REENTRANT
+};
+
+fn renew(args: &CallArgs<'_>) -> Call {
+    waking(call(&RENEW, args)).arg("lease_ms", args.lease.as_millis()).arg("count", args.count)
+}
 
 fn call(script: &'static Script, args: &CallArgs<'_>) -> Call {
     Call::of(script).key("lock", args.name).more_keys(args.others).arg("owner", args.owner)
@@ -29,38 +37,4 @@ fn call(script: &'static Script, args: &CallArgs<'_>) -> Call {
 /// Adds the arguments with which a script wakes waiters.
 fn waking(call: Call) -> Call {
     call.arg("publish", PUBLISH).arg("prefix", CHANNEL).arg("message", MESSAGE)
-}
-
-impl Recipe for Multi {
-    fn kind(&self) -> &'static str {
-        "multi-lock"
-    }
-
-    fn channels(&self, name: &Name, others: &[Name], _owner: WireOwner) -> Vec<Channel> {
-        std::iter::once(name).chain(others).map(channel).collect()
-    }
-
-    fn acquire(&self, args: &CallArgs<'_>) -> Call {
-        call(&ACQUIRE, args).arg("lease_ms", args.lease.as_millis())
-    }
-
-    fn read_acquire(&self, reply: &Reply) -> Option<Answer> {
-        Reentrant.read_acquire(reply)
-    }
-
-    fn renew(&self, args: &CallArgs<'_>) -> Call {
-        waking(call(&RENEW, args)).arg("lease_ms", args.lease.as_millis()).arg("count", args.count)
-    }
-
-    fn read_renew(&self, reply: &Reply) -> Option<Renewal> {
-        Reentrant.read_renew(reply)
-    }
-
-    fn release(&self, args: &CallArgs<'_>) -> Call {
-        waking(call(&RELEASE, args)).arg("remaining", args.count)
-    }
-
-    fn read_release(&self, reply: &Reply) -> Option<bool> {
-        Reentrant.read_release(reply)
-    }
 }

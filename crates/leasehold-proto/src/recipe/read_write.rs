@@ -4,14 +4,23 @@
 
 pub use super::sides::MARK_LASTS;
 
-use super::read::Read;
-use super::write::Write;
+use super::rules::{Policy, Recipe};
+use super::sides::SEEN_EVERY;
+use super::{read, write};
 
 /// The rules of readers that join other readers at any time, like Redisson's.
-pub static READ_LOCK: Read = Read { yields: false, companion: &WRITE_LOCK };
-/// The rules of readers that let a waiting writer go first.
-pub static YIELDING: Read = Read { yields: true, companion: &WRITE_LOCK };
+pub static READ_LOCK: Recipe = Recipe { companion: Some(&WRITE_LOCK), ..read::ROW };
+/// The rules of readers that let a waiting writer go first. A hold under them is a hold under [`READ_LOCK`].
+pub static YIELDING: Recipe = Recipe { acquire: |args| read::acquire(args, true), ..READ_LOCK };
+
 /// The rules of writers that wait until there are no readers, like Redisson's.
-pub static WRITE_LOCK: Write = Write { preferred: false, companion: &READ_LOCK };
-/// The rules of writers that go before yielding readers.
-pub static PREFERRED: Write = Write { preferred: true, companion: &READ_LOCK };
+///
+/// The companion is the read lock, so that a waiter whose owner begins to read learns that it would wait for itself.
+pub static WRITE_LOCK: Recipe =
+    Recipe { companion: Some(&READ_LOCK), blocked_by: Some(&READ_LOCK), ..write::ROW };
+/// The rules of writers that go before yielding readers. A hold under them is a hold under [`WRITE_LOCK`].
+pub static PREFERRED: Recipe = Recipe {
+    policy: Policy { queued: true, seen_every: Some(SEEN_EVERY), ..Policy::LOCK },
+    acquire: |args| write::acquire(args, true),
+    ..WRITE_LOCK
+};

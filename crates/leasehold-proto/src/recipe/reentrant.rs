@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use super::rules::{Answer, CallArgs, LockRecipe, PUBLISH, Recipe, Renewal};
+use super::rules::{Answer, CallArgs, LockCalls, PUBLISH, Policy, Recipe, Renewal};
 use crate::call::{Call, Reply};
 use crate::name::{Channel, Name};
 use crate::outcome::Verb;
@@ -27,78 +27,35 @@ pub(super) const CHANNEL: &str = "redisson_lock__channel";
 pub(super) const MESSAGE: &str = "0";
 
 /// The reentrant lock's rules.
-#[derive(Clone, Copy, Debug)]
-pub struct Reentrant;
+pub static REENTRANT: Recipe = Recipe {
+    kind: "lock",
+    policy: Policy::LOCK,
+    channels: |name, _, _| vec![channel(name)],
+    companion: None,
+    blocked_by: None,
+    held_as: None,
+    owners: |_| 1,
+    acquire,
+    read_acquire,
+    renew: |args| renew(args, &args.owner.to_string()),
+    read_renew,
+    release,
+    read_release,
+};
 
-impl Recipe for Reentrant {
-    fn kind(&self) -> &'static str {
-        "lock"
-    }
+/// The calls that inspect and free a lock with the hash of the reentrant lock.
+pub static LOCK_CALLS: LockCalls = LockCalls { force_release, inspect };
 
-    fn channels(&self, name: &Name, _others: &[Name], _owner: WireOwner) -> Vec<Channel> {
-        vec![channel(name)]
-    }
-
-    fn acquire(&self, args: &CallArgs<'_>) -> Call {
-        Call::of(&ACQUIRE)
-            .key("lock", args.name)
-            .arg("lease_ms", args.lease.as_millis())
-            .arg("owner", args.owner)
-    }
-
-    fn read_acquire(&self, reply: &Reply) -> Option<Answer> {
-        match *reply {
-            Reply::Nil => Some(Answer::GRANTED),
-            Reply::Int(-1) => Some(Answer::NoExpiry),
-            Reply::Int(ms) => Some(Answer::Refused { remaining: Duration::from_millis(ms.try_into().ok()?) }),
-            _ => None,
-        }
-    }
-
-    fn renew(&self, args: &CallArgs<'_>) -> Call {
-        renew(args, &args.owner.to_string())
-    }
-
-    fn read_renew(&self, reply: &Reply) -> Option<Renewal> {
-        match reply {
-            Reply::Int(1) => Some(Renewal::Renewed),
-            Reply::Int(0) => Some(Renewal::Gone),
-            Reply::Int(-1) => Some(Renewal::TakenOver),
-            _ => None,
-        }
-    }
-
-    fn release(&self, args: &CallArgs<'_>) -> Call {
-        Call::of(&RELEASE)
-            .key("lock", args.name)
-            .arg("owner", args.owner)
-            .arg("remaining", args.count)
-            .arg("publish", PUBLISH)
-            .arg("channel", channel(args.name))
-            .arg("message", MESSAGE)
-    }
-
-    fn read_release(&self, reply: &Reply) -> Option<bool> {
-        match reply {
-            Reply::Nil => Some(false),
-            Reply::Int(0 | 1) => Some(true),
-            _ => None,
-        }
-    }
+fn acquire(args: &CallArgs<'_>) -> Call {
+    Call::of(&ACQUIRE).key("lock", args.name).arg("lease_ms", args.lease.as_millis()).arg("owner", args.owner)
 }
 
-impl LockRecipe for Reentrant {
-    fn force_release(&self, name: &Name) -> Call {
-        Call::of(&FORCE_RELEASE)
-            .key("lock", name)
-            .arg("publish", PUBLISH)
-            .arg("channel", channel(name))
-            .arg("message", MESSAGE)
-    }
-
-    fn inspect(&self, name: &Name, owner: Option<WireOwner>) -> Call {
-        let owner = owner.map(|owner| owner.to_string()).unwrap_or_default();
-        Call::of(&INSPECT).key("lock", name).arg("owner", owner)
+pub(super) fn read_acquire(reply: &Reply) -> Option<Answer> {
+    match *reply {
+        Reply::Nil => Some(Answer::GRANTED),
+        Reply::Int(-1) => Some(Answer::NoExpiry),
+        Reply::Int(ms) => Some(Answer::Refused { remaining: Duration::from_millis(ms.try_into().ok()?) }),
+        _ => None,
     }
 }
 
@@ -109,6 +66,46 @@ pub(super) fn renew(args: &CallArgs<'_>, field: &str) -> Call {
         .arg("lease_ms", args.lease.as_millis())
         .arg("owner", field)
         .arg("count", args.count)
+}
+
+fn read_renew(reply: &Reply) -> Option<Renewal> {
+    match reply {
+        Reply::Int(1) => Some(Renewal::Renewed),
+        Reply::Int(0) => Some(Renewal::Gone),
+        Reply::Int(-1) => Some(Renewal::TakenOver),
+        _ => None,
+    }
+}
+
+fn release(args: &CallArgs<'_>) -> Call {
+    Call::of(&RELEASE)
+        .key("lock", args.name)
+        .arg("owner", args.owner)
+        .arg("remaining", args.count)
+        .arg("publish", PUBLISH)
+        .arg("channel", channel(args.name))
+        .arg("message", MESSAGE)
+}
+
+fn read_release(reply: &Reply) -> Option<bool> {
+    match reply {
+        Reply::Nil => Some(false),
+        Reply::Int(0 | 1) => Some(true),
+        _ => None,
+    }
+}
+
+fn force_release(name: &Name) -> Call {
+    Call::of(&FORCE_RELEASE)
+        .key("lock", name)
+        .arg("publish", PUBLISH)
+        .arg("channel", channel(name))
+        .arg("message", MESSAGE)
+}
+
+pub(super) fn inspect(name: &Name, owner: Option<WireOwner>) -> Call {
+    let owner = owner.map(|owner| owner.to_string()).unwrap_or_default();
+    Call::of(&INSPECT).key("lock", name).arg("owner", owner)
 }
 
 pub(super) fn channel(name: &Name) -> Channel {
@@ -122,7 +119,7 @@ mod tests {
 
     #[test]
     fn every_acquire_reply_has_one_meaning() {
-        let read = |reply| Reentrant.read_acquire(&reply);
+        let read = |reply| read_acquire(&reply);
         assert_eq!(read(Reply::Nil), Some(Answer::GRANTED));
         assert_eq!(read(Reply::Int(1500)), Some(Answer::Refused { remaining: Duration::from_millis(1500) }));
         assert_eq!(read(Reply::Int(-1)), Some(Answer::NoExpiry));
@@ -133,7 +130,7 @@ mod tests {
     #[test]
     fn an_inspection_tells_free_from_unending() {
         let read =
-            |pttl, count| Reentrant.read_inspect(&Reply::Array(vec![Reply::Int(pttl), Reply::Int(count)]));
+            |pttl, count| LockCalls::read_inspect(&Reply::Array(vec![Reply::Int(pttl), Reply::Int(count)]));
         assert_eq!(read(-2, 0), Some(Inspection { remaining: None, hold_count: 0 }));
         assert_eq!(read(-1, 1), Some(Inspection { remaining: Some(Remaining::NoExpiry), hold_count: 1 }));
         assert_eq!(read(5, -1), None);

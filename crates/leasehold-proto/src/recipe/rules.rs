@@ -1,4 +1,4 @@
-//! The rules of a primitive: the traits that recipes implement, and the values that they share with the engine.
+//! The form of a recipe, and the values that recipes share with the engine.
 //!
 //! Invariant: nothing here names a single recipe.
 
@@ -109,80 +109,73 @@ impl Policy {
     };
 }
 
-/// The rules of one primitive.
-pub trait Recipe: fmt::Debug + Send + Sync {
-    /// Returns the name of the primitive in messages, which is also its identity.
-    fn kind(&self) -> &'static str;
-
-    /// Returns the policy of the primitive.
-    fn policy(&self) -> Policy {
-        Policy::LOCK
-    }
-
-    /// Returns the channels on which a waiter listens, which are none when the primitive has no wake-ups and its
-    /// waiters only poll.
-    fn channels(&self, name: &Name, others: &[Name], owner: WireOwner) -> Vec<Channel>;
-
-    /// Returns the companion: the recipe of the same name under which the owner's present hold matters to this recipe.
-    /// A writer, for example, may read.
-    fn companion(&self) -> Option<&'static dyn Recipe> {
-        None
-    }
-
-    /// Returns the recipe of the same name whose holder must not wait for this recipe, since it would wait for itself.
-    fn blocked_by(&self) -> Option<&'static dyn Recipe> {
-        None
-    }
-
-    /// Returns the recipe by whose rules a grant is held, if that is another recipe.
-    fn held_as(&self) -> Option<&'static dyn Recipe> {
-        None
-    }
-
+/// The rules of one primitive, as a row of values and functions.
+///
+/// A recipe that differs from another one in a few rules names these and takes the rest from it:
+/// `Recipe { kind: "fair lock", acquire, ..REENTRANT }`.
+#[derive(Clone, Copy)]
+pub struct Recipe {
+    /// The name of the primitive in messages, which is also its identity.
+    pub kind: &'static str,
+    /// The policy of the primitive.
+    pub policy: Policy,
+    /// Returns the channels on which a waiter of the name and the other names listens, which are none when the
+    /// primitive has no wake-ups and its waiters only poll.
+    pub channels: fn(&Name, &[Name], WireOwner) -> Vec<Channel>,
+    /// The companion: the recipe of the same name under which the owner's present hold matters to this recipe. A
+    /// writer, for example, may read.
+    pub companion: Option<&'static Self>,
+    /// The recipe of the same name whose holder must not wait for this recipe, since it would wait for itself.
+    pub blocked_by: Option<&'static Self>,
+    /// The recipe by whose rules a grant is held, if that is another recipe.
+    pub held_as: Option<&'static Self>,
     /// Returns the number of wire owners that an acquire of this many units uses up.
-    fn owners(&self, _units: u32) -> u64 {
-        1
-    }
-
+    pub owners: fn(u32) -> u64,
     /// Acquires free units, with a hold count of one.
-    fn acquire(&self, args: &CallArgs<'_>) -> Call;
-
+    pub acquire: fn(&CallArgs<'_>) -> Call,
     /// Reads an acquire's reply. Returns `None` when the script cannot have given that reply.
-    fn read_acquire(&self, reply: &Reply) -> Option<Answer>;
-
+    pub read_acquire: fn(&Reply) -> Option<Answer>,
     /// Renews the lease of an existing hold, and sets its count unless `args.count` is 0. With a count it is a
     /// re-entry.
-    fn renew(&self, args: &CallArgs<'_>) -> Call;
-
+    pub renew: fn(&CallArgs<'_>) -> Call,
     /// Reads a renewal's reply.
-    fn read_renew(&self, reply: &Reply) -> Option<Renewal>;
-
+    pub read_renew: fn(&Reply) -> Option<Renewal>,
     /// Leaves `args.count` holds. A count of 0 removes the owner from the server, and from the queue. This call is also
     /// the undo of an acquire that no caller received.
-    fn release(&self, args: &CallArgs<'_>) -> Call;
-
+    pub release: fn(&CallArgs<'_>) -> Call,
     /// Reads a release's reply, which is true if the owner held the lock.
-    fn read_release(&self, reply: &Reply) -> Option<bool>;
+    pub read_release: fn(&Reply) -> Option<bool>,
 }
 
-/// The rules of a lock that can be inspected and force-released.
-pub trait LockRecipe: Recipe {
-    /// Frees the lock of any holder.
-    fn force_release(&self, name: &Name) -> Call;
+impl fmt::Debug for Recipe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The kind identifies the recipe. The companion would print this recipe again.
+        f.debug_struct("Recipe").field("kind", &self.kind).finish_non_exhaustive()
+    }
+}
 
+/// The calls that inspect a lock and free it of any holder.
+#[derive(Clone, Copy, Debug)]
+pub struct LockCalls {
+    /// Frees the lock of any holder.
+    pub force_release: fn(&Name) -> Call,
+    /// Inspects the lock and, when given, one owner's hold.
+    pub inspect: fn(&Name, Option<WireOwner>) -> Call,
+}
+
+impl LockCalls {
     /// Reads a force release's reply, which is true if the call found a holder.
-    fn read_force_release(&self, reply: &Reply) -> Option<bool> {
+    #[must_use]
+    pub fn read_force_release(reply: &Reply) -> Option<bool> {
         match reply {
             Reply::Int(found @ (0 | 1)) => Some(*found == 1),
             _ => None,
         }
     }
 
-    /// Inspects the lock and, when given, one owner's hold.
-    fn inspect(&self, name: &Name, owner: Option<WireOwner>) -> Call;
-
     /// Reads an inspection's reply.
-    fn read_inspect(&self, reply: &Reply) -> Option<Inspection> {
+    #[must_use]
+    pub fn read_inspect(reply: &Reply) -> Option<Inspection> {
         let Reply::Array(items) = reply else { return None };
         let [Reply::Int(pttl), Reply::Int(count)] = items.as_slice() else {
             return None;

@@ -19,7 +19,6 @@ use crate::call::{Call, Reply};
 use crate::marker::{self, Operation, once, read_flag};
 use crate::name::{Channel, Name};
 use crate::outcome::Verb;
-use crate::owner::WireOwner;
 use crate::script::Script;
 
 /// A script of the folder, behind the helpers that all of its scripts use.
@@ -60,6 +59,33 @@ pub static SCRIPTS: [&Script; 9] =
 /// three intervals is passed by.
 const SEEN_EVERY: Duration = Duration::from_millis(1500);
 
+/// The semaphore's rules.
+pub static SEMAPHORE: Recipe = Recipe {
+    kind: "semaphore",
+    policy: POLICY,
+    channels: |name, _, _| vec![channel(name)],
+    companion: None,
+    blocked_by: None,
+    held_as: None,
+    owners: |_| 1,
+    acquire: |args| with_marker(&ACQUIRE, args),
+    read_acquire,
+    renew: |args| inspect(args.name),
+    read_renew: |reply| read_count(reply).map(|_| Renewal::Renewed),
+    release,
+    read_release: read_flag,
+};
+
+/// The rules of a semaphore with a queue of waiters on the server. Callers that do not enter the queue pass the waiters
+/// by.
+pub static FIFO_SEMAPHORE: Recipe = Recipe {
+    kind: "fifo semaphore",
+    policy: Policy { polling: Polling::Each, queued: true, seen_every: Some(SEEN_EVERY), ..POLICY },
+    acquire: acquire_fifo,
+    release: release_fifo,
+    ..SEMAPHORE
+};
+
 const POLICY: Policy = Policy {
     polling: Polling::Head,
     holding: Holding::Unending,
@@ -69,91 +95,24 @@ const POLICY: Policy = Policy {
     seen_every: None,
 };
 
-/// The semaphore's rules.
-#[derive(Clone, Copy, Debug)]
-pub struct Semaphore;
-
-/// The rules of a semaphore with a queue of waiters on the server. Callers that do not enter the queue pass the waiters
-/// by.
-#[derive(Clone, Copy, Debug)]
-pub struct FifoSemaphore;
-
-impl Recipe for Semaphore {
-    fn kind(&self) -> &'static str {
-        "semaphore"
-    }
-
-    fn policy(&self) -> Policy {
-        POLICY
-    }
-
-    fn channels(&self, name: &Name, _others: &[Name], _owner: WireOwner) -> Vec<Channel> {
-        vec![channel(name)]
-    }
-
-    fn acquire(&self, args: &CallArgs<'_>) -> Call {
-        with_marker(&ACQUIRE, args)
-    }
-
-    fn read_acquire(&self, reply: &Reply) -> Option<Answer> {
-        read_acquire(reply)
-    }
-
-    fn renew(&self, args: &CallArgs<'_>) -> Call {
-        inspect(args.name)
-    }
-
-    fn read_renew(&self, reply: &Reply) -> Option<Renewal> {
-        read_count(reply).map(|_| Renewal::Renewed)
-    }
-
-    fn release(&self, args: &CallArgs<'_>) -> Call {
-        published(with_marker(&RELEASE, args), args.name).arg("granted", u8::from(args.context.granted))
-    }
-
-    fn read_release(&self, reply: &Reply) -> Option<bool> {
-        read_flag(reply)
-    }
+fn read_acquire(reply: &Reply) -> Option<Answer> {
+    // The time of the next returned permit is unknown.
+    let refused = Answer::Refused { remaining: Duration::MAX };
+    read_flag(reply).map(|taken| if taken { Answer::GRANTED } else { refused })
 }
 
-impl Recipe for FifoSemaphore {
-    fn kind(&self) -> &'static str {
-        "fifo semaphore"
-    }
+fn release(args: &CallArgs<'_>) -> Call {
+    published(with_marker(&RELEASE, args), args.name).arg("granted", u8::from(args.context.granted))
+}
 
-    fn policy(&self) -> Policy {
-        Policy { polling: Polling::Each, queued: true, seen_every: Some(SEEN_EVERY), ..POLICY }
-    }
+fn acquire_fifo(args: &CallArgs<'_>) -> Call {
+    let call = published(with_marker(&ACQUIRE_FIFO, args), args.name);
+    in_queue(call, args).arg("once", u8::from(args.context.once))
+}
 
-    fn channels(&self, name: &Name, others: &[Name], owner: WireOwner) -> Vec<Channel> {
-        Semaphore.channels(name, others, owner)
-    }
-
-    fn acquire(&self, args: &CallArgs<'_>) -> Call {
-        let call = published(with_marker(&ACQUIRE_FIFO, args), args.name);
-        in_queue(call, args).arg("once", u8::from(args.context.once))
-    }
-
-    fn read_acquire(&self, reply: &Reply) -> Option<Answer> {
-        read_acquire(reply)
-    }
-
-    fn renew(&self, args: &CallArgs<'_>) -> Call {
-        Semaphore.renew(args)
-    }
-
-    fn read_renew(&self, reply: &Reply) -> Option<Renewal> {
-        Semaphore.read_renew(reply)
-    }
-
-    fn release(&self, args: &CallArgs<'_>) -> Call {
-        let call = published(with_marker(&RELEASE_FIFO, args), args.name);
-        in_queue(call, args).arg("granted", u8::from(args.context.granted))
-    }
-
-    fn read_release(&self, reply: &Reply) -> Option<bool> {
-        read_flag(reply)
-    }
+fn release_fifo(args: &CallArgs<'_>) -> Call {
+    let call = published(with_marker(&RELEASE_FIFO, args), args.name);
+    in_queue(call, args).arg("granted", u8::from(args.context.granted))
 }
 
 /// Sets the number of permits unless it was set before, with a lifetime or without an expiry.
@@ -197,12 +156,6 @@ pub fn read_count(reply: &Reply) -> Option<i64> {
         Reply::Int(count) => Some(*count),
         _ => None,
     }
-}
-
-fn read_acquire(reply: &Reply) -> Option<Answer> {
-    // The time of the next returned permit is unknown.
-    let refused = Answer::Refused { remaining: Duration::MAX };
-    read_flag(reply).map(|taken| if taken { Answer::GRANTED } else { refused })
 }
 
 fn counter(script: &'static Script, name: &Name) -> Call {

@@ -10,13 +10,11 @@
 //! the mark, and a waiter that leaves removes only its own mark.
 
 use super::read_write::{READ_LOCK, WRITE_LOCK};
-use super::rules::{Answer, CallArgs, LockRecipe, Policy, Polling, Recipe, Renewal};
-use super::sides::{self, SEEN_EVERY, channel, text, upgrade_mark};
+use super::rules::{CallArgs, Policy, Polling, Recipe};
+use super::sides::{SEEN_EVERY, text, upgrade_mark};
 use super::write::{self, mark_ms};
-use crate::call::{Call, Reply};
-use crate::name::{Channel, Name};
+use crate::call::Call;
 use crate::outcome::Verb;
-use crate::owner::WireOwner;
 use crate::script::Script;
 
 static ACQUIRE: Script = Script::new(Verb::Acquire, include_str!("../../scripts/upgrade/acquire.lua"));
@@ -25,68 +23,24 @@ static ACQUIRE: Script = Script::new(Verb::Acquire, include_str!("../../scripts/
 pub static SCRIPTS: [&Script; 1] = [&ACQUIRE];
 
 /// The upgrade's rules. The grant is held by the rules of the write lock.
-#[derive(Clone, Copy, Debug)]
-pub struct Upgrade;
+pub static UPGRADE: Recipe = Recipe {
+    kind: "upgrade",
+    policy: Policy { polling: Polling::Each, queued: true, seen_every: Some(SEEN_EVERY), ..Policy::LOCK },
+    companion: Some(&READ_LOCK),
+    blocked_by: None,
+    held_as: Some(&WRITE_LOCK),
+    acquire,
+    release: |args| write::release(args, &upgrade_mark(args.name)),
+    ..WRITE_LOCK
+};
 
-impl Recipe for Upgrade {
-    fn kind(&self) -> &'static str {
-        "upgrade"
-    }
-
-    fn policy(&self) -> Policy {
-        Policy { polling: Polling::Each, queued: true, seen_every: Some(SEEN_EVERY), ..Policy::LOCK }
-    }
-
-    fn channels(&self, name: &Name, _others: &[Name], _owner: WireOwner) -> Vec<Channel> {
-        vec![channel(name)]
-    }
-
-    fn companion(&self) -> Option<&'static dyn Recipe> {
-        Some(&READ_LOCK)
-    }
-
-    fn held_as(&self) -> Option<&'static dyn Recipe> {
-        Some(&WRITE_LOCK)
-    }
-
-    fn acquire(&self, args: &CallArgs<'_>) -> Call {
-        Call::of(&ACQUIRE)
-            .key("lock", args.name)
-            .key("readers", args.name.tagged())
-            .key("mark", upgrade_mark(args.name).as_str())
-            .arg("lease_ms", args.lease.as_millis())
-            .arg("owner", args.owner)
-            .arg("companion", text(args.companion))
-            .arg("mark_ms", mark_ms(true, args))
-    }
-
-    fn read_acquire(&self, reply: &Reply) -> Option<Answer> {
-        sides::read_acquire(reply)
-    }
-
-    fn renew(&self, args: &CallArgs<'_>) -> Call {
-        WRITE_LOCK.renew(args)
-    }
-
-    fn read_renew(&self, reply: &Reply) -> Option<Renewal> {
-        WRITE_LOCK.read_renew(reply)
-    }
-
-    fn release(&self, args: &CallArgs<'_>) -> Call {
-        write::release(args, &upgrade_mark(args.name))
-    }
-
-    fn read_release(&self, reply: &Reply) -> Option<bool> {
-        WRITE_LOCK.read_release(reply)
-    }
-}
-
-impl LockRecipe for Upgrade {
-    fn force_release(&self, name: &Name) -> Call {
-        WRITE_LOCK.force_release(name)
-    }
-
-    fn inspect(&self, name: &Name, owner: Option<WireOwner>) -> Call {
-        WRITE_LOCK.inspect(name, owner)
-    }
+fn acquire(args: &CallArgs<'_>) -> Call {
+    Call::of(&ACQUIRE)
+        .key("lock", args.name)
+        .key("readers", args.name.tagged())
+        .key("mark", upgrade_mark(args.name).as_str())
+        .arg("lease_ms", args.lease.as_millis())
+        .arg("owner", args.owner)
+        .arg("companion", text(args.companion))
+        .arg("mark_ms", mark_ms(true, args))
 }

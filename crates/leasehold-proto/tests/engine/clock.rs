@@ -6,7 +6,7 @@ use std::time::Duration;
 use leasehold_proto::engine::{
     AcquireFailure, EnsureFailure, Event, Id, LostReason, Outcome, Request, Settings, Subject, Wait,
 };
-use leasehold_proto::recipe::fair::Fair;
+use leasehold_proto::recipe::fair::FAIR;
 use leasehold_proto::{Moment, Name, Reply, StoreErrorKind, Verb};
 
 use crate::harness::{Harness, bounded, millis, ms, refused, request};
@@ -57,7 +57,7 @@ fn a_waiter_asks_again_when_the_hold_should_have_ended() {
 
 #[test]
 fn a_fair_waiter_shows_itself_every_second_and_a_half_however_rarely_others_ask() {
-    let subject = Subject::new(&Name::new("x").unwrap(), &Fair);
+    let subject = Subject::new(&Name::new("x").unwrap(), &FAIR);
     let fair = Request { subject, ..request(1, 30_000) };
     assert_eq!(asks_again(Harness::with(polling(60_000)), fair, [600_000, 600_000]), [1_501, 3_001]);
 }

@@ -3,9 +3,9 @@
 use leasehold_proto::engine::{
     AcquireFailure, Action, CallId, Event, Id, Outcome, Request, Settings, Subject, Wait,
 };
-use leasehold_proto::recipe::expirable::ExpirableSemaphore;
-use leasehold_proto::recipe::latch::Latch;
-use leasehold_proto::recipe::semaphore::{FifoSemaphore, Semaphore, add};
+use leasehold_proto::recipe::expirable::EXPIRABLE_SEMAPHORE;
+use leasehold_proto::recipe::latch::LATCH;
+use leasehold_proto::recipe::semaphore::{FIFO_SEMAPHORE, SEMAPHORE, add};
 use leasehold_proto::{
     Applied, Call, ClientId, Engine, Lease, Moment, Name, Owner, Recipe, Reply, StoreError, StoreErrorKind,
     Verb,
@@ -74,7 +74,7 @@ impl Harness {
     }
 }
 
-fn request(recipe: &'static dyn Recipe, units: u32, wait: Wait) -> Request {
+fn request(recipe: &'static Recipe, units: u32, wait: Wait) -> Request {
     let subject = Subject::new(&Name::new("s").unwrap(), recipe);
     let lease = Lease::clamped(std::time::Duration::from_secs(30));
     Request { units, watchdog: false, ..Request::new(subject, Owner::unique(), lease, wait) }
@@ -85,7 +85,7 @@ fn standing(call: &Call) -> [Option<&str>; 3] {
     ["permits", "granted", "doubtful"].map(|name| call.argument(name))
 }
 
-const BOTH: [&dyn Recipe; 2] = [&Semaphore, &FifoSemaphore];
+const BOTH: [&Recipe; 2] = [&SEMAPHORE, &FIFO_SEMAPHORE];
 
 #[test]
 fn an_ordinary_hold_of_permits_leaves_no_doubt() {
@@ -147,12 +147,12 @@ fn the_undo_of_an_unknown_acquire_is_never_sure_and_never_ends_without_an_answer
 #[test]
 fn who_leaves_a_queue_is_taken_out_of_it_without_a_doubt() {
     let mut harness = Harness::new();
-    harness.acquire(1, request(&FifoSemaphore, 1, Wait::Forever));
+    harness.acquire(1, request(&FIFO_SEMAPHORE, 1, Wait::Forever));
     harness.answer(Ok(Reply::Int(0)));
     harness.step(Event::Cancel(Id(1)));
     let left = harness.answer(Ok(Reply::Int(0)));
     assert_eq!((left.verb(), standing(&left)), (Verb::Release, [Some("1"), Some("0"), Some("0")]));
-    harness.acquire(2, request(&FifoSemaphore, 1, Wait::Once));
+    harness.acquire(2, request(&FIFO_SEMAPHORE, 1, Wait::Once));
     let once = harness.answer(Ok(Reply::Int(0)));
     assert_eq!(once.argument("once"), Some("1"));
     assert!(harness.sent.is_empty(), "it does not stand there");
@@ -162,7 +162,7 @@ fn who_leaves_a_queue_is_taken_out_of_it_without_a_doubt() {
 fn each_permit_uses_an_owner_up() {
     let mut harness = Harness::new();
     for (id, permits) in [(1, 3), (2, 1), (3, 2)] {
-        harness.acquire(id, request(&ExpirableSemaphore, permits, Wait::Once));
+        harness.acquire(id, request(&EXPIRABLE_SEMAPHORE, permits, Wait::Once));
         let asked = harness.answer(Ok(Reply::Nil));
         assert!(asked.args().iter().any(|ids| ids.len() == 16 * permits as usize), "{asked:?}");
         harness.claim(id);
@@ -175,14 +175,14 @@ fn each_permit_uses_an_owner_up() {
 #[test]
 fn a_wait_for_a_latch_says_what_it_has_seen_and_leaves_nothing_behind() {
     let mut harness = Harness::new();
-    harness.acquire(1, request(&Latch, 1, Wait::Forever));
+    harness.acquire(1, request(&LATCH, 1, Wait::Forever));
     assert_eq!(harness.answer(Ok(Reply::Int(2))).argument("refused"), Some("0"));
     harness.wait();
     assert_eq!(harness.answer(Ok(Reply::Int(-1))).argument("refused"), Some("1"));
     assert_eq!(harness.claim(1), Some(Outcome::Acquired(Err(AcquireFailure::Deleted))));
     // A second waiter has seen nothing yet, whatever its place.
-    harness.acquire(2, request(&Latch, 1, Wait::Forever));
-    harness.acquire(3, request(&Latch, 1, Wait::Forever));
+    harness.acquire(2, request(&LATCH, 1, Wait::Forever));
+    harness.acquire(3, request(&LATCH, 1, Wait::Forever));
     assert_eq!(harness.lose().argument("refused"), Some("0"));
     assert_eq!(harness.answer(Ok(Reply::Int(0))).argument("refused"), Some("0"));
     assert!(matches!(harness.claim(3), Some(Outcome::Acquired(Ok(_)))));

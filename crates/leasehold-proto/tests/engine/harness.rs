@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use leasehold_proto::engine::{Action, CallId, Event, Id, Outcome, Request, Settings, Subject, Wait};
-use leasehold_proto::recipe::reentrant::Reentrant;
+use leasehold_proto::recipe::reentrant::REENTRANT;
 use leasehold_proto::{
     Applied, Call, Channel, ClientId, Engine, Lease, Moment, Name, Owner, Reply, StoreError, StoreErrorKind,
     Verb,
@@ -95,7 +95,7 @@ pub(crate) fn request(owner: u64, lease_ms: u64) -> Request {
 }
 
 pub(crate) fn subject(name: &str) -> Subject {
-    Subject::new(&Name::new(name).unwrap(), &Reentrant)
+    Subject::new(&Name::new(name).unwrap(), &REENTRANT)
 }
 
 pub(crate) fn bounded(request: Request, most_ms: u64) -> Request {

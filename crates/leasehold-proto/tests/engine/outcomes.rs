@@ -6,7 +6,7 @@ use std::time::Duration;
 use leasehold_proto::engine::{
     AcquireFailure, Event, Id, LostReason, OperationFailure, Outcome, Request, Subject, Wait,
 };
-use leasehold_proto::recipe::fair::Fair;
+use leasehold_proto::recipe::fair::FAIR;
 use leasehold_proto::recipe::latch::count_down;
 use leasehold_proto::{Applied, Call, ClientId, Moment, Name, Reply, StoreErrorKind, Verb};
 
@@ -17,7 +17,7 @@ fn once(request: Request) -> Request {
 }
 
 fn fair(request: Request) -> Request {
-    Request { subject: Subject::new(&Name::new("x").unwrap(), &Fair), ..request }
+    Request { subject: Subject::new(&Name::new("x").unwrap(), &FAIR), ..request }
 }
 
 fn operation(harness: &Harness) -> Call {

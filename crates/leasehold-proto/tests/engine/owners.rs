@@ -10,7 +10,7 @@ fn once(request: Request) -> Request {
     Request { wait: Wait::Once, ..request }
 }
 
-fn of(recipe: &'static dyn Recipe, request: Request) -> Request {
+fn of(recipe: &'static Recipe, request: Request) -> Request {
     Request { subject: Subject::new(&Name::new("x").unwrap(), recipe), ..request }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use leasehold_proto::engine::{
     AcquireFailure, CloseReport, EnsureFailure, Event, Id, LostReason, Outcome, Request, Subject, Wait,
 };
-use leasehold_proto::recipe::fair::Fair;
+use leasehold_proto::recipe::fair::FAIR;
 use leasehold_proto::recipe::read_write::{READ_LOCK, WRITE_LOCK};
 use leasehold_proto::{Applied, Channel, Moment, Name, Reply, StoreError, StoreErrorKind, Verb};
 
@@ -334,7 +334,7 @@ fn a_grant_that_is_given_back_unseen_is_not_forgotten_when_asking_again_fails() 
 #[test]
 fn whoever_leaves_a_queue_is_taken_off_it_also_when_its_lease_would_be_over() {
     let mut harness = Harness::new();
-    let subject = Subject::new(&Name::new("x").unwrap(), &Fair);
+    let subject = Subject::new(&Name::new("x").unwrap(), &FAIR);
     let soon = Wait::Until(ms(100));
     harness.step(0, Event::Acquire(Id(1), Request { subject, wait: soon, ..request(1, 300) }));
     harness.answer(1, Ok(Reply::Int(10_000)));

@@ -11,7 +11,7 @@ use std::time::Duration;
 use leasehold_proto::engine::{
     AcquireFailure, Action, CallId, Event, Id, Outcome, Request, Settings, Subject, Wait,
 };
-use leasehold_proto::recipe::reentrant::Reentrant;
+use leasehold_proto::recipe::reentrant::REENTRANT;
 use leasehold_proto::{
     Applied, Call, Channel, ClientId, Engine, Lease, Moment, Name, Owner, Reply, StoreError, StoreErrorKind,
     Verb,
@@ -351,7 +351,7 @@ impl World {
             Wait::Until(after) => Wait::Until(now + after.since(Moment::default())),
             other => other,
         };
-        let subject = Subject::new(&Name::new("x").unwrap(), &Reentrant);
+        let subject = Subject::new(&Name::new("x").unwrap(), &REENTRANT);
         let owner = Owner::from_number(7 + (user % self.budget.owners) as u64);
         let request = Request::new(subject, owner, self.lease, wait);
         let request = if self.budget.varied { varied(request, id) } else { request };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_proto::engine::Subject;
-use leasehold_proto::recipe::{CallContext, LockRecipe};
+use leasehold_proto::recipe::{CallContext, LockCalls};
 use leasehold_proto::{Call, CallArgs, ClientId, Lease, Name, Recipe, Reply, StoreError, WireOwner};
 use leasehold_store::Store;
 
@@ -27,12 +27,12 @@ pub(super) fn owner(number: u64) -> WireOwner {
 }
 
 impl<'a, S: Store, A: Admin> Asks<'a, S, A> {
-    pub(super) fn new(bench: &'a Bench<'a, S, A>, recipe: &'static dyn Recipe) -> Self {
+    pub(super) fn new(bench: &'a Bench<'a, S, A>, recipe: &'static Recipe) -> Self {
         Self { bench, subject: Subject::new(&name(bench, ":1"), recipe) }
     }
 
     /// A lock of several names.
-    pub(super) fn many(bench: &'a Bench<'a, S, A>, recipe: &'static dyn Recipe) -> Self {
+    pub(super) fn many(bench: &'a Bench<'a, S, A>, recipe: &'static Recipe) -> Self {
         let others = Arc::from([name(bench, ":2"), name(bench, ":3")]);
         Self { bench, subject: Subject { others, ..Subject::new(&name(bench, ":1"), recipe) } }
     }
@@ -51,34 +51,34 @@ impl<'a, S: Store, A: Admin> Asks<'a, S, A> {
     }
 
     pub(super) async fn try_acquire(&self, number: u64, lease_ms: u64) -> Result<Reply, StoreError> {
-        self.bench.run(self.subject.recipe.acquire(&self.ask(number, lease_ms))).await
+        self.bench.run((self.subject.recipe.acquire)(&self.ask(number, lease_ms))).await
     }
 
     pub(super) fn acquire_call(&self, number: u64) -> Call {
-        self.subject.recipe.acquire(&self.ask(number, LONG))
+        (self.subject.recipe.acquire)(&self.ask(number, LONG))
     }
 
     /// Sends the acquire of a caller that does not wait.
     pub(super) async fn once(&self, number: u64) -> Reply {
         let context = CallContext { once: true, ..CallContext::default() };
-        self.bench.ask(self.subject.recipe.acquire(&CallArgs { context, ..self.ask(number, LONG) })).await
+        self.bench.ask((self.subject.recipe.acquire)(&CallArgs { context, ..self.ask(number, LONG) })).await
     }
 
     /// Sends the acquire of a caller that requires this uptime of the server.
     pub(super) async fn acquire_of_old(&self, number: u64, uptime: Duration) -> Reply {
-        self.bench.ask(self.subject.recipe.acquire(&CallArgs { uptime, ..self.ask(number, LONG) })).await
+        self.bench.ask((self.subject.recipe.acquire)(&CallArgs { uptime, ..self.ask(number, LONG) })).await
     }
 
     pub(super) async fn renew(&self, number: u64, lease_ms: u64, count: u32) -> Reply {
-        self.bench.ask(self.subject.recipe.renew(&self.ask(number, lease_ms).count(count))).await
+        self.bench.ask((self.subject.recipe.renew)(&self.ask(number, lease_ms).count(count))).await
     }
 
     pub(super) async fn release(&self, number: u64, left: u32) -> Reply {
-        self.bench.ask(self.subject.recipe.release(&self.ask(number, LONG).count(left))).await
+        self.bench.ask((self.subject.recipe.release)(&self.ask(number, LONG).count(left))).await
     }
 
-    pub(super) async fn force(&self, recipe: &dyn LockRecipe) -> Reply {
-        self.bench.ask(recipe.force_release(&self.subject.name)).await
+    pub(super) async fn force(&self, calls: &LockCalls) -> Reply {
+        self.bench.ask((calls.force_release)(&self.subject.name)).await
     }
 
     pub(super) fn pttl(&self, key: &str) -> i64 {

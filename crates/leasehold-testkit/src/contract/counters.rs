@@ -59,7 +59,7 @@ impl<'a, S: Store, A: Admin> Counter<'a, S, A> {
 
     fn call(
         &self,
-        recipe: &'static dyn Recipe,
+        recipe: &'static Recipe,
         (number, units): (u64, u32),
         lease_ms: u64,
         context: CallContext,
@@ -76,7 +76,7 @@ impl<'a, S: Store, A: Admin> Counter<'a, S, A> {
     /// Acquires this number of units as the owner with this number.
     pub(super) async fn acquire(
         &self,
-        recipe: &'static dyn Recipe,
+        recipe: &'static Recipe,
         who: (u64, u32),
         context: CallContext,
     ) -> Reply {
@@ -85,35 +85,35 @@ impl<'a, S: Store, A: Admin> Counter<'a, S, A> {
 
     pub(super) async fn acquire_for(
         &self,
-        recipe: &'static dyn Recipe,
+        recipe: &'static Recipe,
         who: (u64, u32),
         lease_ms: u64,
         context: CallContext,
     ) -> Reply {
-        self.bench.ask(self.call(recipe, who, lease_ms, context, |ask| recipe.acquire(ask))).await
+        self.bench.ask(self.call(recipe, who, lease_ms, context, |ask| (recipe.acquire)(ask))).await
     }
 
-    pub(super) async fn renew(&self, recipe: &'static dyn Recipe, who: (u64, u32), lease_ms: u64) -> Reply {
+    pub(super) async fn renew(&self, recipe: &'static Recipe, who: (u64, u32), lease_ms: u64) -> Reply {
         self.bench.ask(self.renew_call(recipe, who, lease_ms)).await
     }
 
-    pub(super) fn renew_call(&self, recipe: &'static dyn Recipe, who: (u64, u32), lease_ms: u64) -> Call {
-        self.call(recipe, who, lease_ms, FRESH, |ask| recipe.renew(ask))
+    pub(super) fn renew_call(&self, recipe: &'static Recipe, who: (u64, u32), lease_ms: u64) -> Call {
+        self.call(recipe, who, lease_ms, FRESH, |ask| (recipe.renew)(ask))
     }
 
     pub(super) async fn release(
         &self,
-        recipe: &'static dyn Recipe,
+        recipe: &'static Recipe,
         who: (u64, u32),
         context: CallContext,
     ) -> Reply {
-        self.bench.ask(self.call(recipe, who, 30_000, context, |ask| recipe.release(ask))).await
+        self.bench.ask(self.call(recipe, who, 30_000, context, |ask| (recipe.release)(ask))).await
     }
 
     /// The calls of an acquire, and of the release after its grant.
-    pub(super) fn acquire_and_release(&self, recipe: &'static dyn Recipe, who: (u64, u32)) -> (Call, Call) {
-        let acquire = self.call(recipe, who, 30_000, FRESH, |ask| recipe.acquire(ask));
-        (acquire, self.call(recipe, who, 30_000, GRANTED, |ask| recipe.release(ask)))
+    pub(super) fn acquire_and_release(&self, recipe: &'static Recipe, who: (u64, u32)) -> (Call, Call) {
+        let acquire = self.call(recipe, who, 30_000, FRESH, |ask| (recipe.acquire)(ask));
+        (acquire, self.call(recipe, who, 30_000, GRANTED, |ask| (recipe.release)(ask)))
     }
 
     /// The number under the counter's own key, empty without the key.

@@ -5,9 +5,9 @@
 
 use std::time::Duration;
 
-use leasehold_proto::recipe::expirable::{self, Census, ExpirableSemaphore};
+use leasehold_proto::recipe::expirable::{self, Census, EXPIRABLE_SEMAPHORE};
 use leasehold_proto::recipe::{Remaining, semaphore};
-use leasehold_proto::{Lease, PermitId, Reply};
+use leasehold_proto::{Lease, PermitId, Recipe, Reply};
 use leasehold_store::Store;
 
 use super::counters::{Counter, FRESH, GRANTED, id, operation};
@@ -28,7 +28,7 @@ behaviours! {
     other_kinds_of_keys_are_refused_and_stay_untouched,
 }
 
-const EXPIRABLE: &ExpirableSemaphore = &ExpirableSemaphore;
+const EXPIRABLE: &Recipe = &EXPIRABLE_SEMAPHORE;
 
 fn pe<'a, S: Store, A: Admin>(bench: &'a Bench<'a, S, A>, permits: &str) -> Counter<'a, S, A> {
     let pe = Counter::new(bench, "pe");

@@ -3,7 +3,7 @@
 //! Invariant: the assertions state the behavior of redis-server.
 #![deny(dead_code)]
 
-use leasehold_proto::recipe::fair::Fair;
+use leasehold_proto::recipe::fair::{self, FAIR};
 use leasehold_proto::{Channel, Reply, StoreErrorKind};
 use leasehold_store::{Heard, Store};
 use tokio::sync::mpsc::unbounded_channel;
@@ -38,7 +38,7 @@ pub(super) struct Queue<'a, S, A> {
 
 impl<'a, S: Store, A: Admin> Queue<'a, S, A> {
     pub(super) fn new(bench: &'a Bench<'a, S, A>) -> Self {
-        Self { asks: Asks::new(bench, &Fair) }
+        Self { asks: Asks::new(bench, &FAIR) }
     }
 
     pub(super) fn key(&self, prefix: &str) -> String {
@@ -295,14 +295,14 @@ async fn the_queue_expires_unless_a_stranger_stands_in_it<S: Store, A: Admin>(be
 
 async fn a_forced_release_tells_the_head<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
     let queue = Queue::new(bench);
-    assert_eq!(queue.asks.force(&Fair).await, Reply::Int(0));
+    assert_eq!(queue.asks.force(&fair::LOCK_CALLS).await, Reply::Int(0));
     queue.asks.acquire(1, LONG).await;
     queue.asks.acquire(2, LONG).await;
     let (sender, mut heard) = unbounded_channel();
     let channel = queue.channel(&owner(2).to_string());
     let _listening = bench.store.subscribe(channel.clone(), sender);
     assert!(matches!(next(&mut heard).await, Heard::Listening(_)));
-    assert_eq!(queue.asks.force(&Fair).await, Reply::Int(1));
+    assert_eq!(queue.asks.force(&fair::LOCK_CALLS).await, Reply::Int(1));
     assert_eq!(next(&mut heard).await, Heard::Message(channel, b"0".to_vec()));
 }
 

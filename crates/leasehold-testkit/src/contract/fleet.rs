@@ -3,14 +3,14 @@
 //! Invariant: the assertions state the behavior of redis-server.
 #![deny(dead_code)]
 
-use leasehold_proto::recipe::expirable::ExpirableSemaphore;
-use leasehold_proto::recipe::fair::Fair;
-use leasehold_proto::recipe::fenced::{Fenced, Tokens};
-use leasehold_proto::recipe::multi::Multi;
-use leasehold_proto::recipe::redlock::Redlock;
-use leasehold_proto::recipe::reentrant::Reentrant;
-use leasehold_proto::recipe::spin::Spin;
-use leasehold_proto::{Answer, LockRecipe, Recipe, Reply, StoreErrorKind};
+use leasehold_proto::recipe::expirable::EXPIRABLE_SEMAPHORE;
+use leasehold_proto::recipe::fair::{self, FAIR};
+use leasehold_proto::recipe::fenced::{self, Tokens};
+use leasehold_proto::recipe::multi::MULTI;
+use leasehold_proto::recipe::redlock::REDLOCK;
+use leasehold_proto::recipe::reentrant::{self, REENTRANT};
+use leasehold_proto::recipe::spin::{self, SPIN};
+use leasehold_proto::{Answer, LockCalls, Recipe, Reply, StoreErrorKind};
 use leasehold_store::{Heard, Store};
 use tokio::sync::mpsc::unbounded_channel;
 
@@ -184,8 +184,8 @@ async fn a_permit_ends_after_its_lease_to_the_millisecond<S: Store, A: Admin>(be
     let pe = Counter::new(bench, "pe");
     pe.set("100000");
     for number in 1.. {
-        let (acquire, _) = pe.acquire_and_release(&ExpirableSemaphore, (number, 1));
-        let renew = pe.renew_call(&ExpirableSemaphore, (number, 1), 60_000);
+        let (acquire, _) = pe.acquire_and_release(&EXPIRABLE_SEMAPHORE, (number, 1));
+        let renew = pe.renew_call(&EXPIRABLE_SEMAPHORE, (number, 1), 60_000);
         let ends = || {
             let printed = bench.tell(&["ZRANGE", &pe.ids(), "-1", "-1", "WITHSCORES"]);
             printed.lines().last().and_then(|score| score.parse::<i64>().ok()).expect("it has an end")
@@ -201,7 +201,7 @@ async fn a_permit_ends_after_its_lease_to_the_millisecond<S: Store, A: Admin>(be
 
 async fn a_permit_has_ended_in_the_millisecond_of_its_end<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
     let pe = Counter::new(bench, "pe");
-    let (acquire, _) = pe.acquire_and_release(&ExpirableSemaphore, (1, 1));
+    let (acquire, _) = pe.acquire_and_release(&EXPIRABLE_SEMAPHORE, (1, 1));
     for (later, left) in [(0, Reply::Nil), (1, Reply::Int(1))] {
         let ends = format!("redis.call('zadd', KEYS[2], now_ms + {later}, 'sixteen-bytes-id')");
         let outcome = until("the clock to stand still during a call", async || {
@@ -221,18 +221,18 @@ async fn a_permit_that_was_shortened_is_gone_at_the_next_renewal_after_its_end<S
 ) {
     let pe = Counter::new(bench, "pe");
     pe.set("1");
-    pe.acquire(&ExpirableSemaphore, (1, 1), FRESH).await;
+    pe.acquire(&EXPIRABLE_SEMAPHORE, (1, 1), FRESH).await;
     // Redisson's updateLeaseTime, which publishes nothing.
     let shortened = format!("redis.call('zadd', KEYS[2], now_ms + 1, '{}')", lua_text(id(1).as_bytes()));
-    timed(bench, &pe.renew_call(&ExpirableSemaphore, (9, 0), 30_000), &shortened).await;
+    timed(bench, &pe.renew_call(&EXPIRABLE_SEMAPHORE, (9, 0), 30_000), &shortened).await;
     until("its end to be seen", async || {
-        (pe.acquire(&ExpirableSemaphore, (2, 1), FRESH).await == Reply::Nil).then_some(())
+        (pe.acquire(&EXPIRABLE_SEMAPHORE, (2, 1), FRESH).await == Reply::Nil).then_some(())
     })
     .await;
-    assert_eq!(pe.renew(&ExpirableSemaphore, (1, 1), 30_000).await, Reply::Int(0), "another one has it");
-    assert_eq!(pe.release(&ExpirableSemaphore, (1, 1), GRANTED).await, Reply::Int(0));
+    assert_eq!(pe.renew(&EXPIRABLE_SEMAPHORE, (1, 1), 30_000).await, Reply::Int(0), "another one has it");
+    assert_eq!(pe.release(&EXPIRABLE_SEMAPHORE, (1, 1), GRANTED).await, Reply::Int(0));
     assert_eq!(pe.value(), "0");
-    assert_eq!(pe.release(&ExpirableSemaphore, (2, 1), GRANTED).await, Reply::Int(1));
+    assert_eq!(pe.release(&EXPIRABLE_SEMAPHORE, (2, 1), GRANTED).await, Reply::Int(1));
 }
 
 /// A Lua string literal with any bytes.
@@ -255,37 +255,37 @@ fn lock_group<A: Admin, S>(bench: &Bench<'_, S, A>, key: &str) {
 }
 
 async fn a_group_of_values_is_another_kind<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
-    let kinds: [&'static dyn Recipe; 6] =
-        [&Reentrant, &Fair, &Spin, &Redlock, &Multi, Fenced::with(Tokens::Counter)];
+    let kinds: [&'static Recipe; 6] =
+        [&REENTRANT, &FAIR, &SPIN, &REDLOCK, &MULTI, fenced::with_tokens(Tokens::Counter)];
     for kind in kinds {
-        let asks = if kind.kind() == Multi.kind() { Asks::many(bench, kind) } else { Asks::new(bench, kind) };
+        let asks = if kind.kind == MULTI.kind { Asks::many(bench, kind) } else { Asks::new(bench, kind) };
         lock_group(bench, asks.key());
         let refused = asks.try_acquire(1, LONG).await.expect_err("the name is another kind");
-        assert_eq!(refused.kind, StoreErrorKind::WrongType, "{}", kind.kind());
-        assert_eq!(asks.release(1, 0).await, Reply::Nil, "{}", kind.kind());
+        assert_eq!(refused.kind, StoreErrorKind::WrongType, "{}", kind.kind);
+        assert_eq!(asks.release(1, 0).await, Reply::Nil, "{}", kind.kind);
     }
-    let asks = Asks::new(bench, &Reentrant);
-    let forced: [&dyn LockRecipe; 3] = [&Reentrant, &Fair, &Spin];
-    for kind in forced {
-        let refused = bench.run(kind.force_release(&asks.subject.name)).await.expect_err("another kind");
-        assert_eq!(refused.kind, StoreErrorKind::WrongType, "{}", kind.kind());
+    let asks = Asks::new(bench, &REENTRANT);
+    let forced: [&LockCalls; 3] = [&reentrant::LOCK_CALLS, &fair::LOCK_CALLS, &spin::LOCK_CALLS];
+    for calls in forced {
+        let refused = bench.run((calls.force_release)(&asks.subject.name)).await.expect_err("another kind");
+        assert_eq!(refused.kind, StoreErrorKind::WrongType, "{calls:?}");
     }
     assert_eq!(bench.tell(&["HLEN", asks.key()]), "3");
 }
 
 async fn a_release_leaves_a_group_of_values_alone<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
-    let kinds: [&'static dyn Recipe; 6] =
-        [&Reentrant, &Fair, &Spin, &Redlock, &Multi, Fenced::with(Tokens::Counter)];
+    let kinds: [&'static Recipe; 6] =
+        [&REENTRANT, &FAIR, &SPIN, &REDLOCK, &MULTI, fenced::with_tokens(Tokens::Counter)];
     for kind in kinds {
-        let asks = if kind.kind() == Multi.kind() { Asks::many(bench, kind) } else { Asks::new(bench, kind) };
-        let granted = kind.read_acquire(&asks.acquire(1, LONG).await);
+        let asks = if kind.kind == MULTI.kind { Asks::many(bench, kind) } else { Asks::new(bench, kind) };
+        let granted = (kind.read_acquire)(&asks.acquire(1, LONG).await);
         assert!(matches!(granted, Some(Answer::Granted { .. })), "{granted:?}");
         lock_group(bench, asks.key());
-        assert_eq!(asks.release(1, 0).await, Reply::Int(1), "{}", kind.kind());
+        assert_eq!(asks.release(1, 0).await, Reply::Int(1), "{}", kind.kind);
         for (field, value) in GROUP {
-            assert_eq!(bench.tell(&["HGET", asks.key(), field]), value, "{}", kind.kind());
+            assert_eq!(bench.tell(&["HGET", asks.key(), field]), value, "{}", kind.kind);
         }
-        assert_eq!(bench.tell(&["HLEN", asks.key()]), "3", "{}", kind.kind());
+        assert_eq!(bench.tell(&["HLEN", asks.key()]), "3", "{}", kind.kind);
         bench.tell(&["DEL", asks.key()]);
     }
 }

@@ -5,7 +5,7 @@
 
 use leasehold_proto::engine::Subject;
 use leasehold_proto::recipe::CallContext;
-use leasehold_proto::recipe::latch::{self, Latch};
+use leasehold_proto::recipe::latch::{self, LATCH};
 use leasehold_proto::{Channel, Reply, WireOwner};
 use leasehold_store::Store;
 
@@ -27,7 +27,7 @@ behaviours! {
 const REFUSED: CallContext = CallContext { refused: true, ..FRESH };
 
 fn channel<S: Store, A: Admin>(latch: &Counter<'_, S, A>) -> Channel {
-    let subject = Subject::new(&latch.name, &Latch);
+    let subject = Subject::new(&latch.name, &LATCH);
     let owner = WireOwner::new(leasehold_proto::ClientId::from_random([7; 16]), 1);
     subject.channels(owner).remove(0)
 }
@@ -36,13 +36,13 @@ async fn a_latch_is_open_at_zero_and_when_it_is_not_set<S: Store, A: Admin>(benc
     let counter = Counter::new(bench, "latch");
     for context in [FRESH, REFUSED] {
         bench.tell(&["DEL", counter.name.as_str()]);
-        assert_eq!(counter.acquire(&Latch, (1, 1), context).await, Reply::Int(0));
+        assert_eq!(counter.acquire(&LATCH, (1, 1), context).await, Reply::Int(0));
         counter.set("2");
-        assert_eq!(counter.acquire(&Latch, (1, 1), context).await, Reply::Int(2));
+        assert_eq!(counter.acquire(&LATCH, (1, 1), context).await, Reply::Int(2));
         counter.set("0");
-        assert_eq!(counter.acquire(&Latch, (1, 1), context).await, Reply::Int(0));
+        assert_eq!(counter.acquire(&LATCH, (1, 1), context).await, Reply::Int(0));
         counter.set("-3");
-        assert_eq!(counter.acquire(&Latch, (1, 1), context).await, Reply::Int(0));
+        assert_eq!(counter.acquire(&LATCH, (1, 1), context).await, Reply::Int(0));
         assert_eq!(counter.value(), "-3", "waiting changes nothing");
     }
 }
@@ -107,8 +107,8 @@ async fn a_deletion_is_told_to_those_who_waited_before<S: Store, A: Admin>(bench
     ear.hears("1").await;
     assert_eq!(bench.tell(&["EXISTS", counter.name.as_str()]), "0");
     assert!((1..=60_000).contains(&counter.pttl(&counter.key("leasehold_latch_deleted"))));
-    assert_eq!(counter.acquire(&Latch, (1, 1), REFUSED).await, Reply::Int(-1));
-    assert_eq!(counter.acquire(&Latch, (2, 1), FRESH).await, Reply::Int(0), "as in Redisson");
+    assert_eq!(counter.acquire(&LATCH, (1, 1), REFUSED).await, Reply::Int(-1));
+    assert_eq!(counter.acquire(&LATCH, (2, 1), FRESH).await, Reply::Int(0), "as in Redisson");
 }
 
 async fn a_new_count_ends_a_deletion<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
@@ -119,7 +119,7 @@ async fn a_new_count_ends_a_deletion<S: Store, A: Admin>(bench: &Bench<'_, S, A>
     assert_eq!(bench.tell(&["EXISTS", &deleted]), "0");
     // A Java client sets a new count without removing the mark of the deletion. The next waiter removes it.
     bench.tell(&["SET", &deleted, "1", "PX", "60000"]);
-    assert_eq!(counter.acquire(&Latch, (1, 1), FRESH).await, Reply::Int(3));
+    assert_eq!(counter.acquire(&LATCH, (1, 1), FRESH).await, Reply::Int(3));
     assert_eq!(bench.tell(&["EXISTS", &deleted]), "0");
 }
 
@@ -137,7 +137,7 @@ async fn other_kinds_of_keys_are_refused_and_stay_untouched<S: Store, A: Admin>(
     let counter = Counter::new(bench, "latch");
     counter
         .leaves_others_alone(|counter| {
-            let (wait, _) = counter.acquire_and_release(&Latch, (1, 1));
+            let (wait, _) = counter.acquire_and_release(&LATCH, (1, 1));
             vec![wait, latch::count_down(&counter.name, &operation(1)), latch::inspect(&counter.name)]
         })
         .await;

@@ -6,10 +6,10 @@
 
 use std::time::Duration;
 
-use leasehold_proto::recipe::fenced::{Fenced, Tokens};
-use leasehold_proto::recipe::multi::Multi;
-use leasehold_proto::recipe::redlock::Redlock;
-use leasehold_proto::recipe::spin::Spin;
+use leasehold_proto::recipe::fenced::{self, Tokens};
+use leasehold_proto::recipe::multi::MULTI;
+use leasehold_proto::recipe::redlock::REDLOCK;
+use leasehold_proto::recipe::spin::{self, SPIN};
 use leasehold_proto::{Reply, StoreErrorKind};
 use leasehold_store::{Heard, Store};
 use tokio::sync::mpsc::unbounded_channel;
@@ -33,7 +33,7 @@ behaviours! {
 }
 
 fn fenced<'a, S: Store, A: Admin>(bench: &'a Bench<'a, S, A>, tokens: Tokens) -> (Asks<'a, S, A>, String) {
-    let asks = Asks::new(bench, Fenced::with(tokens));
+    let asks = Asks::new(bench, fenced::with_tokens(tokens));
     let token = asks.subject.name.prefixed("redisson_lock_token").to_string();
     (asks, token)
 }
@@ -99,7 +99,7 @@ async fn a_token_key_that_is_no_token_is_refused_and_nothing_is_taken<S: Store, 
 }
 
 async fn a_spin_lock_is_given_back_without_a_message<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
-    let asks = Asks::new(bench, &Spin);
+    let asks = Asks::new(bench, &SPIN);
     let (sender, mut heard) = unbounded_channel();
     let channel = leasehold_proto::Channel::new(&format!("redisson_lock__channel:{}", asks.key()));
     let _listening = bench.store.subscribe(channel.clone(), sender);
@@ -110,8 +110,8 @@ async fn a_spin_lock_is_given_back_without_a_message<S: Store, A: Admin>(bench: 
     assert_eq!(asks.release(1, 1).await, Reply::Int(0));
     assert_eq!(asks.release(1, 0).await, Reply::Int(1));
     asks.acquire(3, LONG).await;
-    assert_eq!(asks.force(&Spin).await, Reply::Int(1));
-    assert_eq!(asks.force(&Spin).await, Reply::Int(0));
+    assert_eq!(asks.force(&spin::LOCK_CALLS).await, Reply::Int(1));
+    assert_eq!(asks.force(&spin::LOCK_CALLS).await, Reply::Int(0));
     bench.tell(&["PUBLISH", channel.as_str(), "7"]);
     assert_eq!(next(&mut heard).await, Heard::Message(channel, b"7".to_vec()), "the first that is heard");
 }
@@ -126,7 +126,7 @@ fn held<S: Store, A: Admin>(asks: &Asks<'_, S, A>) -> Vec<String> {
 }
 
 async fn several_are_taken_or_none<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
-    let asks = Asks::many(bench, &Multi);
+    let asks = Asks::many(bench, &MULTI);
     bench.tell(&["HSET", &keys(&asks)[2], "java:1", "1"]);
     assert_eq!(asks.acquire(1, LONG).await, Reply::Int(-1), "a key without expiry");
     bench.tell(&["PEXPIRE", &keys(&asks)[2], "20000"]);
@@ -141,7 +141,7 @@ async fn several_are_taken_or_none<S: Store, A: Admin>(bench: &Bench<'_, S, A>) 
 }
 
 async fn several_that_run_twice_find_their_own_hold<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
-    let asks = Asks::many(bench, &Multi);
+    let asks = Asks::many(bench, &MULTI);
     for _ in 0..2 {
         assert_eq!(asks.acquire(1, LONG).await, Reply::Nil);
         assert_eq!(held(&asks), ["1 1", "1 1", "1 1"]);
@@ -149,7 +149,7 @@ async fn several_that_run_twice_find_their_own_hold<S: Store, A: Admin>(bench: &
 }
 
 async fn several_are_renewed_together_or_not_at_all<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
-    let asks = Asks::many(bench, &Multi);
+    let asks = Asks::many(bench, &MULTI);
     assert_eq!(asks.renew(1, LONG, 0).await, Reply::Int(0));
     asks.acquire(1, LONG).await;
     assert_eq!(asks.renew(1, 90_000, 2).await, Reply::Int(1));
@@ -167,7 +167,7 @@ async fn several_are_renewed_together_or_not_at_all<S: Store, A: Admin>(bench: &
 async fn several_are_given_back_together_and_each_tells_its_waiters<S: Store, A: Admin>(
     bench: &Bench<'_, S, A>,
 ) {
-    let asks = Asks::many(bench, &Multi);
+    let asks = Asks::many(bench, &MULTI);
     asks.acquire(1, LONG).await;
     let (sender, mut heard) = unbounded_channel();
     let channels = asks.subject.channels(super::asks::owner(1));
@@ -191,14 +191,14 @@ async fn several_are_given_back_together_and_each_tells_its_waiters<S: Store, A:
 }
 
 async fn a_young_server_grants_nothing<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
-    let asks = Asks::new(bench, &Redlock);
+    let asks = Asks::new(bench, &REDLOCK);
     let young = asks.acquire_of_old(1, Duration::from_secs(1_000_000_000)).await;
     assert!(matches!(&young, Reply::Array(items) if matches!(items[..], [Reply::Int(1..)])), "{young:?}");
     assert_eq!(bench.tell(&["EXISTS", asks.key()]), "0");
 }
 
 async fn an_old_server_grants_as_a_plain_lock<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
-    let asks = Asks::new(bench, &Redlock);
+    let asks = Asks::new(bench, &REDLOCK);
     assert_eq!(asks.acquire(1, LONG).await, Reply::Nil);
     assert_eq!(asks.acquire(1, LONG).await, Reply::Nil);
     assert!(matches!(asks.acquire(2, LONG).await, Reply::Int(1..=30_000)));

@@ -8,9 +8,9 @@ mod bench;
 pub mod marks;
 
 use leasehold_proto::recipe::read_write::{PREFERRED, READ_LOCK, WRITE_LOCK, YIELDING};
-use leasehold_proto::recipe::upgrade::Upgrade;
-use leasehold_proto::recipe::{self, reentrant};
-use leasehold_proto::{Applied, Call, CallArgs, LockRecipe, Recipe, Reply, StoreErrorKind, Verb};
+use leasehold_proto::recipe::upgrade::UPGRADE;
+use leasehold_proto::recipe::{self, read, reentrant, write};
+use leasehold_proto::{Applied, Call, CallArgs, LockCalls, Recipe, Reply, StoreErrorKind, Verb};
 use leasehold_store::Store;
 
 use super::{Admin, Bench};
@@ -84,7 +84,7 @@ async fn an_acquire_that_runs_twice_finds_its_own_hold<S: Store, A: Admin>(bench
         assert!(!rw.has(&rw.timeout(1, 2)));
     }
     for _ in 0..2 {
-        assert_eq!(rw.acquire_beside(&Upgrade, 2, 1).await, Reply::Nil);
+        assert_eq!(rw.acquire_beside(&UPGRADE, 2, 1).await, Reply::Nil);
         assert!(rw.is(&[("mode", "write"), ("1", "1"), ("2:write", "1")]));
     }
     rw.release(&WRITE_LOCK, 2, 0).await;
@@ -189,7 +189,7 @@ async fn a_renewal_of_a_writer_never_adds_up<S: Store, A: Admin>(bench: &Bench<'
 
 async fn a_renewal_of_what_is_not_held_changes_nothing<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
     let rw = Rw::new(bench);
-    let recipes: [&dyn Recipe; 2] = [&READ_LOCK, &WRITE_LOCK];
+    let recipes: [&Recipe; 2] = [&READ_LOCK, &WRITE_LOCK];
     for recipe in recipes {
         for count in [0, 1] {
             assert_eq!(rw.renew(recipe, 1, LONG, count).await, Reply::Int(0));
@@ -239,9 +239,9 @@ async fn a_dead_reader_is_taken_off_while_others_read_on<S: Store, A: Admin>(ben
     assert!((1..=30_000).contains(&rw.remaining()));
     // The release of a writer also removes dead readers, here the writer's own expired read hold.
     rw.acquire(&READ_LOCK, 5, LONG).await;
-    rw.acquire_beside(&Upgrade, 6, 3).await;
+    rw.acquire_beside(&UPGRADE, 6, 3).await;
     assert_eq!(rw.release(&READ_LOCK, 5, 0).await, Reply::Int(0));
-    assert_eq!(rw.acquire_beside(&Upgrade, 6, 3).await, Reply::Nil);
+    assert_eq!(rw.acquire_beside(&UPGRADE, 6, 3).await, Reply::Nil);
     assert_eq!(rw.acquire_beside(&READ_LOCK, 7, 6).await, Reply::Nil);
     bench.tell(&["DEL", &rw.timeout(7, 1)]);
     assert_eq!(rw.release(&WRITE_LOCK, 6, 0).await, Reply::Int(1));
@@ -312,7 +312,7 @@ async fn a_release_by_another_or_twice_changes_nothing<S: Store, A: Admin>(bench
     let rw = Rw::new(bench);
     rw.acquire(&READ_LOCK, 1, LONG).await;
     let (_listening, mut heard) = rw.listen().await;
-    let recipes: [&dyn Recipe; 4] = [&READ_LOCK, &WRITE_LOCK, &PREFERRED, &Upgrade];
+    let recipes: [&Recipe; 4] = [&READ_LOCK, &WRITE_LOCK, &PREFERRED, &UPGRADE];
     for recipe in recipes {
         for left in [0, 1] {
             assert_eq!(rw.release(recipe, 2, left).await, Reply::Nil);
@@ -329,28 +329,31 @@ async fn a_release_by_another_or_twice_changes_nothing<S: Store, A: Admin>(bench
 async fn each_side_is_forced_only_while_it_has_the_lock<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
     let rw = Rw::new(bench);
     let (_listening, mut heard) = rw.listen().await;
-    let force = async |recipe: &dyn LockRecipe| rw.bench.ask(recipe.force_release(&rw.name)).await;
-    assert_eq!((force(&READ_LOCK).await, force(&WRITE_LOCK).await), (Reply::Int(0), Reply::Int(0)));
+    let force = async |calls: &LockCalls| rw.bench.ask((calls.force_release)(&rw.name)).await;
+    assert_eq!(
+        (force(&read::LOCK_CALLS).await, force(&write::LOCK_CALLS).await),
+        (Reply::Int(0), Reply::Int(0))
+    );
     rw.acquire(&READ_LOCK, 1, LONG).await;
     rw.renew(&READ_LOCK, 1, LONG, 3).await;
-    assert_eq!(force(&WRITE_LOCK).await, Reply::Int(0));
+    assert_eq!(force(&write::LOCK_CALLS).await, Reply::Int(0));
     assert_eq!(rw.said(&mut heard).await, "now");
-    assert_eq!(force(&READ_LOCK).await, Reply::Int(1));
+    assert_eq!(force(&read::LOCK_CALLS).await, Reply::Int(1));
     assert!(!rw.has(rw.name.as_str()));
     assert!((1..=3).all(|hold| !rw.has(&rw.timeout(1, hold))), "no lease is left");
     assert_eq!(rw.said(&mut heard).await, "0");
     rw.acquire(&WRITE_LOCK, 2, LONG).await;
     rw.acquire_beside(&READ_LOCK, 3, 2).await;
-    assert_eq!(force(&READ_LOCK).await, Reply::Int(0));
-    assert_eq!(force(&WRITE_LOCK).await, Reply::Int(1));
+    assert_eq!(force(&read::LOCK_CALLS).await, Reply::Int(0));
+    assert_eq!(force(&write::LOCK_CALLS).await, Reply::Int(1));
     assert!(!rw.has(rw.name.as_str()) && !rw.has(&rw.timeout(3, 1)));
     assert_eq!(rw.said(&mut heard).await, "1");
 }
 
 async fn each_side_is_looked_at_by_itself<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
     let rw = Rw::new(bench);
-    let look = async |recipe: &dyn LockRecipe, number: Option<u64>| {
-        let reply = rw.bench.ask(recipe.inspect(&rw.name, number.map(owner))).await;
+    let look = async |calls: &LockCalls, number: Option<u64>| {
+        let reply = rw.bench.ask((calls.inspect)(&rw.name, number.map(owner))).await;
         let Reply::Array(items) = reply else {
             panic!("an inspection answers with an array");
         };
@@ -359,33 +362,36 @@ async fn each_side_is_looked_at_by_itself<S: Store, A: Admin>(bench: &Bench<'_, 
         };
         (remaining, count)
     };
-    assert_eq!((look(&READ_LOCK, None).await, look(&WRITE_LOCK, None).await), ((-2, 0), (-2, 0)));
+    assert_eq!(
+        (look(&read::LOCK_CALLS, None).await, look(&write::LOCK_CALLS, None).await),
+        ((-2, 0), (-2, 0))
+    );
     rw.acquire(&WRITE_LOCK, 1, LONG).await;
-    assert_eq!(look(&READ_LOCK, Some(1)).await, (-2, 0), "who writes does not read");
-    assert!(matches!(look(&WRITE_LOCK, Some(1)).await, (1..=30_000, 1)));
-    assert!(matches!(look(&WRITE_LOCK, Some(2)).await, (1..=30_000, 0)));
+    assert_eq!(look(&read::LOCK_CALLS, Some(1)).await, (-2, 0), "who writes does not read");
+    assert!(matches!(look(&write::LOCK_CALLS, Some(1)).await, (1..=30_000, 1)));
+    assert!(matches!(look(&write::LOCK_CALLS, Some(2)).await, (1..=30_000, 0)));
     rw.acquire_beside(&READ_LOCK, 2, 1).await;
     rw.renew(&READ_LOCK, 2, LONG, 2).await;
-    assert!(matches!(look(&READ_LOCK, Some(2)).await, (1..=30_000, 2)), "unless it does");
+    assert!(matches!(look(&read::LOCK_CALLS, Some(2)).await, (1..=30_000, 2)), "unless it does");
     rw.release(&WRITE_LOCK, 1, 0).await;
-    assert_eq!(look(&WRITE_LOCK, Some(1)).await, (-2, 0));
-    assert!(matches!(look(&READ_LOCK, None).await, (1..=30_000, 0)));
+    assert_eq!(look(&write::LOCK_CALLS, Some(1)).await, (-2, 0));
+    assert!(matches!(look(&read::LOCK_CALLS, None).await, (1..=30_000, 0)));
     bench.tell(&["PERSIST", rw.name.as_str()]);
-    assert_eq!(look(&READ_LOCK, Some(2)).await, (-1, 2));
+    assert_eq!(look(&read::LOCK_CALLS, Some(2)).await, (-1, 2));
 }
 
 async fn arguments_are_checked_before_the_first_write<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
     let rw = Rw::new(bench);
     rw.acquire(&READ_LOCK, 1, LONG).await;
     let before = rw.fields();
-    let recipes: [&dyn Recipe; 3] = [&READ_LOCK, &WRITE_LOCK, &Upgrade];
+    let recipes: [&Recipe; 3] = [&READ_LOCK, &WRITE_LOCK, &UPGRADE];
     for recipe in recipes {
         let by_reader = |write: &dyn Fn(&CallArgs<'_>) -> Call| {
             rw.call(1, LONG, |ask| write(&CallArgs { companion: Some(owner(1)), ..ask }))
         };
-        let acquire = by_reader(&|ask| recipe.acquire(ask));
-        let renew = by_reader(&|ask| recipe.renew(ask));
-        let release = by_reader(&|ask| recipe.release(ask));
+        let acquire = by_reader(&|ask| (recipe.acquire)(ask));
+        let renew = by_reader(&|ask| (recipe.renew)(ask));
+        let release = by_reader(&|ask| (recipe.release)(ask));
         let wrong: [(&Call, &str, &[&str]); 5] = [
             (&acquire, "lease_ms", &["0", "-1", "1.5", "abc", "", "9007199254740992", "nan"]),
             (&acquire, "mark_ms", &["-1", "0.5", "x", ""]),
@@ -405,7 +411,7 @@ async fn arguments_are_checked_before_the_first_write<S: Store, A: Admin>(bench:
             }
         }
     }
-    let mut endless = rw.call(1, LONG, |ask| READ_LOCK.renew(&ask));
+    let mut endless = rw.call(1, LONG, |ask| (READ_LOCK.renew)(&ask));
     endless.set_arg("count", "4294967296");
     assert!(bench.run(endless).await.is_err(), "no loop without an end");
     assert_eq!(rw.fields(), before);
@@ -413,13 +419,14 @@ async fn arguments_are_checked_before_the_first_write<S: Store, A: Admin>(bench:
 
 async fn other_kinds_of_keys_are_refused_and_stay_untouched<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
     let rw = Rw::new(bench);
-    let recipes: [&dyn LockRecipe; 3] = [&READ_LOCK, &WRITE_LOCK, &Upgrade];
+    let recipes: [(&Recipe, &LockCalls); 3] =
+        [(&READ_LOCK, &read::LOCK_CALLS), (&WRITE_LOCK, &write::LOCK_CALLS), (&UPGRADE, &write::LOCK_CALLS)];
     bench.tell(&["SET", rw.name.as_str(), "mine"]);
-    for recipe in recipes {
-        let beside = rw.call(1, LONG, |ask| recipe.acquire(&CallArgs { companion: Some(owner(2)), ..ask }));
-        let renew = rw.call(1, LONG, |ask| recipe.renew(&ask));
-        let release = rw.call(1, LONG, |ask| recipe.release(&ask.count(0)));
-        let calls = [beside, renew, release, recipe.force_release(&rw.name), recipe.inspect(&rw.name, None)];
+    for (recipe, lock) in recipes {
+        let beside = rw.call(1, LONG, |ask| (recipe.acquire)(&CallArgs { companion: Some(owner(2)), ..ask }));
+        let renew = rw.call(1, LONG, |ask| (recipe.renew)(&ask));
+        let release = rw.call(1, LONG, |ask| (recipe.release)(&ask.count(0)));
+        let calls = [beside, renew, release, (lock.force_release)(&rw.name), (lock.inspect)(&rw.name, None)];
         for call in calls {
             let refused = bench.run(call).await.expect_err("the key is a string");
             assert_eq!(refused.kind, StoreErrorKind::WrongType);
@@ -429,11 +436,11 @@ async fn other_kinds_of_keys_are_refused_and_stay_untouched<S: Store, A: Admin>(
     for field in ["u:1", "mode"] {
         bench.tell(&["DEL", rw.name.as_str()]);
         bench.tell(&["HSET", rw.name.as_str(), field, "1"]);
-        for recipe in recipes.into_iter().take(2) {
-            let acquire = rw.call(1, LONG, |ask| recipe.acquire(&ask));
+        for (recipe, lock) in recipes.into_iter().take(2) {
+            let acquire = rw.call(1, LONG, |ask| (recipe.acquire)(&ask));
             let refused = bench.run(acquire).await.expect_err("the hash is somebody else's");
             assert_eq!(refused.kind, StoreErrorKind::WrongType, "{field}");
-            assert_eq!(bench.ask(recipe.force_release(&rw.name)).await, Reply::Int(0));
+            assert_eq!(bench.ask((lock.force_release)(&rw.name)).await, Reply::Int(0));
         }
         assert!(rw.is(&[(field, "1")]));
     }
@@ -446,7 +453,7 @@ async fn a_plain_lock_refuses_a_read_write_lock<S: Store, A: Admin>(bench: &Benc
     };
     let plain = recipe::scripts().find(known).expect("there is a plain lock");
     let plain = || Call::of(plain).key("lock", &rw.name).arg("owner", "u:1").arg("lease_ms", LONG);
-    for recipe in [&READ_LOCK as &dyn Recipe, &WRITE_LOCK] {
+    for recipe in [&READ_LOCK as &Recipe, &WRITE_LOCK] {
         rw.acquire(recipe, 1, LONG).await;
         let refused = bench.run(plain()).await.expect_err("the name is a read-write lock's");
         assert_eq!(refused.kind, StoreErrorKind::WrongType);

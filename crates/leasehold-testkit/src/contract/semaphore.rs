@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use leasehold_proto::recipe::semaphore::{self, FifoSemaphore, Semaphore};
+use leasehold_proto::recipe::semaphore::{self, FIFO_SEMAPHORE, SEMAPHORE};
 use leasehold_proto::{Recipe, Reply};
 use leasehold_store::Store;
 
@@ -33,8 +33,8 @@ behaviours! {
 }
 
 /// Both kinds of semaphore, each with a counter of its own.
-fn both<'a, S: Store, A: Admin>(bench: &'a Bench<'a, S, A>) -> [(Counter<'a, S, A>, &'static dyn Recipe); 2] {
-    [(Counter::new(bench, "sc"), &Semaphore), (Counter::new(bench, "fifo"), &FifoSemaphore)]
+fn both<'a, S: Store, A: Admin>(bench: &'a Bench<'a, S, A>) -> [(Counter<'a, S, A>, &'static Recipe); 2] {
+    [(Counter::new(bench, "sc"), &SEMAPHORE), (Counter::new(bench, "fifo"), &FIFO_SEMAPHORE)]
 }
 
 const TAKEN: Reply = Reply::Int(1);
@@ -167,8 +167,8 @@ async fn adding_drops_an_expiry_and_taking_keeps_it<S: Store, A: Admin>(bench: &
     let sc = Counter::new(bench, "sc");
     let minute = Some(Duration::from_secs(60));
     bench.ask(semaphore::try_set(&sc.name, &operation(1), 3, minute)).await;
-    sc.acquire(&Semaphore, (1, 2), FRESH).await;
-    sc.release(&Semaphore, (1, 2), GRANTED).await;
+    sc.acquire(&SEMAPHORE, (1, 2), FRESH).await;
+    sc.release(&SEMAPHORE, (1, 2), GRANTED).await;
     bench.ask(semaphore::return_permits(&sc.name, &operation(2), 1)).await;
     assert!(sc.pttl(sc.name.as_str()) > 0);
     bench.ask(semaphore::add(&sc.name, &operation(3), 1)).await;
@@ -179,20 +179,20 @@ async fn a_queue_is_served_from_its_head<S: Store, A: Admin>(bench: &Bench<'_, S
     let sc = Counter::new(bench, "fifo");
     sc.set("0");
     for number in [1, 2, 3, 2] {
-        assert_eq!(sc.acquire(&FifoSemaphore, (number, 1), FRESH).await, REFUSED);
+        assert_eq!(sc.acquire(&FIFO_SEMAPHORE, (number, 1), FRESH).await, REFUSED);
     }
     assert_eq!(bench.tell(&["LLEN", &sc.key("leasehold_sc_queue")]), "3");
     sc.set("2");
-    assert_eq!(sc.acquire(&FifoSemaphore, (3, 1), FRESH).await, REFUSED);
-    assert_eq!(sc.acquire(&FifoSemaphore, (9, 1), ONCE).await, REFUSED, "others are before it");
-    assert_eq!(sc.acquire(&FifoSemaphore, (1, 1), FRESH).await, TAKEN);
+    assert_eq!(sc.acquire(&FIFO_SEMAPHORE, (3, 1), FRESH).await, REFUSED);
+    assert_eq!(sc.acquire(&FIFO_SEMAPHORE, (9, 1), ONCE).await, REFUSED, "others are before it");
+    assert_eq!(sc.acquire(&FIFO_SEMAPHORE, (1, 1), FRESH).await, TAKEN);
     assert_eq!(
-        sc.acquire(&FifoSemaphore, (2, 2), FRESH).await,
+        sc.acquire(&FIFO_SEMAPHORE, (2, 2), FRESH).await,
         REFUSED,
         "the head waits for more than there is"
     );
-    assert_eq!(sc.acquire(&FifoSemaphore, (3, 1), FRESH).await, REFUSED, "and those behind it wait with it");
-    assert_eq!(sc.acquire(&Semaphore, (9, 1), FRESH).await, TAKEN, "who does not stand there passes");
+    assert_eq!(sc.acquire(&FIFO_SEMAPHORE, (3, 1), FRESH).await, REFUSED, "and those behind it wait with it");
+    assert_eq!(sc.acquire(&SEMAPHORE, (9, 1), FRESH).await, TAKEN, "who does not stand there passes");
     assert_eq!(bench.tell(&["LLEN", &sc.key("leasehold_sc_queue")]), "2");
     assert_eq!(bench.tell(&["ZCARD", &sc.key("leasehold_sc_seen")]), "2");
 }
@@ -203,28 +203,28 @@ async fn a_grant_that_leaves_permits_tells_the_next_in_the_queue<S: Store, A: Ad
     let sc = Counter::new(bench, "fifo");
     sc.set("0");
     for number in [1, 2] {
-        sc.acquire(&FifoSemaphore, (number, 1), FRESH).await;
+        sc.acquire(&FIFO_SEMAPHORE, (number, 1), FRESH).await;
     }
     sc.set("3");
     let mut ear = sc.listen(sc.channel()).await;
-    assert_eq!(sc.acquire(&FifoSemaphore, (1, 1), FRESH).await, TAKEN);
+    assert_eq!(sc.acquire(&FIFO_SEMAPHORE, (1, 1), FRESH).await, TAKEN);
     ear.hears("2").await;
-    assert_eq!(sc.acquire(&FifoSemaphore, (2, 1), FRESH).await, TAKEN);
+    assert_eq!(sc.acquire(&FIFO_SEMAPHORE, (2, 1), FRESH).await, TAKEN);
     ear.hears_nothing().await;
 }
 
 async fn one_who_leaves_the_queue_tells_the_next<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
     let sc = Counter::new(bench, "fifo");
     sc.set("1");
-    sc.acquire(&FifoSemaphore, (1, 2), FRESH).await;
-    sc.acquire(&FifoSemaphore, (2, 1), FRESH).await;
+    sc.acquire(&FIFO_SEMAPHORE, (1, 2), FRESH).await;
+    sc.acquire(&FIFO_SEMAPHORE, (2, 1), FRESH).await;
     let mut ear = sc.listen(sc.channel()).await;
-    assert_eq!(sc.release(&FifoSemaphore, (1, 2), FRESH).await, REFUSED, "it had taken nothing");
+    assert_eq!(sc.release(&FIFO_SEMAPHORE, (1, 2), FRESH).await, REFUSED, "it had taken nothing");
     ear.hears("1").await;
-    assert_eq!(sc.release(&FifoSemaphore, (1, 2), FRESH).await, REFUSED);
+    assert_eq!(sc.release(&FIFO_SEMAPHORE, (1, 2), FRESH).await, REFUSED);
     ear.hears_nothing().await;
     assert_eq!(bench.tell(&["EXISTS", &sc.marker(1)]), "0");
-    assert_eq!(sc.acquire(&FifoSemaphore, (2, 1), FRESH).await, TAKEN);
+    assert_eq!(sc.acquire(&FIFO_SEMAPHORE, (2, 1), FRESH).await, TAKEN);
     assert_eq!(bench.tell(&["EXISTS", &sc.key("leasehold_sc_queue"), &sc.key("leasehold_sc_seen")]), "0");
 }
 
@@ -236,12 +236,12 @@ async fn who_has_not_shown_itself_is_passed_by<S: Store, A: Admin>(bench: &Bench
     bench.tell(&["RPUSH", &queue, "dead:1", "no-score:1", "quiet:1"]);
     bench.tell(&["ZADD", &seen, &((seconds - 7) * 1000).to_string(), "dead:1"]);
     bench.tell(&["ZADD", &seen, &((seconds - 2) * 1000).to_string(), "quiet:1"]);
-    assert_eq!(sc.acquire(&FifoSemaphore, (1, 1), FRESH).await, REFUSED);
+    assert_eq!(sc.acquire(&FIFO_SEMAPHORE, (1, 1), FRESH).await, REFUSED);
     let waiting = bench.tell(&["LRANGE", &queue, "0", "-1"]);
     assert_eq!(waiting.lines().collect::<Vec<_>>()[0], "quiet:1", "{waiting}");
     assert_eq!(waiting.lines().count(), 2, "{waiting}");
     let granted = until("it to be passed by as well", async || {
-        (sc.acquire(&FifoSemaphore, (1, 1), FRESH).await == TAKEN).then_some(())
+        (sc.acquire(&FIFO_SEMAPHORE, (1, 1), FRESH).await == TAKEN).then_some(())
     });
     granted.await;
     assert_eq!(bench.tell(&["EXISTS", &queue, &seen]), "0");
@@ -256,21 +256,21 @@ async fn a_head_seen_by_a_clock_that_was_set_back_is_passed_by_within_seconds<S:
     sc.set("1");
     bench.tell(&["RPUSH", &queue, "dead:1"]);
     bench.tell(&["ZADD", &seen, &((seconds + 3_600) * 1_000).to_string(), "dead:1"]);
-    assert_eq!(sc.acquire(&FifoSemaphore, (1, 1), FRESH).await, REFUSED);
+    assert_eq!(sc.acquire(&FIFO_SEMAPHORE, (1, 1), FRESH).await, REFUSED);
     let shown: f64 = bench.tell(&["ZSCORE", &seen, "dead:1"]).parse().expect("it still waits");
     assert!((shown as i64) < (seconds + 60) * 1_000, "{shown} is no time of now, {seconds} s");
     bench.tell(&["ZADD", &seen, &((seconds - 7) * 1_000).to_string(), "dead:1"]);
-    assert_eq!(sc.acquire(&FifoSemaphore, (1, 1), FRESH).await, TAKEN, "and is passed by like any other");
+    assert_eq!(sc.acquire(&FIFO_SEMAPHORE, (1, 1), FRESH).await, TAKEN, "and is passed by like any other");
 }
 
 async fn the_queue_expires_when_nobody_comes<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
     let sc = Counter::new(bench, "fifo");
-    sc.acquire(&FifoSemaphore, (1, 1), FRESH).await;
+    sc.acquire(&FIFO_SEMAPHORE, (1, 1), FRESH).await;
     for key in [sc.key("leasehold_sc_queue"), sc.key("leasehold_sc_seen")] {
         assert!((1..=10_000).contains(&sc.pttl(&key)));
         bench.tell(&["PEXPIRE", &key, "500"]);
     }
-    sc.acquire(&FifoSemaphore, (1, 1), FRESH).await;
+    sc.acquire(&FIFO_SEMAPHORE, (1, 1), FRESH).await;
     assert!(sc.pttl(&sc.key("leasehold_sc_queue")) > 5_000, "who shows itself keeps it");
 }
 

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use leasehold_proto::engine::Subject;
-use leasehold_proto::recipe::reentrant::{Reentrant, SCRIPTS};
-use leasehold_proto::{Call, CallArgs, ClientId, Lease, Name, Recipe, WireOwner};
+use leasehold_proto::recipe::reentrant::{REENTRANT, SCRIPTS};
+use leasehold_proto::{Call, CallArgs, ClientId, Lease, Name, WireOwner};
 use redis::aio::MultiplexedConnection;
 use redis::io::tcp::TcpSettings;
 use redis::{AsyncConnectionConfig, IntoConnectionInfo, Value};
@@ -35,10 +35,10 @@ pub(crate) struct BareLock {
 
 impl BareLock {
     pub(crate) fn new(connection: MultiplexedConnection, name: &str, task: u32) -> Self {
-        let subject = Subject::new(&Name::new(name).unwrap(), &Reentrant);
+        let subject = Subject::new(&Name::new(name).unwrap(), &REENTRANT);
         let owner = WireOwner::new(ClientId::from_random([7; 16]), u64::from(task) + 1);
         let args = CallArgs::new(&subject, owner, Lease::new(LEASE).unwrap());
-        Self { acquire: Reentrant.acquire(&args), release: Reentrant.release(&args.count(0)), connection }
+        Self { acquire: (REENTRANT.acquire)(&args), release: (REENTRANT.release)(&args.count(0)), connection }
     }
 
     /// Makes the two round trips of a lock.

@@ -1,6 +1,6 @@
 //! The fair lock, compatible with Redisson's.
 
-use leasehold_proto::recipe::{LockRecipe, fair};
+use leasehold_proto::recipe::{LockCalls, Recipe, fair};
 
 use super::kind::{Claimed, Kind, Sealed};
 use crate::error::SubjectKind;
@@ -20,8 +20,12 @@ impl Sealed for Fair {
         SubjectKind::FairLock
     }
 
-    fn recipe(&self) -> &'static dyn LockRecipe {
-        &fair::Fair
+    fn recipe(&self) -> &'static Recipe {
+        &fair::FAIR
+    }
+
+    fn lock_calls(&self) -> &'static LockCalls {
+        &fair::LOCK_CALLS
     }
 }
 

@@ -5,8 +5,8 @@
 use std::fmt;
 use std::ops::Deref;
 
-use leasehold_proto::recipe::LockRecipe;
 use leasehold_proto::recipe::fenced::{self, Tokens};
+use leasehold_proto::recipe::{LockCalls, Recipe, reentrant};
 
 use super::Lock;
 use super::kind::{Claimed, Kind, Sealed};
@@ -26,8 +26,12 @@ impl Sealed for Fenced {
         SubjectKind::FencedLock
     }
 
-    fn recipe(&self) -> &'static dyn LockRecipe {
-        fenced::Fenced::with(self.0)
+    fn recipe(&self) -> &'static Recipe {
+        fenced::with_tokens(self.0)
+    }
+
+    fn lock_calls(&self) -> &'static LockCalls {
+        &reentrant::LOCK_CALLS
     }
 }
 

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use leasehold_proto::engine::Subject;
-use leasehold_proto::recipe::{Inspection, Remaining};
+use leasehold_proto::recipe::{Inspection, LockCalls, Remaining};
 use leasehold_proto::{Owner, Verb};
 
 use super::{Kind, Lock};
@@ -48,8 +48,8 @@ impl<K: Kind> Lock<K> {
 
     async fn force_release(&self) -> Result<bool, InspectErrorKind> {
         let name = self.name.as_ref().map_err(Clone::clone)?;
-        let recipe = self.kind.recipe();
-        self.handle.query(recipe.force_release(name), |reply| recipe.read_force_release(reply)).await
+        let call = (self.kind.lock_calls().force_release)(name);
+        self.handle.query(call, LockCalls::read_force_release).await
     }
 
     /// Returns true if any owner holds the lock.
@@ -164,14 +164,15 @@ impl<K: Kind> Lock<K> {
     }
 
     async fn inspection(&self, owner: Option<Owner>) -> Result<Inspection, InspectErrorKind> {
-        let (name, recipe) = (self.name.as_ref().map_err(Clone::clone)?, self.kind.recipe());
+        let name = self.name.as_ref().map_err(Clone::clone)?;
         let wire = match owner {
             Some(owner) => {
-                let subject = Subject::new(name, recipe);
+                let subject = Subject::new(name, self.kind.recipe());
                 self.handle.read(|engine, _| engine.wire_owner_of(&subject, owner))?
             }
             None => None,
         };
-        self.handle.query(recipe.inspect(name, wire), |reply| recipe.read_inspect(reply)).await
+        let call = (self.kind.lock_calls().inspect)(name, wire);
+        self.handle.query(call, LockCalls::read_inspect).await
     }
 }

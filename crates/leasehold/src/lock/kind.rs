@@ -6,7 +6,7 @@ use std::fmt;
 use std::time::Duration;
 
 use leasehold_proto::backoff::Backoff;
-use leasehold_proto::recipe::LockRecipe;
+use leasehold_proto::recipe::{LockCalls, Recipe};
 
 use crate::error::SubjectKind;
 use crate::lock::guard::Guard;
@@ -34,7 +34,11 @@ impl<G: AsRef<Guard> + Into<Guard> + Send + Sync + 'static> HoldGuard for G {}
 pub trait Sealed {
     /// Returns the rules of the kind.
     #[doc(hidden)]
-    fn recipe(&self) -> &'static dyn LockRecipe;
+    fn recipe(&self) -> &'static Recipe;
+
+    /// Returns the calls that inspect and free a lock of the kind.
+    #[doc(hidden)]
+    fn lock_calls(&self) -> &'static LockCalls;
 
     /// Returns the kind as errors name it.
     #[doc(hidden)]

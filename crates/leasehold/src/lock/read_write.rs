@@ -7,7 +7,7 @@ mod upgrade;
 use std::time::Duration;
 
 use leasehold_proto::Owner;
-use leasehold_proto::recipe::{LockRecipe, read_write};
+use leasehold_proto::recipe::{LockCalls, Recipe, read, read_write, write};
 
 use super::Lock;
 use super::kind::{Claimed, Kind, Sealed};
@@ -31,8 +31,12 @@ impl Sealed for Read {
         SubjectKind::ReadLock
     }
 
-    fn recipe(&self) -> &'static dyn LockRecipe {
+    fn recipe(&self) -> &'static Recipe {
         if self.yields { &read_write::YIELDING } else { &read_write::READ_LOCK }
+    }
+
+    fn lock_calls(&self) -> &'static LockCalls {
+        &read::LOCK_CALLS
     }
 }
 
@@ -41,8 +45,12 @@ impl Sealed for Write {
         SubjectKind::WriteLock
     }
 
-    fn recipe(&self) -> &'static dyn LockRecipe {
+    fn recipe(&self) -> &'static Recipe {
         if self.preferred { &read_write::PREFERRED } else { &read_write::WRITE_LOCK }
+    }
+
+    fn lock_calls(&self) -> &'static LockCalls {
+        &write::LOCK_CALLS
     }
 }
 

@@ -1,7 +1,6 @@
 //! The reentrant lock, Redisson's `RLock`.
 
-use leasehold_proto::recipe::LockRecipe;
-use leasehold_proto::recipe::reentrant;
+use leasehold_proto::recipe::{LockCalls, Recipe, reentrant};
 
 use super::kind::{Claimed, Kind, Sealed};
 use crate::error::SubjectKind;
@@ -18,8 +17,12 @@ impl Sealed for Reentrant {
         SubjectKind::Lock
     }
 
-    fn recipe(&self) -> &'static dyn LockRecipe {
-        &reentrant::Reentrant
+    fn recipe(&self) -> &'static Recipe {
+        &reentrant::REENTRANT
+    }
+
+    fn lock_calls(&self) -> &'static LockCalls {
+        &reentrant::LOCK_CALLS
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold_proto::backoff::Backoff;
-use leasehold_proto::recipe::{LockRecipe, spin};
+use leasehold_proto::recipe::{LockCalls, Recipe, spin};
 
 use super::Lock;
 use super::kind::{Claimed, Kind, Sealed};
@@ -28,8 +28,12 @@ impl Sealed for Spin {
         SubjectKind::SpinLock
     }
 
-    fn recipe(&self) -> &'static dyn LockRecipe {
-        &spin::Spin
+    fn recipe(&self) -> &'static Recipe {
+        &spin::SPIN
+    }
+
+    fn lock_calls(&self) -> &'static LockCalls {
+        &spin::LOCK_CALLS
     }
 
     fn backoff(&self) -> Option<Backoff> {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use leasehold_proto::engine::{Request, Subject, Wait};
 use leasehold_proto::marker::{Operation, read_flag};
 use leasehold_proto::recipe::Recipe;
-use leasehold_proto::recipe::semaphore::{self, FifoSemaphore, read_count};
+use leasehold_proto::recipe::semaphore::{self, FIFO_SEMAPHORE, read_count};
 use leasehold_proto::{Call, Lease, Name, Owner, Reply};
 
 use crate::error::{
@@ -330,7 +330,7 @@ impl Semaphore {
         permits: u32,
         wait: impl FnOnce(&Handle) -> Wait,
     ) -> Result<Option<Guard>, AcquireErrorKind> {
-        let recipe: &'static dyn Recipe = if self.fifo { &FifoSemaphore } else { &semaphore::Semaphore };
+        let recipe: &'static Recipe = if self.fifo { &FIFO_SEMAPHORE } else { &semaphore::SEMAPHORE };
         let subject = Subject::new(self.name.as_ref().map_err(Clone::clone)?, recipe);
         // The server grants a request for zero permits immediately, so it never waits.
         let wait = if permits == 0 { Wait::Once } else { wait(&self.handle) };

@@ -424,7 +424,7 @@ impl ExpirableSemaphore {
         if permits > PERMITS_MAX {
             return Err(AcquireErrorKind::TooManyPermits { given: permits });
         }
-        let subject = Subject::new(name, &expirable::ExpirableSemaphore);
+        let subject = Subject::new(name, &expirable::EXPIRABLE_SEMAPHORE);
         // The server grants a request for zero permits immediately, so it never waits.
         let wait = if permits == 0 { Wait::Once } else { wait(&self.handle) };
         let request = Request { units: permits, ..self.terms.request(subject, Owner::unique(), wait)? };

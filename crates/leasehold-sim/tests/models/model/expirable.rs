@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold_proto::engine::{Request, Subject, Wait};
-use leasehold_proto::recipe::expirable::ExpirableSemaphore;
+use leasehold_proto::recipe::expirable::EXPIRABLE_SEMAPHORE;
 use leasehold_proto::{Lease, Name, Owner};
 use leasehold_store::embedded::SortedSet;
 
@@ -56,7 +56,7 @@ impl Ledger for Rules {
 }
 
 fn request(_what: u8) -> Request {
-    let subject = Subject::new(&Name::new("x").unwrap(), &ExpirableSemaphore);
+    let subject = Subject::new(&Name::new("x").unwrap(), &EXPIRABLE_SEMAPHORE);
     let lease = Lease::new(Duration::from_millis(2 * TICK_MS - 1)).unwrap();
     Request { watchdog: false, ..Request::new(subject, Owner::from_number(7), lease, Wait::Forever) }
 }

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use leasehold_proto::engine::{Request, Subject, Wait};
-use leasehold_proto::recipe::fair::{Fair, GONE_AFTER};
+use leasehold_proto::recipe::fair::{FAIR, GONE_AFTER};
 use leasehold_proto::{Lease, Name, Owner, Reply, Verb};
 use leasehold_store::embedded::SortedSet;
 
@@ -104,7 +104,7 @@ impl Ledger for Queue {
 }
 
 fn request(what: u8) -> Request {
-    let subject = Subject::new(&Name::new("x").unwrap(), &Fair);
+    let subject = Subject::new(&Name::new("x").unwrap(), &FAIR);
     let lease = Lease::new(Duration::from_millis(2 * TICK_MS - 1)).unwrap();
     let wait = if what == ONCE { Wait::Once } else { Wait::Forever };
     Request { watchdog: false, ..Request::new(subject, Owner::from_number(7), lease, wait) }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use leasehold_proto::engine::{AcquireFailure, Id, Outcome, Request, Subject, Wait};
 use leasehold_proto::marker::Operation;
-use leasehold_proto::recipe::latch::{Latch, count_down, try_set};
+use leasehold_proto::recipe::latch::{LATCH, count_down, try_set};
 use leasehold_proto::{Call, Engine, Lease, Moment, Name, Owner, Verb};
 
 use crate::check::{assert_found, assert_sound};
@@ -86,7 +86,7 @@ impl Ledger for Counts {
 }
 
 fn request(_what: u8) -> Request {
-    let subject = Subject::new(&Name::new("x").unwrap(), &Latch);
+    let subject = Subject::new(&Name::new("x").unwrap(), &LATCH);
     let lease = Lease::clamped(std::time::Duration::from_secs(30));
     let deadline = Moment::from_millis(START_MS + 9 * TICK_MS);
     Request::new(subject, Owner::from_number(7), lease, Wait::Until(deadline))

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use leasehold_proto::engine::{Request, Subject, Wait};
-use leasehold_proto::recipe::multi::Multi;
-use leasehold_proto::recipe::reentrant::Reentrant;
+use leasehold_proto::recipe::multi::MULTI;
+use leasehold_proto::recipe::reentrant::REENTRANT;
 use leasehold_proto::{Lease, Name, Owner, Verb};
 
 use crate::check::{assert_found, assert_sound};
@@ -67,10 +67,10 @@ impl Ledger for Owners {
 
 fn request(what: u8) -> Request {
     let [a, b] = ["a", "b"].map(|name| Name::new(name).unwrap());
-    let both = |name: &Name, other: Name| Subject { others: [other].into(), ..Subject::new(name, &Multi) };
+    let both = |name: &Name, other: Name| Subject { others: [other].into(), ..Subject::new(name, &MULTI) };
     let subject = match what {
-        A => Subject::new(&a, &Reentrant),
-        B => Subject::new(&b, &Reentrant),
+        A => Subject::new(&a, &REENTRANT),
+        B => Subject::new(&b, &REENTRANT),
         A_AND_B => both(&a, b),
         _ => both(&b, a),
     };

@@ -97,10 +97,10 @@ impl Ledger for Rules {
 
 /// A request with a watchdog, so no hold ends by itself.
 fn watched(what: u8) -> Request {
-    let recipe: &'static dyn Recipe = match what {
+    let recipe: &'static Recipe = match what {
         READ => &read_write::READ_LOCK,
         WRITE => &read_write::WRITE_LOCK,
-        _ => &upgrade::Upgrade,
+        _ => &upgrade::UPGRADE,
     };
     let subject = Subject::new(&Name::new("x").unwrap(), recipe);
     let lease = Lease::new(Duration::from_millis(2 * TICK_MS - 1)).unwrap();

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use leasehold_proto::engine::{Event, Id, Outcome, Request, Settings, Subject, Wait};
-use leasehold_proto::recipe::redlock::Redlock;
+use leasehold_proto::recipe::redlock::REDLOCK;
 use leasehold_proto::{Engine, Lease, Moment, Name, Owner, Verb};
 
 use crate::check::{Space, assert_found_in_space, assert_sound_space};
@@ -151,7 +151,7 @@ impl Rounds {
 
     fn request(&self) -> Request {
         let lease = Lease::new(Duration::from_millis(self.lease_ms)).unwrap();
-        let subject = Subject::new(&Name::new("x").unwrap(), &Redlock);
+        let subject = Subject::new(&Name::new("x").unwrap(), &REDLOCK);
         let uptime = if self.variant == Variant::RecentlyRestartedNodesCount {
             Duration::ZERO
         } else {

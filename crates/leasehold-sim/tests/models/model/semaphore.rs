@@ -5,7 +5,7 @@
 
 use leasehold_proto::engine::{Request, Subject, Wait};
 use leasehold_proto::recipe::Recipe;
-use leasehold_proto::recipe::semaphore::{FifoSemaphore, Semaphore};
+use leasehold_proto::recipe::semaphore::{FIFO_SEMAPHORE, SEMAPHORE};
 use leasehold_proto::{Lease, Name, Owner};
 
 use crate::check::{assert_found, assert_sound};
@@ -64,7 +64,7 @@ impl Ledger for Rules {
 }
 
 fn request(what: u8) -> Request {
-    let recipe: &'static dyn Recipe = if matches!(what, ONE | BOTH) { &Semaphore } else { &FifoSemaphore };
+    let recipe: &'static Recipe = if matches!(what, ONE | BOTH) { &SEMAPHORE } else { &FIFO_SEMAPHORE };
     let subject = Subject::new(&Name::new("x").unwrap(), recipe);
     // A permit of a semaphore has no expiry of its own.
     let lease = Lease::clamped(std::time::Duration::from_secs(30));

@@ -40,23 +40,24 @@ impl<'a, S: Store, A: Admin> Rw<'a, S, A> {
         write(CallArgs::new(&subject, owner(number), lease))
     }
 
-    pub(super) async fn acquire(&self, recipe: &dyn Recipe, number: u64, lease_ms: u64) -> Reply {
-        self.bench.ask(self.call(number, lease_ms, |ask| recipe.acquire(&ask))).await
+    pub(super) async fn acquire(&self, recipe: &Recipe, number: u64, lease_ms: u64) -> Reply {
+        self.bench.ask(self.call(number, lease_ms, |ask| (recipe.acquire)(&ask))).await
     }
 
     /// Acquires as an owner that holds the other side under the number `companion`.
-    pub(super) async fn acquire_beside(&self, recipe: &dyn Recipe, number: u64, companion: u64) -> Reply {
-        let call = self
-            .call(number, LONG, |ask| recipe.acquire(&CallArgs { companion: Some(owner(companion)), ..ask }));
+    pub(super) async fn acquire_beside(&self, recipe: &Recipe, number: u64, companion: u64) -> Reply {
+        let call = self.call(number, LONG, |ask| {
+            (recipe.acquire)(&CallArgs { companion: Some(owner(companion)), ..ask })
+        });
         self.bench.ask(call).await
     }
 
-    pub(super) async fn renew(&self, recipe: &dyn Recipe, number: u64, lease_ms: u64, count: u32) -> Reply {
-        self.bench.ask(self.call(number, lease_ms, |ask| recipe.renew(&ask.count(count)))).await
+    pub(super) async fn renew(&self, recipe: &Recipe, number: u64, lease_ms: u64, count: u32) -> Reply {
+        self.bench.ask(self.call(number, lease_ms, |ask| (recipe.renew)(&ask.count(count)))).await
     }
 
-    pub(super) async fn release(&self, recipe: &dyn Recipe, number: u64, left: u32) -> Reply {
-        self.bench.ask(self.call(number, LONG, |ask| recipe.release(&ask.count(left)))).await
+    pub(super) async fn release(&self, recipe: &Recipe, number: u64, left: u32) -> Reply {
+        self.bench.ask(self.call(number, LONG, |ask| (recipe.release)(&ask.count(left)))).await
     }
 
     /// The lock's hash, with owners as their numbers.

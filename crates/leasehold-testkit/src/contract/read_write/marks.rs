@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use leasehold_proto::recipe::CallContext;
 use leasehold_proto::recipe::read_write::{MARK_LASTS, PREFERRED, READ_LOCK, WRITE_LOCK, YIELDING};
-use leasehold_proto::recipe::upgrade::Upgrade;
-use leasehold_proto::{CallArgs, Recipe, Reply};
+use leasehold_proto::recipe::upgrade::UPGRADE;
+use leasehold_proto::{CallArgs, Reply};
 use leasehold_store::Store;
 
 use super::super::{Admin, Bench, until};
@@ -30,11 +30,11 @@ async fn the_only_reader_writes_as_well<S: Store, A: Admin>(bench: &Bench<'_, S,
     let rw = Rw::new(bench);
     rw.acquire(&READ_LOCK, 1, 10_000).await;
     rw.renew(&READ_LOCK, 1, 10_000, 2).await;
-    assert_eq!(rw.acquire_beside(&Upgrade, 2, 1).await, Reply::Nil);
+    assert_eq!(rw.acquire_beside(&UPGRADE, 2, 1).await, Reply::Nil);
     assert!(rw.is(&[("mode", "write"), ("1", "2"), ("2:write", "1")]));
     assert!(rw.remaining() > 20_000);
     assert!(!rw.has(&rw.upgrade_mark()));
-    assert!(refused(&rw.acquire_beside(&Upgrade, 3, 1).await, LONG), "there is one writer");
+    assert!(refused(&rw.acquire_beside(&UPGRADE, 3, 1).await, LONG), "there is one writer");
     assert!(refused(&rw.acquire(&READ_LOCK, 4, LONG).await, LONG));
     assert_eq!(rw.release(&READ_LOCK, 1, 0).await, Reply::Int(0));
     assert_eq!(rw.release(&WRITE_LOCK, 2, 0).await, Reply::Int(1));
@@ -46,7 +46,7 @@ async fn a_reader_that_waits_to_write_keeps_new_readers_out<S: Store, A: Admin>(
     for reader in [1, 2, 3] {
         rw.acquire(&READ_LOCK, reader, LONG).await;
     }
-    assert!(refused(&rw.acquire_beside(&Upgrade, 4, 1).await, LONG));
+    assert!(refused(&rw.acquire_beside(&UPGRADE, 4, 1).await, LONG));
     assert!(rw.is(&[("mode", "read"), ("1", "1"), ("2", "1"), ("3", "1")]));
     let mark = rw.pttl(&rw.upgrade_mark());
     assert!((1..=3_000).contains(&mark), "{mark}");
@@ -56,7 +56,7 @@ async fn a_reader_that_waits_to_write_keeps_new_readers_out<S: Store, A: Admin>(
     assert_eq!(rw.release(&READ_LOCK, 2, 0).await, Reply::Int(0));
     assert_eq!(rw.said(&mut heard).await, "0", "the one who waits is told of every reader that goes");
     rw.release(&READ_LOCK, 3, 0).await;
-    assert_eq!(rw.acquire_beside(&Upgrade, 4, 1).await, Reply::Nil);
+    assert_eq!(rw.acquire_beside(&UPGRADE, 4, 1).await, Reply::Nil);
     assert!(!rw.has(&rw.upgrade_mark()));
 }
 
@@ -66,25 +66,25 @@ async fn a_second_reader_that_wants_to_write_is_told_so<S: Store, A: Admin>(benc
     for reader in [12, 1] {
         rw.acquire(&READ_LOCK, reader, LONG).await;
     }
-    assert!(refused(&rw.acquire_beside(&Upgrade, 2, 12).await, LONG));
-    assert_eq!(rw.acquire_beside(&Upgrade, 3, 1).await, Reply::Int(-3));
-    assert!(refused(&rw.acquire_beside(&Upgrade, 4, 12).await, LONG), "an owner is not in its own way");
-    assert_eq!(rw.acquire_beside(&Upgrade, 3, 1).await, Reply::Int(-3));
+    assert!(refused(&rw.acquire_beside(&UPGRADE, 2, 12).await, LONG));
+    assert_eq!(rw.acquire_beside(&UPGRADE, 3, 1).await, Reply::Int(-3));
+    assert!(refused(&rw.acquire_beside(&UPGRADE, 4, 12).await, LONG), "an owner is not in its own way");
+    assert_eq!(rw.acquire_beside(&UPGRADE, 3, 1).await, Reply::Int(-3));
     assert_eq!(rw.release(&READ_LOCK, 1, 0).await, Reply::Int(0));
-    assert_eq!(rw.acquire_beside(&Upgrade, 2, 12).await, Reply::Nil);
+    assert_eq!(rw.acquire_beside(&UPGRADE, 2, 12).await, Reply::Nil);
 }
 
 async fn a_reader_whose_lease_is_over_cannot_write_and_is_in_nobodys_way<S: Store, A: Admin>(
     bench: &Bench<'_, S, A>,
 ) {
     let rw = Rw::new(bench);
-    assert_eq!(rw.acquire_beside(&Upgrade, 2, 1).await, Reply::Int(-2), "nothing is held");
+    assert_eq!(rw.acquire_beside(&UPGRADE, 2, 1).await, Reply::Int(-2), "nothing is held");
     for reader in [1, 3] {
         rw.acquire(&READ_LOCK, reader, LONG).await;
     }
     bench.tell(&["DEL", &rw.timeout(1, 1)]);
-    assert_eq!(rw.acquire_beside(&Upgrade, 2, 1).await, Reply::Int(-2));
-    assert_eq!(rw.acquire_beside(&Upgrade, 4, 3).await, Reply::Nil);
+    assert_eq!(rw.acquire_beside(&UPGRADE, 2, 1).await, Reply::Int(-2));
+    assert_eq!(rw.acquire_beside(&UPGRADE, 4, 3).await, Reply::Nil);
     assert!(rw.is(&[("mode", "write"), ("3", "1"), ("4:write", "1")]), "the dead one is taken out");
     assert_eq!(rw.renew(&READ_LOCK, 1, LONG, 0).await, Reply::Int(-1), "and stays out");
 }
@@ -96,15 +96,15 @@ async fn an_upgrade_that_is_given_up_lets_readers_in_again<S: Store, A: Admin>(b
     }
     let once = rw.call(3, LONG, |ask| {
         let context = CallContext { once: true, ..CallContext::default() };
-        Upgrade.acquire(&CallArgs { companion: Some(owner(1)), context, ..ask })
+        (UPGRADE.acquire)(&CallArgs { companion: Some(owner(1)), context, ..ask })
     });
     assert!(refused(&bench.ask(once).await, LONG));
     assert!(!rw.has(&rw.upgrade_mark()), "who does not wait keeps nobody out");
-    rw.acquire_beside(&Upgrade, 4, 1).await;
-    assert_eq!(rw.release(&Upgrade, 3, 0).await, Reply::Nil);
+    rw.acquire_beside(&UPGRADE, 4, 1).await;
+    assert_eq!(rw.release(&UPGRADE, 3, 0).await, Reply::Nil);
     assert!(rw.has(&rw.upgrade_mark()), "it is another's");
     let (_listening, mut heard) = rw.listen().await;
-    assert_eq!(rw.release(&Upgrade, 4, 0).await, Reply::Nil);
+    assert_eq!(rw.release(&UPGRADE, 4, 0).await, Reply::Nil);
     assert!(!rw.has(&rw.upgrade_mark()));
     assert_eq!(rw.said(&mut heard).await, "1");
     assert_eq!(rw.acquire(&READ_LOCK, 5, LONG).await, Reply::Nil);

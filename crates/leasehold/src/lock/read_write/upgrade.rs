@@ -6,7 +6,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use leasehold_proto::engine::{LostReason, Subject};
-use leasehold_proto::recipe::{LockRecipe, upgrade};
+use leasehold_proto::recipe::{LockCalls, Recipe, upgrade, write};
 
 use super::{Read, RwLock, Sealed};
 use crate::error::{About, AcquireError, AcquireErrorKind, Cause, SubjectKind};
@@ -23,8 +23,12 @@ impl Sealed for Upgrade {
         SubjectKind::WriteLock
     }
 
-    fn recipe(&self) -> &'static dyn LockRecipe {
-        &upgrade::Upgrade
+    fn recipe(&self) -> &'static Recipe {
+        &upgrade::UPGRADE
+    }
+
+    fn lock_calls(&self) -> &'static LockCalls {
+        &write::LOCK_CALLS
     }
 }
 

@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use leasehold_proto::engine::{Action, Event, Id, Outcome, Request, Settings, Subject, Wait};
-use leasehold_proto::recipe::reentrant::Reentrant;
+use leasehold_proto::recipe::reentrant::REENTRANT;
 use leasehold_proto::{ClientId, Engine, Lease, Moment, Name, Owner, Reply};
 
 use super::{Command, Effects, Handle, Shared};
@@ -39,7 +39,7 @@ fn client() -> Arc<Shared> {
 fn request() -> Request {
     let name = Name::new("job").expect("it is a name");
     let lease = Lease::new(Duration::from_secs(30)).expect("it is a lease");
-    Request::new(Subject::new(&name, &Reentrant), Owner::unique(), lease, Wait::Forever)
+    Request::new(Subject::new(&name, &REENTRANT), Owner::unique(), lease, Wait::Forever)
 }
 
 /// Answers the one call in flight with a grant.

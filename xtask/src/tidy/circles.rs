@@ -9,30 +9,33 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::source::{Source, is_word};
+use super::source::Source;
+use super::tokens;
 
 /// The files in circles per crate. The rule fails on more, and on fewer until the number here is lowered.
 const IN_CIRCLES: [(&str, usize); 4] =
     [("leasehold", 53), ("leasehold-macros", 4), ("leasehold-proto", 11), ("leasehold-testkit", 4)];
 
 /// A module by its path from the root of its crate, which is empty for the root itself.
-type Module = Vec<String>;
+type Module<'a> = Vec<&'a str>;
+
+/// A module of a crate, and the paths in its code.
+type File<'a> = (Module<'a>, Vec<Vec<&'a str>>);
 
 /// The modules of one crate, and the modules that each of them names.
-#[derive(Default)]
-struct Imports(BTreeMap<Module, BTreeSet<Module>>);
+struct Imports<'a>(BTreeMap<Module<'a>, BTreeSet<Module<'a>>>);
 
 /// Reports each crate whose number of files in circles is another than [`IN_CIRCLES`] says.
 pub(super) fn circles(sources: &[Source]) -> Vec<String> {
-    let mut crates: BTreeMap<&str, Vec<(Module, String)>> = BTreeMap::new();
+    let mut crates: BTreeMap<&str, Vec<File>> = BTreeMap::new();
     for source in sources {
         let Some((name, file)) =
             source.path.strip_prefix("crates/").and_then(|path| path.split_once("/src/"))
         else {
             continue;
         };
-        let code = source.code().flat_map(|(_, line)| [line, "\n"]).collect();
-        crates.entry(name).or_default().push((module(file), code));
+        let paths = tokens::paths(source.code()).into_iter().map(|path| path.parts);
+        crates.entry(name).or_default().push((module(file), paths.collect()));
     }
     let judged = crates.into_iter().filter_map(|(name, files)| {
         let known = IN_CIRCLES.iter().find(|(known, _)| *known == name).map_or(0, |(_, files)| *files);
@@ -56,12 +59,12 @@ fn judge(name: &str, known: usize, imports: &Imports) -> Option<String> {
     }
 }
 
-impl Imports {
-    fn of(files: &[(Module, String)]) -> Self {
+impl<'a> Imports<'a> {
+    fn of(files: &[File<'a>]) -> Self {
         let known: BTreeSet<&Module> = files.iter().map(|(module, _)| module).collect();
-        let named = files.iter().map(|(module, code)| {
-            let paths = paths(code).into_iter().filter_map(|path| resolve(module, &path, &known));
-            (module.clone(), paths.filter(|target| target != module).collect())
+        let named = files.iter().map(|(module, paths)| {
+            let targets = paths.iter().filter_map(|path| resolve(module, path, &known));
+            (module.clone(), targets.filter(|target| target != module).collect())
         });
         Self(named.collect())
     }
@@ -84,7 +87,7 @@ impl Imports {
         circles.into_iter().collect()
     }
 
-    fn reached_from<'a>(&'a self, module: &'a Module) -> BTreeSet<&'a Module> {
+    fn reached_from<'i>(&'i self, module: &'i Module<'a>) -> BTreeSet<&'i Module<'a>> {
         let mut reached = BTreeSet::new();
         let mut next = vec![module];
         while let Some(module) = next.pop() {
@@ -95,22 +98,22 @@ impl Imports {
 }
 
 /// The module of a file below `src`.
-fn module(file: &str) -> Module {
+fn module(file: &str) -> Module<'_> {
     match file.trim_end_matches(".rs") {
         "lib" | "main" => Module::new(),
-        path => path.split('/').map(str::to_owned).collect(),
+        path => path.split('/').collect(),
     }
 }
 
 /// The module that a path names, as seen from another module. It is the longest beginning of the path that is a module.
-fn resolve(from: &Module, path: &[String], known: &BTreeSet<&Module>) -> Option<Module> {
-    let supers = path.iter().take_while(|part| *part == "super").count();
-    let mut target = match path.first()?.as_str() {
+fn resolve<'a>(from: &Module<'a>, path: &[&'a str], known: &BTreeSet<&Module<'a>>) -> Option<Module<'a>> {
+    let supers = path.iter().take_while(|part| **part == "super").count();
+    let mut target = match *path.first()? {
         "crate" => path[1..].to_vec(),
         "super" => [&from[..from.len().checked_sub(supers)?], &path[supers..]].concat(),
         "self" => [&from[..], &path[1..]].concat(),
         child => {
-            let child = [&from[..], &[child.to_owned()]].concat();
+            let child = [&from[..], &[child]].concat();
             known.contains(&child).then(|| [&from[..], path].concat())?
         }
     };
@@ -120,81 +123,16 @@ fn resolve(from: &Module, path: &[String], known: &BTreeSet<&Module>) -> Option<
     Some(target)
 }
 
-/// All paths in a file's code, with the trees of imports expanded.
-fn paths(code: &str) -> Vec<Vec<String>> {
-    let mut found = Vec::new();
-    let mut rest = code;
-    while let Some(at) = rest.find(|letter: char| letter.is_alphabetic() || letter == '_') {
-        rest = &rest[at..];
-        let word = word(rest);
-        if word == "use" {
-            let (tree, after) = rest[word.len()..].split_once(';').unwrap_or((&rest[word.len()..], ""));
-            expand(tree, &[], &mut found);
-            rest = after;
-            continue;
-        }
-        let mut path = vec![word.to_owned()];
-        rest = &rest[word.len()..];
-        while let Some(after) = rest.strip_prefix("::") {
-            let next = self::word(after);
-            if next.is_empty() {
-                break;
-            }
-            path.push(next.to_owned());
-            rest = &after[next.len()..];
-        }
-        if path.len() > 1 {
-            found.push(path);
-        }
-    }
-    found
-}
-
-/// The paths of an import's tree.
-fn expand(tree: &str, before: &[String], found: &mut Vec<Vec<String>>) {
-    let (path, branches) = match tree.split_once('{') {
-        Some((path, branches)) => (path, Some(branches.trim_end().trim_end_matches('}'))),
-        None => (tree.split(" as ").next().unwrap_or(tree), None),
-    };
-    let parts = path.split("::").map(str::trim).filter(|part| !part.is_empty());
-    let path: Vec<String> = before.iter().cloned().chain(parts.map(str::to_owned)).collect();
-    match branches {
-        Some(branches) => split(branches).into_iter().for_each(|branch| expand(branch, &path, found)),
-        None => found.push(path),
-    }
-}
-
-/// The branches of a tree, which are its parts between commas that stand in no inner braces.
-fn split(branches: &str) -> Vec<&str> {
-    let (mut depth, mut begin) = (0_usize, 0);
-    let mut found = Vec::new();
-    for (at, letter) in branches.char_indices() {
-        match letter {
-            '{' => depth += 1,
-            '}' => depth = depth.saturating_sub(1),
-            ',' if depth == 0 => {
-                found.push(&branches[begin..at]);
-                begin = at + 1;
-            }
-            _ => {}
-        }
-    }
-    found.push(&branches[begin..]);
-    found.into_iter().map(str::trim).filter(|branch| !branch.is_empty()).collect()
-}
-
-fn word(text: &str) -> &str {
-    let end = text.find(|letter| !is_word(letter));
-    &text[..end.unwrap_or(text.len())]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn imports(files: &[(&str, &str)]) -> Imports {
-        let files: Vec<_> = files.iter().map(|(file, code)| (module(file), (*code).to_owned())).collect();
-        Imports::of(&files)
+    fn imports<'a>(files: &[(&'a str, &'a str)]) -> Imports<'a> {
+        let read = |(file, code): &(&'a str, &'a str)| {
+            let paths = tokens::paths(&tokens::read(code).unwrap()).into_iter().map(|path| path.parts);
+            (module(file), paths.collect())
+        };
+        Imports::of(&files.iter().map(read).collect::<Vec<_>>())
     }
 
     fn circles_of(files: &[(&str, &str)]) -> Vec<String> {

@@ -2,7 +2,8 @@
 //!
 //! Invariant: comments and strings break no rule here, except that the rule for Lua reads strings.
 
-use super::source::{Source, is_word};
+use super::source::Source;
+use super::tokens::{Kind, Token, begin_with, paths};
 
 /// The most lines of code that a file may have.
 const SPLIT_AT: usize = 500;
@@ -24,32 +25,27 @@ fn back_ends(source: &Source) -> Vec<String> {
     {
         return Vec::new();
     }
-    // One text, because an import may spread over lines.
-    let code: String = source.code().flat_map(|(_, line)| [line, "\n"]).collect();
-    let named = code.match_indices("leasehold_store::").filter(|(at, path)| {
-        let rest = &code[at + path.len()..];
-        let imported = match rest.strip_prefix('{') {
-            Some(list) => &list[..list.find(';').unwrap_or(list.len())],
-            None => rest.split(|letter: char| !is_word(letter)).next().unwrap_or_default(),
-        };
-        ["redis", "embedded"].iter().any(|back_end| has_word(imported, back_end))
-    });
-    named
-        .map(|(at, _)| {
-            source.finding(code[..at].matches('\n').count() + 1, "only connect.rs names a back end")
-        })
-        .collect()
+    let names_one = |parts: &[&str]| {
+        parts[0] == "leasehold_store" && parts.iter().any(|part| ["redis", "embedded"].contains(part))
+    };
+    let named = paths(source.code()).into_iter().filter(|path| names_one(&path.parts));
+    named.map(|path| source.finding(path.line, "only connect.rs names a back end")).collect()
 }
 
 /// Floors, absence 4. Clippy forbids the same functions by their paths. This rule also finds similar names.
 fn clocks(source: &Source) -> Vec<String> {
-    const NAMES: [&str; 5] =
-        ["Instant::now", "SystemTime::now", "thread::sleep", "tokio::time", "tokio::spawn"];
+    const NAMES: [&[&str]; 5] = [
+        &["Instant", "::", "now"],
+        &["SystemTime", "::", "now"],
+        &["thread", "::", "sleep"],
+        &["tokio", "::", "time"],
+        &["tokio", "::", "spawn"],
+    ];
     if !source.is_library() || source.path.ends_with("/tokio_runtime.rs") {
         return Vec::new();
     }
-    let hits = source.code().filter(|(_, line)| NAMES.iter().any(|name| has_word(line, name)));
-    hits.map(|(line, _)| source.finding(line, "only the runtime files keep time, sleep or spawn")).collect()
+    let hits = places(source.code(), |_, rest| NAMES.iter().any(|name| begin_with(rest, name)));
+    hits.map(|line| source.finding(line, "only the runtime files keep time, sleep or spawn")).collect()
 }
 
 /// Floors, absence 6.
@@ -57,15 +53,11 @@ fn observers(source: &Source) -> Vec<String> {
     if !source.is_library() || source.path.starts_with("crates/leasehold/src/observe") {
         return Vec::new();
     }
-    let names = |line: &str| {
-        ["tracing", "metrics"].iter().any(|name| {
-            has_word(line, &format!("use {name}"))
-                || places(line, &format!("{name}::")).any(|at| !line[..at].ends_with("::"))
-        })
-    };
-    let hits = source.code().filter(|(_, line)| names(line));
-    hits.map(|(line, _)| source.finding(line, "only leasehold/src/observe names tracing or metrics"))
-        .collect()
+    let hits = places(source.code(), |before, rest| {
+        let is_root = before == Some("use") || (before != Some("::") && begin_with(&rest[1..], &["::"]));
+        ["tracing", "metrics"].contains(&rest[0].text) && is_root
+    });
+    hits.map(|line| source.finding(line, "only leasehold/src/observe names tracing or metrics")).collect()
 }
 
 /// Floors, absence 5: no Lua in strings.
@@ -74,36 +66,38 @@ fn lua(source: &Source) -> Vec<String> {
         return Vec::new();
     }
     let hits =
-        source.texts().filter(|(_, line)| line.contains("redis.call(") || line.contains("redis.pcall("));
+        source.strings().filter(|(_, line)| line.contains("redis.call(") || line.contains("redis.pcall("));
     hits.map(|(line, _)| source.finding(line, "Lua exists only under leasehold-proto/scripts")).collect()
 }
 
 fn unfinished(source: &Source) -> Vec<String> {
-    const MARKS: [&str; 4] = ["todo!", "unimplemented!", "dbg!", "#[ignore"];
-    let hits = source.all_code().flat_map(|(number, line)| {
-        MARKS.iter().filter(|mark| places(line, mark).next().is_some()).map(move |mark| (number, mark))
-    });
-    hits.map(|(line, mark)| source.finding(line, &format!("{mark} is not for keeping"))).collect()
+    const MARKS: [&[&str]; 4] =
+        [&["todo", "!"], &["unimplemented", "!"], &["dbg", "!"], &["#", "[", "ignore"]];
+    let is_mark = |rest: &[Token]| MARKS.iter().find(|mark| begin_with(rest, mark));
+    let code = source.all_code();
+    let hits = (0..code.len()).filter_map(|at| Some((code[at].line, is_mark(&code[at..])?)));
+    hits.map(|(line, mark)| source.finding(line, &format!("{} is not for keeping", mark.concat()))).collect()
 }
 
 /// Finds sleeps in tests, because a fixed time is too long on one machine and too short on another. A condition that
 /// only time makes true is a sleep too. Methods are allowed, because virtual clocks have them.
 fn fixed_sleeps(source: &Source) -> Vec<String> {
-    const CALLS: [&str; 5] = ["sleep(", "sleep_until(", "sleep_ms(", "time_passes(", "park_timeout("];
-    let sleeps = |line: &str| {
-        let calls = CALLS.map(|call| places(line, call).collect::<Vec<_>>());
-        calls.concat().iter().any(|&at| !line[..at].ends_with('.') && !line[..at].ends_with("fn "))
-    };
-    let hits = source.tests().filter(|(_, line)| sleeps(line) || waits_for_time(line));
-    hits.map(|(line, _)| source.finding(line, "wait for a condition (testkit::wait), do not sleep")).collect()
+    const CALLS: [&str; 5] = ["sleep", "sleep_until", "sleep_ms", "time_passes", "park_timeout"];
+    let hits = places(source.tests(), |before, rest| {
+        let is_call = CALLS.contains(&rest[0].text) && begin_with(&rest[1..], &["("]);
+        (is_call && ![Some("."), Some("fn")].contains(&before)) || waits_for_time(rest)
+    });
+    hits.map(|line| source.finding(line, "wait for a condition (testkit::wait), do not sleep")).collect()
 }
 
 /// Returns true for a closure whose whole condition is that some time has passed: `|| started.elapsed() >= span`.
-fn waits_for_time(line: &str) -> bool {
-    line.split("|| ").skip(1).any(|body| {
-        let condition = body.split_once(".elapsed() >");
-        condition.is_some_and(|(clock, _)| clock.chars().all(|letter| is_word(letter) || letter == '.'))
-    })
+fn waits_for_time(tokens: &[Token]) -> bool {
+    if !begin_with(tokens, &["|", "|"]) {
+        return false;
+    }
+    let is_clock = |token: &&Token| token.kind == Kind::Word || token.text == ".";
+    let clock = tokens[2..].iter().take_while(is_clock).count();
+    clock > 1 && begin_with(&tokens[clock + 1..], &["elapsed", "(", ")", ">"])
 }
 
 fn too_long(source: &Source) -> Vec<String> {
@@ -123,11 +117,12 @@ fn words(source: &Source) -> Vec<String> {
         ("gc", "undo"),
         ("rollback", "undo"),
     ];
-    let hits = source.all_code().flat_map(|(number, line)| {
-        let parts = line.split(|letter: char| !letter.is_alphanumeric()).flat_map(humps);
+    let names = source.all_code().iter().filter(|token| token.kind == Kind::Word);
+    let hits = names.flat_map(|name| {
+        let parts = name.text.split('_').flat_map(humps);
         let found =
             parts.filter_map(|part| FORBIDDEN.iter().find(|(word, _)| part.eq_ignore_ascii_case(word)));
-        found.map(move |words| (number, words))
+        found.map(move |words| (name.line, words))
     });
     hits.map(|(line, (word, ours))| source.finding(line, &format!("the project says {ours} and not {word}")))
         .collect()
@@ -174,14 +169,14 @@ pub(super) fn long_file(source: &Source) -> Option<String> {
     is_long.then(|| format!("{}: {length} lines of code, most files have under {USUAL}", source.path))
 }
 
-/// The places of `name` that are not the end of a longer word.
-fn places(line: &str, name: &str) -> impl Iterator<Item = usize> {
-    line.match_indices(name).map(|(at, _)| at).filter(|at| !line[..*at].ends_with(is_word))
-}
-
-/// Returns true if the line has `name` as a whole word.
-fn has_word(line: &str, name: &str) -> bool {
-    places(line, name).any(|at| !line[at + name.len()..].starts_with(is_word))
+/// The lines of the tokens that a condition chooses, by the text of the token before and by all tokens from there on.
+fn places<'t, 'a>(
+    tokens: &'t [Token<'a>],
+    is_chosen: impl Fn(Option<&'a str>, &'t [Token<'a>]) -> bool,
+) -> impl Iterator<Item = usize> {
+    let before = |at: usize| at.checked_sub(1).map(|at| tokens[at].text);
+    let chosen = (0..tokens.len()).filter(move |&at| is_chosen(before(at), &tokens[at..]));
+    chosen.map(|at| tokens[at].line)
 }
 
 #[cfg(test)]

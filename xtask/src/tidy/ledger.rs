@@ -82,11 +82,8 @@ fn runs_something(filter: &str, tests: &HashSet<String>, paths: &[String]) -> bo
 /// Returns true if the code of a file contains the name of an item, such as `Type::method`.
 fn is_in(item: &str, file: &str, sources: &[Source]) -> bool {
     let name = item.rsplit("::").next().unwrap_or(item);
-    let is_word = |letter: char| letter.is_alphanumeric() || letter == '_';
     let mut files = sources.iter().filter(|source| source.path.ends_with(&format!("/{file}")));
-    files.any(|source| {
-        source.all_code().any(|(_, line)| line.split(|letter| !is_word(letter)).any(|word| word == name))
-    })
+    files.any(|source| source.all_code().iter().any(|token| token.text == name))
 }
 
 /// The words between backticks.
@@ -101,7 +98,7 @@ mod tests {
     fn findings(command: &str, fix: &str) -> Vec<String> {
         let tests = HashSet::from(["a_lock_is_free".to_owned()]);
         let path = "crates/leasehold/src/engine/queue.rs";
-        let sources = [Source::new(path, "fn verdict() {} // forgotten")];
+        let sources = [Source::new(path, "fn verdict() {} // forgotten").unwrap()];
         let paths = [path.to_owned(), "crates/leasehold-proto/scripts/renew.lua".to_owned()];
         stale(&format!("| 7 | a bug | review | {command} | {fix} |\n"), &tests, &sources, &paths)
     }

@@ -5,7 +5,8 @@
 
 use std::collections::HashSet;
 
-use super::source::{Source, is_word};
+use super::source::Source;
+use super::tokens::{Kind, Token, after_attributes, begin_with, group_length};
 
 /// The ids of all promises.
 const PROMISED: [&str; 61] = [
@@ -16,7 +17,7 @@ const PROMISED: [&str; 61] = [
 ];
 
 /// The macros that turn each listed name into a test, as `#[test]` does for one function.
-const LISTS: [&str; 3] = ["on_both!", "on_each_server!", "behaviours!"];
+const LISTS: [&str; 3] = ["on_both", "on_each_server", "behaviours"];
 
 /// Ids without a row, rows without a test, and names that are no test.
 pub(super) fn untested(page: &str, tests: &HashSet<String>) -> Vec<String> {
@@ -72,66 +73,52 @@ pub(super) fn all_tests(sources: &[Source]) -> HashSet<String> {
     sources.iter().flat_map(tests).collect()
 }
 
-/// The tests of a file: functions with a test attribute, and names in the lists of test macros. Comments and strings
-/// are not code, so a test in a comment does not count.
+/// The tests of a file: functions with a test attribute, and names in the lists of test macros.
 fn tests(source: &Source) -> Vec<String> {
-    let code: String = source.all_code().flat_map(|(_, line)| [line, "\n"]).collect();
-    let attributes = ["#[test]", "#[tokio::test]", "#[tokio::test("];
-    let by_attribute = attributes.iter().flat_map(|attribute| {
-        code.match_indices(attribute).filter_map(|(at, _)| function(&code[at..]).map(str::to_owned))
+    const ATTRIBUTES: [&[&str]; 3] = [
+        &["#", "[", "test", "]"],
+        &["#", "[", "tokio", "::", "test", "]"],
+        &["#", "[", "tokio", "::", "test", "("],
+    ];
+    let code = source.all_code();
+    let found = (0..code.len()).flat_map(|at| {
+        let rest = &code[at..];
+        if ATTRIBUTES.iter().any(|attribute| begin_with(rest, attribute)) {
+            function(rest).into_iter().collect()
+        } else if LISTS.contains(&rest[0].text) && begin_with(&rest[1..], &["!"]) {
+            listed(&rest[2..])
+        } else {
+            Vec::new()
+        }
     });
-    let by_list = LISTS.iter().flat_map(|name| {
-        let lists = code.match_indices(name).filter(|(at, _)| !code[..*at].ends_with(is_word));
-        lists.flat_map(|(at, _)| listed(&code[at + name.len()..]))
-    });
-    by_attribute.chain(by_list).collect()
+    found.map(str::to_owned).collect()
 }
 
-/// The name of the function that a text begins with, after its attributes and qualifiers.
-fn function(mut text: &str) -> Option<&str> {
-    while text.starts_with("#[") {
-        text = text[end_of_group(text)?..].trim_start();
-    }
-    for word in ["pub(crate) ", "pub ", "async ", "fn "] {
-        text = text.strip_prefix(word).map_or(text, str::trim_start);
-    }
-    let name = &text[..text.find(|letter| !is_word(letter))?];
-    (!name.is_empty()).then_some(name)
-}
-
-/// The names in the first group of brackets, separated by commas.
-fn listed(text: &str) -> Vec<String> {
-    let text = text.trim_start();
-    let group = end_of_group(text).map_or("", |end| &text[..end]);
-    let names =
-        group.split(',').map(|part| part.rsplit(|letter| !is_word(letter)).next().unwrap_or_default());
-    names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
-}
-
-/// The end of the first group of brackets.
-fn end_of_group(text: &str) -> Option<usize> {
-    let mut depth = 0_usize;
-    for (at, letter) in text.char_indices() {
-        match letter {
-            '(' | '[' | '{' => depth += 1,
-            ')' | ']' | '}' => {
-                depth = depth.checked_sub(1)?;
-                if depth == 0 {
-                    return Some(at + 1);
-                }
-            }
-            _ => {}
+/// The name of the function that tokens begin with, after its attributes and qualifiers.
+fn function<'a>(tokens: &[Token<'a>]) -> Option<&'a str> {
+    let mut tokens = after_attributes(tokens);
+    for qualifier in [&["pub", "(", "crate", ")"][..], &["pub"], &["async"]] {
+        if begin_with(tokens, qualifier) {
+            tokens = &tokens[qualifier.len()..];
         }
     }
-    None
+    let name = tokens.get(1).filter(|name| begin_with(tokens, &["fn"]) && name.kind == Kind::Word);
+    name.map(|name| name.text)
+}
+
+/// The names in the first bracket, each followed by a comma.
+fn listed<'a>(tokens: &[Token<'a>]) -> Vec<&'a str> {
+    let pairs = tokens[..group_length(tokens)].windows(2);
+    let names = pairs.filter(|pair| pair[0].kind == Kind::Word && pair[1].text == ",");
+    names.map(|pair| pair[0].text).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn source(text: &str) -> Source {
-        Source::new("crates/leasehold/tests/a.rs", text)
+    fn source(text: &str) -> Source<'_> {
+        Source::new("crates/leasehold/tests/a.rs", text).unwrap()
     }
 
     #[test]

@@ -1,25 +1,36 @@
 //! The files of the checkout, and a Rust file as the rules see it.
 //!
-//! Invariant: paths are relative to the root and have forward slashes.
+//! Invariant: paths are relative to the root and have forward slashes. Each file is read once.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use super::lexer::{Kind, classify, only};
+use super::tokens::{self, Token, after_attributes, begin_with};
+
+/// The extensions of the files whose texts the rules read.
+const TEXTS: [&str; 4] = [".rs", ".lua", ".md", ".toml"];
 
 /// The crates whose `src` follows the rules of libraries. The others are programs and test code.
 const LIBRARIES: [&str; 4] = ["leasehold-proto", "leasehold-store", "leasehold", "leasehold-macros"];
 
+/// The paths of all files, sorted, and the texts that the rules read.
+pub(super) struct Checkout {
+    pub(super) paths: Vec<String>,
+    texts: BTreeMap<String, String>,
+}
+
 /// A Rust file.
-pub(super) struct Source {
-    pub(super) path: String,
-    code: String,
-    text: String,
-    comment: String,
-    header: String,
-    tests_from: usize,
+pub(super) struct Source<'a> {
+    pub(super) path: &'a str,
+    text: &'a str,
+    tokens: Vec<Token<'a>>,
+    /// The number of tokens before the unit tests.
+    before_tests: usize,
+    /// The text with a blank for each byte of a token.
+    comments: String,
 }
 
 /// A line of prose.
@@ -31,16 +42,44 @@ pub(super) struct Line<'a> {
     pub(super) text: &'a str,
 }
 
-impl Source {
-    pub(super) fn new(path: &str, source: &str) -> Self {
-        let kinds = classify(source);
-        let code = only(Kind::Code, source, &kinds);
-        let tests_from = if is_test_file(path) { 0 } else { unit_tests_line(&code) };
-        let header = source.lines().skip_while(|line| line.starts_with("#!["));
-        let header = header.take_while(|line| line.starts_with("//!"));
-        let header = header.flat_map(|line| [line, "\n"]).collect();
-        let [text, comment] = [Kind::Text, Kind::Comment].map(|kind| only(kind, source, &kinds));
-        Self { path: path.to_owned(), code, text, comment, header, tests_from }
+impl Checkout {
+    /// Reads the files, without build output and hidden files.
+    pub(super) fn read(root: &Path) -> Result<Self> {
+        let paths = walk(root)?;
+        let is_text = |path: &&String| TEXTS.iter().any(|extension| path.ends_with(extension));
+        let read = |path: &String| {
+            let text = fs::read_to_string(root.join(path)).with_context(|| format!("cannot read {path}"))?;
+            Ok((path.clone(), text))
+        };
+        let texts = paths.iter().filter(is_text).map(read).collect::<Result<_>>()?;
+        Ok(Self { paths, texts })
+    }
+
+    /// The text of a file.
+    pub(super) fn text(&self, path: &str) -> Result<&str> {
+        self.texts.get(path).map(String::as_str).with_context(|| format!("{path} is missing"))
+    }
+
+    /// The paths and texts of the files that a rule chooses.
+    pub(super) fn texts(&self, is_chosen: impl Fn(&str) -> bool) -> impl Iterator<Item = (&str, &str)> {
+        let texts = self.texts.iter().map(|(path, text)| (path.as_str(), text.as_str()));
+        texts.filter(move |(path, _)| is_chosen(path))
+    }
+}
+
+impl<'a> Source<'a> {
+    /// Reads the tokens of a file. The error names the place that is no Rust.
+    pub(super) fn new(path: &'a str, text: &'a str) -> Result<Self> {
+        let tokens = tokens::read(text).map_err(|error| error.context(format!("{path} is no Rust")))?;
+        let before_tests = if is_test_file(path) { 0 } else { before_unit_tests(&tokens) };
+        let mut comments = text.as_bytes().to_vec();
+        for token in &tokens {
+            for line in comments[token.start..][..token.text.len()].split_mut(|byte| *byte == b'\n') {
+                line.fill(b' ');
+            }
+        }
+        let comments = String::from_utf8(comments)?;
+        Ok(Self { path, text, tokens, before_tests, comments })
     }
 
     /// Returns true if the code before the unit tests is code of a library.
@@ -50,55 +89,51 @@ impl Source {
 
     /// The lines of the comment that the file begins with. Attributes of one line may precede it.
     pub(super) fn header(&self) -> impl Iterator<Item = &str> {
-        self.header.lines()
+        let lines = self.text.lines().skip_while(|line| line.starts_with("#!["));
+        lines.take_while(|line| line.starts_with("//!"))
     }
 
-    /// The code without comments, texts and unit tests, by numbered lines.
-    pub(super) fn code(&self) -> impl Iterator<Item = (usize, &str)> {
-        numbered(&self.code).take(self.tests_from)
+    /// The code without the unit tests.
+    pub(super) fn code(&self) -> &[Token<'a>] {
+        &self.tokens[..self.before_tests]
     }
 
-    /// The code of tests without comments and texts, by numbered lines.
-    pub(super) fn tests(&self) -> impl Iterator<Item = (usize, &str)> {
-        numbered(&self.code).skip(self.tests_from)
+    /// The code of tests.
+    pub(super) fn tests(&self) -> &[Token<'a>] {
+        &self.tokens[self.before_tests..]
     }
 
     /// The code of both.
-    pub(super) fn all_code(&self) -> impl Iterator<Item = (usize, &str)> {
-        numbered(&self.code)
+    pub(super) fn all_code(&self) -> &[Token<'a>] {
+        &self.tokens
     }
 
     /// The contents of strings outside tests, by numbered lines.
-    pub(super) fn texts(&self) -> impl Iterator<Item = (usize, &str)> {
-        numbered(&self.text).take(self.tests_from)
+    pub(super) fn strings(&self) -> impl Iterator<Item = (usize, &'a str)> {
+        let strings = self.code().iter().filter_map(|token| Some((token.line, token.string()?)));
+        strings.flat_map(|(first, string)| (first..).zip(string.lines()))
     }
 
     /// The lines of all comments with slashes.
     pub(super) fn comments(&self) -> impl Iterator<Item = Line<'_>> {
-        self.comment.lines().zip(numbered(&self.code)).filter_map(|(line, (number, code))| {
+        let with_code = lines_of(self.all_code());
+        numbered(&self.comments).filter_map(move |(number, line)| {
             let line = line.trim();
             let mark = ["//!", "///", "//"].into_iter().find(|mark| line.starts_with(mark))?;
             let text = line[mark.len()..].trim();
-            Some(Line { number, mark: code.trim().is_empty().then_some(mark), text })
+            Some(Line { number, mark: (with_code.binary_search(&number).is_err()).then_some(mark), text })
         })
     }
 
     /// The number of lines of code. Unit tests at the bottom do not count, but all lines of a test file do.
     pub(super) fn length(&self) -> usize {
-        let is_blank = |(_, line): &(usize, &str)| line.trim().is_empty();
-        let limit = if self.tests_from == 0 { usize::MAX } else { self.tests_from };
-        numbered(&self.code).take(limit).filter(|line| !is_blank(line)).count()
+        lines_of(if self.before_tests == 0 { &self.tokens } else { self.code() }).len()
     }
 
     /// Formats a finding in this file.
     pub(super) fn finding(&self, line: usize, what: &str) -> String {
         format!("{}:{line}: {what}", self.path)
     }
-}
-
-/// Returns true for the characters of identifiers.
-pub(super) fn is_word(letter: char) -> bool {
-    letter.is_alphanumeric() || letter == '_'
 }
 
 /// The lines of a text with their numbers.
@@ -112,21 +147,27 @@ fn is_test_file(path: &str) -> bool {
         || path.starts_with("crates/leasehold-testkit/src/contract")
 }
 
-/// The number of lines before the unit tests of a file.
-fn unit_tests_line(code: &str) -> usize {
-    let lines: Vec<_> = code.lines().map(str::trim).collect();
-    let begins = |index: usize| {
-        lines[index] == "#[cfg(test)]"
-            && lines[index..]
-                .iter()
-                .find(|line| !line.starts_with("#["))
-                .is_some_and(|line| line.starts_with("mod ") && line.ends_with('{'))
-    };
-    (0..lines.len()).find(|&index| begins(index)).unwrap_or(usize::MAX)
+/// The lines that tokens begin and end on, in ascending order. The other lines of a string are text.
+fn lines_of(tokens: &[Token]) -> Vec<usize> {
+    let mut lines: Vec<usize> = tokens.iter().flat_map(|token| [token.line, token.last_line()]).collect();
+    lines.dedup();
+    lines
 }
 
-/// The paths of all files, sorted, without build output and hidden files.
-pub(super) fn walk(root: &Path) -> Result<Vec<String>> {
+/// The number of tokens before the unit tests of a file.
+fn before_unit_tests(tokens: &[Token]) -> usize {
+    let begins = |at: &usize| {
+        let tokens = &tokens[*at..];
+        begin_with(tokens, &["#", "[", "cfg", "(", "test", ")", "]"]) && {
+            let module = after_attributes(tokens);
+            begin_with(module, &["mod"]) && module.get(2).is_some_and(|token| token.text == "{")
+        }
+    };
+    (0..tokens.len()).find(begins).unwrap_or(tokens.len())
+}
+
+/// The paths of all files, sorted.
+fn walk(root: &Path) -> Result<Vec<String>> {
     let mut files = Vec::new();
     let mut folders = vec![String::new()];
     while let Some(folder) = folders.pop() {
@@ -148,11 +189,6 @@ pub(super) fn walk(root: &Path) -> Result<Vec<String>> {
     Ok(files)
 }
 
-/// The text of a file.
-pub(super) fn read(root: &Path, path: &str) -> Result<String> {
-    fs::read_to_string(root.join(path)).with_context(|| format!("cannot read {path}"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -161,21 +197,24 @@ mod tests {
 
     #[test]
     fn unit_tests_are_told_from_code() {
-        let source = Source::new("crates/leasehold/src/a.rs", SOURCE);
-        assert_eq!(source.code().filter(|(_, line)| line.contains("fn")).count(), 1);
-        assert_eq!(source.tests().find(|(_, line)| line.contains("fn")), Some((6, "    fn c() {}")));
+        let source = Source::new("crates/leasehold/src/a.rs", SOURCE).unwrap();
+        let lines = |tokens: &[Token]| {
+            let functions = tokens.iter().filter(|token| token.text == "fn");
+            functions.map(|token| token.line).collect::<Vec<_>>()
+        };
+        assert_eq!((lines(source.code()), lines(source.tests())), (vec![1], vec![6]));
         assert_eq!(source.length(), 1);
     }
 
     #[test]
     fn a_test_file_is_all_tests_and_all_of_it_counts() {
-        let source = Source::new("crates/leasehold/tests/a.rs", SOURCE);
-        assert_eq!((source.code().count(), source.length()), (0, 5));
+        let source = Source::new("crates/leasehold/tests/a.rs", SOURCE).unwrap();
+        assert_eq!((source.code().len(), source.length()), (0, 5));
     }
 
     #[test]
     fn comments_have_their_mark_unless_they_follow_code() {
-        let source = Source::new("a.rs", "//! A.\nlet x = \"// b\"; // C.\n    /// D.\n    //\n");
+        let source = Source::new("a.rs", "//! A.\nlet x = \"// b\"; // C.\n    /// D.\n    //\n").unwrap();
         let lines = [
             Line { number: 1, mark: Some("//!"), text: "A." },
             Line { number: 2, mark: None, text: "C." },
@@ -187,7 +226,8 @@ mod tests {
 
     #[test]
     fn a_test_helper_in_the_middle_does_not_end_the_code() {
-        let source = Source::new("crates/leasehold/src/a.rs", "#[cfg(test)]\nmod fake;\nfn a() {}\n");
-        assert_eq!(source.code().count(), 3);
+        let source =
+            Source::new("crates/leasehold/src/a.rs", "#[cfg(test)]\nmod fake;\nfn a() {}\n").unwrap();
+        assert!(source.tests().is_empty());
     }
 }

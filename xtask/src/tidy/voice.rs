@@ -52,12 +52,12 @@ pub(super) struct Voice {
 }
 
 /// Measures each crate: its Rust files, and its scripts as pairs of path and text.
-pub(super) fn of_crates(sources: &[Source], scripts: &[(String, String)]) -> Vec<Voice> {
+pub(super) fn of_crates(sources: &[Source], scripts: &[(&str, &str)]) -> Vec<Voice> {
     let mut crates: BTreeMap<&str, Voice> = BTreeMap::new();
     for source in sources {
-        if let Some(name) = crate_of(&source.path) {
+        if let Some(name) = crate_of(source.path) {
             let voice = crates.entry(name).or_insert_with(|| Voice::new(name));
-            voice.add_comments(&source.path, source.comments());
+            voice.add_comments(source.path, source.comments());
             voice.add_messages(source);
         }
     }
@@ -143,11 +143,8 @@ impl Voice {
     }
 
     fn add_messages(&mut self, source: &Source) {
-        for (number, line) in source.texts() {
-            // The view of strings has blanks for the code between two strings.
-            for message in line.split("  ").filter(|text| is_message(text)) {
-                self.add_words(&source.path, &[(number, message)]);
-            }
+        for (number, message) in source.strings().filter(|(_, text)| is_message(text)) {
+            self.add_words(source.path, &[(number, message)]);
         }
     }
 
@@ -261,7 +258,7 @@ mod tests {
     use super::*;
 
     fn of(text: &str) -> Voice {
-        of_crates(&[Source::new("crates/leasehold/src/a.rs", text)], &[]).remove(0)
+        of_crates(&[Source::new("crates/leasehold/src/a.rs", text).unwrap()], &[]).remove(0)
     }
 
     #[test]
@@ -303,7 +300,7 @@ mod tests {
     fn a_script_counts_for_its_crate() {
         let text =
             "-- Of a lock.\n-- KEYS[1] lock hash\n-- returns nil for nobody\nlocal a = 1\n-- Sends it.\n";
-        let scripts = [("crates/leasehold-proto/scripts/a.lua".to_owned(), text.to_owned())];
+        let scripts = [("crates/leasehold-proto/scripts/a.lua", text)];
         let voice = of_crates(&[], &scripts).remove(0);
         assert_eq!(voice.name, "crates/leasehold-proto");
         assert_eq!((voice.comments, voice.clauses.len(), voice.pronouns.len()), (2, 1, 0));

@@ -97,7 +97,11 @@ impl Mutant {
             };
             let (text, sought): (Vec<_>, Vec<_>) = (text.lines().collect(), lines.lines().collect());
             let places = text.windows(sought.len()).filter(|window| *window == sought).count();
-            ensure!(places == 1, "{} is stale: {file} has these lines {places} times:\n{lines}", self.patch);
+            ensure!(
+                places == 1,
+                "{} is stale (`cargo x mutants --refresh`): {file} has these lines {places} times:\n{lines}",
+                self.patch
+            );
         }
         Ok(())
     }

@@ -5,6 +5,7 @@
 mod circles;
 mod code;
 mod commits;
+mod killers;
 mod ledger;
 mod manifests;
 mod pages;
@@ -16,6 +17,7 @@ mod wire;
 
 use anyhow::Result;
 
+use crate::mutants;
 use crate::shell::{cargo, output, root};
 use source::{Checkout, Source};
 
@@ -67,6 +69,10 @@ pub(crate) fn check() -> Result<Report> {
     }
     check_manifests(&files, &mut report)?;
     report.findings.extend(check_wire(&files)?);
+    let mutants = mutants::all()?;
+    report.findings.extend(killers::missing(&mutants, &sources));
+    let stale = mutants.iter().filter_map(|mutant| mutant.check(&root).err());
+    report.findings.extend(stale.map(|error| error.to_string()));
     Ok(report)
 }
 

@@ -98,7 +98,7 @@ impl<'a> Imports<'a> {
 }
 
 /// The module of a file below `src`.
-fn module(file: &str) -> Module<'_> {
+pub(super) fn module(file: &str) -> Module<'_> {
     match file.trim_end_matches(".rs") {
         "lib" | "main" => Module::new(),
         path => path.split('/').collect(),

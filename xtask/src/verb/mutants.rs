@@ -129,7 +129,7 @@ mod tests {
             applies.err().map(|error| format!("{error:#}\n"))
         });
         let stale: String = stale.collect();
-        assert!(stale.is_empty(), "{stale}`cargo x mutants --refresh NAME` writes a patch again");
+        assert!(stale.is_empty(), "{stale}");
     }
 
     #[test]

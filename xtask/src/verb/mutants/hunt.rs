@@ -22,7 +22,7 @@ const SECONDS: &str = "60";
 /// The time limit of a test. A test that exceeds it has noticed its mutant, which made it hang.
 const TEST_WITHIN: Duration = Duration::from_secs(90);
 /// The interval at which the end of a test is polled.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+const POLL_EVERY: Duration = Duration::from_millis(20);
 
 /// The evidence that a mutant was noticed.
 pub(super) struct Found {
@@ -133,7 +133,7 @@ fn within(mut child: Child, limit: Duration) -> Result<Option<ExitStatus>> {
             child.wait()?;
             return Ok(None);
         }
-        thread::sleep(LOOK_EVERY);
+        thread::sleep(POLL_EVERY);
     }
 }
 

@@ -30,7 +30,7 @@ macro_rules! links {
             "[guarantees]: https://github.com/leasehold-rs/leasehold/blob/main/docs/guarantees.md\n",
             "[security]: https://github.com/leasehold-rs/leasehold/blob/main/SECURITY.md\n",
             "[examples]: https://github.com/leasehold-rs/leasehold/blob/main/examples/README.md\n",
-            "[application]: https://github.com/leasehold-rs/leasehold/blob/main/crates/leasehold/tests/application.rs\n",
+            "[application]: https://github.com/leasehold-rs/leasehold/blob/main/crates/leasehold/tests/it/application.rs\n",
             "\n",
         )
     };

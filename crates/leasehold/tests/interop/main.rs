@@ -28,7 +28,7 @@ mod redisson;
 mod semaphore;
 mod semaphore_deaths;
 mod spin;
-#[path = "../support/mod.rs"]
+#[path = "../it/support/mod.rs"]
 mod support;
 mod tally;
 mod turns;

@@ -1,0 +1,23 @@
+//! `leasehold run` from outside: the real program, a real server, real processes, signals and terminals.
+//!
+//! Tests do not sleep. Each test waits for a condition that must come true, with a limit far beyond the usual time.
+#![expect(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "the program under test runs in real time, and so do its tests; a helper that fails fails the test"
+)]
+
+mod codes;
+mod config;
+mod configuration;
+mod contention;
+mod environment;
+mod fixture;
+mod frozen;
+mod killed;
+mod kinds;
+mod lost;
+mod page;
+mod pty;
+mod signals;
+mod terminal;

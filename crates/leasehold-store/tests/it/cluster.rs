@@ -1,0 +1,216 @@
+//! A node of a cluster, where wake-ups travel by sharded channels, as wake-ups of Java clients do.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use crate::common::{LIMIT, run};
+use leasehold_proto::{Applied, Call, Channel, Reply, Script, StoreErrorKind, Verb};
+use leasehold_store::redis::{ConnectOptions, Redis};
+use leasehold_store::{Heard, ShardedPubsub, Store, Subscription};
+use leasehold_testkit::servers::RedisServer;
+use leasehold_testkit::wait::eventually;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+static RELEASE: Script = Script::new(
+    Verb::Release,
+    "-- KEYS[1] lock string any\n-- ARGV[1] publish string how\n-- ARGV[2] channel string where\n\
+     redis.call('set', KEYS[1], ARGV[1]) return redis.call(ARGV[1], ARGV[2], '0')",
+);
+
+const LOCK: &str = "job";
+const CHANNEL: &str = "redisson_lock__channel:{job}";
+
+/// Returns a release with PUBLISH, as every recipe has it on every server.
+fn release() -> Call {
+    Call::of(&RELEASE).key("lock", LOCK).arg("publish", "PUBLISH").arg("channel", CHANNEL)
+}
+
+async fn connect_as(login: &str, server: &RedisServer, setting: ShardedPubsub) -> Redis {
+    let url = format!("redis://{login}127.0.0.1:{}", server.port()).parse().expect("a URL");
+    let options = ConnectOptions::default().timeout(LIMIT).sharded_pubsub(setting);
+    Redis::connect(&url, options).await.expect("the server takes us")
+}
+
+async fn connect(server: &RedisServer, setting: ShardedPubsub) -> Redis {
+    connect_as("", server, setting).await
+}
+
+/// Releases, and returns the number of receivers of the message, and its command.
+async fn released(store: &Redis, server: &RedisServer) -> (Reply, String) {
+    let heard_by = run(store, release()).await.expect("the release runs");
+    (heard_by, server.cli(&["GET", LOCK]))
+}
+
+fn listen(store: &Redis) -> (Subscription, UnboundedReceiver<Heard>) {
+    let (heard, news) = unbounded_channel();
+    (store.subscribe(Channel::new(CHANNEL), heard), news)
+}
+
+#[track_caller]
+fn hears(news: &mut UnboundedReceiver<Heard>, expected: &Heard) {
+    eventually(LIMIT, &format!("{expected:?}"), || {
+        news.try_recv().is_ok_and(|heard| {
+            assert_eq!(heard, *expected);
+            true
+        })
+    });
+}
+
+fn listening() -> Heard {
+    Heard::Listening(Channel::new(CHANNEL))
+}
+
+fn message() -> Heard {
+    Heard::Message(Channel::new(CHANNEL), b"0".to_vec())
+}
+
+/// A subscriber that listens as a Java client does.
+struct Stranger(TcpStream);
+
+impl Stranger {
+    fn listens_by(command: &str, server: &RedisServer) -> Self {
+        let mut stream = TcpStream::connect(("127.0.0.1", server.port())).expect("the server listens");
+        stream.set_read_timeout(Some(LIMIT)).expect("a timeout can be set");
+        write!(stream, "{command} {CHANNEL}\r\n").expect("the server reads");
+        let mut stranger = Self(stream);
+        let word = command.to_lowercase();
+        let length = word.len();
+        stranger.is_told(&format!("*3\r\n${length}\r\n{word}\r\n${}\r\n{CHANNEL}\r\n:1\r\n", CHANNEL.len()));
+        stranger
+    }
+
+    fn is_told(&mut self, expected: &str) {
+        let mut told = vec![0; expected.len()];
+        self.0.read_exact(&mut told).expect("the server says something");
+        assert_eq!(String::from_utf8_lossy(&told), expected);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn in_a_cluster_sharded_listeners_are_woken_and_wake_us() {
+    let server = RedisServer::cluster();
+    for setting in [ShardedPubsub::Auto, ShardedPubsub::On] {
+        let store = connect(&server, setting).await;
+        let mut java = Stranger::listens_by("SSUBSCRIBE", &server);
+        assert_eq!(released(&store, &server).await, (Reply::Int(1), "SPUBLISH".to_owned()));
+        java.is_told(&format!("*3\r\n$8\r\nsmessage\r\n${}\r\n{CHANNEL}\r\n$1\r\n0\r\n", CHANNEL.len()));
+        drop(java);
+
+        let (subscription, mut news) = listen(&store);
+        hears(&mut news, &listening());
+        eventually(LIMIT, "only us to listen", || server.cli(&["SPUBLISH", CHANNEL, "0"]) == "1");
+        hears(&mut news, &message());
+        drop(subscription);
+        eventually(LIMIT, "nobody to listen", || {
+            server.cli(&["PUBSUB", "SHARDNUMSUB", CHANNEL]).lines().last() == Some("0")
+        });
+    }
+
+    let store = connect(&server, ShardedPubsub::Off).await;
+    let _plain = Stranger::listens_by("SUBSCRIBE", &server);
+    let _sharded = Stranger::listens_by("SSUBSCRIBE", &server);
+    assert_eq!(released(&store, &server).await, (Reply::Int(1), "PUBLISH".to_owned()));
+    let (_subscription, mut news) = listen(&store);
+    hears(&mut news, &listening());
+    assert_eq!(server.cli(&["PUBLISH", CHANNEL, "0"]), "2");
+    hears(&mut news, &message());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slot_that_leaves_the_node_takes_the_subscription_along_until_it_comes_back() {
+    let server = RedisServer::cluster();
+    let store = connect(&server, ShardedPubsub::Auto).await;
+    let (_subscription, mut news) = listen(&store);
+    hears(&mut news, &listening());
+    let slot = server.cli(&["CLUSTER", "KEYSLOT", CHANNEL]);
+    assert_eq!(server.cli(&["CLUSTER", "DELSLOTS", &slot]), "OK");
+    assert_eq!(server.cli(&["CLUSTER", "ADDSLOTS", &slot]), "OK");
+    hears(&mut news, &listening());
+    eventually(LIMIT, "the cluster to serve", || server.cli(&["SPUBLISH", CHANNEL, "0"]) == "1");
+    hears(&mut news, &message());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_who_may_not_publish_to_shards_is_served_by_plain_channels() {
+    let server = RedisServer::cluster();
+    let rules =
+        ["on", ">word", "~*", "&redisson_lock__channel:*", "-@all", "+ping", "+eval", "+evalsha", "+set"];
+    let plain =
+        [&["ACL", "SETUSER", "app"][..], &rules, &["+publish", "+subscribe", "+unsubscribe"]].concat();
+    assert_eq!(server.cli(&plain), "OK");
+    let store = connect_as("app:word@", &server, ShardedPubsub::Auto).await;
+    let (_subscription, mut news) = listen(&store);
+    hears(&mut news, &listening());
+    assert_eq!(released(&store, &server).await, (Reply::Int(1), "PUBLISH".to_owned()));
+    hears(&mut news, &message());
+
+    // The user has no right to the probe's own channel, which does not matter.
+    let sharded = ["ACL", "SETUSER", "app", "+spublish", "+ssubscribe", "+sunsubscribe"];
+    assert_eq!(server.cli(&sharded), "OK");
+    let store = connect_as("app:word@", &server, ShardedPubsub::Auto).await;
+    let (_subscription, mut news) = listen(&store);
+    hears(&mut news, &listening());
+    assert_eq!(released(&store, &server).await, (Reply::Int(1), "SPUBLISH".to_owned()));
+    hears(&mut news, &message());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_cluster_channels_are_plain_unless_told_otherwise() {
+    let server = RedisServer::start();
+    for (setting, command) in [
+        (ShardedPubsub::Auto, "PUBLISH"),
+        (ShardedPubsub::Off, "PUBLISH"),
+        // A standalone server of Redis 7 has sharded channels, too.
+        (ShardedPubsub::On, "SPUBLISH"),
+    ] {
+        let store = connect(&server, setting).await;
+        let (_subscription, mut news) = listen(&store);
+        hears(&mut news, &listening());
+        assert_eq!(released(&store, &server).await, (Reply::Int(1), command.to_owned()));
+        hears(&mut news, &message());
+    }
+}
+
+#[tokio::test]
+async fn the_server_is_asked_what_it_is_once() {
+    let server = RedisServer::start();
+    for setting in [ShardedPubsub::Auto, ShardedPubsub::On, ShardedPubsub::Off] {
+        server.reset_stats();
+        let store = connect(&server, setting).await;
+        assert_ne!(server.cli(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]), "0");
+        crate::common::run_on_a_new_connection(&store, release()).await.expect("the release runs");
+        assert_eq!(server.commandstats().get("hello"), Some(&1));
+        assert_eq!(server.commandstats().get("ping"), Some(&2));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_of_several_masters_is_refused_when_it_is_connected_to() {
+    let node = RedisServer::cluster();
+    drop(connect(&node, ShardedPubsub::Auto).await);
+    let other = RedisServer::with(&["--cluster-enabled", "yes"]);
+    assert_eq!(node.cli(&["CLUSTER", "MEET", "127.0.0.1", &other.port().to_string()]), "OK");
+    eventually(LIMIT, "the nodes to know each other", || {
+        [&node, &other].iter().all(|node| node.cli(&["CLUSTER", "INFO"]).contains("cluster_known_nodes:2"))
+    });
+    // A node without slots serves no names, so the first node still serves all.
+    drop(connect(&node, ShardedPubsub::Auto).await);
+    let id = other.cli(&["CLUSTER", "MYID"]);
+    for on in [&node, &other] {
+        assert_eq!(on.cli(&["CLUSTER", "SETSLOT", "0", "NODE", &id]), "OK");
+    }
+    eventually(LIMIT, "both to count two masters", || {
+        [&node, &other].iter().all(|node| node.cli(&["CLUSTER", "INFO"]).contains("cluster_size:2"))
+    });
+    for setting in [ShardedPubsub::Auto, ShardedPubsub::On, ShardedPubsub::Off] {
+        let url = node.url().parse().expect("a URL");
+        let options = ConnectOptions::default().timeout(LIMIT).sharded_pubsub(setting);
+        let error = Redis::connect(&url, options).await.expect_err("it serves only some names");
+        crate::common::assert_failed::<()>(Err(error.clone()), StoreErrorKind::WrongNode, Applied::No);
+        assert!(
+            crate::common::story(&error).contains("one of 2 masters of a cluster"),
+            "{}",
+            crate::common::story(&error)
+        );
+    }
+}

@@ -1,0 +1,168 @@
+//! The contract of stores, on a real server, on a node of a cluster, and on the embedded server.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use leasehold_store::embedded::{Embedded, Frame};
+use leasehold_store::redis::{ConnectOptions, Redis};
+use leasehold_testkit::contract::read_write::{self, marks};
+use leasehold_testkit::contract::{Admin, expirable, fair, fleet, latch, locks, reentrant, semaphore, store};
+use leasehold_testkit::servers::RedisServer;
+
+/// An admin that publishes as the store does, by sharded channels.
+struct ClusterAdmin(RedisServer);
+
+impl Admin for ClusterAdmin {
+    fn tell(&self, words: &[&str]) -> String {
+        match words {
+            ["PUBLISH", rest @ ..] => self.0.cli(&[&["SPUBLISH"], rest].concat()),
+            ["PUBSUB", "NUMSUB", rest @ ..] => self.0.cli(&[&["PUBSUB", "SHARDNUMSUB"], rest].concat()),
+            _ => self.0.cli(words),
+        }
+    }
+}
+
+struct Insider(Embedded);
+
+impl Admin for Insider {
+    fn tell(&self, words: &[&str]) -> String {
+        text(self.0.execute(words))
+    }
+}
+
+fn text(frame: Frame) -> String {
+    match frame {
+        Frame::Simple(text) | Frame::Error(text) => text,
+        Frame::Int(number) => number.to_string(),
+        Frame::Bulk(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+        Frame::Nil | Frame::NilArray => String::new(),
+        Frame::Array(items) => items.into_iter().map(text).collect::<Vec<_>>().join("\n"),
+    }
+}
+
+fn unix_ms() -> u64 {
+    #[expect(clippy::disallowed_methods, reason = "the clock of a server in a test")]
+    let now = SystemTime::now();
+    now.duration_since(UNIX_EPOCH).unwrap().as_millis().try_into().unwrap()
+}
+
+async fn on_both(
+    name: &str,
+    on_redis: impl AsyncFn(&str, &Redis, &RedisServer),
+    on_embedded: impl AsyncFn(&str, &Embedded, &Insider),
+) {
+    println!("{name}");
+    let server = RedisServer::start();
+    let url = server.url().parse().unwrap();
+    on_redis(name, &Redis::connect(&url, ConnectOptions::default()).await.unwrap(), &server).await;
+    let embedded = Embedded::new(unix_ms);
+    on_embedded(name, &embedded, &Insider(embedded.clone())).await;
+}
+
+#[tokio::test]
+async fn a_node_of_a_cluster_does_all_of_it() {
+    let admin = ClusterAdmin(RedisServer::cluster());
+    let url = admin.0.url().parse().unwrap();
+    let redis = Redis::connect(&url, ConnectOptions::default()).await.unwrap();
+    for name in store::NAMES {
+        println!("{name}");
+        store::run(name, &redis, &admin).await;
+    }
+    for name in reentrant::NAMES {
+        println!("{name}");
+        reentrant::run(name, &redis, &admin).await;
+    }
+    for name in fair::NAMES {
+        println!("{name}");
+        fair::run(name, &redis, &admin).await;
+    }
+    for name in fleet::NAMES {
+        println!("{name}");
+        fleet::run(name, &redis, &admin).await;
+    }
+    for name in locks::NAMES {
+        println!("{name}");
+        locks::run(name, &redis, &admin).await;
+    }
+    for name in read_write::NAMES {
+        println!("{name}");
+        read_write::run(name, &redis, &admin).await;
+    }
+    for name in marks::NAMES {
+        println!("{name}");
+        marks::run(name, &redis, &admin).await;
+    }
+    for name in semaphore::NAMES {
+        println!("{name}");
+        semaphore::run(name, &redis, &admin).await;
+    }
+    for name in expirable::NAMES {
+        println!("{name}");
+        expirable::run(name, &redis, &admin).await;
+    }
+    for name in latch::NAMES {
+        println!("{name}");
+        latch::run(name, &redis, &admin).await;
+    }
+}
+
+#[tokio::test]
+async fn both_stores_do_what_a_store_does() {
+    for name in store::NAMES {
+        on_both(name, store::run, store::run).await;
+    }
+}
+
+#[tokio::test]
+async fn both_stores_run_the_reentrant_lock() {
+    for name in reentrant::NAMES {
+        on_both(name, reentrant::run, reentrant::run).await;
+    }
+}
+
+#[tokio::test]
+async fn both_stores_run_the_fair_lock() {
+    for name in fair::NAMES {
+        on_both(name, fair::run, fair::run).await;
+    }
+}
+
+#[tokio::test]
+async fn both_stores_run_what_redisson_shares() {
+    for name in fleet::NAMES {
+        on_both(name, fleet::run, fleet::run).await;
+    }
+}
+
+#[tokio::test]
+async fn both_stores_run_what_differs_in_the_other_locks() {
+    for name in locks::NAMES {
+        on_both(name, locks::run, locks::run).await;
+    }
+}
+
+#[tokio::test]
+async fn both_stores_run_the_read_write_lock() {
+    for name in read_write::NAMES {
+        on_both(name, read_write::run, read_write::run).await;
+    }
+    for name in marks::NAMES {
+        on_both(name, marks::run, marks::run).await;
+    }
+}
+
+#[tokio::test]
+async fn both_stores_run_the_semaphores() {
+    for name in semaphore::NAMES {
+        on_both(name, semaphore::run, semaphore::run).await;
+    }
+    for name in expirable::NAMES {
+        on_both(name, expirable::run, expirable::run).await;
+    }
+}
+
+#[tokio::test]
+async fn both_stores_run_the_latch() {
+    for name in latch::NAMES {
+        on_both(name, latch::run, latch::run).await;
+    }
+}

@@ -1,0 +1,6 @@
+//! The integration tests of the test helpers.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
+
+mod proxy;
+mod servers;

@@ -1,0 +1,270 @@
+//! The minimum rights of a server user, as `SECURITY.md` documents them.
+
+use std::time::Duration;
+
+use leasehold::{AcquireError, AcquireErrorKind, Client, ReleaseOutcome, StoreErrorKind};
+use leasehold_testkit::servers::RedisServer;
+
+/// Reads the line of `SECURITY.md` that begins with this text, so the test runs the documented rights.
+fn documented(beginning: &str) -> Vec<&'static str> {
+    let line = include_str!("../../../../SECURITY.md")
+        .lines()
+        .map(str::trim)
+        .find(|line| line.starts_with(beginning))
+        .expect("SECURITY.md has the line");
+    line.split(' ').collect()
+}
+
+/// The minimum rights that every user needs.
+fn documented_user() -> Vec<&'static str> {
+    documented("ACL SETUSER lock on >PASSWORD")
+}
+
+#[tokio::test]
+async fn the_documented_user_can_do_everything_and_no_more() {
+    let server = RedisServer::start();
+    assert_eq!(server.cli(&documented_user()), "OK");
+    let url = format!("redis://lock:PASSWORD@127.0.0.1:{}", server.port());
+    let (client, other) = (Client::connect(&url).await.unwrap(), Client::connect(&url).await.unwrap());
+    let owner = client.owner();
+    let lock = client.lock("app:orders").owned_by(&owner);
+
+    let outer = lock.lock().await.unwrap();
+    let inner = lock.lock().await.unwrap();
+    outer.ensure(Duration::from_secs(20)).await.unwrap();
+    assert_eq!(lock.hold_count(&owner).await.unwrap(), 2);
+    assert_eq!(inner.release().await.unwrap(), ReleaseOutcome::Released);
+    let wanted = other.lock("app:orders");
+    let (guard, released) = tokio::join!(wanted.lock(), outer.release());
+    assert_eq!(released.unwrap(), ReleaseOutcome::Released);
+    let guard = guard.unwrap();
+    assert!(lock.force_unlock().await.unwrap());
+    assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::NotHeld);
+
+    match client.lock("elsewhere").lock().await {
+        Err(AcquireError {
+            kind: AcquireErrorKind::Store(error) | AcquireErrorKind::Unknown { source: error, .. },
+            ..
+        }) => {
+            assert_eq!(error.kind, StoreErrorKind::PermissionDenied);
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn the_documented_user_of_read_write_locks_can_do_everything_with_them() {
+    let server = RedisServer::start();
+    for line in [documented_user(), documented("ACL SETUSER lock +hgetall")] {
+        assert_eq!(server.cli(&line), "OK");
+    }
+    let url = format!("redis://lock:PASSWORD@127.0.0.1:{}", server.port());
+    let (client, other) = (Client::connect(&url).await.unwrap(), Client::connect(&url).await.unwrap());
+    let lock = client.rw_lock("app:prices").prefer_writers().owned_by(&client.owner());
+    let (outer, inner) = (lock.read().await.unwrap(), lock.read().await.unwrap());
+    outer.ensure(Duration::from_secs(20)).await.unwrap();
+    let far = other.rw_lock("app:prices").prefer_writers();
+    let reader = far.read().await.unwrap();
+    // The test drops these waits, because a short `try_lock_for` could end with a call in flight and report an unknown
+    // outcome.
+    let moment = Duration::from_millis(20);
+    assert!(tokio::time::timeout(moment, far.write()).await.is_err());
+    assert!(tokio::time::timeout(moment, lock.upgrade(&outer)).await.is_err());
+    reader.release().await.unwrap();
+    let writer = lock.upgrade(&outer).await.unwrap();
+    for guard in [outer, inner, writer] {
+        assert_eq!(guard.release().await, Ok(ReleaseOutcome::Released));
+    }
+    let kept = far.write().await.unwrap();
+    assert!(lock.write_lock().is_locked().await.unwrap());
+    assert!(lock.write_lock().force_unlock().await.unwrap());
+    assert_eq!(kept.release().await, Ok(ReleaseOutcome::NotHeld));
+}
+
+/// Two clients of a user with the rights of the first documented line and of the line that begins with `more`.
+async fn allowed(server: &RedisServer, more: &str) -> [Client; 2] {
+    for line in [documented_user(), documented(more)] {
+        assert_eq!(server.cli(&line), "OK");
+    }
+    let url = format!("redis://lock:PASSWORD@127.0.0.1:{}", server.port());
+    let connect = async || Client::connect(&url).await.expect("the user may connect");
+    [connect().await, connect().await]
+}
+
+#[tokio::test]
+async fn the_documented_user_of_fair_locks_can_do_everything_with_them() {
+    let server = RedisServer::start();
+    let [client, other] = allowed(&server, "ACL SETUSER lock +lindex").await;
+    let guard = client.fair_lock("app:printer").lock().await.unwrap();
+    let wanted = other.fair_lock("app:printer");
+    let (next, released) = tokio::join!(wanted.lock(), guard.release());
+    assert_eq!(released.unwrap(), ReleaseOutcome::Released);
+    assert!(client.fair_lock("app:printer").force_unlock().await.unwrap());
+    drop(next.unwrap());
+}
+
+#[tokio::test]
+async fn the_documented_user_of_fenced_locks_can_do_everything_with_them() {
+    let server = RedisServer::start();
+    let [client, _] = allowed(&server, "ACL SETUSER lock +get +set +strlen").await;
+    for tokens in [leasehold::Tokens::Counter, leasehold::Tokens::HybridCollected] {
+        let guard = client.fenced_lock("app:stock").tokens(tokens).lock().await.unwrap();
+        guard.fenced().set("app:left", "3").await.unwrap();
+        guard.fenced().hset("app:state", "paid", "yes").await.unwrap();
+        guard.release().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn the_documented_user_of_semaphores_can_do_everything_with_them() {
+    let server = RedisServer::start();
+    let [client, other] = allowed(&server, "ACL SETUSER lock +get +set +decrby +incrby +lindex").await;
+    for (one, same) in [
+        (client.semaphore("app:seats"), other.semaphore("app:seats")),
+        (client.semaphore("app:queue").fifo(), other.semaphore("app:queue").fifo()),
+    ] {
+        assert!(one.try_set_permits(1).await.unwrap());
+        let guard = one.acquire().await.unwrap();
+        assert!(same.try_acquire().await.unwrap().is_none());
+        let (next, released) = tokio::join!(same.acquire(), guard.release());
+        released.unwrap();
+        next.unwrap().release().await.unwrap();
+        one.add_permits(2).await.unwrap();
+        assert_eq!(one.available().await.unwrap(), 3);
+        assert_eq!(one.drain().await.unwrap(), 3);
+        one.release(1).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn the_documented_user_of_expirable_semaphores_can_do_everything_with_them() {
+    let server = RedisServer::start();
+    let [client, other] = allowed(&server, "ACL SETUSER lock +get +set +decrby +incrby +persist").await;
+    let (one, same) = (client.expirable_semaphore("app:seats"), other.expirable_semaphore("app:seats"));
+    assert!(one.try_set_permits(2).await.unwrap());
+    let permits = one.acquire_many(2).await.unwrap();
+    permits.ensure(Duration::from_secs(20)).await.unwrap();
+    let id = permits.ids()[0];
+    assert!(same.update_lease(id, Duration::from_secs(40)).await.unwrap());
+    assert!(same.lease_of(id).await.unwrap().is_some());
+    let (next, released) = tokio::join!(same.acquire(), permits.release());
+    released.unwrap();
+    assert!(one.release_ids(&next.unwrap().detach()).await.unwrap());
+    assert_eq!((one.available().await.unwrap(), one.acquired().await.unwrap()), (2, 0));
+    assert_eq!(one.permits().await.unwrap(), 2);
+    one.set_permits(1).await.unwrap();
+    one.add_permits(1).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_documented_user_of_latches_can_do_everything_with_them() {
+    let server = RedisServer::start();
+    let [client, other] = allowed(&server, "ACL SETUSER lock +decr").await;
+    let (latch, same) = (client.count_down_latch("app:start"), other.count_down_latch("app:start"));
+    assert!(latch.try_set_count(1).await.unwrap());
+    let (waited, counted) = tokio::join!(same.wait(), latch.count_down());
+    waited.unwrap();
+    counted.unwrap();
+    assert_eq!(latch.count().await.unwrap(), 0);
+    assert!(latch.try_set_count(1).await.unwrap());
+    assert!(latch.delete().await.unwrap());
+}
+
+#[tokio::test]
+async fn the_documented_user_of_redlock_can_do_everything_with_it() {
+    let server = RedisServer::start();
+    let [client, _] = allowed(&server, "ACL SETUSER lock +info").await;
+    let redlock = leasehold::Redlock::builder().longest_lease(Duration::from_millis(100)).over([client]);
+    let lock = redlock.lock("app:orders").lease(Duration::from_millis(400));
+    lock.lock().await.unwrap().release().await.unwrap();
+}
+
+/// A client of a user with every right except `taken`.
+async fn client_without(server: &RedisServer, taken: &str) -> Client {
+    assert_eq!(
+        server.cli(&["ACL", "SETUSER", "app", "reset", "on", ">word", "~*", "&*", "+@all", taken]),
+        "OK"
+    );
+    Client::connect(&format!("redis://app:word@127.0.0.1:{}", server.port()))
+        .await
+        .expect("the user may connect")
+}
+
+/// The messages of an error and of its causes.
+fn story(error: &dyn std::error::Error) -> String {
+    let mut told = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        told += &format!(": {error}");
+        cause = error.source();
+    }
+    told
+}
+
+#[tokio::test]
+async fn a_user_without_channels_is_told_so_by_the_first_call_that_needs_one() {
+    let server = RedisServer::start();
+    // The default rights of a new user in Redis 7, and users with all channels but without one command.
+    for (taken, lacks) in [("resetchannels", "PUBLISH"), ("-publish", "PUBLISH"), ("-subscribe", "SUBSCRIBE")]
+    {
+        let client = client_without(&server, taken).await;
+        let (lock, other) = (client.lock("job"), client.lock("other"));
+        // Sends three calls at once, and each of them fails with this error.
+        let outcomes = tokio::join!(lock.try_lock(), lock.lock(), other.try_lock());
+        for outcome in [outcomes.0.map(drop), outcomes.1.map(drop), outcomes.2.map(drop)] {
+            let Err(AcquireError { kind: AcquireErrorKind::Store(error), .. }) = outcome else {
+                panic!("{taken}: {outcome:?}")
+            };
+            assert_eq!(
+                (error.kind, error.applied),
+                (StoreErrorKind::PermissionDenied, leasehold::Applied::No)
+            );
+            let refused =
+                format!("may not use {lacks} on the channel 'redisson_lock__channel:{{{}}}'", error.key);
+            assert!(story(&error).contains(&refused), "{}", story(&error));
+        }
+        let outcome = client.semaphore("seats").try_set_permits(1).await.unwrap_err();
+        assert!(story(&outcome).contains("redisson_sc:{seats}"), "{}", story(&outcome));
+        assert_eq!(server.cli(&["DBSIZE"]), "0", "{taken}");
+        assert!(!lock.is_locked().await.unwrap(), "what needs no channel works");
+    }
+    let client = client_without(&server, "+@all").await;
+    assert_eq!(client.lock("job").lock().await.unwrap().release().await, Ok(ReleaseOutcome::Released));
+}
+
+#[tokio::test]
+async fn a_user_without_sharded_channels_is_told_so_where_wake_ups_travel_by_them() {
+    let server = RedisServer::cluster();
+    let client = client_without(&server, "-ssubscribe").await;
+    let error = client.lock("job").try_lock().await.unwrap_err();
+    let refused = "may not use SSUBSCRIBE on the channel 'redisson_lock__channel:{job}'";
+    assert!(error.to_string().contains(refused), "{error}");
+    // Without the right to publish on sharded channels, the client uses plain channels. With sharded channels, it needs
+    // no plain channels.
+    for taken in ["-spublish", "-subscribe"] {
+        let client = client_without(&server, taken).await;
+        let guard = client.lock("job").lock().await.unwrap();
+        assert_eq!(guard.release().await, Ok(ReleaseOutcome::Released), "{taken}");
+    }
+}
+
+#[tokio::test]
+async fn a_release_that_may_not_be_published_is_a_release() {
+    let server = RedisServer::start();
+    let client = client_without(&server, "+@all").await;
+    let guard = client.lock("job").lock().await.unwrap();
+    let read = client.rw_lock("prices").read().await.unwrap();
+    let permits = client.semaphore("seats");
+    assert!(permits.try_set_permits(1).await.unwrap());
+    let permit = permits.acquire().await.unwrap();
+    assert_eq!(server.cli(&["ACL", "SETUSER", "app", "resetchannels"]), "OK");
+    server.reset_stats();
+    assert_eq!(guard.release().await, Ok(ReleaseOutcome::Released));
+    assert_eq!(read.release().await, Ok(ReleaseOutcome::Released));
+    permit.release().await.unwrap();
+    let stats = server.commandstats();
+    let calls = ["eval", "evalsha"].map(|name| stats.get(name).copied().unwrap_or_default());
+    assert_eq!(calls.iter().sum::<u64>(), 3, "each was sent once: {stats:?}");
+    assert_eq!(server.cli(&["GET", "seats"]), "1");
+    assert_eq!(server.cli(&["EXISTS", "job", "prices"]), "0");
+}

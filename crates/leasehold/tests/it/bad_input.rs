@@ -1,0 +1,237 @@
+//! Bad input. The client returns a typed error that names the mistake, and sends nothing.
+
+use std::time::Duration;
+
+use leasehold::error::UrlError;
+use leasehold::{
+    AcquireError, AcquireErrorKind, Client, ConnectError, InspectError, InspectErrorKind, LEASE_MAX,
+    LEASE_MIN, LeaseError, LostReason, NAME_BYTES_MAX, Name, NameError,
+};
+use leasehold_testkit::servers::RedisServer;
+
+use crate::support::{
+    Monitor, Place, SOON, connect, connect_with, eventually, fields, hold_by_hand, is_free, keys, ms,
+    on_both, pttl, sent, soon, tell,
+};
+
+on_both! {
+    async {
+        names_that_cannot_be_used_are_refused_and_nothing_is_sent,
+        the_longest_and_the_strangest_names_work,
+        leases_that_cannot_be_used_are_refused_and_nothing_is_sent,
+        the_longest_lease_and_the_longest_bound_work,
+        the_shortest_lease_ends_well_one_way_or_the_other,
+        an_endless_wait_is_a_wait_like_any_other,
+        a_wait_of_nothing_asks_once,
+        timeouts_at_the_edge_do_no_harm,
+        errors_name_their_own_layer_in_lower_case_without_a_full_stop,
+    }
+}
+
+async fn names_that_cannot_be_used_are_refused_and_nothing_is_sent(server: Place) {
+    let client = connect(&server).await;
+    let monitor = Monitor::start(&server);
+    let long = "x".repeat(NAME_BYTES_MAX + 1);
+    let cases = [
+        ("", "the name is empty"),
+        (long.as_str(), "the name has 513 bytes, at most 512 are allowed"),
+        ("a\nb", "the name has a control character ('\\n') at byte 1"),
+        ("\0", "the name has a control character ('\\0') at byte 0"),
+        ("a\u{7f}", "the name has a control character ('\\u{7f}') at byte 1"),
+        ("a\u{85}", "the name has a control character ('\\u{85}') at byte 1"),
+        ("{a}", "the name has a brace at byte 0"),
+        ("a}", "the name has a brace at byte 1"),
+        ("redisson_lock__channel:{a}", "the name begins with `redisson_lock__channel`"),
+        ("redisson_unlock_latchx", "the name begins with `redisson_unlock_latch`"),
+    ];
+    for (name, expected) in cases {
+        // A name with two mistakes may report either of them: the reserved prefix or the brace.
+        let is_expected = |error: &NameError| {
+            error.to_string().starts_with(expected)
+                || (name.contains('{') && matches!(error, NameError::Brace { .. }))
+        };
+        let lock = client.lock(name);
+        let Err(AcquireError { kind: AcquireErrorKind::Name(error), .. }) = lock.lock().await else {
+            panic!("{name:?}")
+        };
+        assert!(is_expected(&error), "{name:?}: {error:?}");
+        assert!(matches!(lock.try_lock().await, Err(AcquireError { kind: AcquireErrorKind::Name(_), .. })));
+        assert!(matches!(
+            lock.try_lock_for(ms(10)).await,
+            Err(AcquireError { kind: AcquireErrorKind::Name(_), .. })
+        ));
+        assert!(matches!(lock.is_locked().await, Err(InspectError { kind: InspectErrorKind::Name(_), .. })));
+        assert!(matches!(
+            lock.force_unlock().await,
+            Err(InspectError { kind: InspectErrorKind::Name(_), .. })
+        ));
+    }
+    assert_eq!(sent(&monitor), []);
+}
+
+async fn the_longest_and_the_strangest_names_work(server: Place) {
+    let client = connect(&server).await;
+    for name in ["x".repeat(NAME_BYTES_MAX), "schlüssel 🔑 \"'*?[]\\ %d".to_owned(), " ".to_owned()] {
+        let guard = client.lock(&name).lock().await.unwrap();
+        assert_eq!(fields(&server, &name).len(), 1, "{name}");
+        guard.release().await.unwrap();
+    }
+    let tagged = Name::with_hash_tag("orders", ":42").unwrap();
+    let guard = client.lock(tagged).lock().await.unwrap();
+    assert_eq!(fields(&server, "{orders}:42").len(), 1);
+    drop(guard);
+}
+
+async fn leases_that_cannot_be_used_are_refused_and_nothing_is_sent(server: Place) {
+    let client = connect(&server).await;
+    let monitor = Monitor::start(&server);
+    let short = [Duration::ZERO, Duration::from_nanos(1), ms(2), LEASE_MIN - Duration::from_nanos(1)];
+    let long = [LEASE_MAX + Duration::from_nanos(1), Duration::from_secs(u64::MAX), Duration::MAX];
+    for given in short {
+        for lock in [client.lock("job").lease(given), client.lock("job").watchdog(given)] {
+            let AcquireErrorKind::Lease(error) = lock.lock().await.unwrap_err().kind else {
+                panic!("{given:?}")
+            };
+            assert!(matches!(error, LeaseError::TooShort { given: told, .. } if told == given), "{error}");
+        }
+    }
+    for given in long {
+        for lock in [client.lock("job").lease(given), client.lock("job").watchdog(given)] {
+            let AcquireErrorKind::Lease(error) = lock.try_lock().await.unwrap_err().kind else {
+                panic!("{given:?}")
+            };
+            assert!(matches!(error, LeaseError::TooLong { given: told, .. } if told == given), "{error}");
+        }
+    }
+    for given in [Duration::ZERO, ms(2)] {
+        let error = client.lock("job").max_hold(given).try_lock().await.unwrap_err();
+        assert!(
+            matches!(error.kind, AcquireErrorKind::MaxHold { given: told, .. } if told == given),
+            "{error}"
+        );
+    }
+    assert_eq!(sent(&monitor), []);
+}
+
+async fn the_longest_lease_and_the_longest_bound_work(server: Place) {
+    let client = connect(&server).await;
+    let guard = client.lock("job").lease(LEASE_MAX).max_hold(Duration::MAX).lock().await.unwrap();
+    let left = Duration::from_millis(pttl(&server, "job").try_into().unwrap());
+    assert!(left > LEASE_MAX - SOON && left <= LEASE_MAX);
+    assert!(guard.remaining() > LEASE_MAX / 2);
+    guard.release().await.unwrap();
+    assert!(is_free(&server, "job"));
+}
+
+async fn the_shortest_lease_ends_well_one_way_or_the_other(server: Place) {
+    let client = connect(&server).await;
+    for _ in 0..50 {
+        // A lease of 3 ms can end before its grant arrives, and then the call returns an error.
+        match client.lock("job").lease(LEASE_MIN).try_lock().await {
+            Ok(Some(guard)) => assert_eq!(soon("its end", guard.lost()).await, LostReason::Expired),
+            Ok(None)
+            | Err(AcquireError {
+                kind: AcquireErrorKind::LeaseTooShort { .. } | AcquireErrorKind::Unclaimed,
+                ..
+            }) => {}
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+    eventually("the key to run out", || keys(&server) == 0).await;
+}
+
+async fn an_endless_wait_is_a_wait_like_any_other(server: Place) {
+    let client = connect(&server).await;
+    hold_by_hand(&server, "job", ms(200));
+    let lock = client.lock("job");
+    let guard = soon("the lock", lock.try_lock_for(Duration::MAX)).await.unwrap();
+    assert!(guard.unwrap().is_held());
+}
+
+async fn a_wait_of_nothing_asks_once(server: Place) {
+    let client = connect(&server).await;
+    hold_by_hand(&server, "job", SOON);
+    assert!(client.lock("job").try_lock_for(Duration::ZERO).await.unwrap().is_none());
+    assert!(client.lock("free").try_lock_for(Duration::ZERO).await.unwrap().is_some());
+}
+
+async fn timeouts_at_the_edge_do_no_harm(server: Place) {
+    let builder = Client::builder().timeout(Duration::MAX).poll_interval(Duration::MAX);
+    let client = connect_with(builder, &server.url()).await;
+    let guard = client.lock("job").lock().await.unwrap();
+    let waiting = tokio::spawn({
+        let lock = client.lock("job");
+        async move { lock.lock().await }
+    });
+    eventually("it to wait", || crate::support::listeners(&server, "job") == 1).await;
+    guard.release().await.unwrap();
+    drop(soon("the lock", waiting).await.unwrap().unwrap());
+    soon("the report", client.close()).await;
+
+    for builder in [
+        Client::builder().timeout(Duration::ZERO),
+        Client::builder().poll_interval(Duration::from_micros(999)),
+    ] {
+        let refused = builder.connect(&server.url()).await;
+        assert!(matches!(refused, Err(ConnectError::TooShort { .. })), "{refused:?}");
+    }
+}
+
+#[tokio::test]
+async fn urls_that_cannot_be_used_are_refused() {
+    let error = Client::connect("http://127.0.0.1").await.unwrap_err();
+    assert!(
+        matches!(&error, ConnectError::Url(UrlError::UnknownScheme { scheme, .. }) if scheme == "http"),
+        "{error}"
+    );
+    for (url, expected) in [
+        ("", UrlError::NoScheme),
+        ("127.0.0.1:6379", UrlError::NoScheme),
+        ("redis://", UrlError::NoHost),
+        ("redis://127.0.0.1:port", UrlError::BadPort),
+        ("redis://127.0.0.1:0", UrlError::BadPort),
+        ("redis://127.0.0.1/one", UrlError::BadDatabase),
+        ("unix://", UrlError::NoPath),
+    ] {
+        match Client::connect(url).await {
+            Err(ConnectError::Url(error)) => assert_eq!(error, expected, "{url}"),
+            other => panic!("{url}: {other:?}"),
+        }
+    }
+    for url in ["rediss://127.0.0.1", "redis+sentinel://127.0.0.1", "redis+cluster://127.0.0.1"] {
+        let outcome = Client::connect(url).await;
+        assert!(matches!(outcome, Err(ConnectError::Url(UrlError::NotBuiltIn { .. }))), "{url}: {outcome:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_database_other_than_the_first_is_used() {
+    let server = RedisServer::start();
+    let client = Client::connect(&format!("{}/3", server.url())).await.unwrap();
+    let _guard = client.lock("job").lock().await.unwrap();
+    assert_eq!(server.cli(&["-n", "3", "EXISTS", "job"]), "1");
+    assert!(is_free(&server, "job"));
+}
+
+async fn errors_name_their_own_layer_in_lower_case_without_a_full_stop(server: Place) {
+    let client = connect(&server).await;
+    tell(&server, &["SET", "text", "precious"]);
+    let errors: Vec<leasehold::Error> = vec![
+        client.lock("").lock().await.unwrap_err().into(),
+        client.lock("text").lock().await.unwrap_err().into(),
+        client.lock("job").lease(ms(1)).lock().await.unwrap_err().into(),
+        client.lock("text").is_locked().await.unwrap_err().into(),
+        Client::connect("http://x").await.unwrap_err().into(),
+    ];
+    for error in errors {
+        let mut layer: Option<&dyn std::error::Error> = Some(&error);
+        while let Some(error) = layer {
+            let text = error.to_string();
+            assert!(!text.ends_with('.') && !text.starts_with(char::is_uppercase), "{text}");
+            layer = error.source();
+            if let Some(below) = layer {
+                assert!(!text.contains(&below.to_string()), "{text} repeats what is below it");
+            }
+        }
+    }
+}

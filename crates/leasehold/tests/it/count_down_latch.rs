@@ -1,0 +1,392 @@
+//! The count-down latch. Every waiter goes on at zero, and no waiter goes on earlier.
+
+use std::time::{Duration, Instant};
+
+use leasehold::{Client, Name, OperationError, OperationErrorKind, WaitError, WaitErrorKind};
+use leasehold_testkit::servers::RedisServer;
+use tokio::task::JoinHandle;
+
+use crate::support::{
+    Monitor, Place, Subscriber, Told, connect, connect_through, connect_with, eventually, is_free, ms,
+    on_both, pttl, scripts_run, server_and_proxy, soon, tell,
+};
+
+const NEVER: Duration = Duration::from_secs(3600);
+const CHANNEL: &str = "redisson_countdownlatch__channel__{parts}";
+
+/// A client whose waiters retry only after a wake-up.
+async fn connect_without_polling(server: &impl Told) -> Client {
+    connect_with(Client::builder().poll_interval(NEVER), &server.url()).await
+}
+
+fn listeners(server: &impl Told) -> u64 {
+    server.cli(&["PUBSUB", "NUMSUB", CHANNEL]).lines().last().unwrap().parse().unwrap()
+}
+
+fn wait_in_task(client: &Client) -> JoinHandle<Result<(), WaitError>> {
+    let latch = client.count_down_latch("parts");
+    tokio::spawn(async move { latch.wait().await })
+}
+
+/// Waits until each waiter has sent its first attempt and the first waiter has subscribed and tried again.
+async fn asleep(server: &impl Told, waiters: u64, asked_before: u64) {
+    eventually("the waiters to fall asleep", || {
+        listeners(server) >= 1 && scripts_run(server) > asked_before + waiters
+    })
+    .await;
+}
+
+on_both! {
+    async {
+        waiters_of_all_clients_go_on_at_zero,
+        a_latch_at_zero_is_gone_and_stays_at_zero,
+        a_latch_that_is_not_set_is_open,
+        the_count_is_set_once_until_it_is_used_up,
+        a_latch_of_zero_is_open,
+        a_wait_ends_in_vain_when_it_was_told_to,
+        a_waiter_is_told_of_a_deletion_and_a_new_one_is_not,
+        a_deletion_is_forgotten_when_the_count_is_set_again_by_whomever,
+        a_waiter_is_woken_in_redissons_way,
+        a_java_waiter_is_told_what_redisson_tells_it,
+        a_lost_message_costs_no_more_than_the_polling_interval,
+        a_name_with_braces_is_that_of_redisson,
+        another_kind_of_object_is_refused_and_stays_as_it_is,
+        a_closed_client_ends_every_wait,
+        waiting_changes_nothing,
+    }
+}
+
+async fn waiters_of_all_clients_go_on_at_zero(server: Place) {
+    let (one, other) = (connect(&server).await, connect(&server).await);
+    let latch = one.count_down_latch("parts");
+    assert!(latch.try_set_count(3).await.unwrap());
+    let asked = scripts_run(&server);
+    let waiters: Vec<_> = [&one, &one, &one, &other, &other].map(wait_in_task).into();
+    asleep(&server, 5, asked).await;
+    for left in [2, 1] {
+        assert_eq!(other.count_down_latch("parts").count_down().await.unwrap(), left);
+        assert_eq!(latch.count().await.unwrap(), left);
+    }
+    assert!(waiters.iter().all(|waiter| !waiter.is_finished()));
+    assert_eq!(latch.count_down().await.unwrap(), 0);
+    for waiter in waiters {
+        soon("it to go on", waiter).await.unwrap().unwrap();
+    }
+    eventually("the subscriptions to end", || listeners(&server) == 0).await;
+}
+
+async fn a_latch_at_zero_is_gone_and_stays_at_zero(server: Place) {
+    let latch = connect(&server).await.count_down_latch("parts");
+    latch.try_set_count(1).await.unwrap();
+    for _ in 0..3 {
+        assert_eq!(latch.count_down().await.unwrap(), 0);
+        assert!(is_free(&server, "parts"));
+    }
+    assert_eq!(latch.count().await.unwrap(), 0);
+    latch.wait().await.unwrap();
+    assert!(latch.wait_for(Duration::ZERO).await.unwrap());
+}
+
+async fn a_latch_that_is_not_set_is_open(server: Place) {
+    let latch = connect(&server).await.count_down_latch("parts");
+    assert_eq!(latch.count().await.unwrap(), 0);
+    latch.wait().await.unwrap();
+    assert_eq!(latch.count_down().await.unwrap(), 0);
+    assert!(is_free(&server, "parts"), "it is not taken below zero");
+    assert!(!latch.delete().await.unwrap());
+}
+
+async fn the_count_is_set_once_until_it_is_used_up(server: Place) {
+    let latch = connect(&server).await.count_down_latch("parts");
+    assert!(latch.try_set_count(1).await.unwrap());
+    assert!(!latch.try_set_count(5).await.unwrap());
+    assert_eq!(latch.count().await.unwrap(), 1);
+    assert_eq!(pttl(&server, "parts"), -1, "a count is there for good");
+    latch.count_down().await.unwrap();
+    assert!(latch.try_set_count(2).await.unwrap());
+    assert_eq!(latch.count().await.unwrap(), 2);
+}
+
+async fn a_latch_of_zero_is_open(server: Place) {
+    let latch = connect(&server).await.count_down_latch("parts");
+    assert!(latch.try_set_count(0).await.unwrap());
+    assert_eq!(server.cli(&["GET", "parts"]), "0", "as in Redisson");
+    latch.wait().await.unwrap();
+    assert_eq!(latch.count_down().await.unwrap(), 0);
+    assert!(is_free(&server, "parts"));
+}
+
+async fn a_wait_ends_in_vain_when_it_was_told_to(server: Place) {
+    let latch = connect(&server).await.count_down_latch("parts");
+    latch.try_set_count(1).await.unwrap();
+    let began = Instant::now();
+    assert!(!latch.wait_for(ms(500)).await.unwrap());
+    assert!(began.elapsed() >= ms(500));
+    let asked = scripts_run(&server);
+    assert!(!latch.wait_for(Duration::ZERO).await.unwrap());
+    assert_eq!(scripts_run(&server), asked + 1, "a wait of nothing asks once");
+    eventually("the subscription to end", || listeners(&server) == 0).await;
+}
+
+async fn a_waiter_is_told_of_a_deletion_and_a_new_one_is_not(server: Place) {
+    let (one, other) = (connect(&server).await, connect(&server).await);
+    let latch = one.count_down_latch("parts");
+    latch.try_set_count(1).await.unwrap();
+    let asked = scripts_run(&server);
+    let waiters = [&one, &one, &other].map(wait_in_task);
+    asleep(&server, 3, asked).await;
+    assert!(latch.delete().await.unwrap());
+    for waiter in waiters {
+        assert_eq!(
+            soon("the news", waiter).await.unwrap().map_err(|error| error.kind),
+            Err(WaitErrorKind::Deleted)
+        );
+    }
+    assert!(is_free(&server, "parts"));
+    assert!(!latch.delete().await.unwrap());
+    latch.wait().await.unwrap();
+    assert!((1..=60_000).contains(&pttl(&server, "leasehold_latch_deleted:{parts}")));
+}
+
+async fn a_deletion_is_forgotten_when_the_count_is_set_again_by_whomever(server: Place) {
+    for by_hand in [false, true] {
+        let client = connect_without_polling(&server).await;
+        let latch = client.count_down_latch("parts");
+        latch.try_set_count(1).await.unwrap();
+        latch.delete().await.unwrap();
+        match by_hand {
+            true => tell(&server, &["SET", "parts", "1"]),
+            false => assert!(latch.try_set_count(1).await.unwrap()),
+        }
+        let asked = scripts_run(&server);
+        let waiter = wait_in_task(&client);
+        asleep(&server, 1, asked).await;
+        latch.count_down().await.unwrap();
+        assert_eq!(soon("it to go on", waiter).await.unwrap(), Ok(()), "by hand: {by_hand}");
+    }
+}
+
+async fn a_waiter_is_woken_in_redissons_way(server: Place) {
+    let client = connect_without_polling(&server).await;
+    tell(&server, &["SET", "parts", "1"]);
+    let waiter = wait_in_task(&client);
+    asleep(&server, 1, 0).await;
+    let count_down = "local v = redis.call('decr', KEYS[1]) if v <= 0 then redis.call('del', KEYS[1]) end \
+                      if v == 0 then redis.call('publish', KEYS[2], '0') end";
+    tell(&server, &["EVAL", count_down, "2", "parts", CHANNEL]);
+    soon("it to go on", waiter).await.unwrap().unwrap();
+}
+
+async fn a_java_waiter_is_told_what_redisson_tells_it(server: Place) {
+    let latch = connect(&server).await.count_down_latch("parts");
+    let mut heard = Subscriber::start(&server, CHANNEL);
+    latch.count_down().await.unwrap();
+    latch.try_set_count(2).await.unwrap();
+    assert_eq!(heard.message(), "1", "counting down what is not set says nothing");
+    latch.count_down().await.unwrap();
+    latch.count_down().await.unwrap();
+    assert_eq!(heard.message(), "0");
+    latch.count_down().await.unwrap();
+    latch.try_set_count(1).await.unwrap();
+    assert_eq!(heard.message(), "1");
+    latch.delete().await.unwrap();
+    assert_eq!(heard.message(), "1");
+    latch.delete().await.unwrap();
+    tell(&server, &["PUBLISH", CHANNEL, "marker"]);
+    assert_eq!(heard.message(), "marker");
+}
+
+async fn a_lost_message_costs_no_more_than_the_polling_interval(server: Place) {
+    let client = connect(&server).await;
+    tell(&server, &["SET", "parts", "1"]);
+    let waiter = wait_in_task(&client);
+    asleep(&server, 1, 0).await;
+    // A deletion publishes nothing, so this wake-up never comes.
+    tell(&server, &["DEL", "parts"]);
+    soon("the next look", waiter).await.unwrap().unwrap();
+}
+
+async fn a_name_with_braces_is_that_of_redisson(server: Place) {
+    let client = connect(&server).await;
+    for name in ["{import}:parts", "a{b}c"] {
+        let latch = client.count_down_latch(Name::raw_redisson(name).unwrap());
+        assert!(latch.try_set_count(1).await.unwrap());
+        let mut heard = server.listen(&format!("redisson_countdownlatch__channel__{{{name}}}"));
+        assert_eq!(server.cli(&["GET", name]), "1");
+        latch.count_down().await.unwrap();
+        assert_eq!(heard.message(), "0");
+        latch.wait().await.unwrap();
+    }
+}
+
+async fn another_kind_of_object_is_refused_and_stays_as_it_is(server: Place) {
+    let client = connect(&server).await;
+    tell(&server, &["HSET", "a-hash", "u:1", "1"]);
+    tell(&server, &["SET", "some-text", "abc"]);
+    for name in ["a-hash", "some-text"] {
+        let latch = client.count_down_latch(name);
+        assert!(
+            matches!(latch.wait().await, Err(WaitError { kind: WaitErrorKind::OtherKind(_), .. })),
+            "{name}"
+        );
+        assert!(
+            matches!(
+                latch.count_down().await,
+                Err(OperationError { kind: OperationErrorKind::OtherKind(_), .. })
+            ),
+            "{name}"
+        );
+        assert!(latch.count().await.is_err(), "{name}");
+    }
+    let latch = client.count_down_latch("a-hash");
+    assert!(matches!(
+        latch.try_set_count(1).await,
+        Err(OperationError { kind: OperationErrorKind::OtherKind(_), .. })
+    ));
+    assert!(matches!(
+        latch.delete().await,
+        Err(OperationError { kind: OperationErrorKind::OtherKind(_), .. })
+    ));
+    assert_eq!(server.cli(&["HGETALL", "a-hash"]), "u:1\n1");
+    assert_eq!(server.cli(&["GET", "some-text"]), "abc");
+}
+
+async fn a_closed_client_ends_every_wait(server: Place) {
+    let client = connect(&server).await;
+    let latch = client.count_down_latch("parts");
+    latch.try_set_count(1).await.unwrap();
+    let asked = scripts_run(&server);
+    let waiters = [&client, &client].map(wait_in_task);
+    asleep(&server, 2, asked).await;
+    let report = client.close().await;
+    assert_eq!((report.released, report.unconfirmed), (0, 0), "nothing was held");
+    for waiter in waiters {
+        assert_eq!(
+            soon("its end", waiter).await.unwrap().map_err(|error| error.kind),
+            Err(WaitErrorKind::Closed)
+        );
+    }
+    assert_eq!(latch.count_down().await.map_err(|error| error.kind), Err(OperationErrorKind::Closed));
+    assert_eq!(server.cli(&["GET", "parts"]), "1");
+}
+
+async fn waiting_changes_nothing(server: Place) {
+    let client = connect(&server).await;
+    tell(&server, &["SET", "parts", "1"]);
+    let waiter = wait_in_task(&client);
+    asleep(&server, 1, 0).await;
+    waiter.abort();
+    assert!(!client.count_down_latch("parts").wait_for(ms(500)).await.unwrap());
+    eventually("the subscription to end", || listeners(&server) == 0).await;
+    assert_eq!(server.cli(&["KEYS", "*"]), "parts");
+    assert_eq!(server.cli(&["GET", "parts"]), "1");
+}
+
+#[tokio::test]
+async fn an_open_latch_costs_one_command_and_so_does_counting_down() {
+    let server = RedisServer::start();
+    let latch = connect(&server).await.count_down_latch("parts");
+    latch.wait().await.unwrap();
+    latch.count_down().await.unwrap();
+    let monitor = Monitor::start(&server);
+    latch.wait().await.unwrap();
+    latch.count_down().await.unwrap();
+    let commands: Vec<String> = monitor.commands().into_iter().map(|words| words[0].clone()).collect();
+    assert_eq!(commands, ["EVALSHA", "EVALSHA"]);
+}
+
+#[tokio::test]
+async fn a_count_down_whose_reply_is_lost_counts_once() {
+    let (server, proxy) = server_and_proxy();
+    let latch = connect_through(&proxy, Duration::from_secs(5)).await.count_down_latch("parts");
+    proxy.cut_on_nth_reply(1);
+    assert!(soon("the set", latch.try_set_count(10)).await.unwrap(), "it was this call that set it");
+    for left in (7..10).rev() {
+        let before = scripts_run(&server);
+        proxy.cut_on_nth_reply(1);
+        assert_eq!(soon("the count-down", latch.count_down()).await.unwrap(), left);
+        assert!(scripts_run(&server) >= before + 2, "it was sent twice");
+        assert_eq!(server.cli(&["GET", "parts"]), left.to_string());
+    }
+    proxy.cut_on_nth_reply(1);
+    assert!(soon("the deletion", latch.delete()).await.unwrap());
+    for key in server.cli(&["KEYS", "*"]).lines() {
+        assert!((1..=65_000).contains(&pttl(&server, key)), "{key} stays");
+    }
+}
+
+#[tokio::test]
+async fn a_wait_whose_server_is_gone_for_a_timeout_is_told_so() {
+    let mut server = RedisServer::start();
+    let client = connect_with(Client::builder().timeout(ms(500)), &server.url()).await;
+    client.count_down_latch("parts").try_set_count(1).await.unwrap();
+    let asked = scripts_run(&server);
+    let waiters: Vec<_> = (0..5).map(|_| wait_in_task(&client)).collect();
+    asleep(&server, 5, asked).await;
+    server.kill();
+    for waiter in waiters {
+        let outcome = soon("its failure", waiter).await.unwrap();
+        assert!(matches!(outcome, Err(WaitError { kind: WaitErrorKind::Store(_), .. })), "{outcome:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_waiter_whose_connection_broke_is_told_of_a_deletion_meanwhile() {
+    let (server, proxy) = server_and_proxy();
+    let (direct, client) = (connect(&server).await, connect_through(&proxy, Duration::from_secs(10)).await);
+    let latch = direct.count_down_latch("parts");
+    latch.try_set_count(2).await.unwrap();
+    let asked = scripts_run(&server);
+    let waiting = wait_in_task(&client);
+    asleep(&server, 1, asked).await;
+    proxy.drop_requests(true);
+    // The proxy drops the attempt after any wake-up.
+    assert_eq!(server.cli(&["PUBLISH", CHANNEL, "0"]), "1");
+    proxy.cut();
+    eventually("the subscription to break", || listeners(&server) == 0).await;
+    assert!(latch.delete().await.unwrap());
+    proxy.drop_requests(false);
+    proxy.cut();
+    let told = soon("the end of the wait", waiting).await.unwrap();
+    assert!(matches!(told, Err(WaitError { kind: WaitErrorKind::Deleted, .. })), "{told:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn crowds_that_count_down_and_wait_meet_at_zero() {
+    let server = RedisServer::start();
+    let clients = [connect(&server).await, connect(&server).await, connect(&server).await];
+    for _ in 0..5 {
+        clients[0].count_down_latch("parts").try_set_count(60).await.unwrap();
+        let waiters: Vec<_> =
+            clients.iter().flat_map(|client| (0..8).map(|_| wait_in_task(client))).collect();
+        let counters: Vec<_> = (0..60)
+            .map(|number| {
+                let latch = clients[number % 3].count_down_latch("parts");
+                tokio::spawn(async move { latch.count_down().await.unwrap() })
+            })
+            .collect();
+        let mut left = Vec::new();
+        for counter in counters {
+            left.push(soon("the count-down", counter).await.unwrap());
+        }
+        left.sort_unstable();
+        assert_eq!(left, (0..60).collect::<Vec<_>>(), "each count is somebody's");
+        for waiter in waiters {
+            soon("it to go on", waiter).await.unwrap().unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_latch_works_in_a_cluster() {
+    let server = RedisServer::cluster();
+    let (one, other) = (connect(&server).await, connect_without_polling(&server).await);
+    let latch = one.count_down_latch("parts");
+    latch.try_set_count(1).await.unwrap();
+    let asked = scripts_run(&server);
+    let waiter = wait_in_task(&other);
+    eventually("it to listen and ask again", || scripts_run(&server) >= asked + 2).await;
+    latch.count_down().await.unwrap();
+    soon("it to go on", waiter).await.unwrap().unwrap();
+    assert!(!latch.delete().await.unwrap());
+}

@@ -1,0 +1,318 @@
+//! Error texts: in a log, from a `main` that returns an error, and for a service that chooses a status.
+
+use std::time::Duration;
+
+use leasehold::testing::Server;
+use leasehold::{Client, Error, LostReason, MultiLock, NotInstalled, RunError};
+use leasehold_testkit::proxy::Proxy;
+use leasehold_testkit::servers::RedisServer;
+
+use crate::support::{Place, connect, connect_through, eventually, is_free, ms, on_both, soon, tell};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// The results of an error's four predicates.
+#[derive(Debug, PartialEq, Eq)]
+struct Is {
+    busy: bool,
+    unavailable: bool,
+    retryable: bool,
+    lost: bool,
+}
+
+const MISTAKE: Is = Is { busy: false, unavailable: false, retryable: false, lost: false };
+const BUSY: Is = Is { busy: true, retryable: true, ..MISTAKE };
+const LOST: Is = Is { lost: true, ..MISTAKE };
+const DOWN: Is = Is { unavailable: true, retryable: true, ..MISTAKE };
+const REFUSED: Is = Is { unavailable: true, ..MISTAKE };
+
+/// Checks the whole message in a log and from `main`, that no cause repeats it, and the service's predicates.
+#[track_caller]
+fn says(error: impl Into<Error>, message: &str, is: &Is) {
+    let error = error.into();
+    assert_eq!(error.to_string(), message);
+    assert_eq!(format!("{error:?}"), message, "what `main` prints");
+    assert!(std::error::Error::source(&error).is_none(), "the cause is in the message");
+    let (busy, unavailable) = (error.is_busy(), error.is_unavailable());
+    let (retryable, lost) = (error.is_retryable(), error.is_lost());
+    assert_eq!(&Is { busy, unavailable, retryable, lost }, is, "{message}");
+}
+
+on_both! {
+    async {
+        a_key_of_another_type_is_told,
+        a_key_without_expiry_is_told,
+        a_name_or_terms_that_cannot_be_used_are_told,
+        a_busy_lock_is_told_where_not_getting_it_is_an_error,
+        an_owner_that_holds_it_already_is_told,
+        a_closed_client_is_told,
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_down_is_told() {
+    let mut server = RedisServer::start();
+    let client = connect_through(&Proxy::start(server.port()), SECOND).await;
+    let (url, port) = (server.url(), server.port());
+    let direct = Client::builder().timeout(ms(300)).connect(&url).await.unwrap();
+    server.kill();
+    let said = "lock \"order:42\" not acquired: the server cannot be reached (connection refused)";
+    // The open connection may fail first, with another message.
+    let lock = direct.lock("order:42");
+    let refused = soon("a refused connection", async {
+        loop {
+            let error = lock.try_lock().await.unwrap_err();
+            if error.to_string().contains("connection refused") {
+                return error;
+            }
+        }
+    });
+    says(refused.await, said, &DOWN);
+    let error = direct.lock("order:42").run(async |_guard| ()).await.unwrap_err();
+    says(error, &format!("the body did not run: {said}"), &DOWN);
+    let error = direct.semaphore("seats").try_set_permits(3).await.unwrap_err();
+    says(error, "semaphore \"seats\" not changed: the server cannot be reached (connection refused)", &DOWN);
+    let error = direct.lock("order:42").is_locked().await.unwrap_err();
+    says(error, "lock \"order:42\" not inspected: the server cannot be reached (connection refused)", &DOWN);
+    let error = direct.lock("order:42").force_unlock().await.unwrap_err();
+    says(
+        error,
+        "lock \"order:42\" not forced free: the server cannot be reached (connection refused)",
+        &DOWN,
+    );
+    let error = Client::connect(&url).await.unwrap_err();
+    let said = format!(
+        "no connection to redis://127.0.0.1:{port}: the server cannot be reached (connection refused)"
+    );
+    says(error, &said, &DOWN);
+    drop(client);
+}
+
+#[tokio::test]
+async fn a_wrong_password_is_told() {
+    let server = RedisServer::with(&["--requirepass", "right"]);
+    let port = server.port();
+    let error = Client::connect(&format!("redis://:wrong@127.0.0.1:{port}")).await.unwrap_err();
+    let said = format!(
+        "no connection to redis://:***@127.0.0.1:{port}: the server refused the user or password (the server said \
+         \"WRONGPASS invalid username-password pair or user is disabled.\")"
+    );
+    says(error, &said, &REFUSED);
+}
+
+#[tokio::test]
+async fn a_port_of_something_else_is_told() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let serving = tokio::spawn(async move {
+        loop {
+            let (socket, _) = listener.accept().await.unwrap();
+            let _ = socket.writable().await;
+            let _ = socket.try_write(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
+            let mut rest = [0; 1024];
+            while socket.readable().await.is_ok() && socket.try_read(&mut rest).is_ok_and(|read| read > 0) {}
+        }
+    });
+    let error = Client::connect(&format!("redis://127.0.0.1:{port}")).await.unwrap_err();
+    let said = format!(
+        "no connection to redis://127.0.0.1:{port}: this is no Redis or Valkey server (a web server answers on this port)"
+    );
+    says(error, &said, &REFUSED);
+    serving.abort();
+}
+
+async fn a_key_of_another_type_is_told(server: Place) {
+    let client = connect(&server).await;
+    tell(&server, &["SET", "order:42", "precious"]);
+    let kind = "another kind of object has this name on the server, it was left as it is";
+    let error = client.fair_lock("order:42").lock().await.unwrap_err();
+    says(error, &format!("fair lock \"order:42\" not acquired: {kind}"), &MISTAKE);
+    tell(&server, &["RPUSH", "import", "precious"]);
+    let error = client.count_down_latch("import").count_down().await.unwrap_err();
+    says(error, &format!("count-down latch \"import\" not changed: {kind}"), &MISTAKE);
+    let error = client.count_down_latch("import").wait().await.unwrap_err();
+    says(error, &format!("wait for count-down latch \"import\" failed: {kind}"), &MISTAKE);
+}
+
+async fn a_key_without_expiry_is_told(server: Place) {
+    let client = connect(&server).await;
+    tell(&server, &["HSET", "order:42", "someone", "1"]);
+    let error = client.lock("order:42").lock().await.unwrap_err();
+    let said = "lock \"order:42\" not acquired: its key has no expiry and would block forever; find out who wrote it, or \
+                delete it with force_unlock";
+    says(error, said, &MISTAKE);
+    let error = client.lock("order:42").remaining().await.unwrap_err();
+    says(error, "lock \"order:42\" not inspected: its key has no expiry and would block forever", &MISTAKE);
+}
+
+async fn a_name_or_terms_that_cannot_be_used_are_told(server: Place) {
+    let client = connect(&server).await;
+    let error = client.lock("a\u{7}{b}").lock().await.unwrap_err();
+    let said = "lock \"a\\u{7}{b}\" not acquired: the name has a control character ('\\u{7}') at byte 1";
+    says(error, said, &MISTAKE);
+    let error = client.lock("order:42").lease(ms(1)).lock().await.unwrap_err();
+    let said = "lock \"order:42\" not acquired: a lease of 1ms is too short, at least 3ms is needed";
+    says(error, said, &MISTAKE);
+    let bounded = client.lock("order:42").max_hold(60 * SECOND).min_hold(300 * SECOND);
+    let said = "lock \"order:42\" not acquired: min_hold of 5m exceeds the maximum hold time of 1m";
+    says(bounded.lock().await.unwrap_err(), said, &MISTAKE);
+    let error = MultiLock::of([bounded.into(), client.lock("b").into()]).lock().await.unwrap_err();
+    says(error, said, &MISTAKE);
+    let error = client.lock("order:42").max_hold(Duration::from_nanos(2_999_999)).lock().await.unwrap_err();
+    says(
+        error,
+        "lock \"order:42\" not acquired: max_hold of 2.9ms is too short, at least 3ms is needed",
+        &MISTAKE,
+    );
+}
+
+async fn a_busy_lock_is_told_where_not_getting_it_is_an_error(server: Place) {
+    let client = connect(&server).await;
+    let _guard = client.lock("order:42").lock().await.unwrap();
+    let section = client.lock("order:42").section();
+    let error = section.clone().wait(ms(20)).run(async |_guard| ()).await.unwrap_err();
+    says(error, "the body did not run: lock \"order:42\" was held by another owner for all of 20ms", &BUSY);
+    let error = section.wait(Duration::ZERO).run(async |_guard| ()).await.unwrap_err();
+    says(error, "the body did not run: lock \"order:42\" is held by another owner", &BUSY);
+}
+
+async fn an_owner_that_holds_it_already_is_told(server: Place) {
+    let client = connect(&server).await;
+    let owner = client.owner();
+    let lock = client.lock("order:42").owned_by(&owner).non_reentrant();
+    let _guard = lock.lock().await.unwrap();
+    let said = "lock \"order:42\" not acquired: its owner holds it already, and it is not reentrant";
+    says(lock.lock().await.unwrap_err(), said, &BUSY);
+    let prices = client.rw_lock("prices").owned_by(&owner);
+    let _reader = prices.read().await.unwrap();
+    let said = "write lock \"prices\" not acquired: the wait would never end, the holder is this caller or waits for this \
+                caller";
+    says(prices.write().await.unwrap_err(), said, &MISTAKE);
+}
+
+async fn a_closed_client_is_told(server: Place) {
+    let client = connect(&server).await;
+    let guard = client.lock("order:42").lock().await.unwrap();
+    client.close().await;
+    says(guard.ensure(SECOND).await.unwrap_err(), "lock \"order:42\" is lost: the client was closed", &LOST);
+    let closed = Is { unavailable: true, ..MISTAKE };
+    let error = client.lock("order:42").lock().await.unwrap_err();
+    says(error, "lock \"order:42\" not acquired: the client is closed", &closed);
+    let error = client.count_down_latch("import").wait().await.unwrap_err();
+    says(error, "wait for count-down latch \"import\" failed: the client is closed", &closed);
+}
+
+#[tokio::test]
+async fn a_frozen_server_is_told() {
+    let server = RedisServer::start();
+    let client = Client::builder().timeout(ms(300)).connect(&server.url()).await.unwrap();
+    let guard = client.lock("held").lease(3600 * SECOND).lock().await.unwrap();
+    server.freeze();
+    let error = client.lock("order:42").lease(10 * SECOND).try_lock().await.unwrap_err();
+    // The sum of the lease, the drift, and the rest of the timeout in which the call may still arrive.
+    let said = "lock \"order:42\" may or may not be acquired: no answer within the timeout; any effect of this attempt is \
+                gone within 10.2s";
+    says(error, said, &DOWN);
+    let error = guard.release().await.unwrap_err().to_string();
+    let begin = "release of lock \"held\" not confirmed: no answer within the timeout; it goes on being tried, and is free \
+                 within 1h";
+    assert!(error.starts_with(begin), "{error}");
+    server.thaw();
+    eventually("the undo and the release", || is_free(&server, "order:42") && is_free(&server, "held")).await;
+}
+
+#[tokio::test]
+async fn each_loss_says_its_reason() {
+    let server = Server::new();
+    let client = server.client().await.unwrap();
+    let lock = client.lock("order:42").watchdog(30 * SECOND);
+    for (lock, how, reason, said) in [
+        (lock.clone().lease(SECOND), "", LostReason::Expired, "its fixed lease ended"),
+        (lock.clone().max_hold(SECOND), "", LostReason::MaxHold, "it reached its max_hold"),
+        (
+            lock.clone().max_renewals(1),
+            "",
+            LostReason::MaxRenewals,
+            "it had all its max_renewals, and the last lease ended",
+        ),
+        (lock.clone(), "deleted", LostReason::Deleted, "it was deleted on the server"),
+        (
+            lock.clone(),
+            "unreachable",
+            LostReason::Unreachable,
+            "no renewal was confirmed until the lease ended",
+        ),
+    ] {
+        let (clock, deleting) = (server.clone(), server.clone());
+        let running =
+            tokio::spawn(async move { lock.run(async |_guard| clock.sleep(3600 * SECOND).await).await });
+        server.settle().await;
+        match how {
+            "deleted" => assert!(deleting.delete("order:42")),
+            "unreachable" => server.set_reachable(false),
+            _ => {}
+        }
+        server.advance(120 * SECOND).await;
+        server.set_reachable(true);
+        let error = running.await.unwrap().unwrap_err();
+        assert!(matches!(error, RunError::Lost { reason: told, .. } if told == reason), "{error}");
+        let said = format!("lock \"order:42\" was lost while the body ran: {said}; the body has no result");
+        says(error, &said, &LOST);
+        server.advance(120 * SECOND).await;
+    }
+}
+
+#[tokio::test]
+async fn a_lock_that_another_took_over_is_told() {
+    let server = Server::new();
+    let (one, other) = (server.client().await.unwrap(), server.client().await.unwrap());
+    let guard = one.lock("order:42").lock().await.unwrap();
+    assert!(server.delete("order:42"));
+    let _next = other.lock("order:42").lock().await.unwrap();
+    server.advance(SECOND).await;
+    let said = "lock \"order:42\" is lost: another owner holds it, or its name was given to something else";
+    says(guard.ensure(29 * SECOND).await.unwrap_err(), said, &LOST);
+}
+
+#[tokio::test]
+async fn a_renewal_that_is_not_confirmed_is_told() {
+    let server = Server::new();
+    let client = server.client().await.unwrap();
+    let guard = client.lock("order:42").lock().await.unwrap();
+    server.advance(SECOND).await;
+    server.set_reachable(false);
+    let said = "renewal of lock \"order:42\" not confirmed: the server cannot be reached; it is held for another 28.6s";
+    says(guard.ensure(29 * SECOND).await.unwrap_err(), said, &DOWN);
+    let said = "lock \"order:42\" can be ensured for 29.6s at most";
+    says(guard.ensure(31 * SECOND).await.unwrap_err(), said, &MISTAKE);
+}
+
+#[tokio::test]
+async fn a_program_without_an_installed_client_is_told() {
+    let said =
+        "no client is installed; give one to `leasehold::install` at the start of the program, or name one";
+    says(leasehold::installed().unwrap_err(), said, &MISTAKE);
+    says(RunError::from(NotInstalled), &format!("the body did not run: {said}"), &MISTAKE);
+}
+
+#[tokio::test]
+async fn a_majority_that_does_not_work_is_told() {
+    let (one, other) = (Server::new(), Server::new());
+    let (up, down) = (one.client().await.unwrap(), other.client().await.unwrap());
+    let third = other.client().await.unwrap();
+    other.set_reachable(false);
+    let redlock = leasehold::Redlock::builder().nodes_persist_every_write().over([up, down, third]);
+    let error = soon("the answer", redlock.lock("order:42").try_lock()).await.unwrap_err();
+    let node = "the server of this test";
+    let said = format!(
+        "redlock \"order:42\" not acquired: no majority of the nodes works: {node} granted; {node}: the server cannot be \
+         reached; {node}: the server cannot be reached"
+    );
+    says(error, &said, &DOWN);
+}
+
+#[test]
+fn the_fields_are_there_where_they_are_asked_for() {
+    let error = Error::from(RunError::from(NotInstalled));
+    assert_eq!(format!("{error:#?}"), "Run(\n    NotInstalled(\n        NotInstalled,\n    ),\n)");
+}

@@ -1,0 +1,219 @@
+//! The ends of a body and their effect on the lock: values, errors, panics, losses, dropped calls.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use leasehold::{Client, LostReason, RunError, locked};
+use tokio::sync::oneshot::{Receiver, Sender, channel};
+
+use crate::support::{Place, connect, count, eventually, is_free, on_both, soon, tell};
+
+on_both! {
+    async {
+        a_question_mark_ends_the_body_and_not_the_lock,
+        errors_of_every_kind_can_say_that_the_body_did_not_run,
+        a_return_ends_the_body_and_not_the_lock,
+        a_panic_releases,
+        dropping_the_call_releases,
+        a_body_is_dropped_when_its_lock_is_lost,
+        a_body_that_may_finish_finishes,
+        functions_that_call_each_other_re_enter,
+        functions_side_by_side_exclude_each_other,
+    }
+}
+
+#[derive(Debug, PartialEq)]
+enum PayError {
+    NotLocked(RunError),
+    Number(std::num::ParseIntError),
+    Refused,
+}
+
+impl From<RunError> for PayError {
+    fn from(error: RunError) -> Self {
+        Self::NotLocked(error)
+    }
+}
+
+impl From<std::num::ParseIntError> for PayError {
+    fn from(error: std::num::ParseIntError) -> Self {
+        Self::Number(error)
+    }
+}
+
+#[locked(name = "job", client = client)]
+async fn pay(client: &Client, amount: &str) -> Result<u64, PayError> {
+    let amount: u64 = amount.parse()?;
+    let fee = async { Err::<u64, PayError>(PayError::Refused) };
+    if amount == 0 {
+        return Err(PayError::Refused);
+    }
+    if amount == 13 {
+        return fee.await;
+    }
+    Ok(amount)
+}
+
+async fn a_question_mark_ends_the_body_and_not_the_lock(server: Place) {
+    let client = connect(&server).await;
+    assert_eq!(pay(&client, "42").await, Ok(42));
+    assert!(matches!(pay(&client, "a lot").await, Err(PayError::Number(_))));
+    assert!(is_free(&server, "job"));
+    client.close().await;
+    assert!(matches!(pay(&client, "42").await, Err(PayError::NotLocked(RunError::Acquire(_)))));
+}
+
+#[locked(name = "job", client = client)]
+async fn anyhow(client: &Client, amount: &str) -> anyhow::Result<u64> {
+    anyhow::ensure!(!amount.is_empty(), "nothing");
+    Ok(amount.parse()?)
+}
+
+#[locked(name = "job", client = client)]
+async fn boxed(client: &Client) -> Result<(), Box<dyn std::error::Error>> {
+    Err("nothing")?
+}
+
+#[locked(name = "job", client = client)]
+async fn ours(client: &Client) -> Result<bool, leasehold::Error> {
+    Ok(client.lock("other").is_locked().await?)
+}
+
+async fn errors_of_every_kind_can_say_that_the_body_did_not_run(server: Place) {
+    let client = connect(&server).await;
+    assert_eq!(anyhow(&client, "42").await.unwrap(), 42);
+    assert_eq!(anyhow(&client, "").await.unwrap_err().to_string(), "nothing");
+    assert!(anyhow(&client, "a lot").await.unwrap_err().is::<std::num::ParseIntError>());
+    assert_eq!(boxed(&client).await.unwrap_err().to_string(), "nothing");
+    assert!(!ours(&client).await.unwrap());
+    client.close().await;
+    assert!(anyhow(&client, "42").await.unwrap_err().is::<RunError>());
+    assert!(boxed(&client).await.unwrap_err().is::<RunError>());
+    assert!(matches!(ours(&client).await, Err(leasehold::Error::Run(RunError::Acquire(_)))));
+}
+
+async fn a_return_ends_the_body_and_not_the_lock(server: Place) {
+    let client = connect(&server).await;
+    assert_eq!(pay(&client, "0").await, Err(PayError::Refused));
+    assert_eq!(pay(&client, "13").await, Err(PayError::Refused));
+    assert!(is_free(&server, "job"));
+}
+
+#[locked(name = "job", client = client)]
+async fn panics(client: Client) -> Result<(), RunError> {
+    panic!("as it should")
+}
+
+async fn a_panic_releases(server: Place) {
+    let client = connect(&server).await;
+    let outcome = soon("the panic", tokio::spawn(panics(client.clone()))).await;
+    assert!(outcome.unwrap_err().is_panic());
+    eventually("the release", || is_free(&server, "job")).await;
+}
+
+#[locked(name = "job", client = client)]
+async fn never_ends(client: &Client, begun: Sender<()>) -> Result<(), RunError> {
+    begun.send(()).unwrap();
+    std::future::pending().await
+}
+
+async fn dropping_the_call_releases(server: Place) {
+    let client = connect(&server).await;
+    let (begun, has_begun) = channel();
+    tokio::select! {
+        _ = never_ends(&client, begun) => unreachable!("it never ends"),
+        outcome = soon("the body", has_begun) => outcome.unwrap(),
+    }
+    eventually("the release", || is_free(&server, "job")).await;
+}
+
+struct Dropped(Arc<AtomicBool>);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+#[locked(name = "job", watchdog = "3s", on_lost = cancel, client = client)]
+async fn cancelled(client: Client, begun: Sender<()>, inside: Dropped) -> Result<u32, RunError> {
+    let _inside = inside;
+    begun.send(()).unwrap();
+    std::future::pending().await
+}
+
+async fn a_body_is_dropped_when_its_lock_is_lost(server: Place) {
+    let client = connect(&server).await;
+    let (begun, has_begun) = channel();
+    let dropped = Arc::new(AtomicBool::new(false));
+    let running = tokio::spawn(cancelled(client, begun, Dropped(Arc::clone(&dropped))));
+    soon("the body", has_begun).await.unwrap();
+    assert!(!dropped.load(Ordering::SeqCst));
+    tell(&server, &["DEL", "job"]);
+    let outcome = soon("the loss", running).await.unwrap();
+    assert!(matches!(outcome, Err(RunError::Lost { reason: LostReason::Deleted, .. })));
+    assert!(dropped.load(Ordering::SeqCst));
+}
+
+#[locked(name = "job", watchdog = "300ms", on_lost = finish, client = client)]
+async fn finishes(client: Client, begun: Sender<()>, go_on: Receiver<()>) -> Result<u32, RunError> {
+    begun.send(()).unwrap();
+    go_on.await.unwrap();
+    Ok(5)
+}
+
+async fn a_body_that_may_finish_finishes(server: Place) {
+    let (client, other) = (connect(&server).await, connect(&server).await);
+    let ((begun, has_begun), (go, go_on)) = (channel(), channel());
+    let running = tokio::spawn(finishes(client, begun, go_on));
+    soon("the body", has_begun).await.unwrap();
+    tell(&server, &["DEL", "job"]);
+    let guard = soon("the lock to be another's", other.lock("job").lock()).await.unwrap();
+    assert!(!running.is_finished());
+    go.send(()).unwrap();
+    assert_eq!(soon("the body's end", running).await.unwrap(), Ok(5));
+    assert!(guard.is_held());
+}
+
+#[locked(name = "job", client = client)]
+async fn outer(client: &Client, server: &Place) -> Result<(u32, u32, u32), RunError> {
+    let before = count(server, "job");
+    let inside = inner(client, server).await?;
+    Ok((before, inside, count(server, "job")))
+}
+
+#[locked(name = "job", client = client)]
+async fn inner(client: &Client, server: &Place) -> Result<u32, RunError> {
+    Ok(count(server, "job"))
+}
+
+async fn functions_that_call_each_other_re_enter(server: Place) {
+    let client = connect(&server).await;
+    let counts = soon("the re-entry", outer(&client, &server)).await;
+    assert_eq!(counts, Ok((1, 2, 1)));
+    assert!(is_free(&server, "job"));
+}
+
+#[locked(name = "job", client = client)]
+async fn alone(client: &Client, inside: &AtomicU32) -> Result<u32, RunError> {
+    let found = inside.fetch_add(1, Ordering::SeqCst);
+    // A second holder, if any, gets its reply before this query does, and runs before this task goes on.
+    assert!(!client.lock("unlocked").is_locked().await.unwrap());
+    tokio::task::yield_now().await;
+    inside.fetch_sub(1, Ordering::SeqCst);
+    Ok(found)
+}
+
+#[locked(name = "batch", client = client)]
+async fn all_of_them(client: &Client, inside: &AtomicU32) -> Result<u32, RunError> {
+    let (one, two, three) = tokio::join!(alone(client, inside), alone(client, inside), alone(client, inside));
+    Ok(one? + two? + three?)
+}
+
+async fn functions_side_by_side_exclude_each_other(server: Place) {
+    let client = connect(&server).await;
+    let inside = AtomicU32::new(0);
+    let (one, other) = tokio::join!(alone(&client, &inside), alone(&client, &inside));
+    assert_eq!((one, other), (Ok(0), Ok(0)));
+    assert_eq!(soon("the branches", all_of_them(&client, &inside)).await, Ok(0));
+}

@@ -1,0 +1,269 @@
+//! Several locks at once: all or none, in one step or in order.
+
+use std::time::{Duration, Instant};
+
+use leasehold::{AcquireError, AcquireErrorKind, Client, Member, MultiLock, Name, ReleaseOutcome};
+
+use crate::support::{Place, Told, connect, connect_with, eventually, is_free, ms, on_both, soon, tell};
+
+on_both! {
+    async {
+        all_are_taken_and_all_are_given_back,
+        one_that_is_taken_keeps_the_others_free,
+        a_wait_that_ends_leaves_nothing,
+        a_dropped_wait_leaves_nothing,
+        locks_of_one_slot_are_one_command,
+        locks_of_one_slot_are_never_half_taken,
+        locks_of_one_slot_wake_whoever_waits_for_either,
+        a_waiter_of_locks_of_one_slot_is_woken_by_either,
+        kinds_and_clients_mix,
+        overlapping_sets_never_wait_for_each_other,
+        a_lock_that_is_named_twice_is_taken_once,
+        the_shortest_validity_counts,
+        losing_one_is_losing_all,
+        losing_one_of_a_slot_frees_the_others,
+        an_owner_that_holds_a_member_takes_the_set,
+        an_error_of_one_gives_the_others_back,
+        names_that_cannot_be_used_are_not_one_name,
+        one_name_as_two_kinds_is_told_at_once,
+    }
+}
+
+/// Two names of one cluster slot.
+fn pair(client: &Client) -> [Member; 2] {
+    ["1", "2"].map(|rest| client.lock(Name::with_hash_tag("account", rest).unwrap()).into())
+}
+
+/// Two names of different slots.
+fn apart(client: &Client) -> [Member; 2] {
+    ["account:1", "account:2"].map(|name| client.lock(name).into())
+}
+
+const SAME_SLOT: [&str; 2] = ["{account}1", "{account}2"];
+const APART: [&str; 2] = ["account:1", "account:2"];
+
+async fn all_are_taken_and_all_are_given_back(server: Place) {
+    let client = connect(&server).await;
+    for (set, names) in [(pair(&client), SAME_SLOT), (apart(&client), APART)] {
+        let guard = MultiLock::of(set).lock().await.unwrap();
+        assert!(guard.is_held() && guard.remaining() > ms(20_000));
+        assert!(names.iter().all(|name| !is_free(&server, name)));
+        assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::Released);
+        assert!(names.iter().all(|name| is_free(&server, name)));
+    }
+}
+
+async fn one_that_is_taken_keeps_the_others_free(server: Place) {
+    let (one, other) = (connect(&server).await, connect(&server).await);
+    for (set, [first, second]) in [(pair(&one), SAME_SLOT), (apart(&one), APART)] {
+        let held = other.lock(Name::raw_redisson(second).unwrap()).lock().await.unwrap();
+        assert!(MultiLock::of(set).try_lock().await.unwrap().is_none());
+        eventually("the first to be free", || is_free(&server, first)).await;
+        held.release().await.unwrap();
+    }
+}
+
+async fn a_wait_that_ends_leaves_nothing(server: Place) {
+    let (one, other) = (connect(&server).await, connect(&server).await);
+    for (set, [first, second]) in [(pair(&one), SAME_SLOT), (apart(&one), APART)] {
+        let _held = other.lock(Name::raw_redisson(second).unwrap()).lock().await.unwrap();
+        let started = Instant::now();
+        let outcome = MultiLock::of(set).try_lock_for(ms(200)).await;
+        // On a slow machine an attempt may be in flight when the wait ends. Its outcome is then unknown, and the client
+        // undoes it.
+        assert!(
+            matches!(outcome, Ok(None) | Err(AcquireError { kind: AcquireErrorKind::Unknown { .. }, .. })),
+            "{outcome:?}"
+        );
+        assert!(started.elapsed() >= ms(200));
+        eventually("the first to be free", || is_free(&server, first)).await;
+    }
+}
+
+async fn a_dropped_wait_leaves_nothing(server: Place) {
+    let (one, other) = (connect(&server).await, connect(&server).await);
+    let held = other.lock("account:2").lock().await.unwrap();
+    let set = MultiLock::of(apart(&one));
+    let waiting = tokio::spawn(async move { set.lock().await });
+    eventually("it to hold the first", || !is_free(&server, "account:1")).await;
+    waiting.abort();
+    eventually("the first to be free", || is_free(&server, "account:1")).await;
+    held.release().await.unwrap();
+    one.close().await;
+    assert!(is_free(&server, "account:2"));
+}
+
+async fn locks_of_one_slot_are_one_command(server: Place) {
+    let client = connect(&server).await;
+    let set = MultiLock::of(pair(&client));
+    let before = server.scripts_run();
+    let guard = set.lock().await.unwrap();
+    assert_eq!(server.scripts_run() - before, 1);
+    guard.release().await.unwrap();
+    assert_eq!(server.scripts_run() - before, 2);
+}
+
+async fn locks_of_one_slot_are_never_half_taken(server: Place) {
+    let (one, other) = (connect(&server).await, connect(&server).await);
+    let held = other.lock(Name::with_hash_tag("account", "2").unwrap()).lock().await.unwrap();
+    let set = MultiLock::of(pair(&one));
+    let waiting = tokio::spawn(async move { set.lock().await.unwrap() });
+    let before = server.scripts_run();
+    eventually("it to ask again", || server.scripts_run() > before + 2).await;
+    assert!(is_free(&server, "{account}1"));
+    held.release().await.unwrap();
+    soon("both", waiting).await.unwrap().release().await.unwrap();
+}
+
+async fn locks_of_one_slot_wake_whoever_waits_for_either(server: Place) {
+    let (one, other) = (connect(&server).await, connect(&server).await);
+    let guard = MultiLock::of(pair(&one)).lock().await.unwrap();
+    let builder = Client::builder().poll_interval(Duration::from_secs(3_600));
+    let sleeper = connect_with(builder, &server.url()).await;
+    let waiting = SAME_SLOT.map(|name| {
+        let lock = sleeper.lock(Name::raw_redisson(name).unwrap());
+        tokio::spawn(async move { lock.lock().await.unwrap() })
+    });
+    let before = server.scripts_run();
+    eventually("both to sleep", || server.scripts_run() >= before + 2).await;
+    assert!(other.lock(Name::raw_redisson(SAME_SLOT[0]).unwrap()).try_lock().await.unwrap().is_none());
+    guard.release().await.unwrap();
+    for task in waiting {
+        soon("its turn", task).await.unwrap().release().await.unwrap();
+    }
+}
+
+async fn a_waiter_of_locks_of_one_slot_is_woken_by_either(server: Place) {
+    let builder = Client::builder().poll_interval(Duration::from_secs(3_600));
+    let (one, other) = (connect_with(builder, &server.url()).await, connect(&server).await);
+    for name in SAME_SLOT {
+        let held = other.lock(Name::raw_redisson(name).unwrap()).lock().await.unwrap();
+        let set = MultiLock::of(pair(&one));
+        let waiting = tokio::spawn(async move { set.lock().await.unwrap() });
+        let before = server.scripts_run();
+        eventually("it to sleep", || server.scripts_run() > before).await;
+        held.release().await.unwrap();
+        soon("both", waiting).await.unwrap().release().await.unwrap();
+    }
+}
+
+async fn kinds_and_clients_mix(server: Place) {
+    let (one, other) = (connect(&server).await, connect(&server).await);
+    let set = MultiLock::of([
+        one.lock("a").into(),
+        other.fair_lock("b").into(),
+        one.fenced_lock("c").into(),
+        other.spin_lock("d").lease(ms(30_000)).into(),
+        one.rw_lock("e").read_lock().into(),
+        one.rw_lock("e").write_lock().into(),
+    ]);
+    let guard = set.lock().await.unwrap();
+    assert!(["a", "b", "c", "d", "e"].iter().all(|name| !is_free(&server, name)));
+    guard.release().await.unwrap();
+    assert!(["a", "b", "c", "d", "e"].iter().all(|name| is_free(&server, name)));
+}
+
+async fn overlapping_sets_never_wait_for_each_other(server: Place) {
+    let clients = [connect(&server).await, connect(&server).await, connect(&server).await];
+    let sets = [["a", "b"], ["b", "c"], ["c", "a"], ["b", "a"], ["c", "b"], ["a", "c"]];
+    let tasks: Vec<_> = (0..12)
+        .map(|task| {
+            let client = &clients[task % 3];
+            let set = MultiLock::of(sets[task % 6].map(|name| client.lock(name).into()));
+            tokio::spawn(async move {
+                for _ in 0..10 {
+                    let guard = set.lock().await.unwrap();
+                    assert!(guard.is_held());
+                    guard.release().await.unwrap();
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        soon("everybody", task).await.unwrap();
+    }
+}
+
+async fn a_lock_that_is_named_twice_is_taken_once(server: Place) {
+    let client = connect(&server).await;
+    let twice = || [client.lock("a").into(), client.lock("a").into()];
+    let guard = soon("it", MultiLock::of(twice()).lock()).await.unwrap();
+    guard.release().await.unwrap();
+    let mixed = [client.lock("a").into(), client.lock("a").lease(ms(5_000)).into()];
+    let guard = soon("it", MultiLock::of(mixed).lock()).await.unwrap();
+    guard.release().await.unwrap();
+    assert!(is_free(&server, "a"));
+}
+
+async fn the_shortest_validity_counts(server: Place) {
+    let client = connect(&server).await;
+    let set = MultiLock::of([client.lock("a").into(), client.lock("b").lease(ms(2_000)).into()]);
+    let guard = set.lock().await.unwrap();
+    assert!(guard.remaining() <= ms(2_000));
+    guard.ensure(ms(1_000)).await.unwrap();
+}
+
+async fn losing_one_is_losing_all(server: Place) {
+    let client = connect(&server).await;
+    let set = MultiLock::of([client.lock("a").into(), client.lock("b").watchdog(ms(300)).into()]);
+    let guard = set.lock().await.unwrap();
+    assert!(client.lock("b").force_unlock().await.unwrap());
+    soon("the loss", guard.lost()).await;
+    assert!(!guard.is_held());
+    assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::NotHeld);
+    assert!(is_free(&server, "a"));
+}
+
+async fn losing_one_of_a_slot_frees_the_others(server: Place) {
+    let client = connect(&server).await;
+    let members =
+        SAME_SLOT.map(|name| Member::from(client.lock(Name::raw_redisson(name).unwrap()).watchdog(ms(300))));
+    let guard = MultiLock::of(members).lock().await.unwrap();
+    tell(&server, &["DEL", SAME_SLOT[1]]);
+    soon("the loss", guard.lost()).await;
+    eventually("the other to be free", || is_free(&server, SAME_SLOT[0])).await;
+}
+
+async fn an_owner_that_holds_a_member_takes_the_set(server: Place) {
+    let client = connect(&server).await;
+    leasehold::owner::scope(async {
+        let outer = client.lock(Name::raw_redisson(SAME_SLOT[1]).unwrap()).lock().await.unwrap();
+        let guard = soon("the set", MultiLock::of(pair(&client)).lock()).await.unwrap();
+        guard.release().await.unwrap();
+        assert!(outer.is_held());
+    })
+    .await;
+}
+
+async fn an_error_of_one_gives_the_others_back(server: Place) {
+    let client = connect(&server).await;
+    tell(&server, &["SET", "account:2", "text"]);
+    tell(&server, &["SET", "{account}2", "text"]);
+    for (set, first) in [(apart(&client), "account:1"), (pair(&client), "{account}1")] {
+        let outcome = MultiLock::of(set).lock().await;
+        assert!(
+            matches!(outcome, Err(AcquireError { kind: AcquireErrorKind::OtherKind(_), .. })),
+            "{outcome:?}"
+        );
+        eventually("the first to be free", || is_free(&server, first)).await;
+    }
+}
+
+async fn names_that_cannot_be_used_are_not_one_name(server: Place) {
+    let client = connect(&server).await;
+    // An invalid name has no place in the order of the members.
+    let set = MultiLock::of([client.lock("a{").into(), client.fair_lock("b{").into()]);
+    let error = soon("the error", set.lock()).await.unwrap_err();
+    assert!(
+        matches!(error.kind, AcquireErrorKind::Name(leasehold::NameError::Brace { at: 1, .. })),
+        "{error}"
+    );
+    assert!(matches!(&*error.subject.name, "a{" | "b{"), "{error}");
+}
+
+async fn one_name_as_two_kinds_is_told_at_once(server: Place) {
+    let client = connect(&server).await;
+    let set = MultiLock::of([client.lock("a").into(), client.fair_lock("a").into(), client.lock("b").into()]);
+    assert_eq!(soon("the error", set.lock()).await.unwrap_err(), AcquireErrorKind::Deadlock);
+    assert!(is_free(&server, "a") && is_free(&server, "b"));
+}

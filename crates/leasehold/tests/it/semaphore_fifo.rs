@@ -1,0 +1,168 @@
+//! The semaphore with a queue. Waiters of all processes are served in the order of arrival, and dead waiters lose their
+//! place.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use leasehold::{AcquireError, Client, Guard, ReleaseOutcome, Semaphore};
+use tokio::task::JoinHandle;
+
+use crate::support::{Place, Told, connect, connect_with, eventually, ms, on_both, pttl, soon, tell};
+
+/// A client whose waiters retry only after a wake-up, or to keep their place in the queue.
+async fn connect_without_polling(server: &impl Told) -> Client {
+    connect_with(Client::builder().poll_interval(Duration::from_secs(3600)), &server.url()).await
+}
+
+/// The semaphore `seats` with this number of permits.
+async fn seats(client: &Client, permits: u32) -> Semaphore {
+    let seats = client.semaphore("seats");
+    assert!(seats.try_set_permits(permits).await.unwrap());
+    seats
+}
+
+/// The number of available permits on the server.
+fn left(server: &impl Told) -> i64 {
+    server.cli(&["GET", "seats"]).parse().unwrap()
+}
+
+/// The markers of acquisitions.
+fn markers(server: &impl Told) -> Vec<String> {
+    let printed = server.cli(&["KEYS", "leasehold_permit:*"]);
+    printed.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
+}
+
+fn acquire_in_task(semaphore: &Semaphore, permits: u32) -> JoinHandle<Result<Guard, AcquireError>> {
+    let semaphore = semaphore.clone();
+    tokio::spawn(async move { semaphore.acquire_many(permits).await })
+}
+
+on_both! {
+    async {
+        waiters_in_a_queue_are_served_in_the_order_in_which_they_came_over_all_clients,
+        a_waiter_for_many_does_not_starve_in_a_queue,
+        one_who_asks_once_does_not_pass_the_queue,
+        one_who_gives_up_leaves_the_queue_to_the_next,
+        a_dead_waiter_in_the_queue_is_passed_by,
+        a_queue_is_gone_when_nobody_stands_in_it,
+    }
+}
+
+/// Waits in a queue in a task of its own, and records its number when it gets the permit.
+fn queue_in_task(
+    semaphore: &Semaphore,
+    number: usize,
+    served: &Arc<Mutex<Vec<usize>>>,
+) -> JoinHandle<Result<ReleaseOutcome, leasehold::Error>> {
+    let (semaphore, served) = (semaphore.clone(), Arc::clone(served));
+    tokio::spawn(async move {
+        let permit = semaphore.acquire().await?;
+        served.lock().unwrap().push(number);
+        Ok(permit.release().await?)
+    })
+}
+
+/// The length of the queue.
+fn queued(server: &impl Told) -> usize {
+    server.cli(&["LLEN", "leasehold_sc_queue:{seats}"]).parse().unwrap()
+}
+
+async fn waiters_in_a_queue_are_served_in_the_order_in_which_they_came_over_all_clients(server: Place) {
+    let clients = [connect(&server).await, connect(&server).await, connect(&server).await];
+    let first = seats(&clients[0], 1).await.fifo().acquire().await.unwrap();
+    let served = Arc::default();
+    let mut tasks = Vec::new();
+    for number in 0..12 {
+        let semaphore = clients[number % 3].semaphore("seats").fifo();
+        tasks.push(queue_in_task(&semaphore, number, &served));
+        eventually("it to stand in the queue", || queued(&server) == number + 1).await;
+    }
+    first.release().await.unwrap();
+    for task in tasks {
+        soon("its turn", task).await.unwrap().unwrap();
+    }
+    assert_eq!(*served.lock().unwrap(), (0..12).collect::<Vec<_>>());
+    assert_eq!(left(&server), 1);
+}
+
+async fn a_waiter_for_many_does_not_starve_in_a_queue(server: Place) {
+    let (one, other) = (connect(&server).await, connect(&server).await);
+    let seats = seats(&one, 3).await.fifo();
+    let held =
+        [seats.acquire().await.unwrap(), seats.acquire().await.unwrap(), seats.acquire().await.unwrap()];
+    let many = acquire_in_task(&seats, 3);
+    eventually("it to stand in the queue", || queued(&server) == 1).await;
+    let few = acquire_in_task(&other.semaphore("seats").fifo(), 1);
+    eventually("the other one as well", || queued(&server) == 2).await;
+    for (returned, permit) in held.into_iter().enumerate() {
+        assert!(!many.is_finished() && !few.is_finished(), "after {returned}");
+        permit.release().await.unwrap();
+    }
+    let many = soon("all three", many).await.unwrap().unwrap();
+    assert!(!few.is_finished());
+    many.release().await.unwrap();
+    soon("the one behind it", few).await.unwrap().unwrap().release().await.unwrap();
+}
+
+async fn one_who_asks_once_does_not_pass_the_queue(server: Place) {
+    let (one, other) = (connect(&server).await, connect_without_polling(&server).await);
+    let seats = seats(&one, 1).await.fifo();
+    let waiting = acquire_in_task(&seats, 2);
+    eventually("it to stand in the queue", || queued(&server) == 1).await;
+    assert!(
+        other.semaphore("seats").fifo().try_acquire().await.unwrap().is_none(),
+        "one is free, and it is not its turn"
+    );
+    assert_eq!(queued(&server), 1, "it does not stand there itself");
+    assert!(other.semaphore("seats").try_acquire().await.unwrap().is_some(), "whoever is not fair passes");
+    waiting.abort();
+}
+
+async fn one_who_gives_up_leaves_the_queue_to_the_next(server: Place) {
+    let (one, other) = (connect(&server).await, connect(&server).await);
+    let seats = seats(&one, 1).await.fifo();
+    let impatient = acquire_in_task(&seats, 2);
+    eventually("it to stand in the queue", || queued(&server) == 1).await;
+    let next = acquire_in_task(&other.semaphore("seats").fifo(), 1);
+    eventually("the next one as well", || queued(&server) == 2).await;
+    impatient.abort();
+    soon("its turn", next).await.unwrap().unwrap().release().await.unwrap();
+    assert_eq!(left(&server), 1);
+    assert!(seats.try_acquire_many_for(2, ms(500)).await.unwrap().is_none());
+    eventually("the queue to be empty", || queued(&server) == 0).await;
+    assert_eq!(markers(&server), Vec::<String>::new(), "nothing was doubtful");
+}
+
+async fn a_dead_waiter_in_the_queue_is_passed_by(server: Place) {
+    let seats = seats(&connect(&server).await, 1).await.fifo();
+    let time: u64 = server.cli(&["TIME"]).lines().next().unwrap().parse().unwrap();
+    for (member, seen_ms) in [("dead:1", time * 1000 - 6_000), ("dead:2", time * 1000 - 3_000)] {
+        tell(&server, &["RPUSH", "leasehold_sc_queue:{seats}", member]);
+        tell(&server, &["ZADD", "leasehold_sc_seen:{seats}", &seen_ms.to_string(), member]);
+    }
+    tell(&server, &["RPUSH", "leasehold_sc_queue:{seats}", "without-a-score:1"]);
+    let began = Instant::now();
+    assert!(seats.try_acquire().await.unwrap().is_none(), "the second one may yet live");
+    assert_eq!(queued(&server), 2, "the first one does not");
+    let permit = soon("its turn", seats.acquire()).await.unwrap();
+    assert!(began.elapsed() < Duration::from_secs(8));
+    assert_eq!(queued(&server), 0);
+    permit.release().await.unwrap();
+}
+
+async fn a_queue_is_gone_when_nobody_stands_in_it(server: Place) {
+    let client = connect(&server).await;
+    let seats = seats(&client, 1).await.fifo();
+    let permit = seats.acquire().await.unwrap();
+    let waiting = acquire_in_task(&seats, 1);
+    eventually("it to stand in the queue", || queued(&server) == 1).await;
+    for key in ["leasehold_sc_queue:{seats}", "leasehold_sc_seen:{seats}"] {
+        assert!((1..=10_000).contains(&pttl(&server, key)), "{key} outlives nobody for long");
+    }
+    permit.release().await.unwrap();
+    drop(soon("its turn", waiting).await.unwrap().unwrap());
+    eventually("the release", || left(&server) == 1).await;
+    let keys = server.cli(&["KEYS", "*"]);
+    let stays = |key: &&str| !key.starts_with("leasehold_op:");
+    assert_eq!(keys.lines().filter(stays).collect::<Vec<_>>(), ["seats"]);
+}

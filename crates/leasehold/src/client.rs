@@ -23,12 +23,12 @@ use leasehold_store::{Runtime, Store};
 use crate::client::connect::start;
 use crate::client::connect::{ConnectOptions, connect};
 use crate::defaults::{HoldTerms, Primitive, check_prefix};
-use crate::error::ConnectError;
+use crate::error::{ConnectError, Forked};
 use crate::fenced_writes::FencedWrites;
 use crate::latch::CountDownLatch;
 use crate::lock::{Fair, Fenced, Kind, Lock, Read, Reentrant, RwLock, Spin, Write};
 use crate::name::IntoName;
-use crate::runtime::shared::{Forked, Handle};
+use crate::runtime::shared::Handle;
 use crate::runtime::ticket::Ticket;
 use crate::semaphore::{ExpirableSemaphore, Semaphore};
 

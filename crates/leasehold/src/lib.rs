@@ -180,6 +180,7 @@ pub mod testing;
 #[doc(hidden)]
 #[path = "private.rs"]
 pub mod __private;
+mod any_error;
 mod client;
 mod defaults;
 mod fenced_writes;
@@ -194,11 +195,12 @@ mod runtime;
 mod semaphore;
 mod terms;
 
+pub use any_error::Error;
 pub use client::installed::{install, installed};
 pub use client::{Client, ClientBuilder};
 pub use defaults::{HoldTerms, Primitive};
 pub use error::{
-    AcquireError, AcquireErrorKind, AlreadyInstalled, ConnectError, EnsureError, EnsureErrorKind, Error,
+    AcquireError, AcquireErrorKind, AlreadyInstalled, ConnectError, EnsureError, EnsureErrorKind,
     FencedWriteError, InspectError, InspectErrorKind, NodeAnswer, NotInstalled, OperationError,
     OperationErrorKind, QuorumError, ReleaseError, ReleaseErrorKind, RunError, Subject, SubjectKind,
     UrlError, WaitError, WaitErrorKind,

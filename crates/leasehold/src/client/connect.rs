@@ -15,12 +15,13 @@ use leasehold_store::redis::{self, Redis, ServerUrl};
 #[cfg(any(feature = "redis", feature = "embedded", test))]
 use leasehold_store::tokio_runtime::TokioRuntime;
 use leasehold_store::url::Scheme;
-pub use leasehold_store::url::UrlError;
 use leasehold_store::{Runtime, ShardedPubsub, Store};
 use tokio::sync::oneshot;
 
 use crate::defaults::Defaults;
 use crate::error::ConnectError;
+#[cfg(feature = "config")]
+use crate::error::UrlError;
 use crate::runtime::driver::drive;
 use crate::runtime::shared::{Handle, Shared};
 

@@ -13,7 +13,8 @@ use super::error::{ConfigError, Disagreement};
 use super::fields::{SERVERS, is_within};
 use super::raw::{Raw, Tls};
 use super::secret::Secret;
-use crate::client::connect::{UrlError, check_url};
+use crate::client::connect::check_url;
+use crate::error::UrlError;
 
 /// The servers to connect to.
 #[derive(Clone, Debug, PartialEq, Eq)]

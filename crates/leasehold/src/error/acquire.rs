@@ -9,8 +9,8 @@ use leasehold_proto::engine::{AcquireFailure, LostReason};
 use leasehold_proto::recipe::expirable::PERMITS_MAX;
 use leasehold_proto::{FreeWithin, LEASE_MIN, LeaseError, NameError, Rounded, StoreError, StoreErrorKind};
 
+use super::message::{FORKED, message_in_debug, unavailable};
 use super::subject::{BadName, Subject, of_a_subject};
-use super::{FORKED, message_in_debug, unavailable};
 
 /// The reason why an acquire ended without a guard, other than another owner's hold.
 #[derive(Clone, PartialEq, Eq)]

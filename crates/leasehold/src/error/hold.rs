@@ -8,8 +8,8 @@ use std::time::Duration;
 use leasehold_proto::engine::{EnsureFailure, LostReason, ReleaseFailure};
 use leasehold_proto::{FreeWithin, Rounded, StoreError};
 
+use super::message::{FORKED, message_in_debug, unavailable};
 use super::subject::{Subject, of_a_subject};
-use super::{FORKED, message_in_debug, unavailable};
 
 /// The reason why a release is not confirmed.
 #[derive(Clone, PartialEq, Eq)]

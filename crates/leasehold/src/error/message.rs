@@ -6,8 +6,19 @@
 use std::error::Error;
 use std::fmt;
 
+use leasehold_proto::{StoreError, StoreErrorKind};
+
+/// The end of a message about a client that another process made.
+pub(super) const FORKED: &str =
+    "the client belongs to the process that this one was forked from; connect a new one here";
+
+/// Returns true if the failure concerns the server and not the name.
+pub(super) const fn unavailable(source: &StoreError) -> bool {
+    !matches!(source.kind, StoreErrorKind::WrongType)
+}
+
 /// Writes the message and its causes, or the fields for `{:#?}`.
-pub(super) fn debug<E: Error>(
+pub(crate) fn debug<E: Error>(
     f: &mut fmt::Formatter<'_>,
     error: &E,
     fields: impl FnOnce(&mut fmt::Formatter<'_>) -> fmt::Result,
@@ -39,4 +50,35 @@ macro_rules! message_in_debug {
     };
 }
 
-pub(super) use message_in_debug;
+/// Implements the four methods of an error for which all are false.
+macro_rules! none_of_them {
+    ($($error:ty),*) => {
+        $(impl $error {
+            /// Always returns false, since no server takes part.
+            #[must_use]
+            pub const fn is_busy(&self) -> bool {
+                false
+            }
+
+            /// Always returns false, since no server takes part.
+            #[must_use]
+            pub const fn is_unavailable(&self) -> bool {
+                false
+            }
+
+            /// Always returns false, since the same call fails again.
+            #[must_use]
+            pub const fn is_retryable(&self) -> bool {
+                false
+            }
+
+            /// Always returns false, since nothing is held.
+            #[must_use]
+            pub const fn is_lost(&self) -> bool {
+                false
+            }
+        })*
+    };
+}
+
+pub(crate) use {message_in_debug, none_of_them};

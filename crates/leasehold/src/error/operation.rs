@@ -9,9 +9,8 @@ use leasehold_proto::engine::AcquireFailure;
 use leasehold_proto::recipe::expirable::PERMITS_MAX;
 use leasehold_proto::{Applied, LeaseError, NameError, StoreError, StoreErrorKind, Verb};
 
-use super::message::debug;
+use super::message::{FORKED, debug, message_in_debug, unavailable};
 use super::subject::{BadName, Subject, of_a_subject};
-use super::{FORKED, message_in_debug, unavailable};
 
 /// The end of a message about a name that another kind of object has.
 const OTHER_KIND: &str = "another kind of object has this name on the server, it was left as it is";

@@ -8,8 +8,11 @@ use std::time::Duration;
 use leasehold_proto::engine::LostReason;
 use leasehold_proto::{NameError, Rounded};
 
+use super::acquire::AcquireError;
+use super::installed::NotInstalled;
 use super::message::debug;
-use super::{AcquireError, NotInstalled, OperationError, OperationErrorKind, Subject};
+use super::operation::{OperationError, OperationErrorKind};
+use super::subject::Subject;
 
 /// The reason why a body under a lock has no result.
 #[derive(Clone, PartialEq, Eq)]

@@ -97,6 +97,10 @@ impl BadName {
     }
 }
 
+/// The error of a caller in a process that did not make the client.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Forked;
+
 /// A reason before its subject is known.
 pub(crate) trait Cause {
     /// The public error.
@@ -124,8 +128,8 @@ macro_rules! of_a_subject {
             }
         }
 
-        impl From<$crate::runtime::shared::Forked> for $kind {
-            fn from($crate::runtime::shared::Forked: $crate::runtime::shared::Forked) -> Self {
+        impl From<$crate::error::subject::Forked> for $kind {
+            fn from($crate::error::subject::Forked: $crate::error::subject::Forked) -> Self {
                 Self::Forked
             }
         }

@@ -14,8 +14,10 @@ use std::time::Duration;
 use leasehold_proto::engine::{Event, Grant, Id, LostReason, Outcome, Subject};
 use leasehold_proto::{Engine, Name, Owner, WireOwner};
 
-use crate::error::{self, About, EnsureError, EnsureErrorKind, ReleaseError, ReleaseErrorKind, SubjectKind};
-use crate::runtime::shared::{Forked, Handle};
+use crate::error::{
+    self, About, EnsureError, EnsureErrorKind, Forked, ReleaseError, ReleaseErrorKind, SubjectKind,
+};
+use crate::runtime::shared::Handle;
 use crate::runtime::ticket::Ticket;
 
 /// A hold of a lock, released when dropped.

@@ -21,11 +21,11 @@ use leasehold_proto::engine::LostReason;
 use super::Node;
 use super::lock::{Answer, Attempt, QuorumLock};
 use crate::error::{
-    AcquireErrorKind, Cause, EnsureError, EnsureErrorKind, ReleaseError, ReleaseErrorKind, Subject,
+    AcquireErrorKind, Cause, EnsureError, EnsureErrorKind, Forked, ReleaseError, ReleaseErrorKind, Subject,
 };
 use crate::lock::Lock;
 use crate::lock::guard::{Guard, ReleaseOutcome};
-use crate::runtime::shared::{Forked, Handle};
+use crate::runtime::shared::Handle;
 
 /// A hold of a majority of the nodes, released when dropped.
 ///

@@ -30,7 +30,7 @@ use leasehold_store::Watch;
 use tokio::sync::{Notify, oneshot};
 
 use crate::defaults::Defaults;
-use crate::error::{BadName, InspectErrorKind, Subject, SubjectKind};
+use crate::error::{BadName, Forked, InspectErrorKind, Subject, SubjectKind};
 use crate::name::{IntoName, Named, named};
 use crate::runtime::sync::{AtomicU64, Mutex, MutexGuard, yield_point};
 
@@ -81,10 +81,6 @@ struct State {
     /// True if the driver takes its commands without a notification.
     awake: bool,
 }
-
-/// The error of a caller in a process that did not make the client.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Forked;
 
 impl Shared {
     /// Makes a client of this process.

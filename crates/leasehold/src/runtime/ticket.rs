@@ -10,7 +10,8 @@ use std::task::{Context, Poll};
 
 use leasehold_proto::engine::{Event, Id, Outcome};
 
-use crate::runtime::shared::{Forked, Handle};
+use crate::error::Forked;
+use crate::runtime::shared::Handle;
 
 /// A future of the outcome of one event, which its first poll brings to the engine.
 pub(crate) struct Ticket {

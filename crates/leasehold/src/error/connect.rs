@@ -1,0 +1,117 @@
+//! The error of connecting.
+//!
+//! Invariant: no error repeats the password of a URL.
+
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+use leasehold_proto::{LeaseError, NameError, Rounded, StoreError};
+use leasehold_store::url::UrlError;
+
+use super::message::debug;
+
+/// The reason why a client could not connect. Nothing is left behind.
+#[non_exhaustive]
+pub enum ConnectError {
+    /// The URL cannot be used.
+    Url(UrlError),
+    /// A setting is shorter than 1 ms.
+    #[non_exhaustive]
+    TooShort {
+        /// The name of the setting.
+        setting: &'static str,
+        /// The value of the setting.
+        given: Duration,
+    },
+    /// The watchdog's lease, or the default lease of a primitive, is outside its bounds.
+    Lease(LeaseError),
+    /// The key prefix makes every name invalid.
+    KeyPrefix(NameError),
+    /// The client's name is not 1 to 128 bytes of printable ASCII without spaces.
+    ClientName,
+    /// The client could not connect to the server, or the server refused it.
+    #[non_exhaustive]
+    Store {
+        /// The URL, with its password masked.
+        server: String,
+        /// The error of the server or of the connection.
+        source: StoreError,
+    },
+    /// The operating system provided no thread or no timer for the client's driver.
+    Thread(io::Error),
+}
+
+impl ConnectError {
+    /// Always returns false, since connecting acquires nothing.
+    #[must_use]
+    pub const fn is_busy(&self) -> bool {
+        false
+    }
+
+    /// Returns true if the server or the operating system failed.
+    #[must_use]
+    pub const fn is_unavailable(&self) -> bool {
+        matches!(self, Self::Store { .. } | Self::Thread(_))
+    }
+
+    /// Returns true if the same call may succeed a little later, without any change to the program, its settings or
+    /// the server.
+    #[must_use]
+    pub const fn is_retryable(&self) -> bool {
+        match self {
+            Self::Store { source, .. } => source.kind.is_transient(),
+            _ => false,
+        }
+    }
+
+    /// Always returns false, since nothing is held.
+    #[must_use]
+    pub const fn is_lost(&self) -> bool {
+        false
+    }
+}
+
+impl fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Url(error) => write!(f, "the server's URL cannot be used: {error}"),
+            Self::TooShort { setting, given } => {
+                write!(f, "the {setting} of {} is too short, at least 1ms is needed", Rounded::down(*given))
+            }
+            Self::Lease(error) => write!(f, "a default lease cannot be used: {error}"),
+            Self::KeyPrefix(error) => write!(f, "the key prefix cannot be used: {error}"),
+            Self::ClientName => {
+                f.write_str("the client's name is not 1 to 128 printable ASCII characters without spaces")
+            }
+            Self::Store { server, source } => write!(f, "no connection to {server}: {}", source.reason()),
+            Self::Thread(error) => write!(f, "the client's thread could not be started: {error}"),
+        }
+    }
+}
+
+impl fmt::Debug for ConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        debug(f, self, |f| match self {
+            Self::Url(error) => f.debug_tuple("Url").field(error).finish(),
+            Self::TooShort { setting, given } => {
+                f.debug_struct("TooShort").field("setting", setting).field("given", given).finish()
+            }
+            Self::Lease(error) => f.debug_tuple("Lease").field(error).finish(),
+            Self::KeyPrefix(error) => f.debug_tuple("KeyPrefix").field(error).finish(),
+            Self::ClientName => f.write_str("ClientName"),
+            Self::Store { server, source } => {
+                f.debug_struct("Store").field("server", server).field("source", source).finish()
+            }
+            Self::Thread(error) => f.debug_tuple("Thread").field(error).finish(),
+        })
+    }
+}
+
+impl std::error::Error for ConnectError {}
+
+impl From<LeaseError> for ConnectError {
+    fn from(error: LeaseError) -> Self {
+        Self::Lease(error)
+    }
+}

@@ -22,7 +22,7 @@ use leasehold_store::{Runtime, Store};
 #[cfg(any(feature = "unstable-store", feature = "embedded"))]
 use crate::client::connect::start;
 use crate::client::connect::{ConnectOptions, connect};
-use crate::defaults::{HoldTerms, Primitive, check_prefix};
+use crate::defaults::{Primitive, check_prefix};
 use crate::error::{ConnectError, Forked};
 use crate::fenced_writes::FencedWrites;
 use crate::latch::CountDownLatch;
@@ -31,6 +31,7 @@ use crate::name::IntoName;
 use crate::runtime::shared::Handle;
 use crate::runtime::ticket::Ticket;
 use crate::semaphore::{ExpirableSemaphore, Semaphore};
+use crate::terms::HoldTerms;
 
 /// The longest name of a client, in bytes.
 const CLIENT_NAME_MAX: usize = 128;

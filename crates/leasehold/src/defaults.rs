@@ -9,7 +9,7 @@ use std::time::Duration;
 use leasehold_proto::backoff::Backoff;
 use leasehold_proto::{Lease, LeaseError, Name, NameError};
 
-use crate::terms::{Terms, WATCHDOG_LEASE};
+use crate::terms::{HoldTerms, WATCHDOG_LEASE};
 
 /// A primitive whose holds have terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -27,121 +27,6 @@ pub enum Primitive {
     RwLock,
     /// [`Client::expirable_semaphore`](crate::Client::expirable_semaphore).
     ExpirableSemaphore,
-}
-
-/// The terms of holds, which are defaults of one primitive for the methods of [`Lock`](crate::Lock) with the same
-/// names.
-///
-/// # Examples
-/// ```
-/// # use std::time::Duration;
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), leasehold::Error> {
-/// use leasehold::{Client, HoldTerms, Primitive};
-///
-/// let short = HoldTerms::new().watchdog(Duration::from_secs(5)).max_hold(Duration::from_secs(60));
-/// let client = Client::builder().defaults(Primitive::Lock, short).connect("memory://").await?;
-/// let guard = client.lock("order:42").lock().await?; // renewed every third of 5 s, for a minute
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[must_use = "terms do nothing until a builder has them"]
-pub struct HoldTerms {
-    lease: Option<(Duration, Renewed)>,
-    max_hold: Option<Duration>,
-    max_renewals: Option<u32>,
-    min_hold: Option<Duration>,
-}
-
-/// The renewal of a lease by the watchdog.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Renewed {
-    Always,
-    Never,
-}
-
-impl HoldTerms {
-    /// Returns the terms of the client: its watchdog, and no bounds.
-    pub const fn new() -> Self {
-        Self { lease: None, max_hold: None, max_renewals: None, min_hold: None }
-    }
-
-    /// Sets a lease that the watchdog renews every third of it: 3 ms to 365 days (default: the client's, which is 30 s
-    /// unless changed). Replaces a [`lease`](Self::lease).
-    pub const fn watchdog(mut self, lease: Duration) -> Self {
-        self.lease = Some((lease, Renewed::Always));
-        self
-    }
-
-    /// Sets a fixed lease that nothing renews: 3 ms to 365 days (default: none). Replaces a
-    /// [`watchdog`](Self::watchdog).
-    ///
-    /// # Examples
-    /// ```
-    /// # use std::time::Duration;
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), leasehold::Error> {
-    /// # use leasehold::{Client, HoldTerms, Primitive};
-    /// let terms = HoldTerms::new().lease(Duration::from_secs(5));
-    /// let client = Client::builder().defaults(Primitive::Lock, terms).connect("memory://").await?;
-    /// let guard = client.lock("order:42").lock().await?;
-    /// assert!(guard.remaining() <= Duration::from_secs(5));
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub const fn lease(mut self, lease: Duration) -> Self {
-        self.lease = Some((lease, Renewed::Never));
-        self
-    }
-
-    /// Sets the longest duration of each hold: at least 3 ms (default: no bound). The watchdog does not renew past it.
-    pub const fn max_hold(mut self, most: Duration) -> Self {
-        self.max_hold = Some(most);
-        self
-    }
-
-    /// Sets the highest number of renewals of each hold (default: no bound). With the default lease of 30 s, which is
-    /// renewed every 10 s, three renewals let a hold last for 60 s.
-    pub const fn max_renewals(mut self, most: u32) -> Self {
-        self.max_renewals = Some(most);
-        self
-    }
-
-    /// Sets the minimum hold time (default: none). The lock stays closed for this long after each grant, even if it is
-    /// released earlier. See [`Lock::min_hold`](crate::Lock::min_hold).
-    ///
-    /// # Examples
-    /// ```
-    /// # use std::time::Duration;
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), leasehold::Error> {
-    /// # use leasehold::{Client, HoldTerms, Primitive};
-    /// let terms = HoldTerms::new().min_hold(Duration::from_secs(5));
-    /// let client = Client::builder().defaults(Primitive::Lock, terms).connect("memory://").await?;
-    /// let guard = client.lock("order:42").lock().await?;
-    /// guard.release().await?;
-    /// assert!(client.lock("order:42").try_lock().await?.is_none()); // for the rest of the 5 s
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub const fn min_hold(mut self, least: Duration) -> Self {
-        self.min_hold = Some(least);
-        self
-    }
-
-    /// Returns the terms, with the client's watchdog if they have no lease of their own.
-    fn over(&self, watchdog: Duration) -> Terms {
-        let mut terms = Terms::default();
-        match self.lease {
-            None => terms.watch(watchdog),
-            Some((lease, Renewed::Always)) => terms.watch(lease),
-            Some((lease, Renewed::Never)) => terms.fix(lease),
-        }
-        (terms.max_hold, terms.max_renewals) = (self.max_hold, self.max_renewals);
-        terms.min_hold = self.min_hold;
-        terms
-    }
 }
 
 /// The defaults of one client.
@@ -164,8 +49,8 @@ impl Default for Defaults {
 
 impl Defaults {
     /// Returns the terms of the holds of a primitive.
-    pub(crate) fn terms(&self, of: Primitive) -> Terms {
-        self.terms.get(&of).copied().unwrap_or_default().over(self.watchdog)
+    pub(crate) fn terms(&self, of: Primitive) -> HoldTerms {
+        self.terms.get(&of).copied().unwrap_or_default().or_watchdog(self.watchdog)
     }
 
     /// Returns the name on the server, which is the user's name behind the prefix.
@@ -180,7 +65,7 @@ impl Defaults {
 
     /// Refuses leases outside their bounds.
     pub(crate) fn check_leases(&self) -> Result<(), LeaseError> {
-        let own = self.terms.values().filter_map(|terms| terms.lease.map(|(lease, _)| lease));
+        let own = self.terms.values().filter_map(HoldTerms::own_lease);
         own.chain([self.watchdog]).try_for_each(|lease| Lease::new(lease).map(drop))
     }
 }

@@ -17,8 +17,7 @@ use crate::error::{
 use crate::name::Named;
 use crate::runtime::operation::change;
 use crate::runtime::shared::Handle;
-use crate::runtime::ticket::Ticket;
-use crate::terms::wait_for;
+use crate::runtime::ticket::{Ticket, wait_for};
 
 /// A count-down latch. One client sets a count, any client counts it down, and all waiters continue when the count is
 /// zero. The latch works across all processes, and is cheap to clone.

@@ -198,7 +198,7 @@ mod terms;
 pub use any_error::Error;
 pub use client::installed::{install, installed};
 pub use client::{Client, ClientBuilder};
-pub use defaults::{HoldTerms, Primitive};
+pub use defaults::Primitive;
 pub use error::{
     AcquireError, AcquireErrorKind, AlreadyInstalled, ConnectError, EnsureError, EnsureErrorKind,
     FencedWriteError, InspectError, InspectErrorKind, NodeAnswer, NotInstalled, OperationError,
@@ -226,3 +226,4 @@ pub use multi::{Member, MultiGuard, MultiLock};
 pub use name::IntoName;
 pub use redlock::{Node, QuorumGuard, QuorumLock, Redlock, RedlockBuilder};
 pub use semaphore::{ExpirableSemaphore, Permits, Semaphore};
+pub use terms::HoldTerms;

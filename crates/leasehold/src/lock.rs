@@ -3,6 +3,7 @@
 //! Invariant: a [`Lock`] consists of a name and terms only. Guards identify holds, and the engine decides. Each kind
 //! has a file of its own, and no kind uses another.
 
+pub(crate) mod acquire;
 mod fair;
 mod fenced;
 pub(crate) mod guard;
@@ -25,8 +26,10 @@ use crate::error::{self, About, AcquireError, AcquireErrorKind};
 use crate::name::Named;
 use crate::owner::of_caller;
 use crate::runtime::shared::Handle;
-use crate::terms::{Terms, acquire, wait_for};
+use crate::runtime::ticket::wait_for;
+use crate::terms::{HoldTerms, hold_options};
 
+use acquire::acquire;
 pub use fair::Fair;
 pub use fenced::{Fenced, FencedGuard};
 pub use guard::{Guard, ReleaseOutcome};
@@ -67,87 +70,15 @@ pub struct Lock<K: Kind = Reentrant> {
     pub(crate) handle: Arc<Handle>,
     pub(crate) name: Named,
     pub(crate) owner: Option<Owner>,
-    pub(crate) terms: Terms,
+    pub(crate) terms: HoldTerms,
     pub(crate) reenters: bool,
     pub(crate) kind: K,
 }
 
 impl<K: Kind> Lock<K> {
-    pub(crate) fn new(handle: &Arc<Handle>, name: Named, terms: Terms, kind: K) -> Self {
+    pub(crate) fn new(handle: &Arc<Handle>, name: Named, terms: HoldTerms, kind: K) -> Self {
         let handle = Arc::clone(handle);
         Self { handle, name, owner: None, terms, reenters: true, kind }
-    }
-
-    /// Sets a fixed lease, from 3 ms to 365 days, and turns the watchdog off. The hold ends by itself when the lease
-    /// runs out.
-    ///
-    /// Use it for work of a known length that must not run for longer. The acquire reports a lease out of range. The
-    /// default is a watchdog with a lease of 30 s.
-    #[must_use]
-    pub fn lease(mut self, lease: Duration) -> Self {
-        self.terms.fix(lease);
-        self
-    }
-
-    /// Sets the lease that the watchdog renews, from 3 ms to 365 days (default 30 s).
-    ///
-    /// Other owners wait for at most this lease after the death of this process. The watchdog renews the hold each
-    /// third of the lease.
-    #[must_use]
-    pub fn watchdog(mut self, lease: Duration) -> Self {
-        self.terms.watch(lease);
-        self
-    }
-
-    /// Limits the time of a hold to `most`, which is at least 3 ms (default: no limit).
-    ///
-    /// The watchdog stops in time, so that the hold ends this long after the grant. The limit bounds the damage of a
-    /// guard that is never dropped.
-    #[must_use]
-    pub fn max_hold(mut self, most: Duration) -> Self {
-        self.terms.max_hold = Some(most);
-        self
-    }
-
-    /// Limits the number of renewals of a hold (default: no limit). After the last renewal the lease runs out.
-    ///
-    /// The watchdog renews each third of the lease. With the default lease, 10 renewals therefore end the hold after
-    /// about 130 s.
-    #[must_use]
-    pub fn max_renewals(mut self, most: u32) -> Self {
-        self.terms.max_renewals = Some(most);
-        self
-    }
-
-    /// Sets the minimum hold time (default: none).
-    ///
-    /// If the release comes earlier, the server keeps the lock closed for the rest of this time, for its owner too.
-    /// Use it for jobs that end too soon for other processes that start the same job at the same time.
-    ///
-    /// If this process ends before that time, or its client is closed or dropped, the remaining lease ends the hold.
-    /// This end is not too early after an awaited release, or after a release that
-    /// [`Client::close`](crate::Client::close) has confirmed. It comes later than the minimum hold time if the lease is
-    /// longer.
-    ///
-    /// A lost hold has no minimum. An acquire therefore refuses a fixed [`lease`](Self::lease) that is shorter than
-    /// the minimum hold.
-    ///
-    /// # Examples
-    /// ```
-    /// # use std::time::Duration;
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), leasehold::Error> {
-    /// # let client = leasehold::Client::connect("memory://").await?;
-    /// let nightly = client.lock("nightly").min_hold(Duration::from_secs(300));
-    /// nightly.lock().await?.release().await?; // a quick one
-    /// assert!(nightly.try_lock().await?.is_none(), "for five minutes");
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[must_use]
-    pub fn min_hold(mut self, least: Duration) -> Self {
-        self.terms.min_hold = Some(least);
-        self
     }
 
     /// Sets the owner of the acquires. Acquires with equal owners re-enter each other.
@@ -299,6 +230,10 @@ impl<K: Kind> Lock<K> {
         &self.handle
     }
 
+    pub(crate) fn map_terms(self, change: impl Fn(HoldTerms) -> HoldTerms) -> Self {
+        Self { terms: change(self.terms), ..self }
+    }
+
     /// Changes the kind of the lock.
     pub(crate) fn map_kind(self, change: impl FnOnce(K) -> K) -> Self {
         let kind = change(self.kind.clone());
@@ -328,6 +263,8 @@ impl<K: Kind> Lock<K> {
         Ok(guard.map(|guard| K::guard(Claimed(guard))))
     }
 }
+
+hold_options!(Lock<K> where K: Kind);
 
 impl<K: Kind> fmt::Debug for Lock<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

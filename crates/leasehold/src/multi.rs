@@ -23,11 +23,13 @@ use crate::error::{
     self, About, AcquireError, AcquireErrorKind, Cause, EnsureError, ReleaseError, SubjectKind,
 };
 use crate::lock::Lock;
+use crate::lock::acquire::acquire;
 use crate::lock::guard::{Guard, ReleaseOutcome};
 use crate::lock::kind::Kind;
 use crate::owner::{ambient, enclosing_owner};
 use crate::runtime::shared::Handle;
-use crate::terms::{Terms, acquire, wait_for};
+use crate::runtime::ticket::wait_for;
+use crate::terms::HoldTerms;
 
 /// Several locks, of any kinds and any clients, that are acquired together, all or none. Cheap to clone.
 ///
@@ -77,13 +79,13 @@ trait AnyLock: Send + Sync {
     /// all members are held.
     fn acquire(&self, owner: Owner, waits: Waits) -> BoxFuture<'_, Result<Option<Guard>, AcquireError>>;
     fn handle(&self) -> &Arc<Handle>;
-    fn terms(&self) -> &Terms;
+    fn terms(&self) -> &HoldTerms;
     /// Returns the object that errors name.
     fn subject(&self) -> error::Subject;
     /// Refuses a name or terms that no hold can have.
     fn check(&self) -> Result<(), AcquireError>;
     /// Returns the name and terms if one script can acquire this member together with others.
-    fn plain(&self) -> Option<(Name, Terms)>;
+    fn plain(&self) -> Option<(Name, HoldTerms)>;
 }
 
 impl<K: Kind> AnyLock for Lock<K> {
@@ -94,8 +96,7 @@ impl<K: Kind> AnyLock for Lock<K> {
 
     fn acquire(&self, owner: Owner, waits: Waits) -> BoxFuture<'_, Result<Option<Guard>, AcquireError>> {
         let owner = self.owner.or_else(|| self.owner_of_body()).unwrap_or(owner);
-        let mut lock = self.clone().owned_by(&owner);
-        lock.terms.min_hold = None;
+        let lock = self.clone().owned_by(&owner).map_terms(HoldTerms::without_min_hold);
         async move {
             let guard = match waits {
                 Waits::Once => lock.try_lock().await?,
@@ -111,7 +112,7 @@ impl<K: Kind> AnyLock for Lock<K> {
         &self.handle
     }
 
-    fn terms(&self) -> &Terms {
+    fn terms(&self) -> &HoldTerms {
         &self.terms
     }
 
@@ -124,7 +125,7 @@ impl<K: Kind> AnyLock for Lock<K> {
         name.and_then(|()| self.terms.check()).about(|| self.subject())
     }
 
-    fn plain(&self) -> Option<(Name, Terms)> {
+    fn plain(&self) -> Option<(Name, HoldTerms)> {
         let is_plain = self.kind.recipe().kind == reentrant::REENTRANT.kind && self.reenters;
         let has_owner = self.owner.is_some() || self.owner_of_body().is_some();
         let name = self.name.as_ref().ok().filter(|_| is_plain && !has_owner)?;
@@ -284,7 +285,7 @@ impl MultiLock {
 
     /// Returns the names if one script can acquire them all: same client, same slot, same terms, and no explicit or
     /// ambient owner.
-    fn in_one_step(&self) -> Option<(Subject, Terms)> {
+    fn in_one_step(&self) -> Option<(Subject, HoldTerms)> {
         let first = &self.members[0].0;
         let (name, terms) = first.plain().filter(|_| ambient().is_none())?;
         let mut others = Vec::new();
@@ -340,7 +341,7 @@ impl MultiLock {
             return Err(AcquireErrorKind::Lost(all.lost().await).of(self.subject()));
         }
         for (member, guard) in self.members.iter().zip(&all.guards) {
-            member.0.terms().min_hold.into_iter().for_each(|least| guard.hold_at_least(least));
+            member.0.terms().least().into_iter().for_each(|least| guard.hold_at_least(least));
         }
         Ok(Some(all))
     }

@@ -145,7 +145,7 @@ impl Redlock {
             // A bound would end the node hold of one node, which its renewal task would then acquire again.
             let terms = handle.defaults().terms(Primitive::Lock).unbounded();
             let name = name.clone().and_then(|name| handle.on_server(name));
-            Lock::new(handle, name, terms, Node { fleet: self.uptime, lease: terms.lease() })
+            Lock::new(handle, name, terms, Node { fleet: self.uptime, lease: terms.first_lease() })
         };
         QuorumLock::new(self.nodes.iter().map(node).collect())
     }

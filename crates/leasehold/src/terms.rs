@@ -1,61 +1,179 @@
-//! The terms of a hold, and the acquire that requests them.
+//! The terms of a hold: its lease and its bounds.
 //!
 //! Invariant: terms that no hold can meet are refused before anything is sent.
+//!
+//! # How it works
+//! [`HoldTerms`] is the only value with terms. A client has default terms for each primitive, each handle (a lock, a
+//! semaphore) has a copy, and [`HoldTerms::request`] turns the copy into a request. [`lease_options`] and
+//! [`hold_options`] write the setters of a handle, which change the handle's copy.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_proto::engine::{Event, Outcome, Request, Subject, Wait};
+use leasehold_proto::engine::{Request, Subject, Wait};
 use leasehold_proto::{LEASE_MAX, LEASE_MIN, Lease, Owner};
 
-use crate::error::{AcquireErrorKind, SubjectKind};
-use crate::lock::guard::Guard;
-use crate::runtime::shared::Handle;
-use crate::runtime::ticket::Ticket;
+use crate::error::AcquireErrorKind;
 
 /// The default lease of the watchdog, as in Redisson.
 pub(crate) const WATCHDOG_LEASE: Duration = Duration::from_secs(30);
 
-/// The terms of a hold: its lease and its bounds.
+/// The terms of a hold: a lease or a watchdog, and bounds on its time.
+///
+/// [`ClientBuilder::defaults`](crate::ClientBuilder::defaults) sets the terms of all handles of one primitive. A handle
+/// such as [`Lock`](crate::Lock) has the same five setters and overrides the defaults for its own holds.
+///
+/// # Examples
+/// ```
+/// # use std::time::Duration;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), leasehold::Error> {
+/// use leasehold::{Client, HoldTerms, Primitive};
+///
+/// let short = HoldTerms::new().watchdog(Duration::from_secs(5)).max_hold(Duration::from_secs(60));
+/// let client = Client::builder().defaults(Primitive::Lock, short).connect("memory://").await?;
+/// let guard = client.lock("order:42").lock().await?; // renewed every third of 5 s, for a minute
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[must_use = "terms do nothing until a builder has them"]
+pub struct HoldTerms {
+    /// The lease, or `None` for the watchdog of the client.
+    lease: Option<(Duration, Renewed)>,
+    max_hold: Option<Duration>,
+    min_hold: Option<Duration>,
+    max_renewals: Option<u32>,
+}
+
+/// The renewal of a lease by the watchdog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Terms {
-    lease: Duration,
-    watchdog: bool,
-    pub(crate) max_renewals: Option<u32>,
-    pub(crate) max_hold: Option<Duration>,
-    pub(crate) min_hold: Option<Duration>,
+enum Renewed {
+    Always,
+    Never,
 }
 
-impl Default for Terms {
-    fn default() -> Self {
-        Self { lease: WATCHDOG_LEASE, watchdog: true, max_renewals: None, max_hold: None, min_hold: None }
-    }
-}
-
-impl Terms {
-    /// Sets a lease that is not renewed.
-    pub(crate) const fn fix(&mut self, lease: Duration) {
-        (self.lease, self.watchdog) = (lease, false);
+impl HoldTerms {
+    /// Returns the terms of the client: its watchdog, and no bounds.
+    pub const fn new() -> Self {
+        Self { lease: None, max_hold: None, min_hold: None, max_renewals: None }
     }
 
-    /// Sets a lease that the watchdog renews.
-    pub(crate) const fn watch(&mut self, lease: Duration) {
-        (self.lease, self.watchdog) = (lease, true);
+    /// Sets a fixed lease that nothing renews: 3 ms to 365 days (default: none). Replaces a
+    /// [`watchdog`](Self::watchdog).
+    ///
+    /// The hold ends by itself when the lease runs out. Use it for work of a known length that must not run for longer.
+    /// The acquire, or the connect if the lease is a default of the client, reports a lease out of range.
+    ///
+    /// # Examples
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # use leasehold::{Client, HoldTerms, Primitive};
+    /// let terms = HoldTerms::new().lease(Duration::from_secs(5));
+    /// let client = Client::builder().defaults(Primitive::Lock, terms).connect("memory://").await?;
+    /// let guard = client.lock("order:42").lock().await?;
+    /// assert!(guard.remaining() <= Duration::from_secs(5));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub const fn lease(mut self, lease: Duration) -> Self {
+        self.lease = Some((lease, Renewed::Never));
+        self
+    }
+
+    /// Sets a lease that the watchdog renews every third of it: 3 ms to 365 days (default: the client's, which is 30 s
+    /// unless changed). Replaces a [`lease`](Self::lease).
+    ///
+    /// Other owners wait for at most this lease after the death of this process.
+    pub const fn watchdog(mut self, lease: Duration) -> Self {
+        self.lease = Some((lease, Renewed::Always));
+        self
+    }
+
+    /// Limits the time of each hold to `most`, which is at least 3 ms (default: no limit).
+    ///
+    /// The watchdog stops in time, so that the hold ends this long after the grant. The limit bounds the damage of a
+    /// guard that is never dropped.
+    pub const fn max_hold(mut self, most: Duration) -> Self {
+        self.max_hold = Some(most);
+        self
+    }
+
+    /// Sets the minimum hold time (default: none). The lock stays closed, or the permits stay acquired, for this long
+    /// after each grant.
+    ///
+    /// If the release comes earlier, the server keeps the lock closed for the rest of this time, for its owner too.
+    /// Use it for jobs that end too soon for other processes that start the same job at the same time.
+    ///
+    /// If this process ends before that time, or its client is closed or dropped, the remaining lease ends the hold.
+    /// This end is not too early after an awaited release, or after a release that
+    /// [`Client::close`](crate::Client::close) has confirmed. It comes later than the minimum hold time if the lease is
+    /// longer.
+    ///
+    /// A lost hold has no minimum. An acquire therefore refuses a fixed [`lease`](Self::lease) that is shorter than
+    /// the minimum hold.
+    ///
+    /// # Examples
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # use leasehold::{Client, HoldTerms, Primitive};
+    /// let terms = HoldTerms::new().min_hold(Duration::from_secs(300));
+    /// let client = Client::builder().defaults(Primitive::Lock, terms).connect("memory://").await?;
+    /// let nightly = client.lock("nightly");
+    /// nightly.lock().await?.release().await?; // a quick one
+    /// assert!(nightly.try_lock().await?.is_none(), "for five minutes");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub const fn min_hold(mut self, least: Duration) -> Self {
+        self.min_hold = Some(least);
+        self
+    }
+
+    /// Limits the number of renewals of each hold (default: no limit). After the last renewal the lease runs out.
+    ///
+    /// With the default lease of 30 s, which is renewed every 10 s, three renewals let a hold last for 60 s.
+    pub const fn max_renewals(mut self, most: u32) -> Self {
+        self.max_renewals = Some(most);
+        self
+    }
+
+    /// Returns the same terms, with this watchdog if they have no lease of their own.
+    pub(crate) const fn or_watchdog(self, lease: Duration) -> Self {
+        if self.lease.is_some() { self } else { self.watchdog(lease) }
+    }
+
+    /// Returns the same terms without bounds on the hold.
+    pub(crate) const fn unbounded(self) -> Self {
+        Self { lease: self.lease, ..Self::new() }
+    }
+
+    /// Returns the same terms without a minimum hold time.
+    pub(crate) const fn without_min_hold(self) -> Self {
+        Self { min_hold: None, ..self }
+    }
+
+    /// Returns the lease, if these terms have one of their own.
+    pub(crate) fn own_lease(&self) -> Option<Duration> {
+        self.lease.map(|(lease, _)| lease)
+    }
+
+    /// Returns the time for which the server keeps the hold without a renewal.
+    pub(crate) fn first_lease(&self) -> Duration {
+        self.own_lease().unwrap_or(WATCHDOG_LEASE)
     }
 
     /// Returns true if the watchdog renews the lease.
     pub(crate) const fn is_watched(&self) -> bool {
-        self.watchdog
+        !matches!(self.lease, Some((_, Renewed::Never)))
     }
 
-    /// Returns the same terms without bounds on the hold.
-    pub(crate) const fn unbounded(&self) -> Self {
-        Self { max_renewals: None, max_hold: None, min_hold: None, ..*self }
-    }
-
-    /// Returns the time for which the server keeps the hold without a renewal.
-    pub(crate) const fn lease(&self) -> Duration {
-        self.lease
+    /// Returns the minimum hold time, or `None` if the hold has none.
+    pub(crate) const fn least(&self) -> Option<Duration> {
+        self.min_hold
     }
 
     /// Refuses bounds that no hold can have.
@@ -65,7 +183,7 @@ impl Terms {
         }
         // A released hold gets one lease for the rest of its minimum, so a longer maximum does not help. A fixed lease
         // ends the hold before the rest of its minimum could begin.
-        let lease = if self.watchdog { LEASE_MAX } else { self.lease };
+        let lease = if self.is_watched() { LEASE_MAX } else { self.first_lease() };
         let most = self.max_hold.unwrap_or(lease).min(lease);
         match self.min_hold.filter(|least| *least > most) {
             Some(given) => Err(AcquireErrorKind::MinHold { given, most }),
@@ -82,32 +200,67 @@ impl Terms {
     ) -> Result<Request, AcquireErrorKind> {
         self.check()?;
         Ok(Request {
-            watchdog: self.watchdog,
+            watchdog: self.is_watched(),
             max_renewals: self.max_renewals,
             max_hold: self.max_hold,
             min_hold: self.min_hold,
-            ..Request::new(subject, owner, Lease::new(self.lease)?, wait)
+            ..Request::new(subject, owner, Lease::new(self.first_lease())?, wait)
         })
     }
 }
 
-/// Sends the request and waits for the outcome, which is `None` if another owner holds the lock.
-pub(crate) async fn acquire(
-    handle: &Arc<Handle>,
-    request: Request,
-    kind: SubjectKind,
-) -> Result<Option<Guard>, AcquireErrorKind> {
-    let name = request.subject.name.clone();
-    let ticket = Ticket::new(handle, |id| Event::Acquire(id, request));
-    let hold = ticket.id();
-    match ticket.await? {
-        Outcome::Acquired(Ok(grant)) => Ok(Some(Guard::new(handle, hold, (kind, name), grant))),
-        Outcome::Acquired(Err(failure)) => AcquireErrorKind::from_failure(failure).map_or(Ok(None), Err),
-        other => unreachable!("an acquire completed as {other:?}"),
-    }
+/// Writes the setters of the lease for a handle with a method
+/// `map_terms(self, change: impl Fn(HoldTerms) -> HoldTerms) -> Self`.
+///
+/// The setters are inherent methods and not methods of a trait, so callers import nothing.
+macro_rules! lease_options {
+    ($handle:ty $(where $($generics:tt)*)?) => {
+        impl$(<$($generics)*>)? $handle {
+            /// Sets a fixed lease, from 3 ms to 365 days, and turns the watchdog off (default: no fixed lease). The hold
+            /// ends by itself when the lease runs out. See [`HoldTerms::lease`](crate::HoldTerms::lease).
+            #[must_use]
+            pub fn lease(self, lease: ::std::time::Duration) -> Self {
+                self.map_terms(|terms| terms.lease(lease))
+            }
+
+            /// Sets the lease that the watchdog renews each third of it, from 3 ms to 365 days (default 30 s). The hold
+            /// of a dead process ends within this lease. See [`HoldTerms::watchdog`](crate::HoldTerms::watchdog).
+            #[must_use]
+            pub fn watchdog(self, lease: ::std::time::Duration) -> Self {
+                self.map_terms(|terms| terms.watchdog(lease))
+            }
+        }
+    };
 }
 
-/// Returns the end of a wait that begins now. A wait of zero makes exactly one attempt.
-pub(crate) fn wait_for(handle: &Handle, wait: Duration) -> Wait {
-    if wait.is_zero() { Wait::Once } else { Wait::Until(handle.now() + wait) }
+/// Writes the setters of all terms for a handle, as [`lease_options`] does for the lease.
+macro_rules! hold_options {
+    ($handle:ty $(where $($generics:tt)*)?) => {
+        $crate::terms::lease_options!($handle $(where $($generics)*)?);
+
+        impl$(<$($generics)*>)? $handle {
+            /// Limits the time of each hold to `most`, which is at least 3 ms (default: no limit). The watchdog stops in
+            /// time. See [`HoldTerms::max_hold`](crate::HoldTerms::max_hold).
+            #[must_use]
+            pub fn max_hold(self, most: ::std::time::Duration) -> Self {
+                self.map_terms(|terms| terms.max_hold(most))
+            }
+
+            /// Sets the minimum hold time (default: none). If the release comes earlier, the server keeps the hold for
+            /// the rest of this time. See [`HoldTerms::min_hold`](crate::HoldTerms::min_hold).
+            #[must_use]
+            pub fn min_hold(self, least: ::std::time::Duration) -> Self {
+                self.map_terms(|terms| terms.min_hold(least))
+            }
+
+            /// Limits the number of renewals of each hold (default: no limit). After the last renewal the lease runs
+            /// out. See [`HoldTerms::max_renewals`](crate::HoldTerms::max_renewals).
+            #[must_use]
+            pub fn max_renewals(self, most: u32) -> Self {
+                self.map_terms(|terms| terms.max_renewals(most))
+            }
+        }
+    };
 }
+
+pub(crate) use {hold_options, lease_options};

@@ -14,10 +14,11 @@ use leasehold_store::{Runtime, Store};
 
 use super::park::park;
 use super::{CountDownLatch, ExpirableSemaphore, FencedWrites, Lock, RwLock, Semaphore};
-use crate::defaults::{HoldTerms, Primitive};
+use crate::defaults::Primitive;
 use crate::error::ConnectError;
 use crate::lock::{Fair, Fenced, Spin};
 use crate::name::IntoName;
+use crate::terms::HoldTerms;
 
 /// A client of one server, for threads that block: [`leasehold::Client`](crate::Client). Cheap to clone.
 ///

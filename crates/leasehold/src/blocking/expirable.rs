@@ -13,6 +13,7 @@ use super::{Guard, Section};
 use crate::error::{AcquireError, InspectError, OperationError, ReleaseError};
 use crate::lock::guard::ReleaseOutcome;
 use crate::lock::section::OnePermit;
+use crate::terms::{HoldTerms, hold_options};
 
 /// A semaphore whose permits have a lease: [`leasehold::ExpirableSemaphore`](crate::ExpirableSemaphore). Cheap to clone.
 ///
@@ -41,39 +42,8 @@ pub struct Permits {
 }
 
 impl ExpirableSemaphore {
-    /// Sets a fixed lease, and turns the watchdog off. See
-    /// [`ExpirableSemaphore::lease`](crate::ExpirableSemaphore::lease).
-    #[must_use]
-    pub fn lease(self, lease: Duration) -> Self {
-        Self(self.0.lease(lease))
-    }
-
-    /// Sets the lease that the watchdog renews. See
-    /// [`ExpirableSemaphore::watchdog`](crate::ExpirableSemaphore::watchdog).
-    #[must_use]
-    pub fn watchdog(self, lease: Duration) -> Self {
-        Self(self.0.watchdog(lease))
-    }
-
-    /// Limits the time for which permits are held. See
-    /// [`ExpirableSemaphore::max_hold`](crate::ExpirableSemaphore::max_hold).
-    #[must_use]
-    pub fn max_hold(self, most: Duration) -> Self {
-        Self(self.0.max_hold(most))
-    }
-
-    /// Limits the number of renewals. See
-    /// [`ExpirableSemaphore::max_renewals`](crate::ExpirableSemaphore::max_renewals).
-    #[must_use]
-    pub fn max_renewals(self, most: u32) -> Self {
-        Self(self.0.max_renewals(most))
-    }
-
-    /// Sets the minimum time for which permits stay acquired. See
-    /// [`ExpirableSemaphore::min_hold`](crate::ExpirableSemaphore::min_hold).
-    #[must_use]
-    pub fn min_hold(self, least: Duration) -> Self {
-        Self(self.0.min_hold(least))
+    pub(super) fn map_terms(self, change: impl Fn(HoldTerms) -> HoldTerms) -> Self {
+        Self(self.0.map_terms(change))
     }
 
     /// Sets the number of permits if it was never set. Returns `false` if it was set before.
@@ -296,6 +266,8 @@ impl ExpirableSemaphore {
         Section::of(self.0.section(most))
     }
 }
+
+hold_options!(ExpirableSemaphore);
 
 impl Permits {
     /// Returns the number of these permits.

@@ -12,6 +12,7 @@ use super::{FencedGuard, Guard};
 use crate::error::{AcquireError, InspectError};
 use crate::lock::{Fair, Fenced, Read, Reentrant, Spin, Write};
 use crate::redlock::Node;
+use crate::terms::{HoldTerms, hold_options};
 
 /// A kind of lock, and the type of its guard in blocking code. Only this crate's kinds implement it.
 pub trait Kind: crate::Kind {
@@ -72,34 +73,8 @@ impl Kind for Node {
 pub struct Lock<K: Kind = Reentrant>(pub(super) crate::Lock<K>);
 
 impl<K: Kind> Lock<K> {
-    /// Sets a fixed lease, and turns the watchdog off. See [`Lock::lease`](crate::Lock::lease).
-    #[must_use]
-    pub fn lease(self, lease: Duration) -> Self {
-        Self(self.0.lease(lease))
-    }
-
-    /// Sets the lease that the watchdog renews. See [`Lock::watchdog`](crate::Lock::watchdog).
-    #[must_use]
-    pub fn watchdog(self, lease: Duration) -> Self {
-        Self(self.0.watchdog(lease))
-    }
-
-    /// Limits the time for which the lock is held. See [`Lock::max_hold`](crate::Lock::max_hold).
-    #[must_use]
-    pub fn max_hold(self, most: Duration) -> Self {
-        Self(self.0.max_hold(most))
-    }
-
-    /// Limits the number of renewals. See [`Lock::max_renewals`](crate::Lock::max_renewals).
-    #[must_use]
-    pub fn max_renewals(self, most: u32) -> Self {
-        Self(self.0.max_renewals(most))
-    }
-
-    /// Sets the minimum hold time. See [`Lock::min_hold`](crate::Lock::min_hold).
-    #[must_use]
-    pub fn min_hold(self, least: Duration) -> Self {
-        Self(self.0.min_hold(least))
+    pub(super) fn map_terms(self, change: impl Fn(HoldTerms) -> HoldTerms) -> Self {
+        Self(self.0.map_terms(change))
     }
 
     /// Sets the owner, in place of the calling thread. See [`Lock::owned_by`](crate::Lock::owned_by).
@@ -225,6 +200,8 @@ impl<K: Kind> Lock<K> {
         park("Lock::hold_count", self.0.hold_count(owner))
     }
 }
+
+hold_options!(Lock<K> where K: Kind);
 
 impl Lock<Fenced> {
     /// Sets the origin of the fencing tokens. See [`Lock::tokens`](crate::Lock::tokens).

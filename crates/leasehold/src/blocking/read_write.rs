@@ -10,6 +10,7 @@ use super::park::park;
 use super::{Guard, Lock};
 use crate::error::AcquireError;
 use crate::lock::{Read, Write};
+use crate::terms::{HoldTerms, hold_options};
 
 /// A lock for many readers or one writer: [`leasehold::RwLock`](crate::RwLock). Cheap to clone.
 ///
@@ -43,34 +44,8 @@ impl RwLock {
         Lock(self.0.write_lock())
     }
 
-    /// Sets a fixed lease for both sides, and turns the watchdog off. See [`RwLock::lease`](crate::RwLock::lease).
-    #[must_use]
-    pub fn lease(self, lease: Duration) -> Self {
-        Self(self.0.lease(lease))
-    }
-
-    /// Sets the lease that the watchdog renews, for both sides. See [`RwLock::watchdog`](crate::RwLock::watchdog).
-    #[must_use]
-    pub fn watchdog(self, lease: Duration) -> Self {
-        Self(self.0.watchdog(lease))
-    }
-
-    /// Limits the time for which each side is held. See [`RwLock::max_hold`](crate::RwLock::max_hold).
-    #[must_use]
-    pub fn max_hold(self, most: Duration) -> Self {
-        Self(self.0.max_hold(most))
-    }
-
-    /// Sets the minimum hold time of both sides. See [`RwLock::min_hold`](crate::RwLock::min_hold).
-    #[must_use]
-    pub fn min_hold(self, least: Duration) -> Self {
-        Self(self.0.min_hold(least))
-    }
-
-    /// Limits the number of renewals, for both sides. See [`RwLock::max_renewals`](crate::RwLock::max_renewals).
-    #[must_use]
-    pub fn max_renewals(self, most: u32) -> Self {
-        Self(self.0.max_renewals(most))
+    pub(super) fn map_terms(self, change: impl Fn(HoldTerms) -> HoldTerms) -> Self {
+        Self(self.0.map_terms(change))
     }
 
     /// Sets the owner of both sides, in place of the calling thread. See
@@ -226,6 +201,8 @@ impl RwLock {
         park("RwLock::try_upgrade_for", self.0.try_upgrade_for(&reader.0, wait)).map(|held| held.map(Guard))
     }
 }
+
+hold_options!(RwLock);
 
 impl From<crate::RwLock> for RwLock {
     fn from(lock: crate::RwLock) -> Self {

@@ -11,6 +11,7 @@ use super::park::park;
 use crate::error::{ConnectError, EnsureError, QuorumError, ReleaseError};
 use crate::lock::guard::ReleaseOutcome;
 use crate::name::IntoName;
+use crate::terms::{HoldTerms, lease_options};
 
 /// A set of independent servers, a majority of which grants a lock: [`leasehold::Redlock`](crate::Redlock). Cheap to
 /// clone.
@@ -150,16 +151,8 @@ impl RedlockBuilder {
 }
 
 impl QuorumLock {
-    /// Sets a fixed lease, and turns the watchdog off. See [`QuorumLock::lease`](crate::QuorumLock::lease).
-    #[must_use]
-    pub fn lease(self, lease: Duration) -> Self {
-        Self(self.0.lease(lease))
-    }
-
-    /// Sets the lease that the watchdog renews. See [`QuorumLock::watchdog`](crate::QuorumLock::watchdog).
-    #[must_use]
-    pub fn watchdog(self, lease: Duration) -> Self {
-        Self(self.0.watchdog(lease))
+    pub(super) fn map_terms(self, change: impl Fn(HoldTerms) -> HoldTerms) -> Self {
+        Self(self.0.map_terms(change))
     }
 
     /// Acquires the lock, waiting as long as it takes.
@@ -207,6 +200,8 @@ impl QuorumLock {
         park("QuorumLock::try_lock_for", self.0.try_lock_for(wait)).map(|held| held.map(QuorumGuard))
     }
 }
+
+lease_options!(QuorumLock);
 
 impl QuorumGuard {
     /// Returns true if a majority of the holds may be trusted now, by the client's clock.

@@ -10,7 +10,8 @@ use super::fields::{PRIMITIVES, section};
 use super::layer::Layer;
 use super::secret::Secret;
 use super::span::Span;
-use crate::defaults::{HoldTerms, Primitive};
+use crate::defaults::Primitive;
+use crate::terms::HoldTerms;
 
 /// All values of a configuration.
 #[derive(Clone, Debug, Default, Deserialize)]

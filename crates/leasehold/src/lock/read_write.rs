@@ -13,6 +13,7 @@ use super::Lock;
 use super::kind::{Claimed, Kind, Sealed};
 use crate::error::{AcquireError, SubjectKind};
 use crate::lock::guard::Guard;
+use crate::terms::{HoldTerms, hold_options};
 
 /// The read side of a [`RwLock`], which any number of owners hold together, unless another owner writes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -155,47 +156,9 @@ impl RwLock {
         self.write.clone()
     }
 
-    /// Sets a fixed lease for both sides and turns the watchdog off, as [`Lock::lease`] does.
-    #[must_use]
-    pub fn lease(self, lease: Duration) -> Self {
-        Self { read: self.read.lease(lease), write: self.write.lease(lease) }
-    }
-
-    /// Sets the lease that the watchdog renews (default 30 s) for both sides, as [`Lock::watchdog`] does.
-    #[must_use]
-    pub fn watchdog(self, lease: Duration) -> Self {
-        Self { read: self.read.watchdog(lease), write: self.write.watchdog(lease) }
-    }
-
-    /// Limits the time of each hold (default: no limit) for both sides, as [`Lock::max_hold`] does.
-    #[must_use]
-    pub fn max_hold(self, most: Duration) -> Self {
-        Self { read: self.read.max_hold(most), write: self.write.max_hold(most) }
-    }
-
-    /// Sets the minimum hold time (default: none) for both sides, as [`Lock::min_hold`] does.
-    ///
-    /// # Examples
-    /// ```
-    /// # use std::time::Duration;
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), leasehold::Error> {
-    /// # let client = leasehold::Client::connect("memory://").await?;
-    /// let prices = client.rw_lock("prices").min_hold(Duration::from_secs(60));
-    /// prices.write().await?.release().await?;
-    /// assert!(prices.try_read().await?.is_none(), "for a minute");
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[must_use]
-    pub fn min_hold(self, least: Duration) -> Self {
-        Self { read: self.read.min_hold(least), write: self.write.min_hold(least) }
-    }
-
-    /// Limits the number of renewals of each hold (default: no limit) for both sides, as [`Lock::max_renewals`] does.
-    #[must_use]
-    pub fn max_renewals(self, most: u32) -> Self {
-        Self { read: self.read.max_renewals(most), write: self.write.max_renewals(most) }
+    /// Changes the terms of both sides.
+    pub(crate) fn map_terms(self, change: impl Fn(HoldTerms) -> HoldTerms) -> Self {
+        Self { read: self.read.map_terms(&change), write: self.write.map_terms(&change) }
     }
 
     /// Sets the owner of the acquires for both sides, as [`Lock::owned_by`] does.
@@ -400,3 +363,5 @@ impl RwLock {
         self.write.try_lock_for(wait).await
     }
 }
+
+hold_options!(RwLock);

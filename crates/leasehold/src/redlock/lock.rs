@@ -23,6 +23,7 @@ use super::guard::QuorumGuard;
 use crate::error::{AcquireError, AcquireErrorKind, NodeAnswer, QuorumError};
 use crate::lock::Lock;
 use crate::lock::guard::Guard;
+use crate::terms::{HoldTerms, lease_options};
 
 /// The longest wait at one node before the next round over all nodes.
 const AT_ONE_NODE: Duration = Duration::from_secs(1);
@@ -76,20 +77,15 @@ impl QuorumLock {
         Self { nodes, watched }
     }
 
-    fn each(self, watched: bool, change: impl Fn(Lock<Node>) -> Lock<Node>) -> Self {
-        Self { nodes: self.nodes.into_iter().map(change).collect(), watched }
-    }
-
-    /// Sets a fixed lease and turns the watchdog off, as [`Lock::lease`] does.
-    #[must_use]
-    pub fn lease(self, lease: Duration) -> Self {
-        self.each(false, |node| node.map_kind(|kind| kind.with_lease(lease)).lease(lease))
-    }
-
-    /// Sets the lease that the watchdog renews (default 30 s), as [`Lock::watchdog`] does.
-    #[must_use]
-    pub fn watchdog(self, lease: Duration) -> Self {
-        self.each(true, |node| node.map_kind(|kind| kind.with_lease(lease)).watchdog(lease))
+    /// Changes the terms of the lock at every node. A hold over a quorum has no bounds, since the renewal task would
+    /// acquire a bounded hold again.
+    pub(crate) fn map_terms(self, change: impl Fn(HoldTerms) -> HoldTerms) -> Self {
+        let changed = |node: Lock<Node>| {
+            let node = node.map_terms(&change);
+            let lease = node.terms.first_lease();
+            node.map_kind(|kind| kind.with_lease(lease))
+        };
+        Self::new(self.nodes.into_iter().map(changed).collect())
     }
 
     /// Acquires the lock, waiting as long as it takes.
@@ -235,7 +231,7 @@ impl QuorumLock {
     async fn renew_votes(&self, round: &mut Round) {
         let renewing = round.votes.iter().zip(&self.nodes).map(|(vote, node)| async move {
             match vote {
-                Some(guard) => guard.ensure(node.terms.lease() / 2).await.is_ok(),
+                Some(guard) => guard.ensure(node.terms.first_lease() / 2).await.is_ok(),
                 None => true,
             }
         });
@@ -277,6 +273,8 @@ impl QuorumLock {
         QuorumError { subject: self.nodes[0].subject(), nodes: nodes.collect() }
     }
 }
+
+lease_options!(QuorumLock);
 
 impl Round {
     fn new(nodes: usize) -> Self {

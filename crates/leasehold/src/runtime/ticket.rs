@@ -7,8 +7,9 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
-use leasehold_proto::engine::{Event, Id, Outcome};
+use leasehold_proto::engine::{Event, Id, Outcome, Wait};
 
 use crate::error::Forked;
 use crate::runtime::shared::Handle;
@@ -69,4 +70,9 @@ impl Drop for Ticket {
             let _ = self.handle.step(Event::Cancel(self.id)).and_then(|()| self.handle.forget(self.id));
         }
     }
+}
+
+/// Returns the end of a wait that begins now. A wait of zero makes exactly one attempt.
+pub(crate) fn wait_for(handle: &Handle, wait: Duration) -> Wait {
+    if wait.is_zero() { Wait::Once } else { Wait::Until(handle.now() + wait) }
 }

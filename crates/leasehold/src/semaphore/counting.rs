@@ -13,11 +13,12 @@ use leasehold_proto::{Call, Lease, Name, Owner, Reply};
 use crate::error::{
     self, About, AcquireError, AcquireErrorKind, InspectError, InspectErrorKind, OperationError, SubjectKind,
 };
+use crate::lock::acquire::acquire;
 use crate::lock::guard::Guard;
 use crate::name::Named;
 use crate::runtime::operation::change;
 use crate::runtime::shared::Handle;
-use crate::terms::{acquire, wait_for};
+use crate::runtime::ticket::wait_for;
 
 /// The nominal lease that limits the time for the claim of a grant, since permits have no lease.
 const NOMINAL_LEASE: Duration = Duration::from_secs(30);

@@ -15,11 +15,13 @@ use crate::error::{
     self, About, AcquireError, AcquireErrorKind, Cause, InspectError, InspectErrorKind, OperationError,
     OperationErrorKind, SubjectKind,
 };
+use crate::lock::acquire::acquire;
 use crate::lock::section::{OnePermit, Section};
 use crate::name::Named;
 use crate::runtime::operation::change;
 use crate::runtime::shared::Handle;
-use crate::terms::{Terms, acquire, wait_for};
+use crate::runtime::ticket::wait_for;
+use crate::terms::{HoldTerms, hold_options};
 
 /// The time for which a client assumes that the number of permits stays set. If the server loses its data, or a client
 /// deletes the semaphore, sections can wait for this long until the number is set again.
@@ -51,11 +53,11 @@ const SET_AGAIN: Duration = Duration::from_secs(60);
 pub struct ExpirableSemaphore {
     handle: Arc<Handle>,
     name: Named,
-    terms: Terms,
+    terms: HoldTerms,
 }
 
 impl ExpirableSemaphore {
-    pub(crate) fn new(handle: &Arc<Handle>, name: Named, terms: Terms) -> Self {
+    pub(crate) fn new(handle: &Arc<Handle>, name: Named, terms: HoldTerms) -> Self {
         Self { handle: Arc::clone(handle), name, terms }
     }
 
@@ -86,45 +88,8 @@ impl ExpirableSemaphore {
         inspected.await.about(|| self.subject())
     }
 
-    /// Sets a fixed lease, from 3 ms to 365 days, and turns the watchdog off. Permits return by themselves when the
-    /// lease runs out.
-    #[must_use]
-    pub fn lease(mut self, lease: Duration) -> Self {
-        self.terms.fix(lease);
-        self
-    }
-
-    /// Sets the lease that the watchdog renews, from 3 ms to 365 days (default 30 s).
-    ///
-    /// The permits of a dead process stay acquired for at most this lease. The watchdog renews each third of the
-    /// lease.
-    #[must_use]
-    pub fn watchdog(mut self, lease: Duration) -> Self {
-        self.terms.watch(lease);
-        self
-    }
-
-    /// Limits the time for which permits are held (default: no limit), as [`Lock::max_hold`](crate::Lock::max_hold)
-    /// does.
-    #[must_use]
-    pub fn max_hold(mut self, most: Duration) -> Self {
-        self.terms.max_hold = Some(most);
-        self
-    }
-
-    /// Limits the number of renewals (default: no limit), as [`Lock::max_renewals`](crate::Lock::max_renewals) does.
-    #[must_use]
-    pub fn max_renewals(mut self, most: u32) -> Self {
-        self.terms.max_renewals = Some(most);
-        self
-    }
-
-    /// Sets the minimum time for which permits stay acquired (default: none), as
-    /// [`Lock::min_hold`](crate::Lock::min_hold) does.
-    #[must_use]
-    pub fn min_hold(mut self, least: Duration) -> Self {
-        self.terms.min_hold = Some(least);
-        self
+    pub(crate) fn map_terms(self, change: impl Fn(HoldTerms) -> HoldTerms) -> Self {
+        Self { terms: change(self.terms), ..self }
     }
 
     /// Sets the number of permits if it was never set. Returns `false` if it was set before.
@@ -613,6 +578,8 @@ impl ExpirableSemaphore {
         self.inspect(expirable::inspect, expirable::read_inspect).await
     }
 }
+
+hold_options!(ExpirableSemaphore);
 
 impl fmt::Debug for ExpirableSemaphore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -6,10 +6,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use syn::parse::ParseStream;
 use syn::punctuated::Punctuated;
 use syn::visit::{self, Visit};
 use syn::visit_mut::{self, VisitMut};
-use syn::{Attribute, Block, File, FnArg, ImplItem, Item, Pat, Signature, Type, UseTree, Visibility};
+use syn::{
+    Attribute, Block, File, FnArg, ImplItem, ImplItemFn, Item, Macro, Pat, Signature, Type, UseTree,
+    Visibility, WhereClause,
+};
 
 /// Items that only the async API has.
 const LEFT_OUT: &[(&str, &str)] = &[
@@ -82,6 +86,7 @@ impl Face {
                     }
                 }
                 Item::Use(used) => self.import(&used.tree, false),
+                Item::Macro(call) if setters_of(&call.mac).is_some() => self.setters(&call.mac),
                 Item::Macro(call) if call.ident.is_none() => {
                     let hides = call.mac.tokens.to_string().split_whitespace().any(|word| word == "fn");
                     assert!(!hides, "a macro hides functions from this test");
@@ -112,6 +117,16 @@ impl Face {
         assert!(self.methods.insert(key, method).is_none(), "two methods are called {name}");
     }
 
+    /// Records the setters that a macro writes for a handle.
+    fn setters(&mut self, call: &Macro) {
+        let of: Type = call.parse_body_with(handle).expect("a macro of setters names its handle");
+        for name in setters_of(call).unwrap_or_default() {
+            let setter = format!("#[must_use] pub fn {name}(self, term: Term) -> Self {{}}");
+            let setter: ImplItemFn = syn::parse_str(&setter).unwrap();
+            self.method(Some(&of), &setter.sig, &setter.attrs, &setter.block);
+        }
+    }
+
     fn import(&mut self, tree: &UseTree, of_crate: bool) {
         match tree {
             UseTree::Path(path) => self.import(&path.tree, of_crate || path.ident == "crate"),
@@ -126,6 +141,23 @@ impl Face {
     fn waiting_types(&self) -> BTreeSet<String> {
         self.methods.values().filter(|method| method.waits).filter_map(|method| method.of.clone()).collect()
     }
+}
+
+/// The setters that a macro of `terms.rs` writes.
+fn setters_of(call: &Macro) -> Option<&'static [&'static str]> {
+    const SETTERS: &[&str] = &["lease", "watchdog", "max_hold", "min_hold", "max_renewals"];
+    if call.path.is_ident("hold_options") {
+        Some(SETTERS)
+    } else {
+        call.path.is_ident("lease_options").then_some(&SETTERS[..2])
+    }
+}
+
+/// Reads the handle of a macro of setters, and skips its generic parameters.
+fn handle(arguments: ParseStream<'_>) -> syn::Result<Type> {
+    let handle = arguments.parse()?;
+    arguments.parse::<Option<WhereClause>>()?;
+    Ok(handle)
 }
 
 /// The name of a type, and its generic arguments.
@@ -346,13 +378,14 @@ const ASYNC: &str = "
     impl<K: Kind> Lock<K> {
         pub async fn lock(&self, wait: Duration) -> Result<Option<K::Guard>, AcquireError> { self.ask() }
         #[must_use]
-        pub const fn lease(mut self, lease: Duration) -> Self { self }
+        pub const fn owned_by(mut self, owner: &Owner) -> Self { self }
         pub(crate) async fn ask(&self) {}
     }
     impl Lock<Fenced> {
         pub async fn run<T>(&self, body: impl AsyncFnOnce(&Guard) -> T, other: &Lock) -> Result<T, RunError> {}
     }
     impl Reply { pub fn does_not_wait(&self) {} }
+    hold_options!(Lock<K> where K: Kind);
 ";
 
 const BLOCKING: &str = r##"
@@ -364,7 +397,7 @@ const BLOCKING: &str = r##"
             wait: std::time::Duration,
         ) -> Result<Option<K::BlockingGuard>, AcquireError> { park("Lock::lock") }
         #[must_use]
-        pub fn lease(self, lease: Duration) -> Self { self }
+        pub fn owned_by(self, owner: &Owner) -> Self { self }
         pub(super) fn own(&self) {}
     }
     impl Lock<Fenced> {
@@ -372,6 +405,7 @@ const BLOCKING: &str = r##"
         #[track_caller]
         pub fn run<T>(&self, body: impl FnOnce(&Guard) -> T, other: &Lock) -> Result<T, RunError> { park("Lock::run") }
     }
+    hold_options!(Lock<K> where K: Kind);
 "##;
 
 #[test]
@@ -383,7 +417,8 @@ fn faces_that_are_twins_are_found_to_be() {
 fn whatever_a_twin_lacks_is_found() {
     let something_else = "its twin takes or returns something else";
     for (text, instead, finding) in [
-        ("pub fn lease", "fn lease", "Lock::lease of K: has no blocking twin"),
+        ("pub fn owned_by", "fn owned_by", "Lock::owned_by of K: has no blocking twin"),
+        ("hold_options", "lease_options", "Lock::max_renewals of K: has no blocking twin"),
         ("pub fn lock", "pub fn look", "Lock::lock of K: has no blocking twin"),
         ("wait: std", "span: std", something_else),
         ("::Duration,", "::Instant,", something_else),

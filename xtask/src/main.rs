@@ -72,7 +72,7 @@ const VERBS: [Verb; 15] = [
     },
     Verb {
         name: "mutants",
-        purpose: "break the code on purpose and see it found; takes parts of names, and --share 1/4",
+        purpose: "break the code on purpose and see it found; takes parts of names, --share 1/4 and --refresh",
         run: verb::mutants::run,
     },
     Verb {

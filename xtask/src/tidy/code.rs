@@ -48,7 +48,7 @@ fn clocks(source: &Source) -> Vec<String> {
     hits.map(|line| source.finding(line, "only the runtime files keep time, sleep or spawn")).collect()
 }
 
-/// Floors, absence 6.
+/// Finds names of traces and metrics, which have one folder.
 fn observers(source: &Source) -> Vec<String> {
     if !source.is_library() || source.path.starts_with("crates/leasehold/src/observe") {
         return Vec::new();

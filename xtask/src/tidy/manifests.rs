@@ -12,13 +12,13 @@ pub(super) fn is_member(path: &str) -> bool {
     path == "xtask/Cargo.toml" || is_one_of_many
 }
 
-/// Floors, absence 8, first half: the workspace forbids unsafe code.
+/// Floors, absence 6, first half: the workspace forbids unsafe code.
 pub(super) fn unsafe_is_forbidden(workspace: &str) -> Option<String> {
     let forbidden = section(workspace, "workspace.lints.rust").any(|line| line == "unsafe_code = \"forbid\"");
     (!forbidden).then(|| "Cargo.toml: [workspace.lints.rust] does not forbid unsafe_code".to_owned())
 }
 
-/// Floors, absence 8, second half: every crate takes its lints from the workspace.
+/// Floors, absence 6, second half: every crate takes its lints from the workspace.
 pub(super) fn inherits_lints(path: &str, manifest: &str) -> Option<String> {
     let inherits = section(manifest, "lints").any(|line| line == "workspace = true");
     (!inherits)

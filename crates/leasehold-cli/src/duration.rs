@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use leasehold::{LEASE_MAX, LEASE_MIN};
+use leasehold::terms::{LEASE_MAX, LEASE_MIN};
 use leasehold_proto::parse_span;
 
 /// The accepted forms, which every error of the parser shows.

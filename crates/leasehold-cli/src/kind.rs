@@ -5,10 +5,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold::{
-    AcquireError, AcquireErrorKind, Client, ExpirableSemaphore, Guard, HoldGuard, InspectError,
-    InspectErrorKind, Lock, OperationError, OperationErrorKind,
-};
+use leasehold::error::{AcquireErrorKind, InspectErrorKind, OperationErrorKind};
+use leasehold::lock::HoldGuard;
+use leasehold::{AcquireError, Client, ExpirableSemaphore, Guard, InspectError, Lock, OperationError};
 
 use crate::arguments::KindOptions;
 use crate::exit::Failure;
@@ -91,7 +90,7 @@ impl Kind {
 
 async fn lock<K>(lock: &Lock<K>, wait: Wait) -> Result<Option<Acquired>, Failure>
 where
-    K: leasehold::Kind<Guard = Guard>,
+    K: leasehold::lock::Kind<Guard = Guard>,
 {
     Ok(wait.with(lock).await?.map(Acquired::from))
 }
@@ -133,7 +132,7 @@ async fn set_slots(semaphore: &ExpirableSemaphore, slots: u32) -> Result<Option<
 }
 
 impl Wait {
-    async fn with<K: leasehold::Kind>(self, lock: &Lock<K>) -> Result<Option<K::Guard>, AcquireError> {
+    async fn with<K: leasehold::lock::Kind>(self, lock: &Lock<K>) -> Result<Option<K::Guard>, AcquireError> {
         match self {
             Self::None => lock.try_lock().await,
             Self::For(wait) => lock.try_lock_for(wait).await,

@@ -6,7 +6,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold::{Applied, LostReason, ReleaseOutcome};
+use leasehold::error::Applied;
+use leasehold::{LostReason, ReleaseOutcome};
 use leasehold_proto::Verb;
 
 use crate::fault::Kind;

@@ -6,7 +6,9 @@
 
 use std::time::Duration;
 
-use leasehold::{Client, Error, PermitId, Remaining};
+use leasehold::lock::Remaining;
+use leasehold::semaphore::PermitId;
+use leasehold::{Client, Error};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {

@@ -6,7 +6,8 @@
 
 use std::sync::RwLock;
 
-use leasehold::{AcquireError, AcquireErrorKind, Client, Error};
+use leasehold::error::AcquireErrorKind;
+use leasehold::{AcquireError, Client, Error};
 
 /// The shared price list; a real program has a file or a table.
 static PRICES: RwLock<(u64, u64)> = RwLock::new((0, 100));

@@ -1,7 +1,7 @@
 //! The entry point: one client per process and server.
-//!
-//! Invariant: a client releases its holds when it is closed or its last user is dropped. A hold whose minimum hold time is
-//! not over stays on the server until then.
+
+// Invariant: a client releases its holds when it is closed or its last user is dropped. A hold whose minimum hold time is
+// not over stays on the server until then.
 
 pub(crate) mod connect;
 pub(crate) mod installed;
@@ -14,8 +14,9 @@ use leasehold_proto::Owner;
 #[cfg(any(feature = "unstable-store", feature = "embedded"))]
 use leasehold_proto::StoreError;
 use leasehold_proto::backoff::Backoff;
-use leasehold_proto::engine::{CloseReport, Event, Outcome};
-use leasehold_store::ShardedPubsub;
+pub use leasehold_proto::engine::CloseReport;
+use leasehold_proto::engine::{Event, Outcome};
+pub use leasehold_store::ShardedPubsub;
 #[cfg(any(feature = "unstable-store", feature = "embedded"))]
 use leasehold_store::{Runtime, Store};
 
@@ -307,7 +308,7 @@ impl Client {
     /// Releases everything that this client holds, ends its waits with an error, and waits until the server confirms,
     /// for at most the timeout (3 s unless changed). [`Guard::lost`](crate::Guard::lost) of each guard resolves with
     /// [`LostReason::Closed`](crate::LostReason::Closed), and every later acquire fails with
-    /// [`AcquireErrorKind::Closed`](crate::AcquireErrorKind::Closed).
+    /// [`AcquireErrorKind::Closed`](crate::error::AcquireErrorKind::Closed).
     ///
     /// # Cancel safety
     /// The client is closed from the first poll on. Dropping the future only gives up the report.

@@ -50,7 +50,7 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), leasehold::Error> {
 //! # let client = leasehold::Client::connect("memory://").await?;
-//! use leasehold::AcquireErrorKind;
+//! use leasehold::error::AcquireErrorKind;
 //!
 //! match client.lock("order:42").lock().await {
 //!     Ok(guard) => drop(guard),
@@ -77,6 +77,9 @@ pub use acquire::{AcquireError, AcquireErrorKind, NodeAnswer, QuorumError};
 pub use connect::ConnectError;
 pub use hold::{EnsureError, EnsureErrorKind, ReleaseError, ReleaseErrorKind};
 pub use installed::{AlreadyInstalled, NotInstalled};
+pub use leasehold_proto::{
+    Applied, FreeWithin, LeaseError, NameError, PermitIdError, StoreError, StoreErrorKind, Verb,
+};
 pub use leasehold_store::url::UrlError;
 pub use operation::{
     FencedWriteError, InspectError, InspectErrorKind, OperationError, OperationErrorKind, WaitError,

@@ -1,12 +1,13 @@
-//! Fenced writes, which the server refuses after a newer holder has written.
-//!
-//! Invariant: the check and the write are one step on the server.
+//! Writes with a fencing token, which the server refuses after a newer holder has written.
+
+// Invariant: the check and the write are one step on the server.
 
 use std::fmt;
 use std::sync::Arc;
 
 use leasehold_proto::recipe::fence::{self, WriteOutcome};
-use leasehold_proto::{Applied, Call, Name, Reply, Script};
+use leasehold_proto::{Applied, Call, Name, Script};
+pub use leasehold_proto::{MapEntry, Reply};
 
 use crate::error::{About, FencedWriteError, InspectErrorKind, OperationErrorKind, Subject, SubjectKind};
 use crate::lock::FencedGuard;
@@ -55,7 +56,7 @@ pub struct FencedWrites {
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let client = leasehold::Client::connect("memory://").await?;
-/// use leasehold::{FencedScript, Reply};
+/// use leasehold::fenced_writes::{FencedScript, Reply};
 /// use std::sync::LazyLock;
 ///
 /// static TAKE: LazyLock<FencedScript> =

@@ -69,7 +69,7 @@ impl CountDownLatch {
     /// Sets the count if the latch has none. Returns `false` if it has a count, which stays as it is.
     ///
     /// # Errors
-    /// [`OperationError`], with [`OperationErrorKind::Unknown`](crate::OperationErrorKind::Unknown) if the server does
+    /// [`OperationError`], with [`OperationErrorKind::Unknown`](crate::error::OperationErrorKind::Unknown) if the server does
     /// not answer.
     ///
     /// # Cancel safety
@@ -96,7 +96,7 @@ impl CountDownLatch {
     /// The count-down applies at most once, however often the client sends it.
     ///
     /// # Errors
-    /// [`OperationError`], with [`OperationErrorKind::Unknown`](crate::OperationErrorKind::Unknown) if the server does
+    /// [`OperationError`], with [`OperationErrorKind::Unknown`](crate::error::OperationErrorKind::Unknown) if the server does
     /// not answer. The count-down may then have been applied or not.
     ///
     /// # Cancel safety
@@ -223,7 +223,7 @@ impl CountDownLatch {
     /// Its waiters fail with [`WaitErrorKind::Deleted`]. In Redisson they continue to wait.
     ///
     /// # Errors
-    /// [`OperationError`], with [`OperationErrorKind::Unknown`](crate::OperationErrorKind::Unknown) if the server does
+    /// [`OperationError`], with [`OperationErrorKind::Unknown`](crate::error::OperationErrorKind::Unknown) if the server does
     /// not answer.
     ///
     /// # Cancel safety

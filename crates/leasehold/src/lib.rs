@@ -181,49 +181,48 @@ pub mod testing;
 #[path = "private.rs"]
 pub mod __private;
 mod any_error;
-mod client;
+pub mod client;
 mod defaults;
-mod fenced_writes;
+pub mod fenced_writes;
 #[cfg(all(test, shuttle))]
 mod interleavings;
 mod latch;
-mod lock;
-mod multi;
-mod name;
-mod redlock;
+pub mod lock;
+pub mod multi;
+pub mod name;
+pub mod redlock;
 mod runtime;
-mod semaphore;
-mod terms;
+pub mod semaphore;
+pub mod terms;
 
+#[doc(inline)]
 pub use any_error::Error;
+#[doc(inline)]
 pub use client::installed::{install, installed};
+#[doc(inline)]
 pub use client::{Client, ClientBuilder};
+#[doc(inline)]
 pub use defaults::Primitive;
+#[doc(inline)]
 pub use error::{
-    AcquireError, AcquireErrorKind, AlreadyInstalled, ConnectError, EnsureError, EnsureErrorKind,
-    FencedWriteError, InspectError, InspectErrorKind, NodeAnswer, NotInstalled, OperationError,
-    OperationErrorKind, QuorumError, ReleaseError, ReleaseErrorKind, RunError, Subject, SubjectKind,
-    UrlError, WaitError, WaitErrorKind,
+    AcquireError, ConnectError, EnsureError, FencedWriteError, InspectError, OperationError, QuorumError,
+    ReleaseError, RunError, WaitError,
 };
-pub use fenced_writes::{FencedScript, FencedWrites};
+#[doc(inline)]
 pub use latch::CountDownLatch;
 #[cfg(feature = "macros")]
 pub use leasehold_macros::locked;
-pub use leasehold_proto::engine::{CloseReport, LostReason};
-pub use leasehold_proto::recipe::Remaining;
-pub use leasehold_proto::recipe::expirable::PERMITS_MAX;
-pub use leasehold_proto::recipe::fenced::Tokens;
-pub use leasehold_proto::{
-    Applied, FreeWithin, LEASE_MAX, LEASE_MIN, LeaseError, MapEntry, NAME_BYTES_MAX, Name, NameError, Owner,
-    PermitId, PermitIdError, RAW_NAME_BYTES_MAX, Reply, StoreError, StoreErrorKind, Verb, WireOwner,
-};
-pub use leasehold_store::ShardedPubsub;
-pub use lock::{
-    Acquirable, Fair, Fenced, FencedGuard, Guard, HoldGuard, Kind, Lock, OnFinish, OnLost, OnePermit, Read,
-    Reentrant, ReleaseOutcome, RwLock, Section, SectionGuard, Spin, Write,
-};
-pub use multi::{Member, MultiGuard, MultiLock};
-pub use name::IntoName;
-pub use redlock::{Node, QuorumGuard, QuorumLock, Redlock, RedlockBuilder};
+#[doc(inline)]
+pub use leasehold_proto::engine::LostReason;
+#[doc(inline)]
+pub use leasehold_proto::{Name, Owner};
+#[doc(inline)]
+pub use lock::{FencedGuard, Guard, Lock, OnFinish, OnLost, ReleaseOutcome, RwLock};
+#[doc(inline)]
+pub use multi::{MultiGuard, MultiLock};
+#[doc(inline)]
+pub use redlock::{QuorumGuard, QuorumLock, Redlock};
+#[doc(inline)]
 pub use semaphore::{ExpirableSemaphore, Permits, Semaphore};
+#[doc(inline)]
 pub use terms::HoldTerms;

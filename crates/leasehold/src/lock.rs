@@ -1,7 +1,7 @@
-//! The handle of all kinds of locks.
-//!
-//! Invariant: a [`Lock`] consists of a name and terms only. Guards identify holds, and the engine decides. Each kind
-//! has a file of its own, and no kind uses another.
+//! Locks: the handle [`Lock`], its kinds, and sections.
+
+// Invariant: a [`Lock`] consists of a name and terms only. Guards identify holds, and the engine decides. Each kind
+// has a file of its own, and no kind uses another.
 
 pub(crate) mod acquire;
 mod fair;
@@ -20,7 +20,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_proto::Owner;
+pub use leasehold_proto::WireOwner;
 use leasehold_proto::engine::{Request, Subject, Wait};
+
+pub use leasehold_proto::recipe::Remaining;
+pub use leasehold_proto::recipe::fenced::Tokens;
 
 use crate::error::{self, About, AcquireError, AcquireErrorKind};
 use crate::name::Named;
@@ -111,7 +115,7 @@ impl<K: Kind> Lock<K> {
     /// Forbids re-entry, as Redisson's non-reentrant lock does.
     ///
     /// An acquire by an owner that already holds the lock fails with
-    /// [`AcquireErrorKind::AlreadyHeld`](crate::AcquireErrorKind::AlreadyHeld). The existing hold stays as it is.
+    /// [`AcquireErrorKind::AlreadyHeld`]. The existing hold stays as it is.
     ///
     /// # Examples
     /// ```
@@ -121,7 +125,7 @@ impl<K: Kind> Lock<K> {
     /// let owner = client.owner();
     /// let lock = client.lock("order:42").owned_by(&owner).non_reentrant();
     /// let guard = lock.lock().await?;
-    /// assert_eq!(lock.lock().await.unwrap_err().kind, leasehold::AcquireErrorKind::AlreadyHeld);
+    /// assert_eq!(lock.lock().await.unwrap_err().kind, leasehold::error::AcquireErrorKind::AlreadyHeld);
     /// # Ok(())
     /// # }
     /// ```
@@ -145,7 +149,7 @@ impl<K: Kind> Lock<K> {
     /// locked.
     ///
     /// # Losing the lease
-    /// See [`Guard`](crate::Guard).
+    /// See [`Guard`].
     ///
     /// # Examples
     /// ```
@@ -177,7 +181,7 @@ impl<K: Kind> Lock<K> {
     /// If the future is dropped, the client undoes a grant in flight, so nothing stays locked.
     ///
     /// # Losing the lease
-    /// See [`Guard`](crate::Guard).
+    /// See [`Guard`].
     ///
     /// # Examples
     /// ```
@@ -207,7 +211,7 @@ impl<K: Kind> Lock<K> {
     /// locked.
     ///
     /// # Losing the lease
-    /// See [`Guard`](crate::Guard).
+    /// See [`Guard`].
     ///
     /// # Examples
     /// ```

@@ -1,12 +1,12 @@
 //! Several locks, acquired all together or not at all.
 //!
-//! Invariant: a waiter for one member holds only members that precede it in the order that all multi-locks follow, so
-//! two multi-locks cannot wait for each other.
-//!
 //! # How it works
 //! One script acquires plain locks of one client and one cluster slot. It grants all or none, and the request waits
 //! for the members that are not free. Other members are acquired one after the other, in the order of name, server and
 //! kind. If one of them cannot be acquired, the client undoes the earlier ones, in whichever way the wait ends.
+
+// Invariant: a waiter for one member holds only members that precede it in the order that all multi-locks follow, so
+// two multi-locks cannot wait for each other.
 
 use std::cmp::Reverse;
 use std::fmt;

@@ -1,10 +1,11 @@
 //! The values that can name a lock, semaphore or latch.
-//!
-//! Invariant: an unusable name is kept with its reason, and the first operation reports it.
+
+// Invariant: an unusable name is kept with its reason, and the first operation reports it.
 
 use std::sync::Arc;
 
-use leasehold_proto::{Name, NameError};
+use leasehold_proto::NameError;
+pub use leasehold_proto::{NAME_BYTES_MAX, Name, RAW_NAME_BYTES_MAX};
 
 use crate::error::BadName;
 

@@ -1,6 +1,6 @@
 //! Redlock: one lock over several independent servers (antirez, "Distributed Locks with Redis").
-//!
-//! Invariant: a hold is valid only while the grants of a majority of the nodes are valid.
+
+// Invariant: a hold is valid only while the grants of a majority of the nodes are valid.
 
 mod guard;
 mod lock;

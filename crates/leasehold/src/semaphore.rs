@@ -1,6 +1,6 @@
 //! Semaphores, which are numbers of permits, shared by all processes.
-//!
-//! Invariant: a semaphore consists of a name and terms only. Guards and the server know the acquired permits.
+
+// Invariant: a semaphore consists of a name and terms only. Guards and the server know the acquired permits.
 
 mod counting;
 mod expirable;
@@ -8,4 +8,6 @@ mod permits;
 
 pub use counting::Semaphore;
 pub use expirable::ExpirableSemaphore;
+pub use leasehold_proto::PermitId;
+pub use leasehold_proto::recipe::expirable::PERMITS_MAX;
 pub use permits::Permits;

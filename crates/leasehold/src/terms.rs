@@ -1,16 +1,16 @@
 //! The terms of a hold: its lease and its bounds.
-//!
-//! Invariant: terms that no hold can meet are refused before anything is sent.
-//!
-//! # How it works
-//! [`HoldTerms`] is the only value with terms. A client has default terms for each primitive, each handle (a lock, a
-//! semaphore) has a copy, and [`HoldTerms::request`] turns the copy into a request. [`lease_options`] and
-//! [`hold_options`] write the setters of a handle, which change the handle's copy.
+
+// Invariant: terms that no hold can meet are refused before anything is sent.
+//
+// `HoldTerms` is the only value with terms. A client has default terms for each primitive, each handle (a lock, a
+// semaphore) has a copy, and `HoldTerms::request` turns the copy into a request. `lease_options!` and `hold_options!`
+// write the setters of a handle, which change the handle's copy.
 
 use std::time::Duration;
 
 use leasehold_proto::engine::{Request, Subject, Wait};
-use leasehold_proto::{LEASE_MAX, LEASE_MIN, Lease, Owner};
+pub use leasehold_proto::{LEASE_MAX, LEASE_MIN};
+use leasehold_proto::{Lease, Owner};
 
 use crate::error::AcquireErrorKind;
 

@@ -128,7 +128,8 @@ const SERVER_BEGINS_MS: u64 = 1_767_225_600_000;
 /// The behavior of a program when the network fails:
 /// ```
 /// use std::time::Duration;
-/// use leasehold::{AcquireErrorKind, testing};
+/// use leasehold::error::AcquireErrorKind;
+/// use leasehold::testing;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), leasehold::Error> {
@@ -463,7 +464,7 @@ impl Server {
     /// let acquiring = tokio::spawn(async move { lock.try_lock().await });
     /// server.advance(Duration::from_secs(3)).await; // the client's timeout
     /// let outcome = acquiring.await.expect("the task does not panic");
-    /// assert!(matches!(outcome.unwrap_err().kind, leasehold::AcquireErrorKind::Unknown { .. }));
+    /// assert!(matches!(outcome.unwrap_err().kind, leasehold::error::AcquireErrorKind::Unknown { .. }));
     /// # Ok(())
     /// # }
     /// ```

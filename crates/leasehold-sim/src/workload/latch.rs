@@ -4,7 +4,8 @@
 
 use std::sync::Arc;
 
-use leasehold::{CountDownLatch, WaitError, WaitErrorKind};
+use leasehold::error::WaitErrorKind;
+use leasehold::{CountDownLatch, WaitError};
 
 use super::semaphore::operate;
 use super::user::User;

@@ -4,7 +4,9 @@
 
 use std::sync::Arc;
 
-use leasehold::{InspectError, InspectErrorKind, Kind, Lock, Tokens};
+use leasehold::error::InspectErrorKind;
+use leasehold::lock::{Kind, Tokens};
+use leasehold::{InspectError, Lock};
 
 use super::held::Held;
 use super::user::{LeaseMode, User};

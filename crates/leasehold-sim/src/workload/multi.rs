@@ -5,7 +5,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold::{Member, MultiGuard, MultiLock};
+use leasehold::multi::Member;
+use leasehold::{MultiGuard, MultiLock};
 
 use super::locks::{on, tokens};
 use super::user::{LeaseMode, User};

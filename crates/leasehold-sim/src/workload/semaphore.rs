@@ -5,7 +5,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold::{ExpirableSemaphore, Guard, OperationError, OperationErrorKind, PermitId, Semaphore};
+use leasehold::error::OperationErrorKind;
+use leasehold::semaphore::PermitId;
+use leasehold::{ExpirableSemaphore, Guard, OperationError, Semaphore};
 
 use super::held::Held;
 use super::user::User;

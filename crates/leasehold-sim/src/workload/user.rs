@@ -9,10 +9,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
-use leasehold::{
-    AcquireError, AcquireErrorKind, Client, EnsureError, EnsureErrorKind, FreeWithin, Owner, ReleaseError,
-    ReleaseErrorKind,
-};
+use leasehold::error::{AcquireErrorKind, EnsureErrorKind, FreeWithin, ReleaseErrorKind};
+use leasehold::{AcquireError, Client, EnsureError, Owner, ReleaseError};
 
 use super::held::Held;
 use crate::environment::Env;

@@ -34,12 +34,12 @@ pub struct FencedGuard {
     token: u64,
 }
 
-/// Writes that the server refuses once a newer token has written: [`leasehold::FencedWrites`](crate::FencedWrites).
+/// Writes that the server refuses once a newer token has written: [`leasehold::fenced_writes::FencedWrites`](crate::fenced_writes::FencedWrites).
 ///
 /// # Examples
 /// See [`FencedGuard`].
 #[derive(Clone, Debug)]
-pub struct FencedWrites(pub(super) crate::FencedWrites);
+pub struct FencedWrites(pub(super) crate::fenced_writes::FencedWrites);
 
 impl FencedGuard {
     /// Returns the token of this grant.
@@ -51,7 +51,7 @@ impl FencedGuard {
     /// Returns writes with the token of this grant.
     #[must_use]
     pub fn fenced(&self) -> FencedWrites {
-        FencedWrites(crate::FencedWrites::new(self.guard.0.handle(), self.token))
+        FencedWrites(crate::fenced_writes::FencedWrites::new(self.guard.0.handle(), self.token))
     }
 
     /// Releases the lock, and reports the outcome.
@@ -76,7 +76,7 @@ impl FencedWrites {
     /// Sets a key to a value.
     ///
     /// # Errors
-    /// As [`FencedWrites::set`](crate::FencedWrites::set).
+    /// As [`FencedWrites::set`](crate::fenced_writes::FencedWrites::set).
     ///
     /// # Panics
     /// Panics in [async code](crate::blocking#in-async-code).
@@ -88,7 +88,7 @@ impl FencedWrites {
     /// Sets a field of a hash to a value.
     ///
     /// # Errors
-    /// As [`FencedWrites::hset`](crate::FencedWrites::hset).
+    /// As [`FencedWrites::hset`](crate::fenced_writes::FencedWrites::hset).
     ///
     /// # Panics
     /// Panics in [async code](crate::blocking#in-async-code).
@@ -105,7 +105,7 @@ impl FencedWrites {
     /// Runs a script of your own, once, and returns its reply.
     ///
     /// # Errors
-    /// As [`FencedWrites::run`](crate::FencedWrites::run).
+    /// As [`FencedWrites::run`](crate::fenced_writes::FencedWrites::run).
     ///
     /// # Panics
     /// Panics in [async code](crate::blocking#in-async-code), or if there are no keys.
@@ -152,8 +152,8 @@ impl From<FencedGuard> for Guard {
     }
 }
 
-impl From<crate::FencedWrites> for FencedWrites {
-    fn from(writes: crate::FencedWrites) -> Self {
+impl From<crate::fenced_writes::FencedWrites> for FencedWrites {
+    fn from(writes: crate::fenced_writes::FencedWrites) -> Self {
         Self(writes)
     }
 }

@@ -15,7 +15,7 @@ use crate::redlock::Node;
 use crate::terms::{HoldTerms, hold_options};
 
 /// A kind of lock, and the type of its guard in blocking code. Only this crate's kinds implement it.
-pub trait Kind: crate::Kind {
+pub trait Kind: crate::lock::Kind {
     /// The type of a guard of this kind.
     type BlockingGuard: From<Self::Guard> + AsRef<Guard> + Into<Guard> + Send + Sync + 'static;
 }

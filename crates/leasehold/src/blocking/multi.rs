@@ -33,7 +33,7 @@ pub struct MultiLock(crate::MultiLock);
 
 /// A lock as a member of a [`MultiLock`], of any kind and client.
 #[derive(Clone, Debug)]
-pub struct Member(crate::Member);
+pub struct Member(crate::multi::Member);
 
 /// A hold of all members of a [`MultiLock`], released when dropped: [`leasehold::MultiGuard`](crate::MultiGuard).
 ///

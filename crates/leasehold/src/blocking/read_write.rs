@@ -15,7 +15,7 @@ use crate::terms::{HoldTerms, hold_options};
 /// A lock for many readers or one writer: [`leasehold::RwLock`](crate::RwLock). Cheap to clone.
 ///
 /// A thread that writes can also read. A thread that reads and acquires the write side gets
-/// [`AcquireErrorKind::Deadlock`](crate::AcquireErrorKind::Deadlock). Use [`upgrade`](Self::upgrade) instead.
+/// [`AcquireErrorKind::Deadlock`](crate::error::AcquireErrorKind::Deadlock). Use [`upgrade`](Self::upgrade) instead.
 ///
 /// # Examples
 /// ```

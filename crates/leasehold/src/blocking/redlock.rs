@@ -31,10 +31,10 @@ use crate::terms::{HoldTerms, lease_options};
 #[derive(Clone, Debug)]
 pub struct Redlock(crate::Redlock);
 
-/// The settings of a [`Redlock`], before it connects: [`leasehold::RedlockBuilder`](crate::RedlockBuilder).
+/// The settings of a [`Redlock`], before it connects: [`leasehold::redlock::RedlockBuilder`](crate::redlock::RedlockBuilder).
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until it connects"]
-pub struct RedlockBuilder(crate::RedlockBuilder);
+pub struct RedlockBuilder(crate::redlock::RedlockBuilder);
 
 /// A lock over the nodes of a [`Redlock`]: [`leasehold::QuorumLock`](crate::QuorumLock). Cheap to clone.
 ///
@@ -100,28 +100,28 @@ impl Redlock {
 
 impl RedlockBuilder {
     /// Sets the longest wait for one answer of a node (default 500 ms). See
-    /// [`RedlockBuilder::node_timeout`](crate::RedlockBuilder::node_timeout).
+    /// [`RedlockBuilder::node_timeout`](crate::redlock::RedlockBuilder::node_timeout).
     pub fn node_timeout(mut self, timeout: Duration) -> Self {
         self.0 = self.0.node_timeout(timeout);
         self
     }
 
     /// Sets the longest sleep of a waiter before it polls again (default 1 s). See
-    /// [`RedlockBuilder::poll_interval`](crate::RedlockBuilder::poll_interval).
+    /// [`RedlockBuilder::poll_interval`](crate::redlock::RedlockBuilder::poll_interval).
     pub fn poll_interval(mut self, interval: Duration) -> Self {
         self.0 = self.0.poll_interval(interval);
         self
     }
 
     /// Sets the longest lease that any client of the fleet uses (default 30 s). See
-    /// [`RedlockBuilder::longest_lease`](crate::RedlockBuilder::longest_lease).
+    /// [`RedlockBuilder::longest_lease`](crate::redlock::RedlockBuilder::longest_lease).
     pub fn longest_lease(mut self, lease: Duration) -> Self {
         self.0 = self.0.longest_lease(lease);
         self
     }
 
     /// Declares that the servers lose nothing in a restart, so they count at once. See
-    /// [`RedlockBuilder::nodes_persist_every_write`](crate::RedlockBuilder::nodes_persist_every_write).
+    /// [`RedlockBuilder::nodes_persist_every_write`](crate::redlock::RedlockBuilder::nodes_persist_every_write).
     pub fn nodes_persist_every_write(mut self) -> Self {
         self.0 = self.0.nodes_persist_every_write();
         self
@@ -130,7 +130,7 @@ impl RedlockBuilder {
     /// Connects with these settings.
     ///
     /// # Errors
-    /// As [`RedlockBuilder::connect`](crate::RedlockBuilder::connect).
+    /// As [`RedlockBuilder::connect`](crate::redlock::RedlockBuilder::connect).
     ///
     /// # Panics
     /// Panics in [async code](crate::blocking#in-async-code), or if there are no URLs.
@@ -139,7 +139,7 @@ impl RedlockBuilder {
         park("RedlockBuilder::connect", self.0.connect(urls)).map(Redlock)
     }
 
-    /// Makes a [`Redlock`] over existing clients. See [`RedlockBuilder::over`](crate::RedlockBuilder::over).
+    /// Makes a [`Redlock`] over existing clients. See [`RedlockBuilder::over`](crate::redlock::RedlockBuilder::over).
     ///
     /// # Panics
     /// Panics if `clients` is empty.

@@ -17,10 +17,10 @@ use crate::owner::BodyContext;
 pub trait Acquirable: Sealed {
     /// The async type.
     #[doc(hidden)]
-    type Async: crate::Acquirable;
+    type Async: crate::lock::Acquirable;
 
     /// The guard that the body receives.
-    type Guard: From<<Self::Async as crate::Acquirable>::Guard>
+    type Guard: From<<Self::Async as crate::lock::Acquirable>::Guard>
         + AsRef<Guard>
         + Into<Guard>
         + Send
@@ -45,7 +45,7 @@ impl Acquirable for OnePermit {
     type Guard = Permits;
 }
 
-/// The options of one run of a body under a lock: [`leasehold::Section`](crate::Section).
+/// The options of one run of a body under a lock: [`leasehold::lock::Section`](crate::lock::Section).
 ///
 /// Made by [`Lock::section`] and [`ExpirableSemaphore::section`](super::ExpirableSemaphore::section).
 ///
@@ -68,19 +68,19 @@ impl Acquirable for OnePermit {
 /// # }
 /// ```
 #[must_use = "a section does nothing until it is run or entered"]
-pub struct Section<A: Acquirable>(crate::Section<A::Async>);
+pub struct Section<A: Acquirable>(crate::lock::Section<A::Async>);
 
 impl<A: Acquirable> Section<A> {
-    pub(super) const fn of(section: crate::Section<A::Async>) -> Self {
+    pub(super) const fn of(section: crate::lock::Section<A::Async>) -> Self {
         Self(section)
     }
 
-    /// Sets the longest wait for the lock (default: no limit). See [`Section::wait`](crate::Section::wait).
+    /// Sets the longest wait for the lock (default: no limit). See [`Section::wait`](crate::lock::Section::wait).
     pub fn wait(self, wait: Duration) -> Self {
         Self(self.0.wait(wait))
     }
 
-    /// Sets the end of the hold after the body. See [`Section::on_finish`](crate::Section::on_finish).
+    /// Sets the end of the hold after the body. See [`Section::on_finish`](crate::lock::Section::on_finish).
     pub fn on_finish(self, on_finish: OnFinish) -> Self {
         Self(self.0.on_finish(on_finish))
     }
@@ -94,7 +94,7 @@ impl<A: Acquirable> Section<A> {
     /// Acquires the lock, runs the body, and ends the hold.
     ///
     /// # Errors
-    /// As [`Section::run`](crate::Section::run).
+    /// As [`Section::run`](crate::lock::Section::run).
     ///
     /// # Panics
     /// Panics in [async code](crate::blocking#in-async-code), or if the body panics, which releases the lock.
@@ -110,7 +110,7 @@ impl<A: Acquirable> Section<A> {
     /// Acquires the lock, and leaves the body to the caller, who passes it to [`SectionGuard::run`].
     ///
     /// # Errors
-    /// As [`Section::enter`](crate::Section::enter).
+    /// As [`Section::enter`](crate::lock::Section::enter).
     ///
     /// # Panics
     /// Panics in [async code](crate::blocking#in-async-code).
@@ -135,7 +135,7 @@ impl<A: Acquirable> Section<A> {
     }
 }
 
-/// A section whose lock is held and whose body has not begun: [`leasehold::SectionGuard`](crate::SectionGuard).
+/// A section whose lock is held and whose body has not begun: [`leasehold::lock::SectionGuard`](crate::lock::SectionGuard).
 /// Dropping it releases the lock.
 ///
 /// # Losing the lease
@@ -148,7 +148,7 @@ pub struct SectionGuard<A: Acquirable> {
 }
 
 impl<A: Acquirable> SectionGuard<A> {
-    fn of(section_guard: crate::SectionGuard<A::Async>) -> Self {
+    fn of(section_guard: crate::lock::SectionGuard<A::Async>) -> Self {
         let (guard, context, options) = section_guard.into_parts();
         Self { guard: A::Guard::from(guard), context, options }
     }
@@ -162,7 +162,7 @@ impl<A: Acquirable> SectionGuard<A> {
     /// Runs the body, and ends the hold.
     ///
     /// # Errors
-    /// As [`SectionGuard::run`](crate::SectionGuard::run).
+    /// As [`SectionGuard::run`](crate::lock::SectionGuard::run).
     ///
     /// # Panics
     /// Panics in [async code](crate::blocking#in-async-code), or if the body panics, which releases the lock.

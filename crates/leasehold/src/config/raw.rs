@@ -37,7 +37,7 @@ pub(super) struct Raw {
     expirable_semaphore: Hold,
 }
 
-/// The values of [`ShardedPubsub`](crate::ShardedPubsub).
+/// The values of [`ShardedPubsub`](crate::client::ShardedPubsub).
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Sharding {

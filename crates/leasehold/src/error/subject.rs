@@ -47,7 +47,7 @@ pub enum SubjectKind {
     ExpirableSemaphore,
     /// [`Client::count_down_latch`](crate::Client::count_down_latch).
     CountDownLatch,
-    /// A key that is written with a fencing token: [`FencedWrites`](crate::FencedWrites).
+    /// A key that is written with a fencing token: [`FencedWrites`](crate::fenced_writes::FencedWrites).
     Key,
 }
 

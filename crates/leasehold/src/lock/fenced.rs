@@ -51,7 +51,7 @@ impl Lock<Fenced> {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), leasehold::Error> {
     /// # let client = leasehold::Client::connect("memory://").await?;
-    /// let lock = client.fenced_lock("order:42").tokens(leasehold::Tokens::Hybrid);
+    /// let lock = client.fenced_lock("order:42").tokens(leasehold::lock::Tokens::Hybrid);
     /// let guard = lock.lock().await?;
     /// assert!(guard.token() > 1_000_000, "microseconds since 1970");
     /// # Ok(())

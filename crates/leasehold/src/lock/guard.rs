@@ -215,7 +215,7 @@ impl Guard {
     /// Releases the hold and reports the outcome.
     ///
     /// # Errors
-    /// [`ReleaseErrorKind::Unconfirmed`](crate::ReleaseErrorKind::Unconfirmed) if the server does not answer within
+    /// [`ReleaseErrorKind::Unconfirmed`](crate::error::ReleaseErrorKind::Unconfirmed) if the server does not answer within
     /// the client's timeout. The client keeps trying in the background until the lease has ended.
     ///
     /// # Cancel safety

@@ -81,7 +81,7 @@ impl Kind for Write {
 /// An [owner](crate::owner) that writes may read as well, and keeps its read hold after it releases the write hold.
 /// This is a *downgrade*: another owner cannot write in between. An owner that reads and requests to write would wait
 /// for itself, so the request fails immediately with
-/// [`AcquireErrorKind::Deadlock`](crate::AcquireErrorKind::Deadlock). To write without releasing the read hold, call
+/// [`AcquireErrorKind::Deadlock`](crate::error::AcquireErrorKind::Deadlock). To write without releasing the read hold, call
 /// [`upgrade`](Self::upgrade). Acquires without an explicit or ambient owner are unrelated to each other.
 ///
 /// # Order of readers and writers
@@ -279,7 +279,7 @@ impl RwLock {
     /// Acquires the write side, waiting as long as it takes until no other owner reads or writes.
     ///
     /// # Errors
-    /// As [`Lock::lock`]. Also [`AcquireErrorKind::Deadlock`](crate::AcquireErrorKind::Deadlock) if the owner reads,
+    /// As [`Lock::lock`]. Also [`AcquireErrorKind::Deadlock`](crate::error::AcquireErrorKind::Deadlock) if the owner reads,
     /// since it would wait for itself. See [`upgrade`](Self::upgrade).
     ///
     /// # Cancel safety
@@ -291,7 +291,7 @@ impl RwLock {
     ///
     /// # Examples
     /// ```
-    /// # use leasehold::AcquireErrorKind;
+    /// # use leasehold::error::AcquireErrorKind;
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), leasehold::Error> {
     /// # let client = leasehold::Client::connect("memory://").await?;
@@ -309,7 +309,7 @@ impl RwLock {
     /// writes.
     ///
     /// # Errors
-    /// As [`Lock::try_lock`]. Also [`AcquireErrorKind::Deadlock`](crate::AcquireErrorKind::Deadlock) if the owner
+    /// As [`Lock::try_lock`]. Also [`AcquireErrorKind::Deadlock`](crate::error::AcquireErrorKind::Deadlock) if the owner
     /// reads.
     ///
     /// # Cancel safety
@@ -337,7 +337,7 @@ impl RwLock {
     /// owner read or wrote until then.
     ///
     /// # Errors
-    /// As [`Lock::try_lock_for`]. Also [`AcquireErrorKind::Deadlock`](crate::AcquireErrorKind::Deadlock) if the owner
+    /// As [`Lock::try_lock_for`]. Also [`AcquireErrorKind::Deadlock`](crate::error::AcquireErrorKind::Deadlock) if the owner
     /// reads.
     ///
     /// # Cancel safety

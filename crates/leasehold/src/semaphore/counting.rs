@@ -85,7 +85,7 @@ impl Semaphore {
     /// Sets the number of permits if it was never set. Returns `false` if it was set before.
     ///
     /// # Errors
-    /// [`OperationError`], with [`OperationErrorKind::Unknown`](crate::OperationErrorKind::Unknown) if the server does
+    /// [`OperationError`], with [`OperationErrorKind::Unknown`](crate::error::OperationErrorKind::Unknown) if the server does
     /// not answer.
     ///
     /// # Cancel safety

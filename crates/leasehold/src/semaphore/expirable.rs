@@ -194,7 +194,7 @@ impl ExpirableSemaphore {
         self.acquire_many(1).await
     }
 
-    /// Acquires this many permits together, at most [`PERMITS_MAX`](crate::PERMITS_MAX) (4096), waiting as long as it
+    /// Acquires this many permits together, at most [`PERMITS_MAX`](crate::semaphore::PERMITS_MAX) (4096), waiting as long as it
     /// takes. A request for zero permits is granted immediately.
     ///
     /// # Errors
@@ -397,7 +397,7 @@ impl ExpirableSemaphore {
         Ok(guard.map(|guard| Permits::new(guard, permits)))
     }
 
-    /// Releases permits by their ids, all or none, at most [`PERMITS_MAX`](crate::PERMITS_MAX) (4096) at once. Returns
+    /// Releases permits by their ids, all or none, at most [`PERMITS_MAX`](crate::semaphore::PERMITS_MAX) (4096) at once. Returns
     /// `false`, and releases none, if the lease of a permit has ended or a permit was released before.
     ///
     /// Use it for permits that [`Permits::detach`] or a Java client handed over.
@@ -482,7 +482,7 @@ impl ExpirableSemaphore {
     /// # Examples
     /// ```
     /// # use std::time::Duration;
-    /// # use leasehold::Remaining;
+    /// # use leasehold::lock::Remaining;
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), leasehold::Error> {
     /// # let client = leasehold::Client::connect("memory://").await?;

@@ -54,7 +54,7 @@ impl Permits {
     /// permit had ended. The others are returned.
     ///
     /// # Errors
-    /// [`ReleaseErrorKind::Unconfirmed`](crate::ReleaseErrorKind::Unconfirmed) if the server does not answer within
+    /// [`ReleaseErrorKind::Unconfirmed`](crate::error::ReleaseErrorKind::Unconfirmed) if the server does not answer within
     /// the client's timeout. The client keeps trying in the background until the lease has ended.
     ///
     /// # Cancel safety

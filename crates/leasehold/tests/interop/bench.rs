@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use leasehold::{Client, ShardedPubsub};
+use leasehold::Client;
+use leasehold::client::ShardedPubsub;
 use leasehold_testkit::servers::{Monitor, RedisServer};
 
 use crate::java::{Answer, Failure, Java};

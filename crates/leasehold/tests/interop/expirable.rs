@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use leasehold::{LostReason, PermitId, ReleaseOutcome, Remaining};
+use leasehold::lock::Remaining;
+use leasehold::semaphore::PermitId;
+use leasehold::{LostReason, ReleaseOutcome};
 
 use crate::bench::{Bench, PROMPTLY, Thread, Wait, on_each_server};
 use crate::crowd::permits_are_never_exceeded;

@@ -2,7 +2,8 @@
 
 use std::time::Instant;
 
-use leasehold::{Fair, Guard, Lock, LostReason, ReleaseOutcome};
+use leasehold::lock::Fair;
+use leasehold::{Guard, Lock, LostReason, ReleaseOutcome};
 use leasehold_testkit::servers::Monitor;
 
 use crate::bench::{Bench, PROMPTLY, Thread, on_each_server};

@@ -1,6 +1,7 @@
 //! The fenced lock and Redisson's `RFencedLock`, which draw their tokens from one counter.
 
-use leasehold::{ReleaseOutcome, Tokens};
+use leasehold::ReleaseOutcome;
+use leasehold::lock::Tokens;
 
 use crate::bench::{Bench, on_each_server};
 use crate::crowd::counts_exactly;

@@ -2,7 +2,8 @@
 
 use std::time::Instant;
 
-use leasehold::{CountDownLatch, WaitError, WaitErrorKind};
+use leasehold::error::WaitErrorKind;
+use leasehold::{CountDownLatch, WaitError};
 use tokio::task::JoinHandle;
 
 use crate::bench::{Bench, PROMPTLY, Wait, on_each_server};

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use leasehold::{LostReason, Name, ReleaseOutcome, ShardedPubsub};
+use leasehold::client::ShardedPubsub;
+use leasehold::{LostReason, Name, ReleaseOutcome};
 
 use crate::bench::{Bench, PROMPTLY, on_each_server};
 use crate::crowd::counts_exactly;

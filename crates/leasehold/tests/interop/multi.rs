@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use leasehold::{Client, Member, MultiLock, Name, ReleaseOutcome};
+use leasehold::multi::Member;
+use leasehold::{Client, MultiLock, Name, ReleaseOutcome};
 
 use crate::bench::{Bench, on_each_server};
 use crate::crowd::counts_exactly;

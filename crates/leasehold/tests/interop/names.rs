@@ -1,6 +1,7 @@
 //! Names that only Redisson produces, and names of other lock types of Redisson.
 
-use leasehold::{AcquireErrorKind, Name, ReleaseOutcome};
+use leasehold::error::AcquireErrorKind;
+use leasehold::{Name, ReleaseOutcome};
 
 use crate::bench::{Bench, on_each_server};
 use crate::java::Java;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use leasehold::{AcquireError, AcquireErrorKind, Client, ReleaseOutcome, StoreErrorKind};
+use leasehold::error::{AcquireErrorKind, StoreErrorKind};
+use leasehold::{AcquireError, Client, ReleaseOutcome};
 use leasehold_testkit::servers::RedisServer;
 
 /// Reads the line of `SECURITY.md` that begins with this text, so the test runs the documented rights.
@@ -107,7 +108,7 @@ async fn the_documented_user_of_fair_locks_can_do_everything_with_them() {
 async fn the_documented_user_of_fenced_locks_can_do_everything_with_them() {
     let server = RedisServer::start();
     let [client, _] = allowed(&server, "ACL SETUSER lock +get +set +strlen").await;
-    for tokens in [leasehold::Tokens::Counter, leasehold::Tokens::HybridCollected] {
+    for tokens in [leasehold::lock::Tokens::Counter, leasehold::lock::Tokens::HybridCollected] {
         let guard = client.fenced_lock("app:stock").tokens(tokens).lock().await.unwrap();
         guard.fenced().set("app:left", "3").await.unwrap();
         guard.fenced().hset("app:state", "paid", "yes").await.unwrap();
@@ -217,7 +218,7 @@ async fn a_user_without_channels_is_told_so_by_the_first_call_that_needs_one() {
             };
             assert_eq!(
                 (error.kind, error.applied),
-                (StoreErrorKind::PermissionDenied, leasehold::Applied::No)
+                (StoreErrorKind::PermissionDenied, leasehold::error::Applied::No)
             );
             let refused =
                 format!("may not use {lacks} on the channel 'redisson_lock__channel:{{{}}}'", error.key);

@@ -7,8 +7,9 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use leasehold::error::AcquireErrorKind;
 use leasehold::testing::Server;
-use leasehold::{AcquireError, AcquireErrorKind, Client, LostReason, RunError};
+use leasehold::{AcquireError, Client, LostReason, RunError};
 use tokio::task::JoinHandle;
 
 /// The duration of one charge.

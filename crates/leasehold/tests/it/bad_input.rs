@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use leasehold::error::UrlError;
-use leasehold::{
-    AcquireError, AcquireErrorKind, Client, ConnectError, InspectError, InspectErrorKind, LEASE_MAX,
-    LEASE_MIN, LeaseError, LostReason, NAME_BYTES_MAX, Name, NameError,
-};
+use leasehold::error::{AcquireErrorKind, InspectErrorKind, LeaseError, NameError};
+use leasehold::name::NAME_BYTES_MAX;
+use leasehold::terms::{LEASE_MAX, LEASE_MIN};
+use leasehold::{AcquireError, Client, ConnectError, InspectError, LostReason, Name};
 use leasehold_testkit::servers::RedisServer;
 
 use crate::support::{

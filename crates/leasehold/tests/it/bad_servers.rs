@@ -4,10 +4,8 @@
 use std::io::{Read, Write};
 use std::net::TcpListener;
 
-use leasehold::{
-    AcquireError, AcquireErrorKind, Client, ConnectError, InspectError, InspectErrorKind, StoreError,
-    StoreErrorKind, Verb,
-};
+use leasehold::error::{AcquireErrorKind, InspectErrorKind, StoreError, StoreErrorKind, Verb};
+use leasehold::{AcquireError, Client, ConnectError, InspectError};
 use leasehold_testkit::servers::RedisServer;
 
 use crate::support::{
@@ -170,7 +168,10 @@ async fn a_key_of_another_type_is_left_as_it_is() {
             let Err(InspectError { kind: InspectErrorKind::Store(source), .. }) = outcome else {
                 panic!("{outcome:?}")
             };
-            assert_eq!((source.kind, source.applied), (StoreErrorKind::WrongType, leasehold::Applied::No));
+            assert_eq!(
+                (source.kind, source.applied),
+                (StoreErrorKind::WrongType, leasehold::error::Applied::No)
+            );
         }
     }
     assert_eq!(server.cli(&["GET", "text"]), "precious");

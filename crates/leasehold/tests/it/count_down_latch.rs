@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use leasehold::{Client, Name, OperationError, OperationErrorKind, WaitError, WaitErrorKind};
+use leasehold::error::{OperationErrorKind, WaitErrorKind};
+use leasehold::{Client, Name, OperationError, WaitError};
 use leasehold_testkit::servers::RedisServer;
 use tokio::task::JoinHandle;
 

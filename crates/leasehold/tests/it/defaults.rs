@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use crate::support::{connect_with, eventually, keys, pttl};
-use leasehold::{Client, ConnectError, HoldTerms, LostReason, NameError, Primitive, Redlock, testing};
+use leasehold::error::NameError;
+use leasehold::{Client, ConnectError, HoldTerms, LostReason, Primitive, Redlock, testing};
 use leasehold_testkit::servers::{Monitor, RedisServer};
 
 const fn seconds(seconds: u64) -> Duration {
@@ -116,7 +117,7 @@ async fn prefix_and_name_together_have_the_length_of_a_name() {
     let error = client.lock("x".repeat(509)).lock().await.unwrap_err();
     let kind = &error.kind;
     assert!(
-        matches!(kind, leasehold::AcquireErrorKind::Name(NameError::TooLong { bytes: 513, .. })),
+        matches!(kind, leasehold::error::AcquireErrorKind::Name(NameError::TooLong { bytes: 513, .. })),
         "{error}"
     );
 }
@@ -152,7 +153,7 @@ async fn use_everything(one: &Client, other: &Client) {
     let fenced = one.fenced_lock("fenced").lock().await.unwrap();
     fenced.fenced().set("written", "1").await.unwrap();
     one.fenced(fenced.token()).hset("hash", "f", "1").await.unwrap();
-    let script = leasehold::FencedScript::new("return redis.call('set', KEYS[1], ARGV[1])");
+    let script = leasehold::fenced_writes::FencedScript::new("return redis.call('set', KEYS[1], ARGV[1])");
     fenced.fenced().run(&script, ["scripted"], ["1"]).await.unwrap();
     fenced.release().await.unwrap();
 

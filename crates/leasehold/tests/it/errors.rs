@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use leasehold::error::NotInstalled;
 use leasehold::testing::Server;
-use leasehold::{Client, Error, LostReason, MultiLock, NotInstalled, RunError};
+use leasehold::{Client, Error, LostReason, MultiLock, RunError};
 use leasehold_testkit::proxy::Proxy;
 use leasehold_testkit::servers::RedisServer;
 

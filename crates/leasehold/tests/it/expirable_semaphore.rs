@@ -5,9 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use leasehold::error::{AcquireErrorKind, LeaseError, OperationErrorKind};
+use leasehold::lock::Remaining;
+use leasehold::semaphore::PermitId;
 use leasehold::{
-    AcquireError, AcquireErrorKind, Client, ExpirableSemaphore, Guard, LeaseError, LostReason,
-    OperationError, OperationErrorKind, PermitId, Permits, ReleaseOutcome, Remaining,
+    AcquireError, Client, ExpirableSemaphore, Guard, LostReason, OperationError, Permits, ReleaseOutcome,
 };
 use leasehold_testkit::servers::RedisServer;
 use tokio::task::JoinHandle;

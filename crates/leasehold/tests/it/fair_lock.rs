@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use leasehold::{AcquireError, AcquireErrorKind, Client, Fair, Lock};
+use leasehold::error::AcquireErrorKind;
+use leasehold::lock::Fair;
+use leasehold::{AcquireError, Client, Lock};
 use tokio::task::JoinHandle;
 
 use crate::support::{Place, Told, connect, eventually, is_free, ms, on_both, poll_times, pttl, soon, tell};

@@ -1,8 +1,9 @@
 //! The fenced lock, whose tokens grow with every grant, whichever owner gets it.
 
-use leasehold::{
-    AcquireError, AcquireErrorKind, FencedScript, FencedWriteError, OperationErrorKind, Reply, Tokens,
-};
+use leasehold::error::{AcquireErrorKind, OperationErrorKind};
+use leasehold::fenced_writes::{FencedScript, Reply};
+use leasehold::lock::Tokens;
+use leasehold::{AcquireError, FencedWriteError};
 
 use crate::support::{Place, connect, connect_with, is_free, ms, on_both, pttl, soon, tell};
 

@@ -3,10 +3,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
-use leasehold::{
-    AcquireErrorKind, Client, EnsureError, EnsureErrorKind, Guard, InspectErrorKind, LostReason,
-    ReleaseOutcome, Verb,
-};
+use leasehold::error::{AcquireErrorKind, EnsureErrorKind, InspectErrorKind, Verb};
+use leasehold::{Client, EnsureError, Guard, LostReason, ReleaseOutcome};
 use leasehold_testkit::servers::RedisServer;
 use leasehold_testkit::wait;
 

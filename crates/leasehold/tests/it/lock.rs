@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use leasehold::{Client, ReleaseOutcome, Verb};
+use leasehold::error::Verb;
+use leasehold::{Client, ReleaseOutcome};
 use leasehold_testkit::servers::RedisServer;
 
 use crate::support::{

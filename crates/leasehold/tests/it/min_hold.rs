@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use leasehold::{AcquireError, AcquireErrorKind, LEASE_MAX, MultiLock, ReleaseOutcome, owner};
+use leasehold::error::AcquireErrorKind;
+use leasehold::terms::LEASE_MAX;
+use leasehold::{AcquireError, MultiLock, ReleaseOutcome, owner};
 
 use crate::support::{Place, connect, count, eventually, is_free, ms, on_both, pttl, soon, tell};
 

@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use leasehold::{AcquireError, AcquireErrorKind, Client, Member, MultiLock, Name, ReleaseOutcome};
+use leasehold::error::AcquireErrorKind;
+use leasehold::multi::Member;
+use leasehold::{AcquireError, Client, MultiLock, Name, ReleaseOutcome};
 
 use crate::support::{Place, Told, connect, connect_with, eventually, is_free, ms, on_both, soon, tell};
 
@@ -255,7 +257,7 @@ async fn names_that_cannot_be_used_are_not_one_name(server: Place) {
     let set = MultiLock::of([client.lock("a{").into(), client.fair_lock("b{").into()]);
     let error = soon("the error", set.lock()).await.unwrap_err();
     assert!(
-        matches!(error.kind, AcquireErrorKind::Name(leasehold::NameError::Brace { at: 1, .. })),
+        matches!(error.kind, AcquireErrorKind::Name(leasehold::error::NameError::Brace { at: 1, .. })),
         "{error}"
     );
     assert!(matches!(&*error.subject.name, "a{" | "b{"), "{error}");

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use leasehold::{
-    AcquireError, AcquireErrorKind, Client, FreeWithin, OperationError, OperationErrorKind, ReleaseOutcome,
-};
+use leasehold::error::{AcquireErrorKind, FreeWithin, OperationErrorKind};
+use leasehold::{AcquireError, Client, OperationError, ReleaseOutcome};
 
 use crate::support::{
     Told, connect, connect_through, eventually, ms, pttl, scripts_run, server_and_proxy, soon,

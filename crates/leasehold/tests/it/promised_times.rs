@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use leasehold::terms::LEASE_MIN;
 use leasehold::testing::Server;
-use leasehold::{Client, Guard, LEASE_MIN, LostReason};
+use leasehold::{Client, Guard, LostReason};
 use tokio::task::JoinHandle;
 
 const LEASE: Duration = Duration::from_secs(30);

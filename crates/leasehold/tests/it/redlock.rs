@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::task::{Context, Wake};
 use std::time::{Duration, Instant};
 
-use leasehold::{AcquireErrorKind, LostReason, Redlock, ReleaseOutcome};
+use leasehold::error::AcquireErrorKind;
+use leasehold::{LostReason, Redlock, ReleaseOutcome};
 use leasehold_testkit::servers::RedisServer;
 
 use crate::support::{SOON, eventually, is_free, ms, soon};

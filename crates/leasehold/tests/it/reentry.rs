@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use leasehold::{AcquireError, AcquireErrorKind, LostReason, Owner, ReleaseOutcome, Verb, owner};
+use leasehold::error::{AcquireErrorKind, Verb};
+use leasehold::{AcquireError, LostReason, Owner, ReleaseOutcome, owner};
 use leasehold_testkit::servers::RedisServer;
 
 use crate::support::{

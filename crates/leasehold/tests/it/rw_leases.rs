@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use leasehold::{LostReason, ReleaseOutcome, Verb};
+use leasehold::error::Verb;
+use leasehold::{LostReason, ReleaseOutcome};
 
 use crate::support::{
     Monitor, Place, connect, eventually, fields, is_free, keys, ms, on_both, pttl, soon, tell, times_sent,

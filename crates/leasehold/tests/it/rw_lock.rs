@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use leasehold::{AcquireErrorKind, Client, LostReason, ReleaseOutcome, Verb, owner};
+use leasehold::error::{AcquireErrorKind, Verb};
+use leasehold::{Client, LostReason, ReleaseOutcome, owner};
 use leasehold_testkit::servers::RedisServer;
 
 use crate::support::{

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use leasehold::{AcquireError, AcquireErrorKind, Client, Guard, LostReason, ReleaseOutcome, RwLock};
+use leasehold::error::AcquireErrorKind;
+use leasehold::{AcquireError, Client, Guard, LostReason, ReleaseOutcome, RwLock};
 use tokio::task::JoinHandle;
 
 use crate::support::{

@@ -5,10 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-use leasehold::{
-    AcquireErrorKind, Client, LostReason, MultiLock, NameError, NotInstalled, OnFinish, OnLost, RunError,
-    owner,
-};
+use leasehold::error::{AcquireErrorKind, NameError, NotInstalled};
+use leasehold::{Client, LostReason, MultiLock, OnFinish, OnLost, RunError, owner};
 use tokio::sync::oneshot;
 
 use crate::support::{Place, connect, count, eventually, is_free, ms, on_both, pttl, soon, tell};

@@ -4,10 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use leasehold::{
-    AcquireError, AcquireErrorKind, Client, Guard, LostReason, Name, OperationError, OperationErrorKind,
-    ReleaseOutcome, Semaphore,
-};
+use leasehold::error::{AcquireErrorKind, OperationErrorKind};
+use leasehold::{AcquireError, Client, Guard, LostReason, Name, OperationError, ReleaseOutcome, Semaphore};
 use leasehold_testkit::servers::RedisServer;
 use tokio::task::JoinHandle;
 

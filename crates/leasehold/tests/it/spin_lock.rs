@@ -20,7 +20,7 @@ on_both! {
     }
 }
 
-fn pair(client: &Client) -> (leasehold::Lock<leasehold::Spin>, leasehold::Lock<leasehold::Spin>) {
+fn pair(client: &Client) -> (leasehold::Lock<leasehold::lock::Spin>, leasehold::Lock<leasehold::lock::Spin>) {
     (client.spin_lock("job"), client.spin_lock("job"))
 }
 

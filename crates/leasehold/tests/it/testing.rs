@@ -6,11 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
+use leasehold::error::{AcquireErrorKind, ReleaseErrorKind, StoreErrorKind};
 use leasehold::testing::Server;
-use leasehold::{
-    AcquireError, AcquireErrorKind, Client, ConnectError, Guard, LostReason, ReleaseError, ReleaseErrorKind,
-    ReleaseOutcome, StoreErrorKind,
-};
+use leasehold::{AcquireError, Client, ConnectError, Guard, LostReason, ReleaseError, ReleaseOutcome};
 
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);

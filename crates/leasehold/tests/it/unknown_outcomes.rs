@@ -3,10 +3,8 @@
 
 use std::time::Duration;
 
-use leasehold::{
-    AcquireError, AcquireErrorKind, EnsureError, EnsureErrorKind, ReleaseError, ReleaseErrorKind,
-    ReleaseOutcome, StoreErrorKind,
-};
+use leasehold::error::{AcquireErrorKind, EnsureErrorKind, ReleaseErrorKind, StoreErrorKind};
+use leasehold::{AcquireError, EnsureError, ReleaseError, ReleaseOutcome};
 use leasehold_testkit::servers::RedisServer;
 
 use crate::support::{
@@ -286,12 +284,18 @@ async fn a_look_that_nobody_answers_is_an_error_within_the_timeout() {
     let lock = client.lock("job");
     let outcome = soon("the timeout", lock.is_locked()).await;
     assert!(
-        matches!(outcome, Err(leasehold::InspectError { kind: leasehold::InspectErrorKind::Store(_), .. })),
+        matches!(
+            outcome,
+            Err(leasehold::InspectError { kind: leasehold::error::InspectErrorKind::Store(_), .. })
+        ),
         "{outcome:?}"
     );
     let outcome = soon("the timeout", lock.force_unlock()).await;
     assert!(
-        matches!(outcome, Err(leasehold::InspectError { kind: leasehold::InspectErrorKind::Store(_), .. })),
+        matches!(
+            outcome,
+            Err(leasehold::InspectError { kind: leasehold::error::InspectErrorKind::Store(_), .. })
+        ),
         "{outcome:?}"
     );
 }

@@ -3,7 +3,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use leasehold::{AcquireError, AcquireErrorKind, Client, Verb};
+use leasehold::error::{AcquireErrorKind, Verb};
+use leasehold::{AcquireError, Client};
 use leasehold_testkit::lateness::Lateness;
 use leasehold_testkit::servers::RedisServer;
 use tokio::task::JoinHandle;

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use leasehold::{AcquireError, AcquireErrorKind, LostReason, ReleaseOutcome, Verb};
+use leasehold::error::{AcquireErrorKind, Verb};
+use leasehold::{AcquireError, LostReason, ReleaseOutcome};
 use leasehold_testkit::servers::RedisServer;
 
 use crate::support::{

@@ -6,7 +6,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use leasehold::{Client, Name, ReleaseOutcome, WireOwner};
+use leasehold::lock::WireOwner;
+use leasehold::{Client, Name, ReleaseOutcome};
 use leasehold_proto::engine::Subject;
 use leasehold_proto::recipe::reentrant::{LOCK_CALLS, REENTRANT};
 use leasehold_proto::{Call, CallArgs, ClientId, Lease};

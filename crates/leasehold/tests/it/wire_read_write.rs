@@ -8,7 +8,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use leasehold::{AcquireError, AcquireErrorKind, Client, Name, WireOwner};
+use leasehold::error::AcquireErrorKind;
+use leasehold::lock::WireOwner;
+use leasehold::{AcquireError, Client, Name};
 use leasehold_proto::engine::Subject;
 use leasehold_proto::recipe::read_write::{READ_LOCK, WRITE_LOCK};
 use leasehold_proto::recipe::reentrant::REENTRANT;

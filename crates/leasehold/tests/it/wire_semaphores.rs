@@ -6,7 +6,9 @@
 
 use std::time::Duration;
 
-use leasehold::{Name, PermitId, WireOwner};
+use leasehold::Name;
+use leasehold::lock::WireOwner;
+use leasehold::semaphore::PermitId;
 use leasehold_proto::engine::{Id, Settings, Subject};
 use leasehold_proto::marker::Operation;
 use leasehold_proto::recipe::expirable::{self, EXPIRABLE_SEMAPHORE};

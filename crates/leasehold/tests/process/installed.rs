@@ -2,7 +2,8 @@
 //! of its own, because an installed client stays installed.
 
 use leasehold::blocking;
-use leasehold::{AlreadyInstalled, NotInstalled, RunError, install, locked};
+use leasehold::error::{AlreadyInstalled, NotInstalled};
+use leasehold::{RunError, install, locked};
 use leasehold_testkit::servers::RedisServer;
 
 use crate::child::runs_alone;

@@ -3,8 +3,10 @@
 use std::thread;
 use std::time::Duration;
 
+use leasehold::ReleaseOutcome;
 use leasehold::blocking::{Guard, Permits};
-use leasehold::{ReleaseOutcome, Remaining, WaitErrorKind};
+use leasehold::error::WaitErrorKind;
+use leasehold::lock::Remaining;
 
 use crate::blocking::{eventually, joined, server_and_client};
 use crate::support::{SOON, is_free, ms};

@@ -5,7 +5,8 @@ use std::thread;
 use std::time::Duration;
 
 use leasehold::blocking::{self, Client};
-use leasehold::{AcquireErrorKind, LostReason, ReleaseOutcome, WaitErrorKind};
+use leasehold::error::{AcquireErrorKind, WaitErrorKind};
+use leasehold::{LostReason, ReleaseOutcome};
 
 use crate::blocking::{connect_without_polling, elsewhere, eventually, joined, server_and_client};
 use crate::support::{count, is_free, listeners, soon};

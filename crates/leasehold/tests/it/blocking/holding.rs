@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use leasehold::blocking::{Client, FencedGuard, Guard, MultiLock, QuorumLock, Redlock};
-use leasehold::{
-    AcquireError, AcquireErrorKind, EnsureError, EnsureErrorKind, FencedScript, FencedWriteError,
-    ReleaseOutcome, Reply, ShardedPubsub, Tokens,
-};
+use leasehold::client::ShardedPubsub;
+use leasehold::error::{AcquireErrorKind, EnsureErrorKind};
+use leasehold::fenced_writes::{FencedScript, Reply};
+use leasehold::lock::Tokens;
+use leasehold::{AcquireError, EnsureError, FencedWriteError, ReleaseOutcome};
 use leasehold_proto::StoreError;
 use leasehold_store::embedded::Embedded;
 use leasehold_store::{Runtime, TokioRuntime};

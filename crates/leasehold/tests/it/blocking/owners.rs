@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
+use leasehold::ReleaseOutcome;
 use leasehold::blocking::{MultiLock, Redlock, owner};
-use leasehold::{AcquireErrorKind, ReleaseOutcome};
+use leasehold::error::AcquireErrorKind;
 use tokio::runtime::Builder;
 use tokio::task;
 

@@ -6,7 +6,8 @@
 use std::future::Future;
 use std::pin::Pin;
 
-use leasehold::{Client, PermitId};
+use leasehold::Client;
+use leasehold::semaphore::PermitId;
 use leasehold_testkit::proxy::Proxy;
 use leasehold_testkit::servers::RedisServer;
 

@@ -5,7 +5,8 @@
 #![allow(clippy::async_yields_async, reason = "a case is set up, and what that gives is the wait")]
 
 use futures_util::future::{BoxFuture, FutureExt};
-use leasehold::{Client, FencedScript, MultiLock, QuorumLock, Redlock};
+use leasehold::fenced_writes::FencedScript;
+use leasehold::{Client, MultiLock, QuorumLock, Redlock};
 
 use crate::cancellation::waiting::TIMEOUT;
 use crate::support::ms;

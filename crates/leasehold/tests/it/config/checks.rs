@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use leasehold::UrlError;
 use leasehold::config::{Config, ConfigError, Disagreement};
+use leasehold::error::UrlError;
 
 use super::{Folder, read, refused, says, toml};
 

@@ -6,7 +6,8 @@ use std::thread;
 use std::time::Duration;
 
 use leasehold::blocking::Client;
-use leasehold::{LostReason, RunError, Verb, locked};
+use leasehold::error::Verb;
+use leasehold::{LostReason, RunError, locked};
 use leasehold_testkit::wait;
 
 use crate::support::{

@@ -73,7 +73,8 @@ async fn a_client_may_come_out_of_a_mutex(server: Place) {
 
 /// The library under another path. One function differs, so the test sees which path the attribute uses.
 mod vendored {
-    pub(super) use leasehold::{__private, Client, NotInstalled, OnFinish, OnLost, RunError};
+    pub(super) use leasehold::error::NotInstalled;
+    pub(super) use leasehold::{__private, Client, OnFinish, OnLost, RunError};
 
     thread_local! {
         /// The client of the test that runs on this thread.

@@ -1,6 +1,7 @@
 //! Names: the key on the server.
 
-use leasehold::{AcquireErrorKind, Client, Name, NameError, RunError, locked};
+use leasehold::error::{AcquireErrorKind, NameError};
+use leasehold::{Client, Name, RunError, locked};
 
 use crate::support::{Place, connect, on_both};
 

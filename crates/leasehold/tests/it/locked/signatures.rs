@@ -147,7 +147,7 @@ async fn opaque(
     count: usize,
 ) -> Result<(impl Iterator<Item = usize> + use<>, impl Display + use<>), RunError> {
     if count == 0 {
-        Err(leasehold::NotInstalled)?;
+        Err(leasehold::error::NotInstalled)?;
     }
     Ok(((0..count).map(|number| number * 2), "text"))
 }

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use leasehold::{Client, LostReason, RunError, Verb, locked};
+use leasehold::error::Verb;
+use leasehold::{Client, LostReason, RunError, locked};
 
 use crate::support::{Monitor, Place, connect, eventually, is_free, ms, on_both, pttl, soon, times_sent};
 

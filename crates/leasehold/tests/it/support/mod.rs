@@ -17,7 +17,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use leasehold::{Client, ClientBuilder, ConnectError, StoreErrorKind, Verb};
+use leasehold::error::{StoreErrorKind, Verb};
+use leasehold::{Client, ClientBuilder, ConnectError};
 use leasehold_proto::recipe;
 use leasehold_testkit::proxy::Proxy;
 use leasehold_testkit::servers::RedisServer;

@@ -46,8 +46,7 @@
 //! | `owner::scope(async { .. })` | nothing, since the thread is the owner |
 //! | `owner::ambient()` | [`owner`]`()` |
 //!
-//! All other methods have the same names and arguments. Methods that wait return the same errors. No method is
-//! missing.
+//! All other methods have the same names and arguments. Methods that wait return the same errors.
 //!
 //! # Owners and re-entry
 //!
@@ -76,6 +75,7 @@
 mod client;
 mod expirable;
 mod fenced;
+mod forward;
 mod guard;
 mod installed;
 mod latch;

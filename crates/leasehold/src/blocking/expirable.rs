@@ -8,6 +8,7 @@ use std::time::Duration;
 use leasehold_proto::PermitId;
 use leasehold_proto::recipe::Remaining;
 
+use super::forward::{convert, forward};
 use super::park::park;
 use super::{Guard, Section};
 use crate::error::{AcquireError, InspectError, OperationError, ReleaseError};
@@ -42,222 +43,44 @@ pub struct Permits {
 }
 
 impl ExpirableSemaphore {
+    forward! { ExpirableSemaphore as crate::ExpirableSemaphore;
+        /// Sets the number of permits if it was never set. Returns `false` if it was set before.
+        wait fn try_set_permits(&self, permits: u32) -> Result<bool, OperationError>;
+        /// Sets the total number of permits, acquired ones included, and returns the number of available permits.
+        wait fn set_permits(&self, permits: u32) -> Result<i64, OperationError>;
+        /// Adds permits, or removes them if `permits` is negative, and returns the number of available permits.
+        wait fn add_permits(&self, permits: i32) -> Result<i64, OperationError>;
+        /// Acquires a permit, waiting as long as it takes.
+        wait fn acquire(&self) -> Result<Permits, AcquireError>;
+        /// Acquires this many permits together, waiting as long as it takes.
+        wait fn acquire_many(&self, permits: u32) -> Result<Permits, AcquireError>;
+        /// Tries to acquire a permit with exactly one call to the server. Returns `None` if none is available.
+        attempt fn try_acquire(&self) -> Result<Option<Permits>, AcquireError>;
+        /// Tries to acquire this many permits with exactly one call to the server. Returns `None`, and acquires none,
+        /// if fewer are available.
+        attempt fn try_acquire_many(&self, permits: u32) -> Result<Option<Permits>, AcquireError>;
+        /// Acquires a permit, waiting for at most `wait`. Returns `None` if none was available until then.
+        attempt fn try_acquire_for(&self, wait: Duration) -> Result<Option<Permits>, AcquireError>;
+        /// Acquires this many permits together, waiting for at most `wait`. Returns `None`, and acquires none, if fewer
+        /// were available until then.
+        attempt fn try_acquire_many_for(&self, permits: u32, wait: Duration) -> Result<Option<Permits>, AcquireError>;
+        /// Releases permits by their ids, all or none. Returns `false` if the lease of one of them has ended.
+        wait fn release_ids(&self, ids: &[PermitId]) -> Result<bool, OperationError>;
+        /// Sets the lease of a permit, counted from now. Returns `false` if the permit is not acquired any more.
+        wait fn update_lease(&self, id: PermitId, lease: Duration) -> Result<bool, OperationError>;
+        /// Returns the remaining lease of a permit, by the server's clock, or `None` if the permit is not acquired any
+        /// more.
+        wait fn lease_of(&self, id: PermitId) -> Result<Option<Remaining>, InspectError>;
+        /// Returns the number of available permits, as the server reports it.
+        wait fn available(&self) -> Result<i64, InspectError>;
+        /// Returns the number of acquired permits, as the server reports it.
+        wait fn acquired(&self) -> Result<u64, InspectError>;
+        /// Returns the total number of permits, available or acquired, as the server reports it.
+        wait fn permits(&self) -> Result<i64, InspectError>;
+    }
+
     pub(super) fn map_terms(self, change: impl Fn(HoldTerms) -> HoldTerms) -> Self {
         Self(self.0.map_terms(change))
-    }
-
-    /// Sets the number of permits if it was never set. Returns `false` if it was set before.
-    ///
-    /// # Errors
-    /// As [`ExpirableSemaphore::try_set_permits`](crate::ExpirableSemaphore::try_set_permits).
-    ///
-    /// # Panics
-    /// Panics in [async code](crate::blocking#in-async-code).
-    #[track_caller]
-    pub fn try_set_permits(&self, permits: u32) -> Result<bool, OperationError> {
-        park("ExpirableSemaphore::try_set_permits", self.0.try_set_permits(permits))
-    }
-
-    /// Sets the total number of permits, acquired ones included, and returns the number of available permits.
-    ///
-    /// # Errors
-    /// As [`ExpirableSemaphore::set_permits`](crate::ExpirableSemaphore::set_permits).
-    ///
-    /// # Panics
-    /// Panics in [async code](crate::blocking#in-async-code).
-    #[track_caller]
-    pub fn set_permits(&self, permits: u32) -> Result<i64, OperationError> {
-        park("ExpirableSemaphore::set_permits", self.0.set_permits(permits))
-    }
-
-    /// Adds permits, or removes them if `permits` is negative, and returns the number of available permits.
-    ///
-    /// # Errors
-    /// As [`ExpirableSemaphore::add_permits`](crate::ExpirableSemaphore::add_permits).
-    ///
-    /// # Panics
-    /// Panics in [async code](crate::blocking#in-async-code).
-    #[track_caller]
-    pub fn add_permits(&self, permits: i32) -> Result<i64, OperationError> {
-        park("ExpirableSemaphore::add_permits", self.0.add_permits(permits))
-    }
-
-    /// Acquires a permit, waiting as long as it takes.
-    ///
-    /// # Errors
-    /// As [`ExpirableSemaphore::acquire`](crate::ExpirableSemaphore::acquire).
-    ///
-    /// # Panics
-    /// Panics in [async code](crate::blocking#in-async-code).
-    ///
-    /// # Losing the lease
-    /// All permits of one acquire are lost together, since [`Permits`] dereference to one [`Guard`].
-    #[track_caller]
-    pub fn acquire(&self) -> Result<Permits, AcquireError> {
-        park("ExpirableSemaphore::acquire", self.0.acquire()).map(Permits::from)
-    }
-
-    /// Acquires this many permits together, waiting as long as it takes.
-    ///
-    /// # Errors
-    /// As [`ExpirableSemaphore::acquire_many`](crate::ExpirableSemaphore::acquire_many).
-    ///
-    /// # Panics
-    /// Panics in [async code](crate::blocking#in-async-code).
-    ///
-    /// # Losing the lease
-    /// All permits of one acquire are lost together, since [`Permits`] dereference to one [`Guard`].
-    #[track_caller]
-    pub fn acquire_many(&self, permits: u32) -> Result<Permits, AcquireError> {
-        park("ExpirableSemaphore::acquire_many", self.0.acquire_many(permits)).map(Permits::from)
-    }
-
-    /// Tries to acquire a permit with exactly one call to the server. Returns `None` if none is available.
-    ///
-    /// # Errors
-    /// As [`ExpirableSemaphore::try_acquire`](crate::ExpirableSemaphore::try_acquire).
-    ///
-    /// # Panics
-    /// Panics in [async code](crate::blocking#in-async-code).
-    ///
-    /// # Losing the lease
-    /// All permits of one acquire are lost together, since [`Permits`] dereference to one [`Guard`].
-    #[track_caller]
-    pub fn try_acquire(&self) -> Result<Option<Permits>, AcquireError> {
-        park("ExpirableSemaphore::try_acquire", self.0.try_acquire()).map(|held| held.map(Permits::from))
-    }
-
-    /// Tries to acquire this many permits with exactly one call to the server. Returns `None`, and acquires none, if
-    /// fewer are available.
-    ///
-    /// # Errors
-    /// As [`ExpirableSemaphore::try_acquire_many`](crate::ExpirableSemaphore::try_acquire_many).
-    ///
-    /// # Panics
-    /// Panics in [async code](crate::blocking#in-async-code).
-    ///
-    /// # Losing the lease
-    /// All permits of one acquire are lost together, since [`Permits`] dereference to one [`Guard`].
-    #[track_caller]
-    pub fn try_acquire_many(&self, permits: u32) -> Result<Option<Permits>, AcquireError> {
-        park("ExpirableSemaphore::try_acquire_many", self.0.try_acquire_many(permits))
-            .map(|held| held.map(Permits::from))
-    }
-
-    /// Acquires a permit, waiting for at most `wait`. Returns `None` if none was available until then.
-    ///
-    /// # Errors
-    /// As [`ExpirableSemaphore::try_acquire_for`](crate::ExpirableSemaphore::try_acquire_for).
-    ///
-    /// # Panics
-    /// Panics in [async code](crate::blocking#in-async-code).
-    ///
-    /// # Losing the lease
-    /// All permits of one acquire are lost together, since [`Permits`] dereference to one [`Guard`].
-    #[track_caller]
-    pub fn try_acquire_for(&self, wait: Duration) -> Result<Option<Permits>, AcquireError> {
-        park("ExpirableSemaphore::try_acquire_for", self.0.try_acquire_for(wait))
-            .map(|held| held.map(Permits::from))
-    }
-
-    /// Acquires this many permits together, waiting for at most `wait`. Returns `None`, and acquires none, if fewer
-    /// were available until then.
-    ///
-    /// # Errors
-    /// As [`ExpirableSemaphore::try_acquire_many_for`](crate::ExpirableSemaphore::try_acquire_many_for).
-    ///
-    /// # Panics
-    /// Panics in [async code](crate::blocking#in-async-code).
-    ///
-    /// # Losing the lease
-    /// All permits of one acquire are lost together, since [`Permits`] dereference to one [`Guard`].
-    #[track_caller]
-    pub fn try_acquire_many_for(
-        &self,
-        permits: u32,
-        wait: Duration,
-    ) -> Result<Option<Permits>, AcquireError> {
-        park("ExpirableSemaphore::try_acquire_many_for", self.0.try_acquire_many_for(permits, wait))
-            .map(|held| held.map(Permits::from))
-    }
-
-    /// Releases permits by their ids, all or none. Returns `false` if the lease of one of them has ended.
-    ///
-    /// # Errors
-    /// As [`ExpirableSemaphore::release_ids`](crate::ExpirableSemaphore::release_ids).
-    ///
-    /// # Panics
-    /// Panics in [async code](crate::blocking#in-async-code).
-    ///
-    /// # Losing the lease
-    /// A client that still holds these permits learns of the loss at its next renewal.
-    #[track_caller]
-    pub fn release_ids(&self, ids: &[PermitId]) -> Result<bool, OperationError> {
-        park("ExpirableSemaphore::release_ids", self.0.release_ids(ids))
-    }
-
-    /// Sets the lease of a permit, counted from now. Returns `false` if the permit is not acquired any more.
-    ///
-    /// # Errors
-    /// As [`ExpirableSemaphore::update_lease`](crate::ExpirableSemaphore::update_lease).
-    ///
-    /// # Panics
-    /// Panics in [async code](crate::blocking#in-async-code).
-    ///
-    /// # Losing the lease
-    /// As [`ExpirableSemaphore::update_lease`](crate::ExpirableSemaphore::update_lease).
-    #[track_caller]
-    pub fn update_lease(&self, id: PermitId, lease: Duration) -> Result<bool, OperationError> {
-        park("ExpirableSemaphore::update_lease", self.0.update_lease(id, lease))
-    }
-
-    /// Returns the remaining lease of a permit, by the server's clock, or `None` if the permit is not acquired any
-    /// more.
-    ///
-    /// # Errors
-    /// As [`ExpirableSemaphore::lease_of`](crate::ExpirableSemaphore::lease_of).
-    ///
-    /// # Panics
-    /// Panics in [async code](crate::blocking#in-async-code).
-    #[track_caller]
-    pub fn lease_of(&self, id: PermitId) -> Result<Option<Remaining>, InspectError> {
-        park("ExpirableSemaphore::lease_of", self.0.lease_of(id))
-    }
-
-    /// Returns the number of available permits, as the server reports it.
-    ///
-    /// # Errors
-    /// As [`ExpirableSemaphore::available`](crate::ExpirableSemaphore::available).
-    ///
-    /// # Panics
-    /// Panics in [async code](crate::blocking#in-async-code).
-    #[track_caller]
-    pub fn available(&self) -> Result<i64, InspectError> {
-        park("ExpirableSemaphore::available", self.0.available())
-    }
-
-    /// Returns the number of acquired permits, as the server reports it.
-    ///
-    /// # Errors
-    /// As [`ExpirableSemaphore::acquired`](crate::ExpirableSemaphore::acquired).
-    ///
-    /// # Panics
-    /// Panics in [async code](crate::blocking#in-async-code).
-    #[track_caller]
-    pub fn acquired(&self) -> Result<u64, InspectError> {
-        park("ExpirableSemaphore::acquired", self.0.acquired())
-    }
-
-    /// Returns the total number of permits, available or acquired, as the server reports it.
-    ///
-    /// # Errors
-    /// As [`ExpirableSemaphore::permits`](crate::ExpirableSemaphore::permits).
-    ///
-    /// # Panics
-    /// Panics in [async code](crate::blocking#in-async-code).
-    #[track_caller]
-    pub fn permits(&self) -> Result<i64, InspectError> {
-        park("ExpirableSemaphore::permits", self.0.permits())
     }
 
     /// Creates a section, which runs a body with one permit, at most `most` bodies at a time. See
@@ -336,14 +159,4 @@ impl From<Permits> for crate::Permits {
     }
 }
 
-impl From<crate::ExpirableSemaphore> for ExpirableSemaphore {
-    fn from(semaphore: crate::ExpirableSemaphore) -> Self {
-        Self(semaphore)
-    }
-}
-
-impl From<ExpirableSemaphore> for crate::ExpirableSemaphore {
-    fn from(semaphore: ExpirableSemaphore) -> Self {
-        semaphore.0
-    }
-}
+convert!(ExpirableSemaphore = crate::ExpirableSemaphore);

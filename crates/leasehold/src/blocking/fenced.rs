@@ -7,6 +7,7 @@ use std::ops::Deref;
 use leasehold_proto::Reply;
 
 use super::Guard;
+use super::forward::forward;
 use super::park::park;
 use crate::error::{FencedWriteError, ReleaseError};
 use crate::fenced_writes::FencedScript;
@@ -73,33 +74,11 @@ impl FencedGuard {
 }
 
 impl FencedWrites {
-    /// Sets a key to a value.
-    ///
-    /// # Errors
-    /// As [`FencedWrites::set`](crate::fenced_writes::FencedWrites::set).
-    ///
-    /// # Panics
-    /// Panics in [async code](crate::blocking#in-async-code).
-    #[track_caller]
-    pub fn set(&self, key: impl IntoName, value: impl AsRef<[u8]>) -> Result<(), FencedWriteError> {
-        park("FencedWrites::set", self.0.set(key, value))
-    }
-
-    /// Sets a field of a hash to a value.
-    ///
-    /// # Errors
-    /// As [`FencedWrites::hset`](crate::fenced_writes::FencedWrites::hset).
-    ///
-    /// # Panics
-    /// Panics in [async code](crate::blocking#in-async-code).
-    #[track_caller]
-    pub fn hset(
-        &self,
-        key: impl IntoName,
-        field: impl AsRef<[u8]>,
-        value: impl AsRef<[u8]>,
-    ) -> Result<(), FencedWriteError> {
-        park("FencedWrites::hset", self.0.hset(key, field, value))
+    forward! { FencedWrites as crate::fenced_writes::FencedWrites;
+        /// Sets a key to a value.
+        wait fn set(&self, key: impl IntoName, value: impl AsRef<[u8]>) -> Result<(), FencedWriteError>;
+        /// Sets a field of a hash to a value.
+        wait fn hset(&self, key: impl IntoName, field: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<(), FencedWriteError>;
     }
 
     /// Runs a script of your own, once, and returns its reply.

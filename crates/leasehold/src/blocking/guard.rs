@@ -7,7 +7,7 @@ use std::time::Duration;
 use leasehold_proto::WireOwner;
 use leasehold_proto::engine::LostReason;
 
-use super::park::park;
+use super::forward::{convert, forward};
 use crate::error::{EnsureError, ReleaseError};
 use crate::lock::guard::ReleaseOutcome;
 
@@ -37,82 +37,32 @@ use crate::lock::guard::ReleaseOutcome;
 pub struct Guard(pub(super) crate::Guard);
 
 impl Guard {
-    /// Returns true if the hold may be trusted now, by the client's clock. Costs no round trip.
-    #[must_use]
-    pub fn is_held(&self) -> bool {
-        self.0.is_held()
-    }
-
-    /// Returns the time for which the hold may be trusted unless it is renewed, or zero if it is lost. Costs no round
-    /// trip.
-    #[must_use]
-    pub fn remaining(&self) -> Duration {
-        self.0.remaining()
-    }
-
-    /// Waits until the hold is lost, and returns the reason. This wait cannot be canceled, so call it on a thread of
-    /// its own.
-    ///
-    /// # Panics
-    /// Panics in [async code](crate::blocking#in-async-code).
-    #[track_caller]
-    pub fn lost(&self) -> LostReason {
-        park("Guard::lost", self.0.lost())
-    }
-
-    /// Ensures that the hold may be trusted for at least this long. Renews it if necessary.
-    ///
-    /// # Errors
-    /// As [`Guard::ensure`](crate::Guard::ensure).
-    ///
-    /// # Panics
-    /// Panics in [async code](crate::blocking#in-async-code).
-    #[track_caller]
-    pub fn ensure(&self, least: Duration) -> Result<(), EnsureError> {
-        park("Guard::ensure", self.0.ensure(least))
-    }
-
-    /// Releases the lock, and reports the outcome.
-    ///
-    /// # Errors
-    /// As [`Guard::release`](crate::Guard::release).
-    ///
-    /// # Panics
-    /// Panics in [async code](crate::blocking#in-async-code).
-    #[track_caller]
-    pub fn release(self) -> Result<ReleaseOutcome, ReleaseError> {
-        park("Guard::release", self.0.release())
+    forward! { Guard as crate::Guard;
+        /// Returns true if the hold may be trusted now, by the client's clock. Costs no round trip.
+        get fn is_held(&self) -> bool;
+        /// Returns the time for which the hold may be trusted unless it is renewed, or zero if it is lost. Costs no
+        /// round trip.
+        get fn remaining(&self) -> Duration;
+        /// Waits until the hold is lost, and returns the reason. This wait cannot be canceled, so call it on a thread
+        /// of its own.
+        until fn lost(&self) -> LostReason;
+        /// Ensures that the hold may be trusted for at least this long. Renews it if necessary.
+        wait fn ensure(&self, least: Duration) -> Result<(), EnsureError>;
+        /// Releases the lock, and reports the outcome.
+        wait fn release(self) -> Result<ReleaseOutcome, ReleaseError>;
+        /// Returns the name of the lock.
+        get fn name(&self) -> &str;
+        /// Returns the wire owner of this hold, which is the field of the lock's hash on the server.
+        get fn wire_owner(&self) -> WireOwner;
     }
 
     /// Leaves the hold to its lease. See [`Guard::detach`](crate::Guard::detach).
     pub fn detach(self) {
         self.0.detach();
     }
-
-    /// Returns the name of the lock.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        self.0.name()
-    }
-
-    /// Returns the wire owner of this hold, which is the field of the lock's hash on the server.
-    #[must_use]
-    pub const fn wire_owner(&self) -> WireOwner {
-        self.0.wire_owner()
-    }
 }
 
-impl From<crate::Guard> for Guard {
-    fn from(guard: crate::Guard) -> Self {
-        Self(guard)
-    }
-}
-
-impl From<Guard> for crate::Guard {
-    fn from(guard: Guard) -> Self {
-        guard.0
-    }
-}
+convert!(Guard = crate::Guard);
 
 impl AsRef<Self> for Guard {
     fn as_ref(&self) -> &Self {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use leasehold_proto::Owner;
 use leasehold_proto::recipe::fenced::Tokens;
 
-use super::park::park;
+use super::forward::{convert, forward};
 use super::{FencedGuard, Guard};
 use crate::error::{AcquireError, InspectError};
 use crate::lock::{Fair, Fenced, Read, Reentrant, Spin, Write};
@@ -73,160 +73,50 @@ impl Kind for Node {
 pub struct Lock<K: Kind = Reentrant>(pub(super) crate::Lock<K>);
 
 impl<K: Kind> Lock<K> {
+    forward! { Lock as crate::Lock;
+        /// Acquires the lock, waiting as long as it takes.
+        wait fn lock(&self) -> Result<K::BlockingGuard, AcquireError>;
+        /// Tries to acquire the lock with exactly one call to the server. Returns `None` if another owner holds the
+        /// lock, such as another thread.
+        attempt fn try_lock(&self) -> Result<Option<K::BlockingGuard>, AcquireError>;
+        /// Acquires the lock, waiting for at most `wait`. Returns `None` if another owner held the lock until then.
+        attempt fn try_lock_for(&self, wait: Duration) -> Result<Option<K::BlockingGuard>, AcquireError>;
+        /// Sets the owner, in place of the calling thread.
+        set fn owned_by(self, owner: &Owner) -> Self;
+        /// Refuses a second acquire by the same owner, and so by the same thread.
+        set fn non_reentrant(self) -> Self;
+        /// Releases the lock by force, for any holder. Returns `false` if it was free.
+        wait fn force_unlock(&self) -> Result<bool, InspectError>;
+        /// Returns true if an owner holds the lock, as the server reports it.
+        wait fn is_locked(&self) -> Result<bool, InspectError>;
+        /// Returns the remaining lease of the present hold, by the server's clock, or `None` if the lock is free.
+        wait fn remaining(&self) -> Result<Option<Duration>, InspectError>;
+        /// Returns true if this owner holds the lock, as the server reports it. [`blocking::owner`](super::owner) is
+        /// the owner of the calling thread.
+        wait fn is_held_by(&self, owner: &Owner) -> Result<bool, InspectError>;
+        /// Returns the hold count of this owner, as the server reports it.
+        wait fn hold_count(&self, owner: &Owner) -> Result<u32, InspectError>;
+    }
+
     pub(super) fn map_terms(self, change: impl Fn(HoldTerms) -> HoldTerms) -> Self {
         Self(self.0.map_terms(change))
-    }
-
-    /// Sets the owner, in place of the calling thread. See [`Lock::owned_by`](crate::Lock::owned_by).
-    #[must_use]
-    pub fn owned_by(self, owner: &Owner) -> Self {
-        Self(self.0.owned_by(owner))
-    }
-
-    /// Refuses a second acquire by the same owner, and so by the same thread. See
-    /// [`Lock::non_reentrant`](crate::Lock::non_reentrant).
-    #[must_use]
-    pub fn non_reentrant(self) -> Self {
-        Self(self.0.non_reentrant())
-    }
-
-    /// Acquires the lock, waiting as long as it takes.
-    ///
-    /// # Errors
-    /// As [`Lock::lock`](crate::Lock::lock).
-    ///
-    /// # Panics
-    /// Panics in [async code](crate::blocking#in-async-code).
-    ///
-    /// # Losing the lease
-    /// See [`Guard`].
-    #[track_caller]
-    pub fn lock(&self) -> Result<K::BlockingGuard, AcquireError> {
-        park("Lock::lock", self.0.lock()).map(K::BlockingGuard::from)
-    }
-
-    /// Tries to acquire the lock with exactly one call to the server. Returns `None` if another owner holds the lock,
-    /// such as another thread.
-    ///
-    /// # Errors
-    /// As [`Lock::try_lock`](crate::Lock::try_lock).
-    ///
-    /// # Panics
-    /// Panics in [async code](crate::blocking#in-async-code).
-    ///
-    /// # Losing the lease
-    /// See [`Guard`].
-    #[track_caller]
-    pub fn try_lock(&self) -> Result<Option<K::BlockingGuard>, AcquireError> {
-        park("Lock::try_lock", self.0.try_lock()).map(|held| held.map(K::BlockingGuard::from))
-    }
-
-    /// Acquires the lock, waiting for at most `wait`. Returns `None` if another owner held the lock until then.
-    ///
-    /// # Errors
-    /// As [`Lock::try_lock_for`](crate::Lock::try_lock_for).
-    ///
-    /// # Panics
-    /// Panics in [async code](crate::blocking#in-async-code).
-    ///
-    /// # Losing the lease
-    /// See [`Guard`].
-    #[track_caller]
-    pub fn try_lock_for(&self, wait: Duration) -> Result<Option<K::BlockingGuard>, AcquireError> {
-        park("Lock::try_lock_for", self.0.try_lock_for(wait)).map(|held| held.map(K::BlockingGuard::from))
-    }
-
-    /// Releases the lock by force, for any holder. Returns `false` if it was free.
-    ///
-    /// # Errors
-    /// As [`Lock::force_unlock`](crate::Lock::force_unlock).
-    ///
-    /// # Panics
-    /// Panics in [async code](crate::blocking#in-async-code).
-    ///
-    /// # Losing the lease
-    /// The holder's guards learn of the loss at their next renewal.
-    #[track_caller]
-    pub fn force_unlock(&self) -> Result<bool, InspectError> {
-        park("Lock::force_unlock", self.0.force_unlock())
-    }
-
-    /// Returns true if an owner holds the lock, as the server reports it.
-    ///
-    /// # Errors
-    /// As [`Lock::is_locked`](crate::Lock::is_locked).
-    ///
-    /// # Panics
-    /// Panics in [async code](crate::blocking#in-async-code).
-    #[track_caller]
-    pub fn is_locked(&self) -> Result<bool, InspectError> {
-        park("Lock::is_locked", self.0.is_locked())
-    }
-
-    /// Returns the remaining lease of the present hold, by the server's clock, or `None` if the lock is free.
-    ///
-    /// # Errors
-    /// As [`Lock::remaining`](crate::Lock::remaining).
-    ///
-    /// # Panics
-    /// Panics in [async code](crate::blocking#in-async-code).
-    #[track_caller]
-    pub fn remaining(&self) -> Result<Option<Duration>, InspectError> {
-        park("Lock::remaining", self.0.remaining())
-    }
-
-    /// Returns true if this owner holds the lock, as the server reports it. [`blocking::owner`](super::owner) is the
-    /// owner of the calling thread.
-    ///
-    /// # Errors
-    /// As [`Lock::is_held_by`](crate::Lock::is_held_by).
-    ///
-    /// # Panics
-    /// Panics in [async code](crate::blocking#in-async-code).
-    #[track_caller]
-    pub fn is_held_by(&self, owner: &Owner) -> Result<bool, InspectError> {
-        park("Lock::is_held_by", self.0.is_held_by(owner))
-    }
-
-    /// Returns the hold count of this owner, as the server reports it.
-    ///
-    /// # Errors
-    /// As [`Lock::hold_count`](crate::Lock::hold_count).
-    ///
-    /// # Panics
-    /// Panics in [async code](crate::blocking#in-async-code).
-    #[track_caller]
-    pub fn hold_count(&self, owner: &Owner) -> Result<u32, InspectError> {
-        park("Lock::hold_count", self.0.hold_count(owner))
     }
 }
 
 hold_options!(Lock<K> where K: Kind);
 
 impl Lock<Fenced> {
-    /// Sets the origin of the fencing tokens. See [`Lock::tokens`](crate::Lock::tokens).
-    #[must_use]
-    pub fn tokens(self, tokens: Tokens) -> Self {
-        Self(self.0.tokens(tokens))
+    forward! { Lock as crate::Lock;
+        /// Sets the origin of the fencing tokens.
+        set fn tokens(self, tokens: Tokens) -> Self;
     }
 }
 
 impl Lock<Spin> {
-    /// Sets the pauses between two attempts of a waiter. See [`Lock::backoff`](crate::Lock::backoff).
-    #[must_use]
-    pub fn backoff(self, first: Duration, longest: Duration) -> Self {
-        Self(self.0.backoff(first, longest))
+    forward! { Lock as crate::Lock;
+        /// Sets the pauses between two attempts of a waiter.
+        set fn backoff(self, first: Duration, longest: Duration) -> Self;
     }
 }
 
-impl<K: Kind> From<crate::Lock<K>> for Lock<K> {
-    fn from(lock: crate::Lock<K>) -> Self {
-        Self(lock)
-    }
-}
-
-impl<K: Kind> From<Lock<K>> for crate::Lock<K> {
-    fn from(lock: Lock<K>) -> Self {
-        lock.0
-    }
-}
+convert!(Lock<K> = crate::Lock<K> where K: Kind);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use leasehold_proto::engine::LostReason;
 
-use super::park::park;
+use super::forward::{convert, forward};
 use super::{Kind, Lock};
 use crate::error::{AcquireError, EnsureError, ReleaseError};
 use crate::lock::guard::ReleaseOutcome;
@@ -56,6 +56,16 @@ impl<K: Kind> From<&Lock<K>> for Member {
 }
 
 impl MultiLock {
+    forward! { MultiLock as crate::MultiLock;
+        /// Acquires all members, waiting as long as it takes.
+        wait fn lock(&self) -> Result<MultiGuard, AcquireError>;
+        /// Tries to acquire each member once. Returns `None` if another owner holds one of them.
+        attempt fn try_lock(&self) -> Result<Option<MultiGuard>, AcquireError>;
+        /// Acquires all members, waiting for at most `wait` in total. Returns `None` if another owner held one of them
+        /// until then.
+        attempt fn try_lock_for(&self, wait: Duration) -> Result<Option<MultiGuard>, AcquireError>;
+    }
+
     /// Combines these locks.
     ///
     /// # Panics
@@ -65,99 +75,21 @@ impl MultiLock {
     pub fn of(members: impl IntoIterator<Item = Member>) -> Self {
         Self(crate::MultiLock::of(members.into_iter().map(|member| member.0)))
     }
-
-    /// Acquires all members, waiting as long as it takes.
-    ///
-    /// # Errors
-    /// As [`MultiLock::lock`](crate::MultiLock::lock).
-    ///
-    /// # Panics
-    /// Panics in [async code](crate::blocking#in-async-code).
-    ///
-    /// # Losing the lease
-    /// See [`MultiGuard`].
-    #[track_caller]
-    pub fn lock(&self) -> Result<MultiGuard, AcquireError> {
-        park("MultiLock::lock", self.0.lock()).map(MultiGuard)
-    }
-
-    /// Tries to acquire each member once. Returns `None` if another owner holds one of them.
-    ///
-    /// # Errors
-    /// As [`MultiLock::try_lock`](crate::MultiLock::try_lock).
-    ///
-    /// # Panics
-    /// Panics in [async code](crate::blocking#in-async-code).
-    ///
-    /// # Losing the lease
-    /// See [`MultiGuard`].
-    #[track_caller]
-    pub fn try_lock(&self) -> Result<Option<MultiGuard>, AcquireError> {
-        park("MultiLock::try_lock", self.0.try_lock()).map(|held| held.map(MultiGuard))
-    }
-
-    /// Acquires all members, waiting for at most `wait` in total. Returns `None` if another owner held one of them
-    /// until then.
-    ///
-    /// # Errors
-    /// As [`MultiLock::try_lock_for`](crate::MultiLock::try_lock_for).
-    ///
-    /// # Panics
-    /// Panics in [async code](crate::blocking#in-async-code).
-    ///
-    /// # Losing the lease
-    /// See [`MultiGuard`].
-    #[track_caller]
-    pub fn try_lock_for(&self, wait: Duration) -> Result<Option<MultiGuard>, AcquireError> {
-        park("MultiLock::try_lock_for", self.0.try_lock_for(wait)).map(|held| held.map(MultiGuard))
-    }
 }
 
 impl MultiGuard {
-    /// Returns true if all members may be trusted now, by the client's clock.
-    #[must_use]
-    pub fn is_held(&self) -> bool {
-        self.0.is_held()
-    }
-
-    /// Returns the time for which all members may be trusted unless they are renewed, which is the shortest of their
-    /// times.
-    #[must_use]
-    pub fn remaining(&self) -> Duration {
-        self.0.remaining()
-    }
-
-    /// Waits until the first member is lost, and returns the reason.
-    ///
-    /// # Panics
-    /// Panics in [async code](crate::blocking#in-async-code).
-    #[track_caller]
-    pub fn lost(&self) -> LostReason {
-        park("MultiGuard::lost", self.0.lost())
-    }
-
-    /// Ensures that all members may be trusted for at least this long. Renews them if necessary.
-    ///
-    /// # Errors
-    /// As [`MultiGuard::ensure`](crate::MultiGuard::ensure).
-    ///
-    /// # Panics
-    /// Panics in [async code](crate::blocking#in-async-code).
-    #[track_caller]
-    pub fn ensure(&self, least: Duration) -> Result<(), EnsureError> {
-        park("MultiGuard::ensure", self.0.ensure(least))
-    }
-
-    /// Releases all members, and reports the outcome.
-    ///
-    /// # Errors
-    /// As [`MultiGuard::release`](crate::MultiGuard::release).
-    ///
-    /// # Panics
-    /// Panics in [async code](crate::blocking#in-async-code).
-    #[track_caller]
-    pub fn release(self) -> Result<ReleaseOutcome, ReleaseError> {
-        park("MultiGuard::release", self.0.release())
+    forward! { MultiGuard as crate::MultiGuard;
+        /// Returns true if all members may be trusted now, by the client's clock.
+        get fn is_held(&self) -> bool;
+        /// Returns the time for which all members may be trusted unless they are renewed, which is the shortest of
+        /// their times.
+        get fn remaining(&self) -> Duration;
+        /// Waits until the first member is lost, and returns the reason.
+        until fn lost(&self) -> LostReason;
+        /// Ensures that all members may be trusted for at least this long. Renews them if necessary.
+        wait fn ensure(&self, least: Duration) -> Result<(), EnsureError>;
+        /// Releases all members, and reports the outcome.
+        wait fn release(self) -> Result<ReleaseOutcome, ReleaseError>;
     }
 
     /// Leaves the holds to their leases. See [`MultiGuard::detach`](crate::MultiGuard::detach).
@@ -173,26 +105,6 @@ impl AsRef<[crate::Guard]> for MultiGuard {
     }
 }
 
-impl From<crate::MultiLock> for MultiLock {
-    fn from(lock: crate::MultiLock) -> Self {
-        Self(lock)
-    }
-}
+convert!(MultiLock = crate::MultiLock);
 
-impl From<MultiLock> for crate::MultiLock {
-    fn from(lock: MultiLock) -> Self {
-        lock.0
-    }
-}
-
-impl From<crate::MultiGuard> for MultiGuard {
-    fn from(guard: crate::MultiGuard) -> Self {
-        Self(guard)
-    }
-}
-
-impl From<MultiGuard> for crate::MultiGuard {
-    fn from(guard: MultiGuard) -> Self {
-        guard.0
-    }
-}
+convert!(MultiGuard = crate::MultiGuard);

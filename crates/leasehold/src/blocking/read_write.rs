@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use leasehold_proto::Owner;
 
+use super::forward::{convert, forward};
 use super::park::park;
 use super::{Guard, Lock};
 use crate::error::AcquireError;
@@ -32,127 +33,35 @@ use crate::terms::{HoldTerms, hold_options};
 pub struct RwLock(pub(super) crate::RwLock);
 
 impl RwLock {
-    /// Returns the read side as a lock of its own. See [`RwLock::read_lock`](crate::RwLock::read_lock).
-    #[must_use]
-    pub fn read_lock(&self) -> Lock<Read> {
-        Lock(self.0.read_lock())
-    }
-
-    /// Returns the write side as a lock of its own. See [`RwLock::write_lock`](crate::RwLock::write_lock).
-    #[must_use]
-    pub fn write_lock(&self) -> Lock<Write> {
-        Lock(self.0.write_lock())
+    forward! { RwLock as crate::RwLock;
+        /// Returns the read side as a lock of its own.
+        get fn read_lock(&self) -> Lock<Read>;
+        /// Returns the write side as a lock of its own.
+        get fn write_lock(&self) -> Lock<Write>;
+        /// Sets the owner of both sides, in place of the calling thread.
+        set fn owned_by(self, owner: &Owner) -> Self;
+        /// Makes new readers wait while a writer waits.
+        set fn prefer_writers(self) -> Self;
+        /// Acquires the lock for reading, waiting as long as it takes.
+        wait fn read(&self) -> Result<Guard, AcquireError>;
+        /// Tries to acquire the lock for reading with exactly one call to the server. Returns `None` if another owner
+        /// prevents it.
+        attempt fn try_read(&self) -> Result<Option<Guard>, AcquireError>;
+        /// Acquires the lock for reading, waiting for at most `wait`. Returns `None` if another owner prevented it
+        /// until then.
+        attempt fn try_read_for(&self, wait: Duration) -> Result<Option<Guard>, AcquireError>;
+        /// Acquires the lock for writing, waiting as long as it takes.
+        wait fn write(&self) -> Result<Guard, AcquireError>;
+        /// Tries to acquire the lock for writing with exactly one call to the server. Returns `None` if another owner
+        /// prevents it.
+        attempt fn try_write(&self) -> Result<Option<Guard>, AcquireError>;
+        /// Acquires the lock for writing, waiting for at most `wait`. Returns `None` if another owner prevented it
+        /// until then.
+        attempt fn try_write_for(&self, wait: Duration) -> Result<Option<Guard>, AcquireError>;
     }
 
     pub(super) fn map_terms(self, change: impl Fn(HoldTerms) -> HoldTerms) -> Self {
         Self(self.0.map_terms(change))
-    }
-
-    /// Sets the owner of both sides, in place of the calling thread. See
-    /// [`RwLock::owned_by`](crate::RwLock::owned_by).
-    #[must_use]
-    pub fn owned_by(self, owner: &Owner) -> Self {
-        Self(self.0.owned_by(owner))
-    }
-
-    /// Makes new readers wait while a writer waits. See [`RwLock::prefer_writers`](crate::RwLock::prefer_writers).
-    #[must_use]
-    pub fn prefer_writers(self) -> Self {
-        Self(self.0.prefer_writers())
-    }
-
-    /// Acquires the lock for reading, waiting as long as it takes.
-    ///
-    /// # Errors
-    /// As [`RwLock::read`](crate::RwLock::read).
-    ///
-    /// # Panics
-    /// Panics in [async code](crate::blocking#in-async-code).
-    ///
-    /// # Losing the lease
-    /// See [`Guard`].
-    #[track_caller]
-    pub fn read(&self) -> Result<Guard, AcquireError> {
-        park("RwLock::read", self.0.read()).map(Guard)
-    }
-
-    /// Tries to acquire the lock for reading with exactly one call to the server. Returns `None` if another owner
-    /// prevents it.
-    ///
-    /// # Errors
-    /// As [`RwLock::try_read`](crate::RwLock::try_read).
-    ///
-    /// # Panics
-    /// Panics in [async code](crate::blocking#in-async-code).
-    ///
-    /// # Losing the lease
-    /// See [`Guard`].
-    #[track_caller]
-    pub fn try_read(&self) -> Result<Option<Guard>, AcquireError> {
-        park("RwLock::try_read", self.0.try_read()).map(|held| held.map(Guard))
-    }
-
-    /// Acquires the lock for reading, waiting for at most `wait`. Returns `None` if another owner prevented it until
-    /// then.
-    ///
-    /// # Errors
-    /// As [`RwLock::try_read_for`](crate::RwLock::try_read_for).
-    ///
-    /// # Panics
-    /// Panics in [async code](crate::blocking#in-async-code).
-    ///
-    /// # Losing the lease
-    /// See [`Guard`].
-    #[track_caller]
-    pub fn try_read_for(&self, wait: Duration) -> Result<Option<Guard>, AcquireError> {
-        park("RwLock::try_read_for", self.0.try_read_for(wait)).map(|held| held.map(Guard))
-    }
-
-    /// Acquires the lock for writing, waiting as long as it takes.
-    ///
-    /// # Errors
-    /// As [`RwLock::write`](crate::RwLock::write).
-    ///
-    /// # Panics
-    /// Panics in [async code](crate::blocking#in-async-code).
-    ///
-    /// # Losing the lease
-    /// See [`Guard`].
-    #[track_caller]
-    pub fn write(&self) -> Result<Guard, AcquireError> {
-        park("RwLock::write", self.0.write()).map(Guard)
-    }
-
-    /// Tries to acquire the lock for writing with exactly one call to the server. Returns `None` if another owner
-    /// prevents it.
-    ///
-    /// # Errors
-    /// As [`RwLock::try_write`](crate::RwLock::try_write).
-    ///
-    /// # Panics
-    /// Panics in [async code](crate::blocking#in-async-code).
-    ///
-    /// # Losing the lease
-    /// See [`Guard`].
-    #[track_caller]
-    pub fn try_write(&self) -> Result<Option<Guard>, AcquireError> {
-        park("RwLock::try_write", self.0.try_write()).map(|held| held.map(Guard))
-    }
-
-    /// Acquires the lock for writing, waiting for at most `wait`. Returns `None` if another owner prevented it until
-    /// then.
-    ///
-    /// # Errors
-    /// As [`RwLock::try_write_for`](crate::RwLock::try_write_for).
-    ///
-    /// # Panics
-    /// Panics in [async code](crate::blocking#in-async-code).
-    ///
-    /// # Losing the lease
-    /// See [`Guard`].
-    #[track_caller]
-    pub fn try_write_for(&self, wait: Duration) -> Result<Option<Guard>, AcquireError> {
-        park("RwLock::try_write_for", self.0.try_write_for(wait)).map(|held| held.map(Guard))
     }
 
     /// Waits until this reader is the only reader, and acquires a write hold in addition to its read hold.
@@ -204,14 +113,4 @@ impl RwLock {
 
 hold_options!(RwLock);
 
-impl From<crate::RwLock> for RwLock {
-    fn from(lock: crate::RwLock) -> Self {
-        Self(lock)
-    }
-}
-
-impl From<RwLock> for crate::RwLock {
-    fn from(lock: RwLock) -> Self {
-        lock.0
-    }
-}
+convert!(RwLock = crate::RwLock);

@@ -7,6 +7,7 @@ use std::time::Duration;
 use leasehold_proto::engine::LostReason;
 
 use super::Client;
+use super::forward::{convert, forward};
 use super::park::park;
 use crate::error::{ConnectError, EnsureError, QuorumError, ReleaseError};
 use crate::lock::guard::ReleaseOutcome;
@@ -52,6 +53,11 @@ pub struct QuorumLock(crate::QuorumLock);
 pub struct QuorumGuard(crate::QuorumGuard);
 
 impl Redlock {
+    forward! { Redlock as crate::Redlock;
+        /// Returns the lock of this name.
+        get fn lock(&self, name: impl IntoName) -> QuorumLock;
+    }
+
     /// Connects to these servers. A server that is down is not an error.
     ///
     /// # Errors
@@ -82,12 +88,6 @@ impl Redlock {
         RedlockBuilder(crate::Redlock::builder())
     }
 
-    /// Returns the lock of this name. See [`Redlock::lock`](crate::Redlock::lock).
-    #[must_use]
-    pub fn lock(&self, name: impl IntoName) -> QuorumLock {
-        QuorumLock(self.0.lock(name))
-    }
-
     /// Closes all clients. See [`Redlock::close`](crate::Redlock::close).
     ///
     /// # Panics
@@ -99,32 +99,15 @@ impl Redlock {
 }
 
 impl RedlockBuilder {
-    /// Sets the longest wait for one answer of a node (default 500 ms). See
-    /// [`RedlockBuilder::node_timeout`](crate::redlock::RedlockBuilder::node_timeout).
-    pub fn node_timeout(mut self, timeout: Duration) -> Self {
-        self.0 = self.0.node_timeout(timeout);
-        self
-    }
-
-    /// Sets the longest sleep of a waiter before it polls again (default 1 s). See
-    /// [`RedlockBuilder::poll_interval`](crate::redlock::RedlockBuilder::poll_interval).
-    pub fn poll_interval(mut self, interval: Duration) -> Self {
-        self.0 = self.0.poll_interval(interval);
-        self
-    }
-
-    /// Sets the longest lease that any client of the fleet uses (default 30 s). See
-    /// [`RedlockBuilder::longest_lease`](crate::redlock::RedlockBuilder::longest_lease).
-    pub fn longest_lease(mut self, lease: Duration) -> Self {
-        self.0 = self.0.longest_lease(lease);
-        self
-    }
-
-    /// Declares that the servers lose nothing in a restart, so they count at once. See
-    /// [`RedlockBuilder::nodes_persist_every_write`](crate::redlock::RedlockBuilder::nodes_persist_every_write).
-    pub fn nodes_persist_every_write(mut self) -> Self {
-        self.0 = self.0.nodes_persist_every_write();
-        self
+    forward! { RedlockBuilder as crate::redlock::RedlockBuilder;
+        /// Sets the longest wait for one answer of a node (default 500 ms).
+        set fn node_timeout(self, timeout: Duration) -> Self;
+        /// Sets the longest sleep of a waiter before it polls again (default 1 s).
+        set fn poll_interval(self, interval: Duration) -> Self;
+        /// Sets the longest lease that any client of the fleet uses (default 30 s).
+        set fn longest_lease(self, lease: Duration) -> Self;
+        /// Declares that the servers lose nothing in a restart, so they count at once.
+        set fn nodes_persist_every_write(self) -> Self;
     }
 
     /// Connects with these settings.
@@ -151,109 +134,38 @@ impl RedlockBuilder {
 }
 
 impl QuorumLock {
+    forward! { QuorumLock as crate::QuorumLock;
+        /// Acquires the lock, waiting as long as it takes.
+        wait fn lock(&self) -> Result<QuorumGuard, QuorumError>;
+        /// Tries to acquire the lock with exactly one call to each node. Returns `None` if another owner holds the
+        /// lock.
+        attempt fn try_lock(&self) -> Result<Option<QuorumGuard>, QuorumError>;
+        /// Acquires the lock, waiting for at most `wait`. Returns `None` if another owner held the lock until then.
+        attempt fn try_lock_for(&self, wait: Duration) -> Result<Option<QuorumGuard>, QuorumError>;
+    }
+
     pub(super) fn map_terms(self, change: impl Fn(HoldTerms) -> HoldTerms) -> Self {
         Self(self.0.map_terms(change))
-    }
-
-    /// Acquires the lock, waiting as long as it takes.
-    ///
-    /// # Errors
-    /// As [`QuorumLock::lock`](crate::QuorumLock::lock).
-    ///
-    /// # Panics
-    /// Panics in [async code](crate::blocking#in-async-code).
-    ///
-    /// # Losing the lease
-    /// See [`QuorumGuard`].
-    #[track_caller]
-    pub fn lock(&self) -> Result<QuorumGuard, QuorumError> {
-        park("QuorumLock::lock", self.0.lock()).map(QuorumGuard)
-    }
-
-    /// Tries to acquire the lock with exactly one call to each node. Returns `None` if another owner holds the lock.
-    ///
-    /// # Errors
-    /// As [`QuorumLock::try_lock`](crate::QuorumLock::try_lock).
-    ///
-    /// # Panics
-    /// Panics in [async code](crate::blocking#in-async-code).
-    ///
-    /// # Losing the lease
-    /// See [`QuorumGuard`].
-    #[track_caller]
-    pub fn try_lock(&self) -> Result<Option<QuorumGuard>, QuorumError> {
-        park("QuorumLock::try_lock", self.0.try_lock()).map(|held| held.map(QuorumGuard))
-    }
-
-    /// Acquires the lock, waiting for at most `wait`. Returns `None` if another owner held the lock until then.
-    ///
-    /// # Errors
-    /// As [`QuorumLock::try_lock_for`](crate::QuorumLock::try_lock_for).
-    ///
-    /// # Panics
-    /// Panics in [async code](crate::blocking#in-async-code).
-    ///
-    /// # Losing the lease
-    /// See [`QuorumGuard`].
-    #[track_caller]
-    pub fn try_lock_for(&self, wait: Duration) -> Result<Option<QuorumGuard>, QuorumError> {
-        park("QuorumLock::try_lock_for", self.0.try_lock_for(wait)).map(|held| held.map(QuorumGuard))
     }
 }
 
 lease_options!(QuorumLock);
 
 impl QuorumGuard {
-    /// Returns true if a majority of the holds may be trusted now, by the client's clock.
-    #[must_use]
-    pub fn is_held(&self) -> bool {
-        self.0.is_held()
-    }
-
-    /// Returns the time for which the holds of a majority may be trusted unless they are renewed, or zero if the
-    /// majority is lost.
-    #[must_use]
-    pub fn remaining(&self) -> Duration {
-        self.0.remaining()
-    }
-
-    /// Returns the number of nodes on which the lock is held now.
-    #[must_use]
-    pub fn votes(&self) -> usize {
-        self.0.votes()
-    }
-
-    /// Waits until there is no majority any more, and returns the reason.
-    ///
-    /// # Panics
-    /// Panics in [async code](crate::blocking#in-async-code).
-    #[track_caller]
-    pub fn lost(&self) -> LostReason {
-        park("QuorumGuard::lost", self.0.lost())
-    }
-
-    /// Ensures that the holds of a majority may be trusted for at least this long. Renews them if necessary.
-    ///
-    /// # Errors
-    /// As [`QuorumGuard::ensure`](crate::QuorumGuard::ensure).
-    ///
-    /// # Panics
-    /// Panics in [async code](crate::blocking#in-async-code).
-    #[track_caller]
-    pub fn ensure(&self, least: Duration) -> Result<(), EnsureError> {
-        park("QuorumGuard::ensure", self.0.ensure(least))
-    }
-
-    /// Releases the lock on every node, and reports the outcome.
-    ///
-    /// # Errors
-    /// As [`QuorumGuard::release`](crate::QuorumGuard::release).
-    ///
-    /// # Panics
-    /// Panics in [async code](crate::blocking#in-async-code).
-    #[track_caller]
-    pub fn release(self) -> Result<ReleaseOutcome, ReleaseError> {
-        park("QuorumGuard::release", self.0.release())
+    forward! { QuorumGuard as crate::QuorumGuard;
+        /// Returns true if a majority of the holds may be trusted now, by the client's clock.
+        get fn is_held(&self) -> bool;
+        /// Returns the time for which the holds of a majority may be trusted unless they are renewed, or zero if the
+        /// majority is lost.
+        get fn remaining(&self) -> Duration;
+        /// Returns the number of nodes on which the lock is held now.
+        get fn votes(&self) -> usize;
+        /// Waits until there is no majority any more, and returns the reason.
+        until fn lost(&self) -> LostReason;
+        /// Ensures that the holds of a majority may be trusted for at least this long. Renews them if necessary.
+        wait fn ensure(&self, least: Duration) -> Result<(), EnsureError>;
+        /// Releases the lock on every node, and reports the outcome.
+        wait fn release(self) -> Result<ReleaseOutcome, ReleaseError>;
     }
 
     /// Leaves the holds to their leases. See [`QuorumGuard::detach`](crate::QuorumGuard::detach).
@@ -262,38 +174,8 @@ impl QuorumGuard {
     }
 }
 
-impl From<crate::Redlock> for Redlock {
-    fn from(redlock: crate::Redlock) -> Self {
-        Self(redlock)
-    }
-}
+convert!(Redlock = crate::Redlock);
 
-impl From<Redlock> for crate::Redlock {
-    fn from(redlock: Redlock) -> Self {
-        redlock.0
-    }
-}
+convert!(QuorumLock = crate::QuorumLock);
 
-impl From<crate::QuorumLock> for QuorumLock {
-    fn from(lock: crate::QuorumLock) -> Self {
-        Self(lock)
-    }
-}
-
-impl From<QuorumLock> for crate::QuorumLock {
-    fn from(lock: QuorumLock) -> Self {
-        lock.0
-    }
-}
-
-impl From<crate::QuorumGuard> for QuorumGuard {
-    fn from(guard: crate::QuorumGuard) -> Self {
-        Self(guard)
-    }
-}
-
-impl From<QuorumGuard> for crate::QuorumGuard {
-    fn from(guard: QuorumGuard) -> Self {
-        guard.0
-    }
-}
+convert!(QuorumGuard = crate::QuorumGuard);

@@ -13,7 +13,6 @@ mod application;
 mod bad_input;
 mod bad_servers;
 mod blocking;
-mod blocking_mirror;
 mod cancellation;
 mod config;
 mod count_down_latch;

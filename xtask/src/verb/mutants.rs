@@ -114,6 +114,9 @@ fn passes_without(tree: &Tree, chosen: &[&Mutant]) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use super::super::verify::MUTANTS_SHARE;
     use super::*;
     use crate::shell::root;
 
@@ -141,6 +144,22 @@ mod tests {
         for wrong in ["--share", "--share 5/4", "--share 0/4", "--share half", "--all", "--refresh"] {
             assert!(read(&words(wrong)).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn the_share_of_verify_has_mutants_of_each_crate() {
+        let crates = |mutants: &[&Mutant]| -> BTreeSet<String> {
+            let of = |mutant: &&Mutant| match &mutant.killer {
+                Killer::Simulator { .. } => "the simulator".to_owned(),
+                Killer::Test { package, .. } => package.clone(),
+            };
+            mutants.iter().map(of).collect()
+        };
+        let all = all().unwrap();
+        let share = read(&MUTANTS_SHARE.map(str::to_owned)).unwrap();
+        let tried = choose(&all, &share);
+        assert_eq!(crates(&tried), crates(&all.iter().collect::<Vec<_>>()), "choose another MUTANTS_SHARE");
+        assert!(tried.len() * 15 < all.len(), "a change waits for {} mutants", tried.len());
     }
 
     #[test]

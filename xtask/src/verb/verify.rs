@@ -10,8 +10,8 @@ use anyhow::{Result, bail};
 use super::{fuzz, interleave, interop, mutants, package, sim, test, tidy, valkey};
 use crate::shell::{Done, Part, cargo, run as run_command, summary};
 
-/// The mutants for every change, by the beginnings of their names. `cargo x hunt` tries all mutants.
-const MUTANTS_SHARE: [&str; 2] = ["shared:", "guard:"];
+/// The mutants for every change, a share with mutants of each crate. `cargo x hunt` tries all mutants.
+pub(super) const MUTANTS_SHARE: [&str; 2] = ["--share", "1/21"];
 /// The number of schedules of each kind in each scenario of the interleavings.
 const SCHEDULES_SHARE: &str = "2000";
 /// The time of each fuzz target.

@@ -55,3 +55,16 @@ fn plain(line: &str) -> Option<&str> {
     let heading = line.strip_prefix("@@ ").and_then(|place| place.find(" @@"));
     Some(heading.map_or(line, |end| &line[..end + "@@  @@".len()]))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_diff_of_git_is_reduced_to_its_lines() {
+        let diff = "diff --git a/x.rs b/x.rs\nindex 1a..2b 100644\n--- a/x.rs\n+++ b/x.rs\n\
+                    @@ -1,2 +1 @@ impl Index {\n index a\n-@@ b\n";
+        let lines: Vec<&str> = diff.lines().filter_map(plain).collect();
+        assert_eq!(lines, ["--- a/x.rs", "+++ b/x.rs", "@@ -1,2 +1 @@", " index a", "-@@ b"]);
+    }
+}

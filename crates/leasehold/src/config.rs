@@ -15,37 +15,32 @@
 //! `docs/configuration.md` has all fields with unit, default and bounds.
 //!
 //! # How it works
-//! Each source becomes a `layer`, which has keys that the table of `fields` knows, with values of their kinds. The
-//! `reader` merges the layers, serde reads the result as `raw`, and `checks` and `server` verify that the values fit
-//! together.
+//! Each source becomes a `layer`: values by their keys, each with its source. The `builder` merges the layers, and serde
+//! reads the result by the `schema`, a tree of all settings. `checks` and `servers` verify that the values fit together.
 
+mod builder;
 mod checks;
 mod error;
-mod fields;
 mod layer;
-mod print;
-mod raw;
-mod reader;
-mod secret;
-mod server;
-mod span;
+mod read;
+mod schema;
+mod servers;
+mod value;
 
 use std::fmt;
 use std::path::Path;
 
 use futures_util::future::try_join_all;
-use leasehold_store::ShardedPubsub;
 
-use self::checks::Checked;
-use self::layer::Layer;
-use self::raw::{Raw, Sharding};
-use self::server::Servers;
-use self::span::Span;
+use self::checks::{Checked, Sources, source};
+use self::schema::Settings;
+use self::servers::Servers;
+use self::value::{Sharding, Span, Url, with};
 use crate::client::{Client, ClientBuilder};
 use crate::redlock::Redlock;
 
-pub use self::error::{ConfigConnectError, ConfigError, Disagreement, Origin, Said};
-pub use self::reader::{ConfigBuilder, ConfigValue};
+pub use self::builder::{ConfigBuilder, ConfigValue};
+pub use self::error::{ConfigConnectError, ConfigError, Conflict, GivenValue, Source};
 
 /// A valid configuration of a client, or of a quorum of clients.
 ///
@@ -73,21 +68,13 @@ pub use self::reader::{ConfigBuilder, ConfigValue};
 /// ```
 #[derive(Clone)]
 pub struct Config {
-    layer: Layer,
-    raw: Raw,
+    settings: Settings,
     servers: Servers,
+    sources: Sources,
 }
 
 impl Config {
     /// Returns a builder, for a configuration from several sources.
-    ///
-    /// # Examples
-    /// ```
-    /// # fn main() -> Result<(), leasehold::Error> {
-    /// let config = leasehold::config::Config::builder().url("memory://").set("lock.max_hold", "5m").build()?;
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn builder() -> ConfigBuilder {
         ConfigBuilder::default()
     }
@@ -96,14 +83,6 @@ impl Config {
     ///
     /// # Errors
     /// [`ConfigError`] names the key that cannot be used, or the two values that conflict.
-    ///
-    /// # Examples
-    /// ```no_run
-    /// # fn main() -> Result<(), leasehold::Error> {
-    /// let config = leasehold::config::Config::from_file("/etc/orders/leasehold.toml")?;
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, ConfigError> {
         Self::builder().file(path).build()
     }
@@ -112,40 +91,14 @@ impl Config {
     ///
     /// # Errors
     /// As [`from_file`](Self::from_file).
-    ///
-    /// # Examples
-    /// ```no_run
-    /// # fn main() -> Result<(), leasehold::Error> {
-    /// let config = leasehold::config::Config::from_env()?; // LEASEHOLD_URL and others
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn from_env() -> Result<Self, ConfigError> {
         Self::builder().environment().build()
     }
 
-    /// Checks the merged layers of a reader.
-    fn checked(layer: Layer) -> Result<Self, ConfigError> {
-        let raw = Raw::of(&layer);
-        let checked = Checked { raw: &raw, layer: &layer };
-        let servers = checked.servers()?;
-        checked.settings()?;
-        Ok(Self { layer, raw, servers })
-    }
-
     /// Returns true if the configuration is that of a quorum, for [`connect_quorum`](Self::connect_quorum).
-    ///
-    /// # Examples
-    /// ```
-    /// # fn main() -> Result<(), leasehold::Error> {
-    /// let config = leasehold::config::Config::builder().url("memory://").build()?;
-    /// assert!(!config.is_quorum());
-    /// # Ok(())
-    /// # }
-    /// ```
     #[must_use]
     pub const fn is_quorum(&self) -> bool {
-        self.raw.quorum.is_some()
+        matches!(self.servers, Servers::Quorum(_))
     }
 
     /// Returns true if a server of the configuration is `memory://`, in the memory of this process. Its locks exclude
@@ -161,9 +114,11 @@ impl Config {
     /// ```
     #[must_use]
     pub fn is_in_process(&self) -> bool {
+        let scheme = |url: &Url| url.expose().split("://").next().map(str::to_ascii_lowercase);
+        let is_in_memory = |url: &Url| scheme(url).as_deref() == Some("memory");
         match &self.servers {
-            Servers::One(url) => is_in_memory(url.expose()),
-            Servers::Quorum(urls) => urls.iter().any(|url| is_in_memory(url.expose())),
+            Servers::One(url) => is_in_memory(url),
+            Servers::Quorum(urls) => urls.iter().any(is_in_memory),
         }
     }
 
@@ -208,15 +163,10 @@ impl Config {
     /// # }
     /// ```
     pub async fn connect_quorum(&self) -> Result<Redlock, ConfigConnectError> {
-        let Some(quorum) = &self.raw.quorum else { return Err(ConfigConnectError::IsNotQuorum) };
-        let urls = match &self.servers {
-            Servers::Quorum(urls) => urls,
-            Servers::One(_) => return Err(ConfigConnectError::IsNotQuorum),
-        };
-        let mut client = self.client().lazy();
-        if let Some(Span(timeout)) = quorum.node_timeout {
-            client = client.timeout(timeout);
-        }
+        let Servers::Quorum(urls) = &self.servers else { return Err(ConfigConnectError::IsNotQuorum) };
+        let quorum = &self.settings.quorum;
+        let client =
+            with(self.client().lazy(), quorum.node_timeout, |client, Span(timeout)| client.timeout(timeout));
         let clients = try_join_all(urls.iter().map(|url| client.clone().connect(url.expose()))).await?;
         let builder = Redlock::builder();
         let builder = match quorum.longest_lease {
@@ -228,47 +178,55 @@ impl Config {
 
     /// Returns the settings of each client.
     fn client(&self) -> ClientBuilder {
-        let raw = &self.raw;
-        let mut builder = Client::builder().key_prefix(raw.key_prefix.as_deref().unwrap_or_default());
-        if let Some(Span(timeout)) = raw.timeout {
-            builder = builder.timeout(timeout);
-        }
-        if let Some(Span(interval)) = raw.poll_interval {
-            builder = builder.poll_interval(interval);
-        }
-        if let Some(sharding) = raw.sharded_pubsub {
-            builder = builder.sharded_pubsub(match sharding {
-                Sharding::Auto => ShardedPubsub::Auto,
-                Sharding::On => ShardedPubsub::On,
-                Sharding::Off => ShardedPubsub::Off,
-            });
-        }
-        if raw.lazy == Some(true) {
-            builder = builder.lazy();
-        }
-        if let Some(name) = &raw.client_name {
-            builder = builder.client_name(name);
-        }
-        if let Some(Span(lease)) = raw.watchdog {
-            builder = builder.watchdog(lease);
-        }
-        if let Some((Span(first), Span(longest))) = raw.pauses() {
-            builder = builder.spin_backoff(first, longest);
-        }
-        let holds = raw.holds().into_iter();
+        let settings = &self.settings;
+        let backoff = settings.spin_lock.backoff_first.zip(settings.spin_lock.backoff_longest);
+        let builder = Client::builder().key_prefix(settings.key_prefix.as_deref().unwrap_or_default());
+        let builder = with(builder, settings.timeout, |builder, Span(timeout)| builder.timeout(timeout));
+        let builder =
+            with(builder, settings.poll_interval, |builder, Span(time)| builder.poll_interval(time));
+        let builder =
+            with(builder, settings.sharded_pubsub, |builder, Sharding(of)| builder.sharded_pubsub(of));
+        let builder = with(builder, settings.lazy.filter(|lazy| *lazy), |builder, _| builder.lazy());
+        let builder = with(builder, settings.client_name.as_ref(), |builder, name| builder.client_name(name));
+        let builder = with(builder, settings.watchdog, |builder, Span(lease)| builder.watchdog(lease));
+        let builder =
+            with(builder, backoff, |builder, (first, longest)| builder.spin_backoff(first.0, longest.0));
+        let holds = settings.holds().into_iter();
         holds.fold(builder, |builder, (_, primitive, hold)| builder.defaults(primitive, hold.terms()))
     }
 }
 
-/// Returns true if the URL names a server in the memory of this process.
-fn is_in_memory(url: &str) -> bool {
-    url.split_once("://").is_some_and(|(scheme, _)| scheme.eq_ignore_ascii_case("memory"))
+impl ConfigBuilder {
+    /// Reads all sources, merges them and checks the result.
+    ///
+    /// # Errors
+    /// [`ConfigError`] names the key that cannot be used and its source, or the two values that conflict.
+    ///
+    /// # Examples
+    /// ```
+    /// # fn main() -> Result<(), leasehold::Error> {
+    /// use leasehold::config::{Config, ConfigError};
+    ///
+    /// let refused = Config::builder().url("memory://").set("timout", "3s").build();
+    /// assert!(matches!(refused, Err(ConfigError::UnknownKey { .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn build(self) -> Result<Config, ConfigError> {
+        let merged = self.merged()?;
+        let mut settings = read::settings(&merged)?;
+        settings.add_defaults();
+        let sources = merged.into_iter().map(|(key, (_, set_by))| (key, set_by)).collect();
+        let checked = Checked { settings: &settings, sources: &sources };
+        let servers = checked.servers()?;
+        checked.settings(matches!(servers, Servers::Quorum(_)))?;
+        Ok(Config { settings, servers, sources })
+    }
 }
 
 impl PartialEq for Config {
     fn eq(&self, other: &Self) -> bool {
-        let mine = self.layer.iter().map(|(key, (leaf, _))| (key, leaf));
-        mine.eq(other.layer.iter().map(|(key, (leaf, _))| (key, leaf))) && self.servers == other.servers
+        self.settings == other.settings && self.servers == other.servers
     }
 }
 
@@ -276,7 +234,17 @@ impl Eq for Config {}
 
 impl fmt::Display for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        print::write(&self.layer, f)
+        let rows = self.settings.rows();
+        let mut current = "";
+        for (key, value) in rows.iter().filter_map(|(key, value)| Some((key, value.as_ref()?))) {
+            let (section, name) = key.rsplit_once('.').unwrap_or(("", key));
+            if section != current {
+                write!(f, "\n[{section}]\n")?;
+                current = section;
+            }
+            writeln!(f, "{name} = {value} # {}", source(&self.sources, key))?;
+        }
+        Ok(())
     }
 }
 

@@ -91,11 +91,11 @@ fn the_environment_is_on_top_and_can_be_left_out() {
 fn a_configuration_that_is_wrong_is_64_and_one_line_that_says_what_to_change() {
     let file = |text: &str| format!("{FILE}{text}");
     for (text, says) in [
-        ("[lock]\nmax_hld = '3s'", "app.toml: there is no key `lock.max_hld`; is `lock.max_hold` meant?"),
+        ("[lock]\nmax_hld = '3s'", "app.toml: unknown key `lock.max_hld`; did you mean `lock.max_hold`?"),
         ("[lock]\nlease = 3", "app.toml: `lock.lease` must be a duration in quotes, such as \"30s\""),
         (
             "[lock]\nwatchdog = '1s'",
-            "`lock.watchdog` = \"1s\" (app.toml) and `timeout` = \"2s\" (app.toml) disagree: ",
+            "`lock.watchdog` = \"1s\" (app.toml) and `timeout` = \"2s\" (app.toml) conflict: ",
         ),
         ("password = ", "app.toml is not valid TOML: line 5, column "),
     ] {
@@ -118,7 +118,7 @@ fn a_configuration_that_is_wrong_is_64_and_one_line_that_says_what_to_change() {
         assert!(ended.code == Some(64) && ended.err.contains(says), "{arguments:?}: {ended:?}");
     }
     let ended = folder.check(&["app.toml"], &[("LEASEHOLD_TIMOUT", "1s")]);
-    let says = "LEASEHOLD_TIMOUT: there is no key `timout`; is `LEASEHOLD_TIMEOUT` meant?";
+    let says = "LEASEHOLD_TIMOUT: unknown key `timout`; did you mean `LEASEHOLD_TIMEOUT`?";
     assert!(ended.code == Some(64) && ended.err.contains(says), "{ended:?}");
 }
 

@@ -114,10 +114,10 @@ fn what_the_command_cannot_honour_is_64_and_runs_nothing() {
     for (text, says) in [
         (quorum, "the configuration is that of a quorum"),
         ("url = 'MEMORY://jobs'", "memory:// excludes no other process"),
-        ("url = 'rediss://a'", "`url` asks for TLS, which is not supported yet"),
-        ("[sentinel]\nmaster = 'm'\naddresses = ['a']", "asks for Sentinel, which is not supported yet"),
-        ("[cluster]\naddresses = ['a']", "asks for Redis Cluster, which is not supported yet"),
-        ("timout = '3s'", "app.toml: there is no key `timout`"),
+        ("url = 'rediss://a'", "`url` needs TLS, which is not supported yet"),
+        ("[sentinel]\nmaster = 'm'\naddresses = ['a']", "needs Sentinel, which is not supported yet"),
+        ("[cluster]\naddresses = ['a']", "needs Redis Cluster, which is not supported yet"),
+        ("timout = '3s'", "app.toml: unknown key `timout`"),
     ] {
         std::fs::write(&file, text).unwrap();
         let mut program = leasehold();
@@ -127,7 +127,7 @@ fn what_the_command_cannot_honour_is_64_and_runs_nothing() {
         assert!(ended.err.starts_with("leasehold: ") && ended.err.contains(says), "{text}: {ended:?}");
     }
     for (options, variable, says) in [
-        (&[][..], ("LEASEHOLD_TIMOUT", "3s"), "LEASEHOLD_TIMOUT: there is no key `timout`"),
+        (&[][..], ("LEASEHOLD_TIMOUT", "3s"), "LEASEHOLD_TIMOUT: unknown key `timout`"),
         (&[], ("LEASEHOLD_URL", "memory://"), "memory:// excludes no other process"),
         (&[], ("LEASEHOLD_URL", ""), "LEASEHOLD_URL: `url` cannot be used"),
         (&["--lease", "1s"], ("LEASEHOLD_TIMEOUT", "3s"), "`lock.watchdog` = \"1s\" (--lease) and `timeout`"),

@@ -3,75 +3,69 @@
 //! Invariant: an error only if the combination cannot work or contradicts itself. The error names both values, their
 //! sources and the change to make.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use leasehold_proto::{Lease, RENEWAL_WAITS_MIN};
 
-use super::error::{ConfigError, Disagreement, Origin, Said};
-use super::layer::{Layer, Leaf};
-use super::print;
-use super::raw::{Hold, Raw};
-use super::span::Span;
+use super::error::{ConfigError, Conflict, GivenValue, Source};
+use super::schema::{Hold, Settings, SpinLock};
+use super::value::{Secret, Span, Time};
 use crate::client::is_client_name;
-use crate::defaults::{Primitive, check_prefix};
+use crate::defaults::check_prefix;
+
+/// The sources of the values, by their keys.
+pub(super) type Sources = BTreeMap<String, Source>;
 
 /// A configuration that is being checked.
 pub(super) struct Checked<'a> {
-    pub(super) raw: &'a Raw,
-    pub(super) layer: &'a Layer,
+    pub(super) settings: &'a Settings,
+    pub(super) sources: &'a Sources,
 }
 
 impl Checked<'_> {
     /// Checks everything except the servers.
-    pub(super) fn settings(&self) -> Result<(), ConfigError> {
-        self.names()?;
-        for (section, _, hold) in self.raw.holds() {
-            self.hold(section, hold)?;
+    pub(super) fn settings(&self, is_quorum: bool) -> Result<(), ConfigError> {
+        let Settings { key_prefix, client_name, timeout, .. } = self.settings;
+        if let Some(Err(cause)) = key_prefix.as_deref().map(check_prefix) {
+            return Err(ConfigError::KeyPrefix { set_by: source(self.sources, "key_prefix"), cause });
         }
-        match &self.raw.quorum {
-            Some(_) => self.quorum(),
-            None => self.renewals("timeout", self.raw.timeout),
+        if client_name.as_deref().is_some_and(|name| !is_client_name(name)) {
+            let expected = "1 to 128 printable ASCII characters without spaces, such as \"orders-7\"";
+            return Err(self.wrong("client_name", expected));
         }
-    }
-
-    fn names(&self) -> Result<(), ConfigError> {
-        if let Some(prefix) = &self.raw.key_prefix
-            && let Err(source) = check_prefix(prefix)
-        {
-            return Err(ConfigError::KeyPrefix { origin: self.origin("key_prefix"), source });
+        self.settings.holds().iter().try_for_each(|(section, _, hold)| self.hold(section, hold))?;
+        let SpinLock { backoff_first, backoff_longest, .. } = &self.settings.spin_lock;
+        if backoff_first.zip(*backoff_longest).is_some_and(|(first, longest)| first.0 > longest.0) {
+            return Err(self.conflict(
+                "spin_lock.backoff_first",
+                "spin_lock.backoff_longest",
+                Conflict::Order,
+            ));
         }
-        match &self.raw.client_name {
-            Some(name) if !is_client_name(name) => Err(self.wrong(
-                "client_name",
-                "1 to 128 printable ASCII characters without spaces, such as \"orders-7\"",
-            )),
-            _ => Ok(()),
-        }
+        if is_quorum { self.quorum() } else { self.renewals("timeout", *timeout) }
     }
 
     fn hold(&self, section: &str, hold: &Hold) -> Result<(), ConfigError> {
-        let key = |name: &str| format!("{section}.{name}");
-        if hold.lease.is_some() && hold.watchdog.is_some() {
-            return Err(self.disagree(&key("lease"), &key("watchdog"), Disagreement::Either));
-        }
-        for (bound, is_set) in
-            [("max_renewals", hold.max_renewals.is_some()), ("max_hold", hold.max_hold.is_some())]
-        {
-            if hold.lease.is_some() && is_set {
-                return Err(self.disagree(&key("lease"), &key(bound), Disagreement::NeverRenewed));
+        let conflict = |one: &str, other: &str, why| {
+            Err(self.conflict(&format!("{section}.{one}"), &format!("{section}.{other}"), why))
+        };
+        if hold.lease.is_some() {
+            if hold.watchdog.is_some() {
+                return conflict("lease", "watchdog", Conflict::Either);
             }
-        }
-        for (most, given) in [("max_hold", hold.max_hold), ("lease", hold.lease)] {
-            if hold.min_hold.zip(given).is_some_and(|(least, most)| least > most) {
-                return Err(self.disagree(&key("min_hold"), &key(most), Disagreement::Order));
+            if hold.max_renewals.is_some() {
+                return conflict("lease", "max_renewals", Conflict::NeverRenewed);
+            }
+            if hold.max_hold.is_some() {
+                return conflict("lease", "max_hold", Conflict::NeverRenewed);
             }
         }
         // The watchdog does not renew a fixed lease, so the server would open the lock before its minimum hold time.
-        if hold.min_hold.zip(hold.lease).is_some_and(|(least, lease)| least > lease) {
-            return Err(self.disagree(&key("min_hold"), &key("lease"), Disagreement::Order));
-        }
-        if hold.backoff_first.zip(hold.backoff_longest).is_some_and(|(first, longest)| first > longest) {
-            return Err(self.disagree(&key("backoff_first"), &key("backoff_longest"), Disagreement::Order));
+        for (key, most) in [("max_hold", hold.max_hold), ("lease", hold.lease)] {
+            if hold.min_hold.zip(most).is_some_and(|(least, most)| least.0 > most.0) {
+                return conflict("min_hold", key, Conflict::Order);
+            }
         }
         Ok(())
     }
@@ -79,9 +73,9 @@ impl Checked<'_> {
     /// Checks that each renewal can be answered in time. The watchdog sends a renewal after a third of the lease. The
     /// longest wait for its answer must end while the hold may still be trusted, or a single slow answer loses the
     /// hold.
-    fn renewals(&self, timeout_key: &str, timeout: Option<Span>) -> Result<(), ConfigError> {
+    fn renewals(&self, timeout_key: &str, timeout: Option<Time>) -> Result<(), ConfigError> {
         let Some(Span(timeout)) = timeout else { return Ok(()) };
-        for (section, _, hold) in self.raw.holds() {
+        for (section, _, hold) in self.settings.holds() {
             let Some(Span(watchdog)) = hold.watchdog else { continue };
             let lease = Lease::clamped(watchdog);
             let (third, validity, waits) = (watchdog / 3, lease.validity(), lease.renewal_waits(timeout));
@@ -91,13 +85,11 @@ impl Checked<'_> {
             // The lease of which two thirds, less the drift of 1 % and 2 ms, are the longest wait of a renewal.
             let needed =
                 (timeout.min(RENEWAL_WAITS_MIN) + Duration::from_millis(2)).as_millis() * 300 / 197 + 1;
-            let least_lease = Duration::from_millis(u64::try_from(needed).unwrap_or(u64::MAX));
-            let most = Duration::from_millis(
-                u64::try_from(validity.saturating_sub(third).as_millis()).unwrap_or(u64::MAX),
-            );
+            let millis = |count: u128| Duration::from_millis(u64::try_from(count).unwrap_or(u64::MAX));
+            let most = millis(validity.saturating_sub(third).as_millis());
             let most_timeout = (!most.is_zero()).then_some(most);
-            let why = Disagreement::RenewalTooLate { least_lease, most_timeout };
-            return Err(self.disagree(&self.watchdog_key(section), timeout_key, why));
+            let why = Conflict::RenewalTooLate { least_lease: millis(needed), most_timeout };
+            return Err(self.conflict(&self.watchdog_key(section), timeout_key, why));
         }
         Ok(())
     }
@@ -105,82 +97,71 @@ impl Checked<'_> {
     /// Returns the key that set the watchdog of a primitive: its own key or the top-level key.
     fn watchdog_key(&self, section: &str) -> String {
         let own = format!("{section}.watchdog");
-        let inherits = self.layer.get(&own) == self.layer.get("watchdog");
-        if inherits { "watchdog".to_owned() } else { own }
+        if self.sources.contains_key(&own) { own } else { "watchdog".to_owned() }
     }
 
     fn quorum(&self) -> Result<(), ConfigError> {
-        let Some(quorum) = &self.raw.quorum else { return Ok(()) };
-        self.not_of_a_quorum()?;
+        let (quorum, lock) = (&self.settings.quorum, &self.settings.lock);
+        self.only_for_one_server()?;
         self.renewals("quorum.node_timeout", quorum.node_timeout)?;
-        let lock = self.raw.hold(Primitive::Lock);
         let lease_key = if lock.lease.is_some() { "lock.lease".into() } else { self.watchdog_key("lock") };
-        let Some(lease) = lock.lease.or(lock.watchdog) else { return Ok(()) };
-        if quorum.node_timeout.is_some_and(|Span(timeout)| timeout >= Lease::clamped(lease.0).validity()) {
-            return Err(self.disagree(&lease_key, "quorum.node_timeout", Disagreement::NothingLeft));
+        let Some(Span(lease)) = lock.lease.or(lock.watchdog) else { return Ok(()) };
+        if quorum.node_timeout.is_some_and(|Span(timeout)| timeout >= Lease::clamped(lease).validity()) {
+            return Err(self.conflict(&lease_key, "quorum.node_timeout", Conflict::NothingLeft));
         }
         match quorum.longest_lease {
-            Some(_) if quorum.persist_every_write => Err(self.disagree(
-                "quorum.longest_lease",
-                "quorum.persist_every_write",
-                Disagreement::NotUsed {
-                    instead: "servers that forget nothing count at once; set one of them",
-                },
-            )),
-            Some(longest) if longest < lease => {
-                Err(self.disagree(&lease_key, "quorum.longest_lease", Disagreement::NodeTooYoung))
+            Some(_) if quorum.persist_every_write == Some(true) => {
+                let instead = "servers that forget nothing count at once; set one of them";
+                let keys = ("quorum.longest_lease", "quorum.persist_every_write");
+                Err(self.conflict(keys.0, keys.1, Conflict::NotUsed { instead }))
+            }
+            Some(Span(longest)) if longest < lease => {
+                Err(self.conflict(&lease_key, "quorum.longest_lease", Conflict::RecentlyRestarted))
             }
             _ => Ok(()),
         }
     }
 
-    /// Refuses terms that locks over a quorum do not have.
-    fn not_of_a_quorum(&self) -> Result<(), ConfigError> {
-        const LOCK: &str = "a lock over a quorum has a lease or a watchdog and no other terms; leave it out";
-        let instead = |key: &str| match key {
-            "timeout" => {
+    /// Refuses settings that locks over a quorum do not have.
+    fn only_for_one_server(&self) -> Result<(), ConfigError> {
+        let instead = |key: &str| match key.split_once('.') {
+            None if key == "timeout" => {
                 Some("the servers of a quorum have a timeout of their own: set `quorum.node_timeout`")
             }
-            "lazy" => {
+            None if key == "lazy" => {
                 Some("the servers of a quorum are always connected to with the first call; leave it out")
             }
-            "lock.watchdog" | "lock.lease" => None,
-            key if key.starts_with("lock.") => Some(LOCK),
-            key if key.contains('.') && !key.starts_with("quorum.") => {
-                Some("a quorum has only `lock`; leave the section out")
+            None | Some(("quorum", _) | ("lock", "watchdog" | "lease")) => None,
+            Some(("lock", _)) => {
+                Some("a lock over a quorum has a lease or a watchdog and no other terms; leave it out")
             }
-            _ => None,
+            Some(_) => Some("a quorum has only `lock`; leave the section out"),
         };
-        let found = self.layer.keys().find_map(|key| instead(key).map(|instead| (key, instead)));
+        let found = self.sources.keys().find_map(|key| instead(key).map(|instead| (key, instead)));
         let Some((key, instead)) = found else { return Ok(()) };
-        let server =
-            self.layer.keys().find(|key| key.starts_with("quorum.")).map_or("quorum", String::as_str);
-        Err(self.disagree(key, server, Disagreement::NotUsed { instead }))
+        let server = self.sources.keys().find(|key| key.starts_with("quorum."));
+        Err(self.conflict(key, server.map_or("quorum", String::as_str), Conflict::NotUsed { instead }))
     }
 
-    pub(super) fn origin(&self, key: &str) -> Origin {
-        self.layer.get(key).map_or(Origin::Default, |(_, origin)| origin.clone())
-    }
-
-    pub(super) fn said(&self, key: &str) -> Said {
-        let value = self.layer.get(key).map_or_else(String::new, |(leaf, _)| print::shown(key, leaf));
-        Said { key: key.to_owned(), value, origin: self.origin(key) }
-    }
-
-    pub(super) fn disagree(&self, one: &str, other: &str, why: Disagreement) -> ConfigError {
-        let (one, other) = (Box::new(self.said(one)), Box::new(self.said(other)));
-        ConfigError::Disagree { one, other, why }
+    pub(super) fn conflict(&self, one: &str, other: &str, why: Conflict) -> ConfigError {
+        let rows = self.settings.rows();
+        let given = |key: &str| {
+            let value = rows.iter().find(|(known, _)| known == key).and_then(|(_, value)| value.clone());
+            // The value of a reserved key may be a password.
+            let value = value.unwrap_or_else(Secret::masked);
+            Box::new(GivenValue { key: key.to_owned(), value, set_by: source(self.sources, key) })
+        };
+        ConfigError::Conflict { one: given(one), other: given(other), why }
     }
 
     pub(super) fn wrong(&self, key: &str, expected: &str) -> ConfigError {
-        ConfigError::Value { origin: self.origin(key), key: key.to_owned(), expected: expected.to_owned() }
+        let set_by = source(self.sources, key);
+        ConfigError::Value { set_by, key: key.to_owned(), expected: expected.to_owned() }
     }
+}
 
-    /// Returns the texts of a list.
-    pub(super) fn list(&self, key: &str) -> Option<&[String]> {
-        match self.layer.get(key) {
-            Some((Leaf::List(texts), _)) => Some(texts),
-            _ => None,
-        }
-    }
+/// Returns the source of a value. A primitive without a watchdog of its own has the top-level watchdog.
+pub(super) fn source(sources: &Sources, key: &str) -> Source {
+    let inherited = || key.ends_with(".watchdog").then(|| sources.get("watchdog")).flatten();
+    sources.get(key).or_else(inherited).cloned().unwrap_or(Source::Default)
 }

@@ -9,30 +9,33 @@ use std::time::Duration;
 
 use leasehold_proto::NameError;
 
-use super::span::shown;
+use super::value::exact;
 use crate::error::{ConnectError, UrlError};
 
 /// The reason why a configuration cannot be used. No connection was attempted.
 ///
 /// Its message has the cause in it, so [`source`](std::error::Error::source) is `None`.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
     /// A configuration file cannot be read.
+    #[error("{} cannot be read: {cause}", escaped(.path))]
     #[non_exhaustive]
     File {
         /// The path of the file.
         path: PathBuf,
         /// The error of the operating system.
-        source: io::Error,
+        cause: io::Error,
     },
     /// The extension of a file is not that of TOML, YAML or JSON.
+    #[error("{} does not end in .toml, .yaml, .yml or .json", escaped(.path))]
     #[non_exhaustive]
     Format {
         /// The path of the file.
         path: PathBuf,
     },
     /// A file is not in the format that its extension names.
+    #[error("{} is not valid {format}{}", escaped(.path), position(*.line, *.column))]
     #[non_exhaustive]
     Syntax {
         /// The path of the file.
@@ -45,80 +48,87 @@ pub enum ConfigError {
         column: Option<u64>,
     },
     /// A key does not exist.
+    #[error("{set_by}: unknown key `{}`{}", .key.escape_debug(), did_you_mean(.suggestion.as_deref()))]
     #[non_exhaustive]
     UnknownKey {
         /// The source of the key.
-        origin: Origin,
+        set_by: Source,
         /// The key with its sections.
         key: String,
         /// The key or variable that may have been intended.
-        meant: Option<String>,
+        suggestion: Option<String>,
     },
     /// A value, or the name of a variable, is not Unicode text.
+    #[error("{set_by}: the variable is not valid Unicode")]
     #[non_exhaustive]
     NotUnicode {
         /// The variable.
-        origin: Origin,
+        set_by: Source,
     },
     /// A value has the wrong type for its key.
+    #[error("{set_by}: `{}` must be {expected}", .key.escape_debug())]
     #[non_exhaustive]
     Value {
         /// The source of the value.
-        origin: Origin,
+        set_by: Source,
         /// The key with its sections.
         key: String,
         /// The expected value.
         expected: String,
     },
     /// A value is outside its bounds.
+    #[error("{}: `{}` is {}; it must be from {bounds}", .given.set_by, .given.key, .given.value)]
     #[non_exhaustive]
     Bounds {
         /// The value as given.
-        given: Box<Said>,
-        /// The lower bound.
-        least: String,
-        /// The upper bound.
-        most: String,
+        given: Box<GivenValue>,
+        /// The lower and the upper bound, such as `1ms to 365d`.
+        bounds: String,
     },
     /// A URL or an address cannot be used.
+    #[error("{set_by}: `{key}` cannot be used: {cause}")]
     #[non_exhaustive]
     Url {
         /// The source of the value.
-        origin: Origin,
+        set_by: Source,
         /// The key with its sections.
         key: String,
         /// The reason why the URL cannot be used.
-        source: UrlError,
+        cause: UrlError,
     },
     /// The library cannot connect to such servers.
+    #[error("{set_by}: `{}` needs {what}, which is not supported yet", .key.escape_debug())]
     #[non_exhaustive]
     NotSupported {
         /// The source of the value.
-        origin: Origin,
+        set_by: Source,
         /// The key with its sections.
         key: String,
         /// The missing feature: `TLS`, `Sentinel` or `Redis Cluster`.
         what: &'static str,
     },
     /// The key prefix cannot begin a name.
+    #[error("{set_by}: `key_prefix` cannot begin a name: {cause}")]
     #[non_exhaustive]
     KeyPrefix {
         /// The source of the value.
-        origin: Origin,
+        set_by: Source,
         /// The rule that the prefix breaks.
-        source: NameError,
+        cause: NameError,
     },
-    /// A file that the configuration names, for a password or for TLS, cannot be read.
+    /// The file with the password cannot be read.
+    #[error("{set_by}: the file of `{key}` cannot be read: {cause}")]
     #[non_exhaustive]
     NamedFile {
         /// The source of the path.
-        origin: Origin,
+        set_by: Source,
         /// The key with its sections.
         key: String,
         /// The error of the operating system.
-        source: io::Error,
+        cause: io::Error,
     },
     /// A required value is missing.
+    #[error("`{key}` is missing: {why}")]
     #[non_exhaustive]
     Missing {
         /// The key to set.
@@ -127,66 +137,16 @@ pub enum ConfigError {
         why: &'static str,
     },
     /// Two values conflict.
+    #[error("{one} and {other} conflict: {why}")]
     #[non_exhaustive]
-    Disagree {
+    Conflict {
         /// The first value.
-        one: Box<Said>,
+        one: Box<GivenValue>,
         /// The second value.
-        other: Box<Said>,
-        /// The conflict, and the change to make.
-        why: Disagreement,
+        other: Box<GivenValue>,
+        /// The reason, and the change to make.
+        why: Conflict,
     },
-}
-
-impl fmt::Display for ConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::File { path, source } => write!(f, "{} cannot be read: {source}", Shown(path)),
-            Self::Format { path } => {
-                write!(f, "{} does not end in .toml, .yaml, .yml or .json", Shown(path))
-            }
-            Self::Syntax { path, format, line, column } => {
-                write!(f, "{} is not valid {format}{}", Shown(path), At(*line, *column))
-            }
-            Self::UnknownKey { origin, key, meant } => {
-                let meant = Meant(meant.as_deref());
-                write!(f, "{origin}: there is no key `{}`{meant}", key.escape_debug())
-            }
-            Self::NotUnicode { origin } => write!(f, "{origin}: it is not valid Unicode"),
-            Self::Value { origin, key, expected } => {
-                write!(f, "{origin}: `{}` must be {expected}", key.escape_debug())
-            }
-            Self::Bounds { given, least, most } => {
-                let Said { key, value, origin } = &**given;
-                write!(f, "{origin}: `{key}` is {value}, it must be from {least} to {most}")
-            }
-            Self::Url { origin, key, source } => {
-                write!(f, "{origin}: `{key}` cannot be used: {source}")
-            }
-            Self::NotSupported { origin, key, what } => {
-                write!(f, "{origin}: `{key}` asks for {what}, which is not supported yet")
-            }
-            Self::KeyPrefix { origin, source } => {
-                write!(f, "{origin}: `key_prefix` cannot begin a name: {source}")
-            }
-            Self::NamedFile { origin, key, source } => {
-                write!(f, "{origin}: the file of `{key}` cannot be read: {source}")
-            }
-            Self::Missing { key, why } => write!(f, "`{key}` is missing: {why}"),
-            Self::Disagree { one, other, why } => write!(f, "{one} and {other} disagree: {why}"),
-        }
-    }
-}
-
-impl std::error::Error for ConfigError {}
-
-/// A path, in a message.
-struct Shown<'a>(&'a Path);
-
-impl fmt::Display for Shown<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0.display().to_string().escape_debug())
-    }
 }
 
 /// The reason why a valid configuration did not connect. Nothing is left behind.
@@ -207,7 +167,7 @@ pub enum ConfigConnectError {
 /// The source of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Origin {
+pub enum Source {
     /// The default, if no source sets the value.
     Default,
     /// A file.
@@ -221,22 +181,23 @@ pub enum Origin {
     Argument(String),
 }
 
-/// A value, and its source.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A value as given, and its source.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{key}` = {value} ({set_by})")]
 #[non_exhaustive]
-pub struct Said {
+pub struct GivenValue {
     /// The key with its sections.
     pub key: String,
     /// The value in the syntax of a file, masked if it is a secret.
     pub value: String,
     /// The source of the value.
-    pub origin: Origin,
+    pub set_by: Source,
 }
 
 /// The reason why two values conflict, and the change to make.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Disagreement {
+pub enum Conflict {
     /// The two values set the same thing in two ways.
     Either,
     /// The answer of a renewal, which is sent after a third of the lease, may come after the end of the hold.
@@ -249,8 +210,8 @@ pub enum Disagreement {
     },
     /// A node that needs its whole timeout for a grant leaves nothing of the lease.
     NothingLeft,
-    /// A node may restart without its data, and count again, before a lease is over.
-    NodeTooYoung,
+    /// A node that recently restarted without its data would count before a lost hold's lease is over.
+    RecentlyRestarted,
     /// The lower value exceeds the higher value.
     Order,
     /// A fixed lease is never renewed, so it is a bound by itself.
@@ -263,65 +224,55 @@ pub enum Disagreement {
     },
 }
 
-impl fmt::Display for Disagreement {
+impl fmt::Display for Conflict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Either => f.write_str("set one of them"),
+        f.write_str(match self {
+            Self::Either => "set one of them",
             Self::RenewalTooLate { least_lease, most_timeout } => {
                 f.write_str("a renewal that takes all its time is answered after the hold is over; ")?;
-                write!(f, "raise the lease to {}", shown(*least_lease))?;
-                most_timeout.map_or(Ok(()), |most| write!(f, " or lower the timeout to {}", shown(most)))
+                write!(f, "raise the lease to {}", exact(*least_lease))?;
+                return most_timeout.map_or(Ok(()), |most| write!(f, " or lower the timeout to {}", exact(most)));
             }
-            Self::NothingLeft => f.write_str(
-                "nothing is left of the lease when a node takes all its time; raise the lease or lower the timeout",
-            ),
-            Self::NodeTooYoung => f.write_str(
-                "a server that forgot a hold would count again before its lease is over; raise the longest lease, \
-                 for everybody in the fleet",
-            ),
-            Self::Order => f.write_str("the first must not be more than the second"),
-            Self::NeverRenewed => f.write_str(
+            Self::NothingLeft => {
+                "nothing is left of the lease when a node takes all its time; raise the lease or lower the timeout"
+            }
+            Self::RecentlyRestarted => {
+                "a server that restarted without its data would count before the lease of a lost hold is over; raise \
+                 `quorum.longest_lease` in every client"
+            }
+            Self::Order => "the first must not be more than the second",
+            Self::NeverRenewed => {
                 "a fixed lease is never renewed and bounds the hold by itself; set `watchdog` instead of `lease`, or leave \
-                 out the other",
-            ),
-            Self::NotUsed { instead } => f.write_str(instead),
-        }
+                 out the other"
+            }
+            Self::NotUsed { instead } => instead,
+        })
     }
 }
 
-impl fmt::Display for Said {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` = {} ({})", self.key, self.value, self.origin)
-    }
-}
-
-impl fmt::Display for Origin {
+impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Default => f.write_str("default"),
-            Self::File(path) => Shown(path).fmt(f),
-            Self::Variable(name) => write!(f, "{}", name.escape_debug()),
+            Self::File(path) => f.write_str(&escaped(path)),
+            Self::Variable(name) | Self::Argument(name) => write!(f, "{}", name.escape_debug()),
             Self::Code => f.write_str("set by the program"),
-            Self::Argument(name) => write!(f, "{}", name.escape_debug()),
         }
     }
 }
 
-/// The line and column in a file, in a message.
-struct At(Option<u64>, Option<u64>);
+fn escaped(path: &Path) -> String {
+    path.display().to_string().escape_debug().to_string()
+}
 
-impl fmt::Display for At {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.map_or(Ok(()), |line| write!(f, ": line {line}"))?;
-        self.1.filter(|_| self.0.is_some()).map_or(Ok(()), |column| write!(f, ", column {column}"))
+fn position(line: Option<u64>, column: Option<u64>) -> String {
+    match (line, column) {
+        (Some(line), Some(column)) => format!(": line {line}, column {column}"),
+        (Some(line), None) => format!(": line {line}"),
+        (None, _) => String::new(),
     }
 }
 
-/// A suggestion, in a message.
-struct Meant<'a>(Option<&'a str>);
-
-impl fmt::Display for Meant<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.map_or(Ok(()), |key| write!(f, "; is `{key}` meant?"))
-    }
+fn did_you_mean(suggestion: Option<&str>) -> String {
+    suggestion.map(|known| format!("; did you mean `{known}`?")).unwrap_or_default()
 }

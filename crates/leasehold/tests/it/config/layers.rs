@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::time::Duration;
 
-use leasehold::config::{Config, ConfigBuilder, ConfigError, Origin};
+use leasehold::config::{Config, ConfigBuilder, ConfigError, Source};
 
 use super::{Folder, refused};
 
@@ -59,17 +59,19 @@ fn every_kind_of_value_can_be_a_variable() {
 }
 
 #[test]
-fn a_variable_that_is_none_is_refused_with_the_one_that_may_be_meant() {
-    for (name, meant) in [
+fn a_variable_that_is_none_is_refused_with_a_suggestion() {
+    for (name, expected) in [
         ("LEASEHOLD_TIMOUT", Some("LEASEHOLD_TIMEOUT")),
         ("LEASEHOLD_LOCK_MAX_HOLD", Some("LEASEHOLD_LOCK__MAX_HOLD")),
         ("LEASEHOLD_", None),
         ("LEASEHOLD_SERVER", None),
     ] {
         let error = refused(Config::builder().url("memory://").variables([(name, "3s")]).build());
-        let ConfigError::UnknownKey { origin, meant: found, .. } = &error else { panic!("{name}: {error}") };
-        assert_eq!(origin, &Origin::Variable(name.into()));
-        assert!(meant.is_none() || found.as_deref() == meant, "{name}: {error}");
+        let ConfigError::UnknownKey { set_by, suggestion: found, .. } = &error else {
+            panic!("{name}: {error}")
+        };
+        assert_eq!(set_by, &Source::Variable(name.into()));
+        assert!(expected.is_none() || found.as_deref() == expected, "{name}: {error}");
         assert!(error.to_string().contains(name), "{error}");
     }
     let value = OsString::from_vec(b"3\xff".to_vec());
@@ -88,6 +90,10 @@ fn the_last_source_that_names_a_server_decides() {
     assert!(replaced.contains("url = \"memory://\" # LEASEHOLD_URL") && !replaced.contains("standalone"));
     let replaced = with_file(Config::builder().set("quorum.addresses", ["a", "b", "c"]));
     assert!(replaced.contains("[quorum]") && !replaced.contains("standalone"), "{replaced}");
+    // A section without settings names no server.
+    let empty = folder.file("empty.toml", "[quorum]\n[sentinel]\n[standalone.tls]\nenabled = false");
+    let kept = Config::builder().file(&file).file(empty).build().unwrap().to_string();
+    assert!(kept.contains("address = \"a:1\"") && !kept.contains("[quorum]"), "{kept}");
     // Settings of one server merge across sources.
     let secret = folder.file("secret", "q\n");
     let variable = [("LEASEHOLD_STANDALONE__PASSWORD_FILE", secret.to_str().unwrap())];
@@ -111,7 +117,7 @@ fn a_program_that_sets_what_does_not_exist_is_told() {
     let error = refused(Config::builder().url("memory://").set("lock.maxhold", "3s").build());
     assert_eq!(
         error.to_string(),
-        "set by the program: there is no key `lock.maxhold`; is `lock.max_hold` meant?"
+        "set by the program: unknown key `lock.maxhold`; did you mean `lock.max_hold`?"
     );
 }
 

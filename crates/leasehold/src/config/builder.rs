@@ -1,0 +1,237 @@
+//! The builder, which merges all sources into one configuration.
+//!
+//! Invariant: later sources win, in the order defaults, files, environment, program. A source that names one of
+//! several alternatives removes those that an earlier source named.
+
+use std::env;
+use std::ffi::OsString;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use ::config::ValueKind;
+
+use super::error::{ConfigError, Source};
+use super::layer::{self, Layer, is_within};
+use super::read;
+use super::schema::{SERVERS, Settings};
+use crate::defaults::Primitive;
+
+/// The sources of a configuration: files, the environment, the program. Made by
+/// [`Config::builder`](super::Config::builder).
+///
+/// Later sources win, in this order: defaults, files as they are named, the environment, the program. The order of the
+/// calls matters only between files.
+#[derive(Clone, Default)]
+#[must_use = "a builder reads nothing until `build`"]
+pub struct ConfigBuilder {
+    files: Vec<PathBuf>,
+    variables: Option<Variables>,
+    code: Vec<(String, ValueKind, Source)>,
+}
+
+/// The variables to read.
+#[derive(Clone)]
+enum Variables {
+    OfProcess,
+    These(Vec<(OsString, OsString)>),
+}
+
+/// A value that a program sets by its key.
+#[derive(Clone)]
+pub struct ConfigValue(ValueKind);
+
+impl ConfigBuilder {
+    /// Reads this file: TOML, YAML or JSON, by the extension of its name.
+    pub fn file(mut self, path: impl AsRef<Path>) -> Self {
+        self.files.push(path.as_ref().to_owned());
+        self
+    }
+
+    /// Reads the environment of the process.
+    ///
+    /// `LEASEHOLD_TIMEOUT` is `timeout`, `LEASEHOLD_LOCK__MAX_HOLD` is `lock.max_hold`, and commas separate the items
+    /// of a list. Every variable that begins with `LEASEHOLD_` must be a key, except `LEASEHOLD_NAME`,
+    /// `LEASEHOLD_OWNER` and `LEASEHOLD_TOKEN`, which the command `leasehold run` sets.
+    pub fn environment(mut self) -> Self {
+        self.variables = Some(Variables::OfProcess);
+        self
+    }
+
+    /// Reads these variables instead of those of the process.
+    ///
+    /// # Examples
+    /// ```
+    /// # fn main() -> Result<(), leasehold::Error> {
+    /// let variables = [("LEASEHOLD_URL", "memory://"), ("LEASEHOLD_LOCK__MAX_HOLD", "1h30m")];
+    /// let config = leasehold::config::Config::builder().variables(variables).build()?;
+    /// assert!(config.to_string().contains("max_hold = \"1h30m\""));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn variables<N, V>(mut self, variables: impl IntoIterator<Item = (N, V)>) -> Self
+    where
+        N: Into<OsString>,
+        V: Into<OsString>,
+    {
+        let variables = variables.into_iter().map(|(name, value)| (name.into(), value.into()));
+        self.variables = Some(Variables::These(variables.collect()));
+        self
+    }
+
+    /// Sets any field by its key, such as `"standalone.address"`. A later value replaces an earlier value.
+    pub fn set(mut self, key: &str, value: impl Into<ConfigValue>) -> Self {
+        self.code.push((key.to_owned(), value.into().0, Source::Code));
+        self
+    }
+
+    /// Sets a field as [`set`](Self::set) does, for an argument of the command line. Errors and the printed
+    /// configuration name the argument.
+    ///
+    /// # Examples
+    /// ```
+    /// # fn main() -> Result<(), leasehold::Error> {
+    /// let builder = leasehold::config::Config::builder().argument("--server", "url", "memory://");
+    /// assert!(builder.build()?.to_string().starts_with("url = \"memory://\" # --server\n"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn argument(mut self, argument: &str, key: &str, value: impl Into<ConfigValue>) -> Self {
+        self.code.push((key.to_owned(), value.into().0, Source::Argument(argument.to_owned())));
+        self
+    }
+
+    /// Sets the server's URL.
+    pub fn url(self, url: &str) -> Self {
+        self.set("url", url)
+    }
+
+    /// Sets the longest duration of one call to the server, connecting included: 1 ms to 365 days (default 3 s).
+    pub fn timeout(self, timeout: Duration) -> Self {
+        self.set("timeout", timeout)
+    }
+
+    /// Sets the longest sleep of a waiter between two attempts when no wake-up comes: 1 ms to 365 days (default 1 s).
+    pub fn poll_interval(self, interval: Duration) -> Self {
+        self.set("poll_interval", interval)
+    }
+
+    /// Connects with the first call instead of at once (default: false).
+    pub fn lazy(self, lazy: bool) -> Self {
+        self.set("lazy", lazy)
+    }
+
+    /// Sets the name of the connections in `CLIENT LIST`: 1 to 128 bytes of printable ASCII without spaces (default:
+    /// no name).
+    pub fn client_name(self, name: &str) -> Self {
+        self.set("client_name", name)
+    }
+
+    /// Sets a prefix for every name: no control characters, no braces, at most 512 bytes together with the name
+    /// (default: none).
+    pub fn key_prefix(self, prefix: &str) -> Self {
+        self.set("key_prefix", prefix)
+    }
+
+    /// Sets the lease that the watchdog renews, every third of it: 3 ms to 365 days (default 30 s).
+    pub fn watchdog(self, lease: Duration) -> Self {
+        self.set("watchdog", lease)
+    }
+
+    /// Sets the lease that the watchdog renews for one primitive: 3 ms to 365 days (default: that of
+    /// [`watchdog`](Self::watchdog)).
+    pub fn watchdog_of(self, primitive: Primitive, lease: Duration) -> Self {
+        let holds = Settings::default().holds();
+        let own = holds.iter().filter(|(_, of, _)| *of == primitive);
+        own.fold(self, |builder, (section, ..)| builder.set(&format!("{section}.watchdog"), lease))
+    }
+
+    /// Reads all sources and merges them.
+    pub(super) fn merged(self) -> Result<Layer, ConfigError> {
+        let mut layers = self.files.iter().map(|path| layer::file(path)).collect::<Result<Vec<_>, _>>()?;
+        match self.variables {
+            None => {}
+            Some(Variables::OfProcess) => layers.push(layer::environment(env::vars_os())?),
+            Some(Variables::These(these)) => layers.push(layer::environment(these.into_iter())?),
+        }
+        layers.push(self.code.into_iter().map(|(key, value, set_by)| (key, (value, set_by))).collect());
+        let mut merged = Layer::new();
+        for layer in layers {
+            // A value that a later source replaces must be valid too.
+            read::settings(&layer)?;
+            let layer = layer.into_iter().filter(|(key, (value, _))| !is_empty(key, value)).collect();
+            replace_alternatives(&mut merged, &layer);
+            merged.extend(layer);
+        }
+        Ok(merged)
+    }
+}
+
+/// Returns true if the value sets nothing: an empty section, or TLS that is switched off.
+fn is_empty(key: &str, value: &ValueKind) -> bool {
+    match value {
+        ValueKind::Table(_) => true,
+        ValueKind::Boolean(false) => key.ends_with(".tls.enabled"),
+        ValueKind::String(text) => key.ends_with(".tls.enabled") && text == "false",
+        _ => false,
+    }
+}
+
+/// Removes values that a later layer sets by an alternative, which is another key or section for the same thing.
+fn replace_alternatives(merged: &mut Layer, later: &Layer) {
+    let pair = |section: &str, keys: [&str; 2]| keys.map(|key| format!("{section}.{key}")).to_vec();
+    let mut groups = vec![SERVERS.map(str::to_owned).to_vec(), pair("quorum", ["addresses", "urls"])];
+    groups.extend(["standalone", "quorum"].map(|section| pair(section, ["password", "password_file"])));
+    groups.extend(Settings::default().holds().map(|(section, ..)| pair(section, ["watchdog", "lease"])));
+    for group in groups {
+        let (named, others): (Vec<_>, Vec<_>) =
+            group.iter().partition(|way| later.keys().any(|key| is_within(key, way)));
+        if !named.is_empty() {
+            merged.retain(|key, _| !others.iter().any(|way| is_within(key, way)));
+        }
+    }
+}
+
+impl fmt::Debug for ConfigBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let set: Vec<&str> = self.code.iter().map(|(key, ..)| key.as_str()).collect();
+        f.debug_struct("ConfigBuilder")
+            .field("files", &self.files)
+            .field("environment", &self.variables.is_some())
+            .field("set", &set)
+            .finish()
+    }
+}
+
+/// The value may be a secret, so the output masks it.
+impl fmt::Debug for ConfigValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ConfigValue(***)")
+    }
+}
+
+/// Creates values from the types of settings.
+macro_rules! values {
+    ($($kind:ty: |$value:ident| $into:expr;)*) => {
+        $(impl From<$kind> for ConfigValue {
+            fn from($value: $kind) -> Self {
+                Self($into.into())
+            }
+        })*
+    };
+}
+
+values! {
+    &str: |text| text;
+    String: |text| text;
+    Vec<String>: |texts| texts;
+    Duration: |span| span.as_nanos();
+    bool: |flag| flag;
+    u32: |number| i64::from(number);
+}
+
+impl<T: Into<String>, const N: usize> From<[T; N]> for ConfigValue {
+    fn from(texts: [T; N]) -> Self {
+        texts.map(Into::into).to_vec().into()
+    }
+}

@@ -36,7 +36,7 @@ const VERBS: [Verb; 15] = [
     },
     Verb {
         name: "verify",
-        purpose: "check everything and change nothing; what CI runs; takes names of parts",
+        purpose: "check a change, and change no file; --all runs what CI runs; takes names of parts",
         run: verb::verify::run,
     },
     Verb { name: "fix", purpose: "format, and apply what clippy can repair by itself", run: verb::fix::run },

@@ -1,4 +1,4 @@
-//! `cargo x hunt`: the searches of `cargo x verify` without its shares, for nights.
+//! `cargo x hunt`: the searches of `cargo x verify --all` without its shares, for nights.
 //!
 //! Invariant: each search that `verify` runs in part runs in full here, or for the given time.
 

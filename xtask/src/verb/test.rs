@@ -30,7 +30,11 @@ const EVERYTHING: [&str; 2] = ["--workspace", "--all-features"];
 /// `cargo x test -p leasehold-proto -- lease`.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     if arguments.is_empty() {
-        return summary(&everything());
+        let mut parts = everything();
+        if parts.iter().all(Part::passed) {
+            parts.push(Part::run("model check", model_check));
+        }
+        return summary(&parts);
     }
     let mut parts = vec![find_server()];
     if parts[0].passed() {
@@ -47,9 +51,9 @@ fn find_server() -> Part {
     })
 }
 
-/// Runs all tests: finds the server, compiles, runs the tests and the examples of the documentation.
+/// Runs all tests but the model check: finds the server, compiles, runs the tests and the examples of the documentation.
 ///
-/// This is the whole of `cargo x test` without arguments, and the test part of `cargo x verify`.
+/// This is `cargo x test` without arguments and without its last part, and the test part of `cargo x verify`.
 pub(crate) fn everything() -> Vec<Part> {
     let command = |more: &[&str]| -> Result<Command> {
         let mut command = cargo(&["test", "--locked"])?;
@@ -65,8 +69,6 @@ pub(crate) fn everything() -> Vec<Part> {
         // The targets of `cargo test` without the doc tests, whose time has a line of its own.
         let targets = ["--lib", "--bins", "--tests", "--examples", "--no-fail-fast", "--", "--skip", MODEL];
         parts.push(Part::run("tests", || run_command(at_once(&mut command(&targets)?))));
-        // The model check has a part of its own, because it prints the number of explored states.
-        parts.push(Part::run("model check", || MODELS.iter().try_for_each(run_model)));
         parts.push(Part::run("doc tests", || test(&["--doc", "--no-fail-fast"])));
     }
     parts
@@ -81,6 +83,11 @@ fn at_once(command: &mut Command) -> &mut Command {
 /// The number of tests that run at once: the caller's, or [`THREADS_PER_CORE`] for each core.
 fn threads(of_caller: Option<OsString>, cores: usize) -> OsString {
     of_caller.unwrap_or_else(|| (THREADS_PER_CORE * cores).to_string().into())
+}
+
+/// Runs the model checks, which print the number of explored states.
+pub(crate) fn model_check() -> Result<()> {
+    MODELS.iter().try_for_each(run_model)
 }
 
 /// Runs one package's model checks, one after the other, because each uses all cores.

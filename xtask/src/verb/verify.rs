@@ -1,4 +1,4 @@
-//! `cargo x verify`: runs all checks that a change must pass.
+//! `cargo x verify`: runs the checks of every change, in minutes. `cargo x verify --all` runs all checks, as CI does.
 //!
 //! Invariant: the verb changes no file of the checkout, and reports each check that this machine cannot run.
 
@@ -22,6 +22,8 @@ const CHOICES: [&str; 8] =
 
 /// The name of the tests, which have several parts.
 const TESTS: &str = "tests";
+/// The argument that asks for all checks.
+const ALL: &str = "--all";
 
 /// A part: its name and its work.
 type Check = (&'static str, fn() -> Result<Done>);
@@ -31,10 +33,12 @@ const BEFORE_TESTS: [Check; 3] = [
     ("format", || fully(run_command(&mut cargo(&["fmt", "--all", "--check"])?))),
     ("clippy", || fully(clippy())),
 ];
-const AFTER_TESTS: [Check; 11] = [
+const AFTER_TESTS: [Check; 1] = [("documentation", || fully(documentation()))];
+/// The checks that take long or need much: CI runs them, and a change when they concern it.
+const IN_CI: [Check; 11] = [
+    ("model check", || fully(test::model_check())),
     ("valkey", valkey::run_or_skip),
     ("interop", || interop::run_or_skip(&[])),
-    ("documentation", || fully(documentation())),
     ("features", || fully(each_feature())),
     ("simulation", || fully(sim::run(&[]))),
     ("mutants", || fully(mutants::run(&MUTANTS_SHARE.map(str::to_owned)))),
@@ -45,26 +49,32 @@ const AFTER_TESTS: [Check; 11] = [
     ("packages", package::check),
 ];
 
-/// Runs all checks, the quick checks first, and goes on after a failure so that one run shows everything.
+/// Runs the checks of every change, or all checks with `--all`. It goes on after a failure so that one run shows
+/// everything.
 ///
 /// `cargo x verify tidy dependencies` runs those parts alone.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
-    let names: Vec<&str> =
-        BEFORE_TESTS.iter().chain(&AFTER_TESTS).map(|(name, _)| *name).chain([TESTS]).collect();
-    if let Some(unknown) = arguments.iter().find(|argument| !names.contains(&argument.as_str())) {
-        bail!("there is no part {unknown}; there are {}", names.join(", "));
+    let every_change = || BEFORE_TESTS.iter().chain(&AFTER_TESTS).map(|(name, _)| *name).chain([TESTS]);
+    let names: Vec<&str> = every_change().chain(IN_CI.iter().map(|(name, _)| *name)).collect();
+    let is_known = |argument: &&String| *argument == ALL || names.contains(&argument.as_str());
+    if let Some(unknown) = arguments.iter().find(|argument| !is_known(argument)) {
+        bail!("there is no part {unknown}; there are {ALL}, {}", names.join(", "));
     }
-    let wanted = |name: &str| arguments.is_empty() || arguments.iter().any(|argument| argument == name);
+    let is_wanted = |name: &str| match arguments {
+        [] => every_change().any(|part| part == name),
+        _ => arguments.iter().any(|argument| argument == name || argument == ALL),
+    };
     let does = |checks: &[Check]| -> Vec<Part> {
-        let chosen = checks.iter().filter(|(name, _)| wanted(name));
+        let chosen = checks.iter().filter(|(name, _)| is_wanted(name));
         chosen.map(|(name, work)| Part::run_or_skip(name, work)).collect()
     };
     let mut parts = does(&BEFORE_TESTS);
-    if wanted(TESTS) {
+    if is_wanted(TESTS) {
         // The same parts as `cargo x test`, so the two verbs agree.
         parts.extend(test::everything());
     }
     parts.extend(does(&AFTER_TESTS));
+    parts.extend(does(&IN_CI));
     summary(&parts)
 }
 

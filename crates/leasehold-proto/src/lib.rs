@@ -17,6 +17,7 @@ pub mod name;
 pub mod outcome;
 pub mod owner;
 pub mod permit;
+pub mod quorum;
 pub mod recipe;
 pub mod script;
 mod settings;

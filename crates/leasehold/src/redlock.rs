@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{join_all, try_join_all};
+use leasehold_proto::quorum;
 use leasehold_proto::recipe::{LockCalls, Recipe, redlock, reentrant};
 
 use crate::client::{Client, ClientBuilder};
@@ -87,7 +88,7 @@ impl Sealed for Node {
     }
 
     fn uptime(&self) -> Duration {
-        if self.fleet.is_zero() { Duration::ZERO } else { self.fleet.max(self.lease) }
+        quorum::uptime(self.fleet, self.lease)
     }
 }
 

@@ -1,6 +1,6 @@
 //! The guard of a quorum lock: a hold of a majority of the nodes.
 //!
-//! Invariant: a hold without a majority for an instant is lost for good, even if a node joins later.
+//! Invariant: [`quorum::Hold`] decides whether the hold is valid, lost or over, and which node holds to release.
 //!
 //! # How it works
 //! Each node has a *node hold*, its part of the hold, which that node's own client renews. Each node hold has a
@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use futures_util::future::{AbortHandle, Either, FutureExt, abortable, join_all, select};
 use leasehold_proto::engine::LostReason;
+use leasehold_proto::quorum::{self, Quorum, Undo};
 
 use super::Node;
 use super::lock::{Answer, Attempt, QuorumLock};
@@ -40,18 +41,15 @@ pub struct QuorumGuard {
 }
 
 struct NodeHolds {
-    quorum: usize,
+    quorum: Quorum,
     state: Mutex<State>,
     /// The handle of the first node, which knows the process that the hold belongs to.
     handle: Arc<Handle>,
 }
 
-#[derive(Default)]
 struct State {
     guards: Vec<Option<Guard>>,
-    /// True if the guard is gone. A node hold that arrives later is dropped.
-    ended: bool,
-    lost: Option<LostReason>,
+    hold: quorum::Hold,
     /// The waiters for the loss, by number.
     wakers: BTreeMap<u64, Waker>,
     last_wait: u64,
@@ -69,15 +67,21 @@ struct Loss<'a> {
     number: u64,
 }
 
+/// Returns the validity of each node hold.
+pub(super) fn validities(guards: &[Option<Guard>]) -> Vec<Option<Duration>> {
+    guards.iter().map(|guard| guard.as_ref().map(Guard::remaining)).collect()
+}
+
 impl State {
-    /// Returns the validity of a majority, which is the `quorum`-th longest validity of the node holds.
-    fn remaining(&self, quorum: usize) -> Duration {
-        if self.lost.is_some() {
-            return Duration::ZERO;
-        }
-        let mut all: Vec<_> = self.guards.iter().flatten().map(Guard::remaining).collect();
-        all.sort_unstable_by(|one, other| other.cmp(one));
-        all.get(quorum - 1).copied().unwrap_or_default()
+    fn remaining(&self) -> Duration {
+        self.hold.remaining(&validities(&self.guards))
+    }
+
+    /// Returns the validities of all node holds but one.
+    fn without(&self, node: usize) -> Vec<Option<Duration>> {
+        let mut validities = validities(&self.guards);
+        validities[node] = None;
+        validities
     }
 }
 
@@ -94,43 +98,38 @@ impl NodeHolds {
     }
 
     fn remaining(&self) -> Duration {
-        self.enter().map_or(Duration::ZERO, |state| state.remaining(self.quorum))
+        self.enter().map_or(Duration::ZERO, |state| state.remaining())
     }
 
     /// Adds a node hold that was granted late or again.
     fn add(&self, node: usize, guard: Guard) {
         let mut state = self.lock();
-        if state.ended || state.lost.is_some() {
-            return;
-        }
-        // A node hold joins a majority and never creates a new majority. Without a majority, another owner may have
-        // held the lock meanwhile.
-        let is_lost = state.remaining(self.quorum).is_zero();
         let reason = state.guards.iter().flatten().find_map(|hold| hold.watch().now_or_never());
-        state.guards[node] = Some(guard);
-        if is_lost {
-            self.lose(state, reason.unwrap_or(LostReason::Unreachable));
+        let validities = validities(&state.guards);
+        match state.hold.join(&validities, reason) {
+            Undo::Nothing => state.guards[node] = Some(guard),
+            Undo::NodeHold => {}
+            Undo::All => Self::release_all(state),
         }
     }
 
     /// Removes a node hold that is lost.
     fn remove(&self, node: usize, reason: LostReason) {
         let mut state = self.lock();
-        if state.ended || state.lost.is_some() {
-            return;
+        let without = state.without(node);
+        match state.hold.leave(&without, reason) {
+            Undo::Nothing => {}
+            Undo::NodeHold => {
+                let gone = state.guards[node].take();
+                drop(state);
+                drop(gone);
+            }
+            Undo::All => Self::release_all(state),
         }
-        let gone = state.guards[node].take();
-        if state.remaining(self.quorum).is_zero() {
-            self.lose(state, reason);
-        } else {
-            drop(state);
-        }
-        drop(gone);
     }
 
-    /// Ends the hold, which has no majority. The remaining node holds would only prevent a majority of another owner.
-    fn lose(&self, mut state: MutexGuard<'_, State>, reason: LostReason) {
-        state.lost = Some(reason);
+    /// Releases all node holds, and wakes the waiters for the loss.
+    fn release_all(mut state: MutexGuard<'_, State>) {
         let left: Vec<Guard> = state.guards.iter_mut().filter_map(Option::take).collect();
         let wakers = std::mem::take(&mut state.wakers);
         drop(state);
@@ -152,7 +151,7 @@ impl Future for Loss<'_> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<LostReason> {
         let Ok(mut state) = self.holds.enter() else { return Poll::Ready(LostReason::Closed) };
-        if let Some(reason) = state.lost {
+        if let Some(reason) = state.hold.lost() {
             return Poll::Ready(reason);
         }
         let known = state.wakers.insert(self.number, cx.waker().clone());
@@ -195,7 +194,7 @@ async fn renew(hold: NodeHold, lock: Lock<Node>, watched: bool, attempt: Option<
             let reason = watch.await;
             holds.remove(node, reason);
         }
-        if !watched || holds.lock().lost.is_some() {
+        if !watched || holds.lock().hold.lost().is_some() {
             return;
         }
         answer = match select(pin!(lock.lock()), holds.loss()).await {
@@ -221,9 +220,10 @@ impl QuorumGuard {
     /// attempts in flight.
     pub(super) fn new(lock: &QuorumLock, votes: Vec<Option<Guard>>, attempts: Vec<Attempt>) -> Self {
         let nodes = votes.len();
-        let state = Mutex::new(State { guards: votes, ..State::default() });
-        let holds =
-            Arc::new(NodeHolds { quorum: lock.quorum(), state, handle: Arc::clone(lock.node(0).handle()) });
+        let quorum = lock.quorum();
+        let hold = quorum::Hold::new(quorum);
+        let state = Mutex::new(State { guards: votes, hold, wakers: BTreeMap::new(), last_wait: 0 });
+        let holds = Arc::new(NodeHolds { quorum, state, handle: Arc::clone(lock.node(0).handle()) });
         let mut late: BTreeMap<usize, Attempt> =
             attempts.into_iter().map(|attempt| (attempt.node, attempt)).collect();
         let mut renewals = Vec::with_capacity(nodes);
@@ -267,10 +267,7 @@ impl QuorumGuard {
     /// ```
     #[must_use]
     pub fn votes(&self) -> usize {
-        let held = |state: MutexGuard<'_, State>| {
-            state.guards.iter().flatten().filter(|guard| guard.is_held()).count()
-        };
-        self.holds.enter().map_or(0, held)
+        self.holds.enter().map_or(0, |state| quorum::votes(&validities(&state.guards)))
     }
 
     /// Completes when the majority is lost, and returns the reason for the loss of the node that decided it.
@@ -328,7 +325,7 @@ impl QuorumGuard {
         match failed {
             Some(error) if self.remaining() < least => Err(error),
             None if self.remaining() < least => {
-                let reason = self.holds.lock().lost.unwrap_or(LostReason::Unreachable);
+                let reason = self.holds.lock().hold.lost().unwrap_or(LostReason::Unreachable);
                 Err(EnsureErrorKind::Lost(reason).of(self.subject.clone()))
             }
             _ => Ok(()),
@@ -359,12 +356,11 @@ impl QuorumGuard {
             return Err(ReleaseErrorKind::from(forked).of(self.subject.clone()));
         }
         let (held, guards) = (self.is_held(), self.end());
-        let quorum = self.holds.quorum;
         let reports = join_all(guards.into_iter().map(Guard::release)).await;
         let confirmed = reports.iter().filter(|report| report.is_ok()).count();
-        let error = reports.into_iter().find_map(Result::err);
-        match error {
-            Some(error) if confirmed < quorum => Err(error),
+        let is_released = self.holds.quorum.is_released(confirmed, reports.len() - confirmed);
+        match reports.into_iter().find_map(Result::err) {
+            Some(error) if !is_released => Err(error),
             _ if held => Ok(ReleaseOutcome::Released),
             _ => Ok(ReleaseOutcome::NotHeld),
         }
@@ -379,13 +375,13 @@ impl QuorumGuard {
     /// parent.
     fn end(&self) -> Vec<Guard> {
         let Ok(mut state) = self.holds.enter() else { return Vec::new() };
-        state.ended = true;
-        let guards = std::mem::take(&mut state.guards);
+        state.hold.end();
+        let guards = state.guards.iter_mut().filter_map(Option::take).collect();
         drop(state);
         // The tasks end last, because a task that ends drops its `NodeHold`, which removes a node hold that is still
         // there.
         self.renewals.iter().for_each(AbortHandle::abort);
-        guards.into_iter().flatten().collect()
+        guards
     }
 }
 

@@ -5,9 +5,8 @@
 //!
 //! # How it works
 //! The lock sends one attempt to every node at the same time, each within its client's timeout. After a majority of
-//! grants, the hold (`node_holds`) completes the attempts still in flight. If another owner's hold prevents a majority,
-//! the lock gives up the votes of the nodes behind the first node that refused, and waits at that node. So contenders
-//! queue up there, each with votes of preceding nodes only, and cannot keep each other from a majority.
+//! grants, the hold (`guard`) completes the attempts still in flight. [`quorum::Round`] counts the votes and decides when
+//! a round ends, at which node to wait, and which votes to give up before.
 
 use std::fmt;
 use std::pin::Pin;
@@ -17,18 +16,14 @@ use std::time::Duration;
 use futures_util::future::{BoxFuture, FutureExt, join_all};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use leasehold_proto::Moment;
+use leasehold_proto::quorum::{self, Next, Progress, Quorum, Vote};
 
 use super::Node;
-use super::guard::QuorumGuard;
+use super::guard::{QuorumGuard, validities};
 use crate::error::{AcquireError, AcquireErrorKind, NodeAnswer, QuorumError};
 use crate::lock::Lock;
 use crate::lock::guard::Guard;
 use crate::terms::{HoldTerms, lease_options};
-
-/// The longest wait at one node before the next round over all nodes.
-const AT_ONE_NODE: Duration = Duration::from_secs(1);
-/// The time for which a waiter retries at a fleet without a working majority before it returns an error.
-const UNAVAILABLE: Duration = Duration::from_secs(3);
 
 /// A lock over the nodes of a [`Redlock`](crate::Redlock). Cheap to clone.
 ///
@@ -56,11 +51,12 @@ impl Future for Attempt {
     }
 }
 
-/// The votes of one round.
-struct Round {
+/// The votes of the rounds of one acquire.
+struct Ballot {
+    round: quorum::Round,
     votes: Vec<Option<Guard>>,
-    answers: Vec<Option<AcquireErrorKind>>,
-    contended: Vec<bool>,
+    /// The errors of the present round, which a failed acquire reports.
+    errors: Vec<Option<AcquireErrorKind>>,
 }
 
 /// The end of a wait.
@@ -175,68 +171,69 @@ impl QuorumLock {
         self.nodes[0].handle().now()
     }
 
-    /// Returns the size of the smallest majority.
-    pub(super) fn quorum(&self) -> usize {
-        self.nodes.len() / 2 + 1
+    /// Returns the quorum of the nodes.
+    pub(super) const fn quorum(&self) -> Quorum {
+        Quorum::of(self.nodes.len())
     }
 
     async fn acquire(&self, until: Until) -> Result<Option<QuorumGuard>, QuorumError> {
-        let mut round = Round::new(self.nodes.len());
-        let mut unavailable_since = None;
+        let mut ballot = Ballot::new(self.quorum(), self.nodes.len());
         loop {
-            if let Some(guard) = self.run_round(&mut round).await {
+            if let Some(guard) = self.run_round(&mut ballot).await {
                 return Ok(Some(guard));
             }
-            let contended = round.granted() + round.refused() >= self.quorum()
-                || self.nodes.len() - round.refused() < self.quorum();
-            let since = *unavailable_since.get_or_insert_with(|| self.now());
-            if contended {
-                unavailable_since = None;
-            }
+            let now = self.now();
             let left = match until {
                 Until::Once => Duration::ZERO,
-                Until::Deadline(deadline) => deadline.since(self.now()),
+                Until::Deadline(deadline) => deadline.since(now),
                 Until::Forever => Duration::MAX,
             };
-            let node = round.node_to_wait_at(contended);
-            let given_up = !contended && self.now().since(since) >= UNAVAILABLE;
-            match node {
-                Some(node) if !left.is_zero() && !given_up => {
-                    self.wait_at_node(node, left.min(AT_ONE_NODE), &mut round).await;
+            match ballot.round.next(now, left, &validities(&ballot.votes)) {
+                Next::WaitAt { node, at_most, undo } => {
+                    ballot.votes[undo].fill_with(|| None);
+                    ballot.errors.fill(None);
+                    // Any other answer is dropped, because the next round includes this node again.
+                    ballot.votes[node] = self.nodes[node].try_lock_for(at_most).await.ok().flatten();
                 }
-                _ if contended => return Ok(None),
-                _ => return Err(self.failure(round)),
+                Next::Contended => return Ok(None),
+                Next::Unavailable => return Err(self.failure(ballot)),
             }
         }
     }
 
     /// Sends an attempt to every node that has not voted, at the same time. Returns as soon as a majority has granted,
     /// or as soon as no majority is possible.
-    async fn run_round(&self, round: &mut Round) -> Option<QuorumGuard> {
-        self.renew_votes(round).await;
-        let missing = (0..self.nodes.len()).filter(|node| round.votes[*node].is_none());
-        let mut attempts: FuturesUnordered<Attempt> = missing.map(|node| self.attempt(node)).collect();
-        while round.granted() < self.quorum() {
-            let (node, answer) = attempts.next().await?;
-            round.note(node, answer);
-            if self.nodes.len() - round.refused() < self.quorum() {
-                return None;
+    async fn run_round(&self, ballot: &mut Ballot) -> Option<QuorumGuard> {
+        self.renew_votes(ballot).await;
+        let missing: Vec<usize> = quorum::Round::missing(&validities(&ballot.votes)).collect();
+        let mut attempts: FuturesUnordered<Attempt> =
+            missing.into_iter().map(|node| self.attempt(node)).collect();
+        loop {
+            match ballot.round.progress(&validities(&ballot.votes)) {
+                Progress::Open => {
+                    let (node, answer) = attempts.next().await?;
+                    ballot.note(node, answer);
+                }
+                Progress::Majority => break,
+                Progress::NoMajority => return None,
             }
         }
-        let votes = std::mem::take(&mut round.votes);
+        let votes = std::mem::take(&mut ballot.votes);
         Some(QuorumGuard::new(self, votes, attempts.into_iter().collect()))
     }
 
     /// Renews the votes of earlier rounds, which have aged, and gives up those that cannot be renewed.
-    async fn renew_votes(&self, round: &mut Round) {
-        let renewing = round.votes.iter().zip(&self.nodes).map(|(vote, node)| async move {
+    async fn renew_votes(&self, ballot: &mut Ballot) {
+        let renewing = ballot.votes.iter().zip(&self.nodes).map(|(vote, node)| async move {
             match vote {
-                Some(guard) => guard.ensure(node.terms.first_lease() / 2).await.is_ok(),
+                Some(guard) => {
+                    guard.ensure(quorum::validity_of_a_kept_vote(node.terms.first_lease())).await.is_ok()
+                }
                 None => true,
             }
         });
         let renewed = join_all(renewing).await;
-        for (vote, renewed) in round.votes.iter_mut().zip(renewed) {
+        for (vote, renewed) in ballot.votes.iter_mut().zip(renewed) {
             vote.take_if(|_| !renewed);
         }
     }
@@ -244,14 +241,6 @@ impl QuorumLock {
     fn attempt(&self, node: usize) -> Attempt {
         let lock = self.nodes[node].clone();
         Attempt { node, answer: async move { lock.try_lock().await }.boxed() }
-    }
-
-    /// Waits at one node, keeping only the votes of the nodes before it.
-    async fn wait_at_node(&self, node: usize, span: Duration, round: &mut Round) {
-        round.votes[node..].fill_with(|| None);
-        round.forget();
-        // Any other answer is dropped, because the next round includes this node again.
-        round.votes[node] = self.nodes[node].try_lock_for(span).await.ok().flatten();
     }
 
     /// Returns the lock of one node, for the renewal task that acquires it again.
@@ -264,11 +253,11 @@ impl QuorumLock {
         self.watched
     }
 
-    fn failure(&self, mut round: Round) -> QuorumError {
+    fn failure(&self, mut ballot: Ballot) -> QuorumError {
         let nodes = self.nodes.iter().enumerate().map(|(node, lock)| NodeAnswer {
             server: lock.handle().server().to_owned(),
-            granted: round.votes[node].is_some(),
-            error: round.answers[node].take(),
+            granted: ballot.votes[node].is_some(),
+            error: ballot.errors[node].take(),
         });
         QuorumError { subject: self.nodes[0].subject(), nodes: nodes.collect() }
     }
@@ -276,52 +265,37 @@ impl QuorumLock {
 
 lease_options!(QuorumLock);
 
-impl Round {
-    fn new(nodes: usize) -> Self {
+impl Ballot {
+    fn new(quorum: Quorum, nodes: usize) -> Self {
         Self {
+            round: quorum::Round::new(quorum),
             votes: (0..nodes).map(|_| None).collect(),
-            answers: vec![None; nodes],
-            contended: vec![false; nodes],
+            errors: vec![None; nodes],
         }
     }
 
     fn note(&mut self, node: usize, answer: Answer) {
-        self.contended[node] = matches!(answer, Ok(None));
-        match answer {
-            Ok(vote) => (self.votes[node], self.answers[node]) = (vote, None),
-            Err(error) => self.answers[node] = Some(error.kind),
-        }
-    }
-
-    /// Clears the answers of the last round, which say nothing about the next round.
-    fn forget(&mut self) {
-        self.contended.fill(false);
-        self.answers.fill(None);
-    }
-
-    /// Counts the votes that are still valid.
-    fn granted(&self) -> usize {
-        self.votes.iter().flatten().filter(|guard| guard.is_held()).count()
-    }
-
-    fn refused(&self) -> usize {
-        self.contended.iter().filter(|contended| **contended).count()
-    }
-
-    /// Returns the node to wait at: the first node that another owner holds, or else the first node whose error may
-    /// pass.
-    fn node_to_wait_at(&self, contended: bool) -> Option<usize> {
-        if contended {
-            return self.contended.iter().position(|contended| *contended);
-        }
-        let may_work = |answer: &Option<AcquireErrorKind>| match answer {
-            Some(AcquireErrorKind::Store(source) | AcquireErrorKind::Unknown { source, .. }) => {
-                source.kind.is_transient()
-            }
-            Some(AcquireErrorKind::RecentlyRestarted { .. }) => true,
-            _ => false,
+        let vote = match &answer {
+            Ok(Some(_)) => Vote::Granted,
+            Ok(None) => Vote::Refused,
+            Err(error) => Vote::Failed { transient: may_work(&error.kind) },
         };
-        self.answers.iter().position(may_work)
+        self.round.note(node, vote);
+        match answer {
+            Ok(granted) => self.votes[node] = granted,
+            Err(error) => self.errors[node] = Some(error.kind),
+        }
+    }
+}
+
+/// Returns true if a node may work again after this error.
+fn may_work(error: &AcquireErrorKind) -> bool {
+    match error {
+        AcquireErrorKind::Store(source) | AcquireErrorKind::Unknown { source, .. } => {
+            source.kind.is_transient()
+        }
+        AcquireErrorKind::RecentlyRestarted { .. } => true,
+        _ => false,
     }
 }
 

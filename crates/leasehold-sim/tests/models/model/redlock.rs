@@ -1,12 +1,15 @@
 //! Redlock: two clients, three servers of which one loses its data, and the rounds of the public lock.
 //!
-//! The rounds are modeled on `leasehold`'s `lock/quorum.rs` and `lock/node_holds.rs`. A client sends its request to all
-//! nodes at once, holds with a quorum, and releases everything without a quorum. A node hold that is granted late joins,
-//! and a lost node hold is released. Each node hold has a real engine of its own, as in the library.
+//! The rules are those of the library: [`Round`] and [`Hold`] count the votes, and decide about the loss and the node
+//! holds to release. Each node hold has a real engine of its own. The model sends one round of attempts and carries out
+//! the decisions.
 
 use std::time::Duration;
 
-use leasehold_proto::engine::{Event, Id, Outcome, Request, Settings, Subject, Wait};
+use leasehold_proto::engine::{
+    AcquireFailure, Event, Id, LostReason, Outcome, Request, Settings, Subject, Wait,
+};
+use leasehold_proto::quorum::{self, Hold, Next, Progress, Quorum, Round, Undo, Vote};
 use leasehold_proto::recipe::redlock::REDLOCK;
 use leasehold_proto::{Engine, Lease, Moment, Name, Owner, Verb};
 
@@ -25,7 +28,7 @@ enum Variant {
     Sound,
     /// A recently restarted server counts at once.
     RecentlyRestartedNodesCount,
-    /// One node is a quorum.
+    /// The best node speaks for all nodes, so one grant is a majority.
     OneIsEnough,
     /// A failed round releases only the known grants.
     OnlyKnownGrantsAreReleased,
@@ -68,20 +71,15 @@ enum Move {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum NodeHold {
     Empty,
-    Requested {
-        woken: bool,
-    },
+    Requested { woken: bool },
     Granted,
-    /// Another owner holds the lock on the node.
-    Refused,
-    Failed,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Phase {
     Idle,
-    Requesting,
-    Holding,
+    Requesting(Round),
+    Holding(Hold),
     Over,
 }
 
@@ -92,8 +90,6 @@ struct Client {
     /// True for each node that has reported a grant.
     reported: [bool; NODES],
     phase: Phase,
-    /// True if the hold was without a quorum for an instant.
-    lost: bool,
     held: bool,
 }
 
@@ -118,7 +114,6 @@ impl Client {
             node_holds: [NodeHold::Empty; NODES],
             reported: [false; NODES],
             phase: Phase::Idle,
-            lost: false,
             held: false,
         }
     }
@@ -127,35 +122,37 @@ impl Client {
         (0..NODES).filter(|node| matches!(self.node_holds[*node], NodeHold::Requested { .. }))
     }
 
-    fn count(&self, hold: NodeHold) -> usize {
-        self.node_holds.iter().filter(|other| **other == hold).count()
-    }
-
-    /// Returns the number of valid node holds.
-    fn votes(&self, now: Moment) -> usize {
-        let valid = |node: &usize| {
-            self.node_holds[*node] == NodeHold::Granted && self.engines[*node].is_held(ID, now)
+    /// Returns the validity of each node hold.
+    fn validities(&self, rules: &Rounds, now: Moment) -> [Option<Duration>; NODES] {
+        let node_hold = |node: usize| {
+            (self.node_holds[node] == NodeHold::Granted).then(|| self.engines[node].remaining(ID, now))
         };
-        (0..NODES).filter(valid).count()
+        let validities = [0, 1, 2].map(node_hold);
+        if rules.variant == Variant::OneIsEnough {
+            return [validities.into_iter().max().flatten(); NODES];
+        }
+        validities
     }
 
-    fn is_valid(&self, now: Moment, quorum: usize) -> bool {
-        self.phase == Phase::Holding && !self.lost && self.votes(now) >= quorum
+    fn is_valid(&self, rules: &Rounds, now: Moment) -> bool {
+        match &self.phase {
+            Phase::Holding(hold) => !hold.remaining(&self.validities(rules, now)).is_zero(),
+            _ => false,
+        }
     }
 }
 
-impl Rounds {
-    fn quorum(&self) -> usize {
-        if self.variant == Variant::OneIsEnough { 1 } else { NODES / 2 + 1 }
-    }
+/// The quorum of all nodes.
+const QUORUM: Quorum = Quorum::of(NODES);
 
+impl Rounds {
     fn request(&self) -> Request {
         let lease = Lease::new(Duration::from_millis(self.lease_ms)).unwrap();
         let subject = Subject::new(&Name::new("x").unwrap(), &REDLOCK);
         let uptime = if self.variant == Variant::RecentlyRestartedNodesCount {
             Duration::ZERO
         } else {
-            lease.duration()
+            quorum::uptime(lease.duration(), lease.duration())
         };
         let request = Request::new(subject, Owner::from_number(7), lease, Wait::Once);
         Request { watchdog: false, uptime, ..request }
@@ -187,8 +184,8 @@ impl World {
             }
             match client.phase {
                 Phase::Idle => moves.push(Move::Start(index)),
-                Phase::Holding => moves.push(Move::Release(index)),
-                Phase::Requesting | Phase::Over => {}
+                Phase::Holding(_) => moves.push(Move::Release(index)),
+                Phase::Requesting(_) | Phase::Over => {}
             }
         }
         for (index, transit) in self.net.transits.iter().enumerate() {
@@ -215,8 +212,8 @@ impl World {
         match chosen {
             Move::Tick => self.tick(rules),
             Move::Start(client) => {
-                self.clients[client].phase = Phase::Requesting;
-                for node in 0..NODES {
+                self.clients[client].phase = Phase::Requesting(Round::new(QUORUM));
+                for node in Round::missing(&[None; NODES]) {
                     self.clients[client].node_holds[node] = NodeHold::Requested { woken: false };
                     self.step(rules, client, node, Event::Acquire(ID, rules.request()));
                 }
@@ -243,8 +240,8 @@ impl World {
             }
         }
         self.note_losses(rules);
-        let (now, quorum) = (self.now(), rules.quorum());
-        if self.clients.iter().filter(|client| client.is_valid(now, quorum)).count() > 1 {
+        let now = self.now();
+        if self.clients.iter().filter(|client| client.is_valid(rules, now)).count() > 1 {
             self.broken.get_or_insert("Q1, M: two majorities are valid at one moment");
         }
     }
@@ -310,23 +307,57 @@ impl World {
             self.clients[index].node_holds[node] = NodeHold::Requested { woken: false };
             return;
         };
-        let client = &mut self.clients[index];
-        client.lost |= client.phase == Phase::Holding && client.votes(now) < rules.quorum();
-        client.node_holds[node] = match outcome {
-            Outcome::Acquired(Ok(_)) => NodeHold::Granted,
-            Outcome::Acquired(Err(leasehold_proto::engine::AcquireFailure::Contended)) => NodeHold::Refused,
-            _ => NodeHold::Failed,
+        let vote = match outcome {
+            Outcome::Acquired(Ok(_)) => Vote::Granted,
+            Outcome::Acquired(Err(AcquireFailure::Contended)) => Vote::Refused,
+            _ => Vote::Failed { transient: true },
         };
-        client.reported[node] |= client.node_holds[node] == NodeHold::Granted;
-        if client.phase != Phase::Requesting {
-            return;
+        let client = &mut self.clients[index];
+        let without = client.validities(rules, now);
+        let is_granted = vote == Vote::Granted;
+        client.node_holds[node] = if is_granted { NodeHold::Granted } else { NodeHold::Empty };
+        client.reported[node] |= is_granted;
+        match &mut client.phase {
+            Phase::Requesting(round) => {
+                round.note(node, vote);
+                self.count(rules, index);
+            }
+            Phase::Holding(hold) if is_granted => {
+                let undo = hold.join(&without, None);
+                self.undo(rules, index, node, undo);
+            }
+            Phase::Idle | Phase::Holding(_) | Phase::Over => {}
         }
-        let hopeless =
-            NODES - client.count(NodeHold::Refused) < rules.quorum() || client.requested().next().is_none();
-        if client.votes(now) >= rules.quorum() {
-            (client.phase, client.held) = (Phase::Holding, true);
-        } else if hopeless {
-            self.end(rules, index);
+    }
+
+    /// Ends the round if its answers decide it, or if all answers have arrived.
+    fn count(&mut self, rules: &Rounds, index: usize) {
+        let now = self.now();
+        let client = &mut self.clients[index];
+        let (validities, open) = (client.validities(rules, now), client.requested().next().is_some());
+        let Phase::Requesting(round) = &mut client.phase else { return };
+        match round.progress(&validities) {
+            Progress::Majority => (client.phase, client.held) = (Phase::Holding(Hold::new(QUORUM)), true),
+            Progress::Open if open => {}
+            Progress::Open | Progress::NoMajority => {
+                let next = round.next(now, Duration::ZERO, &validities);
+                assert!(matches!(next, Next::Contended | Next::Unavailable), "no client waits: {next:?}");
+                self.end(rules, index);
+            }
+        }
+    }
+
+    fn undo(&mut self, rules: &Rounds, index: usize, node: usize, undo: Undo) {
+        let nodes = match undo {
+            Undo::Nothing => 0..0,
+            Undo::NodeHold => node..node + 1,
+            Undo::All => 0..NODES,
+        };
+        for node in nodes {
+            if self.clients[index].node_holds[node] == NodeHold::Granted {
+                self.clients[index].node_holds[node] = NodeHold::Empty;
+                self.step(rules, index, node, Event::Release { hold: ID, report: None });
+            }
         }
     }
 
@@ -336,7 +367,7 @@ impl World {
             let event = match self.clients[index].node_holds[node] {
                 NodeHold::Granted => Event::Release { hold: ID, report: None },
                 NodeHold::Requested { .. } => Event::Cancel(ID),
-                NodeHold::Empty | NodeHold::Refused | NodeHold::Failed => continue,
+                NodeHold::Empty => continue,
             };
             self.clients[index].node_holds[node] = NodeHold::Empty;
             self.step(rules, index, node, event);
@@ -344,21 +375,22 @@ impl World {
         self.clients[index].phase = Phase::Over;
     }
 
-    /// Releases lost node holds. A hold without a quorum is lost for good.
+    /// Removes lost node holds from the holds.
     fn note_losses(&mut self, rules: &Rounds) {
         let now = self.now();
-        for index in 0..self.clients.len() {
-            for node in 0..NODES {
-                let client = &self.clients[index];
-                let lost =
-                    client.node_holds[node] == NodeHold::Granted && !client.engines[node].is_held(ID, now);
-                if lost && client.phase == Phase::Holding {
-                    self.clients[index].node_holds[node] = NodeHold::Empty;
-                    self.step(rules, index, node, Event::Release { hold: ID, report: None });
-                }
-            }
+        for (index, node) in
+            (0..self.clients.len()).flat_map(|index| (0..NODES).map(move |node| (index, node)))
+        {
             let client = &mut self.clients[index];
-            client.lost |= client.phase == Phase::Holding && client.votes(now) < rules.quorum();
+            if client.node_holds[node] != NodeHold::Granted || client.engines[node].is_held(ID, now) {
+                continue;
+            }
+            let mut without = client.validities(rules, now);
+            without[node] = None;
+            if let Phase::Holding(hold) = &mut client.phase {
+                let undo = hold.leave(&without, LostReason::Expired);
+                self.undo(rules, index, node, undo);
+            }
         }
     }
 }

@@ -103,6 +103,17 @@ fn the_last_source_that_names_a_server_decides() {
 }
 
 #[test]
+fn a_value_that_a_later_source_replaces_must_be_valid_too() {
+    let folder = Folder::new();
+    for text in ["url = 'memory://'\ntimeout = 'soon'", "[standalone]\naddres = 'a'"] {
+        let file = folder.file("a.toml", text);
+        let variables = [("LEASEHOLD_URL", "memory://"), ("LEASEHOLD_TIMEOUT", "3s")];
+        let error = refused(Config::builder().file(&file).variables(variables).build());
+        assert!(error.to_string().starts_with(&*file.to_string_lossy()), "{error}");
+    }
+}
+
+#[test]
 fn a_lease_that_a_later_source_gives_takes_the_place_of_a_watchdog() {
     let folder = Folder::new();
     let file = folder.file("a.toml", "url = 'memory://'\n[lock]\nwatchdog = '9s'");

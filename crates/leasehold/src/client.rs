@@ -451,6 +451,9 @@ impl ClientBuilder {
     ///
     /// # Cancel safety
     /// Dropping the future ends the attempt. Nothing is left behind.
+    ///
+    /// # Examples
+    /// See [`ClientBuilder`].
     pub async fn connect(self, url: &str) -> Result<Client, ConnectError> {
         self.check()?;
         Ok(Client::new(connect(url, self.options).await?))

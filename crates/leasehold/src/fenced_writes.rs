@@ -157,6 +157,9 @@ impl FencedWrites {
     ///
     /// # Cancel safety
     /// Dropping the future does not cancel a call that was sent.
+    ///
+    /// # Examples
+    /// See [`FencedScript`].
     pub async fn run<N: IntoName, A: AsRef<[u8]>>(
         &self,
         script: &FencedScript,

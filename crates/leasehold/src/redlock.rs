@@ -218,6 +218,9 @@ impl RedlockBuilder {
     ///
     /// # Cancel safety
     /// Dropping the future ends the attempt and leaves nothing behind.
+    ///
+    /// # Examples
+    /// See [`Redlock`].
     pub async fn connect<'a>(self, urls: impl IntoIterator<Item = &'a str>) -> Result<Redlock, ConnectError> {
         let clients = try_join_all(urls.into_iter().map(|url| self.client.clone().connect(url))).await?;
         Ok(self.over(clients))

@@ -221,6 +221,20 @@ impl Server {
     ///
     /// # Cancel safety
     /// Dropping the future ends the attempt. Nothing is left behind.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// use leasehold::{Client, testing::Server};
+    ///
+    /// let server = Server::new();
+    /// let client = server.client_with(Client::builder().key_prefix("shop:")).await?;
+    /// let _guard = client.lock("order:42").lock().await?;
+    /// assert!(server.holder("shop:order:42").is_some());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn client_with(&self, builder: ClientBuilder) -> Result<Client, ConnectError> {
         let (world, me) = (Arc::clone(&self.0.world), self.0.world.party());
         let runtime =
@@ -284,6 +298,19 @@ impl Server {
     ///
     /// # Cancel safety
     /// This method is cancel safe.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// let server = leasehold::testing::Server::new();
+    /// let client = server.client().await?;
+    /// let task = tokio::spawn(async move { client.lock("order:42").lock().await.map(|guard| guard.detach()) });
+    /// server.settle().await; // the task has run as far as it can
+    /// assert!(task.is_finished() && server.holder("order:42").is_some());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn settle(&self) {
         settle(&self.0.world, &self.0.given_up, || self.0.woken()).await;
     }

@@ -114,6 +114,20 @@ impl FencedGuard {
     ///
     /// # Cancel safety
     /// Dropping the future discards the report and does not cancel the release.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// let first = client.fenced_lock("stock:42").lock().await?;
+    /// let token = first.token();
+    /// first.release().await?;
+    /// let second = client.fenced_lock("stock:42").lock().await?; // free again, with a higher token
+    /// assert!(second.token() > token);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn release(self) -> Result<ReleaseOutcome, ReleaseError> {
         self.0.release().await
     }

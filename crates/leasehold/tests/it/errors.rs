@@ -171,8 +171,8 @@ async fn a_busy_lock_is_told_where_not_getting_it_is_an_error(server: Place) {
     let client = connect(&server).await;
     let _guard = client.lock("order:42").lock().await.unwrap();
     let section = client.lock("order:42").section();
-    let error = section.clone().wait(ms(20)).run(async |_guard| ()).await.unwrap_err();
-    says(error, "the body did not run: lock \"order:42\" was held by another owner for all of 20ms", &BUSY);
+    let error = section.clone().wait(ms(300)).run(async |_guard| ()).await.unwrap_err();
+    says(error, "the body did not run: lock \"order:42\" was held by another owner for all of 300ms", &BUSY);
     let error = section.wait(Duration::ZERO).run(async |_guard| ()).await.unwrap_err();
     says(error, "the body did not run: lock \"order:42\" is held by another owner", &BUSY);
 }

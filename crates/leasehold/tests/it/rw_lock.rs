@@ -57,13 +57,13 @@ async fn readers_hold_it_together(server: Place) {
     let readers = [
         one.rw_lock("job").read().await.unwrap(),
         one.rw_lock("job").try_read().await.unwrap().unwrap(),
-        other.rw_lock("job").try_read_for(ms(30)).await.unwrap().unwrap(),
+        other.rw_lock("job").try_read_for(ms(300)).await.unwrap().unwrap(),
     ];
     assert_eq!((mode(&server).as_str(), fields(&server, "job").len()), ("read", 4));
     assert_eq!(keys(&server), 4, "the lock, and a lease for each");
     for client in [&one, &other] {
         assert!(client.rw_lock("job").try_write().await.unwrap().is_none());
-        assert!(client.rw_lock("job").try_write_for(ms(30)).await.unwrap().is_none());
+        assert!(client.rw_lock("job").try_write_for(ms(300)).await.unwrap().is_none());
     }
     for reader in readers {
         assert!(reader.is_held());
@@ -80,9 +80,9 @@ async fn a_writer_is_alone(server: Place) {
     for client in [&one, &other] {
         let lock = client.rw_lock("job");
         assert!(lock.try_read().await.unwrap().is_none(), "no owner is shared by accident");
-        assert!(lock.try_read_for(ms(30)).await.unwrap().is_none());
+        assert!(lock.try_read_for(ms(300)).await.unwrap().is_none());
         assert!(lock.try_write().await.unwrap().is_none());
-        assert!(lock.try_write_for(ms(30)).await.unwrap().is_none());
+        assert!(lock.try_write_for(ms(300)).await.unwrap().is_none());
     }
     assert_eq!(writer.release().await, Ok(ReleaseOutcome::Released));
     assert_eq!(keys(&server), 0);

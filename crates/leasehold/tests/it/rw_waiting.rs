@@ -125,7 +125,7 @@ async fn an_upgrade_tries_once_or_for_a_while(server: Place) {
     let (mine, others) = (lock.read().await.unwrap(), other.rw_lock("job").read().await.unwrap());
     assert!(lock.try_upgrade(&mine).await.unwrap().is_none());
     assert!(is_free(&server, UPGRADE), "who does not wait keeps nobody out");
-    assert!(lock.try_upgrade_for(&mine, ms(50)).await.unwrap().is_none());
+    assert!(lock.try_upgrade_for(&mine, ms(300)).await.unwrap().is_none());
     eventually("the mark to go", || is_free(&server, UPGRADE)).await;
     assert!(mine.is_held());
     others.release().await.unwrap();
@@ -344,7 +344,7 @@ async fn a_preferred_writer_that_gives_up_lets_readers_in_again(server: Place) {
     let joined = soon("its turn", kept_out).await.unwrap();
     assert!(reader.is_held() && joined.is_held());
     assert!(is_free(&server, WRITER));
-    assert!(lock.try_write_for(ms(50)).await.unwrap().is_none());
+    assert!(lock.try_write_for(ms(300)).await.unwrap().is_none());
     eventually("the mark to go with a wait that ends", || is_free(&server, WRITER)).await;
 }
 

@@ -40,8 +40,8 @@ on_both! {
 async fn a_run_that_waits_is_busy_when_its_wait_is_over(server: Place) {
     let client = connect(&server).await;
     let guard = client.lock("job").lock().await.unwrap();
-    let outcome = client.lock("job").section().wait(ms(30)).run(async |_| unreachable!("it is held")).await;
-    assert!(matches!(outcome, Err(RunError::Busy { wait, .. }) if wait == ms(30)));
+    let outcome = client.lock("job").section().wait(ms(300)).run(async |_| unreachable!("it is held")).await;
+    assert!(matches!(outcome, Err(RunError::Busy { wait, .. }) if wait == ms(300)));
     drop(guard);
     let outcome = soon("it to be free", client.lock("job").section().wait(ms(9_000)).run(async |_| 7));
     assert_eq!(outcome.await, Ok(7));
@@ -301,8 +301,8 @@ async fn at_most_so_many_bodies_run_with_permits(server: Place) {
     assert_eq!(most.load(Ordering::SeqCst), 2);
     let busy = client.expirable_semaphore("seats");
     let (_one, _other) = (busy.acquire().await.unwrap(), busy.acquire().await.unwrap());
-    let outcome = busy.section(2).wait(ms(20)).run(async |_| ()).await;
-    assert!(matches!(outcome, Err(RunError::Busy { wait, .. }) if wait == ms(20)), "{outcome:?}");
+    let outcome = busy.section(2).wait(ms(300)).run(async |_| ()).await;
+    assert!(matches!(outcome, Err(RunError::Busy { wait, .. }) if wait == ms(300)), "{outcome:?}");
 }
 
 async fn a_name_that_cannot_be_used_is_told(server: Place) {

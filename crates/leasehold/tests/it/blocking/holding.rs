@@ -166,15 +166,15 @@ fn both_sides_of_a_read_write_lock_do_what_they_do() {
         let other = others.try_read().unwrap().unwrap();
         assert_eq!(others.try_write().unwrap_err(), AcquireErrorKind::Deadlock, "the thread reads");
         assert!(others.try_upgrade(&other).unwrap().is_none());
-        assert!(others.try_upgrade_for(&other, ms(20)).unwrap().is_none());
+        assert!(others.try_upgrade_for(&other, ms(300)).unwrap().is_none());
         other.release().unwrap();
     });
     let writer = sides.upgrade(&reader).unwrap();
     assert!(sides.write_lock().is_locked().unwrap());
     let others = sides.clone();
     elsewhere(move || {
-        assert!(others.try_read_for(ms(20)).unwrap().is_none());
-        assert!(others.try_write_for(ms(20)).unwrap().is_none());
+        assert!(others.try_read_for(ms(300)).unwrap().is_none());
+        assert!(others.try_write_for(ms(300)).unwrap().is_none());
     });
     writer.release().unwrap();
     assert!(!sides.write_lock().is_locked().unwrap() && sides.read_lock().is_locked().unwrap());
@@ -224,7 +224,7 @@ fn several_locks_are_taken_together() {
     let others = both.clone();
     elsewhere(move || {
         assert!(others.try_lock().unwrap().is_none());
-        assert!(others.try_lock_for(ms(20)).unwrap().is_none());
+        assert!(others.try_lock_for(ms(300)).unwrap().is_none());
     });
     assert_eq!(guard.release(), Ok(ReleaseOutcome::Released));
     assert!(is_free(&server, "one") && is_free(&server, "two"));
@@ -257,7 +257,7 @@ fn a_majority_of_servers_makes_a_lock() {
     let others = lock.clone();
     elsewhere(move || {
         assert!(others.try_lock().unwrap().is_none());
-        assert!(others.try_lock_for(ms(20)).unwrap().is_none());
+        assert!(others.try_lock_for(ms(300)).unwrap().is_none());
     });
     assert_eq!(guard.release(), Ok(ReleaseOutcome::Released));
     eventually("every node to be free", || held_on() == 0);

@@ -88,8 +88,8 @@ fn a_section_waits_keeps_and_says_that_somebody_else_is_at_it() {
     let section = lock.section().wait(Duration::ZERO).on_finish(OnFinish::Detach);
     assert_eq!(section.clone().run(|guard| guard.name().to_owned()).unwrap(), "job");
     assert_eq!(count(&server, "job"), 1, "it is kept");
-    let busy = elsewhere(move || section.wait(ms(30)).run(|_| ()));
-    assert!(matches!(busy, Err(RunError::Busy { wait, .. }) if wait == ms(30)));
+    let busy = elsewhere(move || section.wait(ms(300)).run(|_| ()));
+    assert!(matches!(busy, Err(RunError::Busy { wait, .. }) if wait == ms(300)));
 }
 
 #[test]

@@ -95,7 +95,7 @@ fn every_kind_blocks(server: Place) {
     });
 }
 
-#[locked(name = "job", wait = "30ms", client = client)]
+#[locked(name = "job", wait = "300ms", client = client)]
 fn hasty(client: &Client) -> Result<u32, RunError> {
     Ok(1)
 }
@@ -118,7 +118,7 @@ fn a_busy_blocking_function_fails_skips_or_has_a_fallback(server: Place) {
     let client = connect(&server);
     assert_eq!(now(&client, "this".to_owned()).as_deref(), Ok("now this"));
     hold_by_hand(&server, "job", MINUTE);
-    assert!(matches!(hasty(&client), Err(RunError::Busy { wait, .. }) if wait == ms(30)));
+    assert!(matches!(hasty(&client), Err(RunError::Busy { wait, .. }) if wait == ms(300)));
     assert_eq!(skipped(&client), Ok(None));
     assert_eq!(now(&client, "this".to_owned()).as_deref(), Ok("this later"));
 }

@@ -7,7 +7,7 @@
 //! The section is made in a block of its own, so that none of its values lives across an await. The body is a future,
 //! or a closure, and not a closure that makes a future, so it can borrow the arguments, and is `Send` when the body is.
 
-use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream};
+use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::visit_mut::{VisitMut, visit_type_mut};
@@ -18,6 +18,7 @@ use crate::function::Function;
 use crate::name::name;
 use crate::options::{Options, value};
 use crate::problems::Problems;
+use crate::spans::{braced, hidden, ours_at};
 use crate::value::{Kind, OnBusy, OnFinish, OnLost};
 
 /// Expands the attribute.
@@ -256,23 +257,6 @@ impl Expansion {
         let awaited = self.function.is_async().then(|| quote_spanned!(ours_at(path)=> .await));
         quote_spanned!(path.span()=> #path(#(#arguments),*) #awaited)
     }
-}
-
-/// Returns the span by which the compiler reports errors of generated code at the user's code.
-pub(crate) fn ours_at(written: &impl Spanned) -> Span {
-    Span::mixed_site().located_at(written.span())
-}
-
-/// Returns an identifier that the user's code cannot see, or the name of a method.
-fn hidden(name: &str) -> Ident {
-    Ident::new(name, Span::mixed_site())
-}
-
-/// Returns a block that the compiler reports at this span.
-fn braced(statements: TokenStream, at: Span) -> Group {
-    let mut block = Group::new(Delimiter::Brace, statements);
-    block.set_span(at);
-    block
 }
 
 /// Replaces `impl Trait`, which no body can write, with `_`.

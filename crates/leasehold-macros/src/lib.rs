@@ -12,6 +12,7 @@ mod name;
 mod nearest;
 mod options;
 mod problems;
+mod spans;
 mod value;
 
 use proc_macro::TokenStream;

@@ -8,9 +8,9 @@ use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::{ToTokens, quote_spanned};
 use syn::{Error, Expr, ExprLit, Lit, LitStr};
 
-use crate::expand::ours_at;
 use crate::function::Function;
 use crate::problems::Problems;
+use crate::spans::ours_at;
 
 /// A name's text, split at its values.
 struct Template {

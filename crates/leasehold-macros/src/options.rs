@@ -10,7 +10,7 @@ use syn::{Error, Expr, Lit, Path, Token};
 
 use crate::nearest::nearest;
 use crate::problems::Problems;
-use crate::value::{KINDS, Kind, OnBusy, OnFinish, OnLost, Span, binding, library, renewals};
+use crate::value::{KINDS, Kind, OnBusy, OnFinish, OnLost, Span, bare, binding, library, renewals};
 
 /// Every option, with an example.
 const KNOWN: [(&str, &str); 14] = [
@@ -113,19 +113,6 @@ fn one(input: ParseStream<'_>) -> syn::Result<(Ident, Expr)> {
         return Err(without_value(&word));
     }
     Ok((word, bare(input.parse()?)))
-}
-
-/// Removes the invisible groups around a macro's `$name:literal` and similar fragments. A group that keeps an
-/// expression with operators together stays.
-pub(crate) fn bare(value: Expr) -> Expr {
-    match value {
-        Expr::Group(group)
-            if matches!(*group.expr, Expr::Group(_) | Expr::Lit(_) | Expr::Path(_) | Expr::Call(_)) =>
-        {
-            bare(*group.expr)
-        }
-        value => value,
-    }
 }
 
 fn set<T>(place: &mut Option<Given<T>>, word: Ident, value: syn::Result<T>, problems: &mut Problems) {

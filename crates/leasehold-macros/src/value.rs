@@ -10,7 +10,6 @@ use quote::{ToTokens, quote_spanned};
 use syn::{Error, Expr, ExprCall, ExprLit, ExprPath, ExprUnary, Lit, Path, UnOp};
 
 use crate::nearest::nearest;
-use crate::options::bare;
 
 /// A duration: known now, or an expression of type `Duration`.
 pub(crate) enum Span {
@@ -236,6 +235,19 @@ pub(crate) fn library(value: &Expr) -> syn::Result<Path> {
                 "this is the path of the library in this crate, without quotes, such as `crate = ::locks`";
             Err(Error::new_spanned(value, problem))
         }
+    }
+}
+
+/// Removes the invisible groups around a macro's `$name:literal` and similar fragments. A group that keeps an
+/// expression with operators together stays.
+pub(crate) fn bare(value: Expr) -> Expr {
+    match value {
+        Expr::Group(group)
+            if matches!(*group.expr, Expr::Group(_) | Expr::Lit(_) | Expr::Path(_) | Expr::Call(_)) =>
+        {
+            bare(*group.expr)
+        }
+        value => value,
     }
 }
 

@@ -11,14 +11,16 @@
 
 mod link;
 mod rules;
+mod socket;
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use link::{Direction, carry, prepare, reset_on_close};
-use rules::{Fate, Shared};
+use link::carry;
+use rules::{Direction, Fate, Shared};
+use socket::{prepare, reset_on_close};
 
 /// The time limit for the proxy's connect to the server, per new connection.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);

@@ -6,7 +6,16 @@ use std::collections::BTreeMap;
 use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use super::link::{Direction, reset_on_close};
+use super::socket::reset_on_close;
+
+/// The direction of a chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Direction {
+    /// Client to server.
+    Request = 0,
+    /// Server to client.
+    Reply = 1,
+}
 
 /// The fate of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

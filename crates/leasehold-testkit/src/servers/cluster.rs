@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use super::RedisServer;
+use super::server::RedisServer;
 use crate::wait::eventually;
 
 /// The limit for a new cluster, which waits two seconds for other nodes before it serves.

@@ -11,8 +11,8 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use super::wire::Wire;
-use super::{ANSWER_WITHIN, RedisServer};
+use super::server::RedisServer;
+use super::wire::{ANSWER_WITHIN, Wire};
 use crate::wait::eventually;
 
 /// The beginning of the text that the kit echoes as a marker.

@@ -7,6 +7,9 @@ use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Duration;
 
+/// The time limit for one answer of a running server.
+pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(20);
+
 /// A blocking connection to a server on the loopback interface.
 #[derive(Debug)]
 pub(crate) struct Wire {

@@ -7,7 +7,7 @@
 use std::sync::RwLock;
 
 use leasehold::error::AcquireErrorKind;
-use leasehold::{AcquireError, Client, Error};
+use leasehold::{Client, Error};
 
 /// The shared price list; a real program has a file or a table.
 static PRICES: RwLock<(u64, u64)> = RwLock::new((0, 100));
@@ -33,7 +33,7 @@ async fn price(client: &Client, who: &str, today: u64) -> Result<u64, Error> {
                 writer.release().await?;
             }
             // Another reader upgrades. Release the read hold and read again.
-            Err(AcquireError { kind: AcquireErrorKind::Deadlock, .. }) => {
+            Err(error) if error == AcquireErrorKind::Deadlock => {
                 println!("  {who} lets another reader set it");
             }
             Err(error) => return Err(error.into()),

@@ -9,7 +9,7 @@ use crate::error::message::debug;
 use crate::error::message::none_of_them;
 use crate::error::{
     AcquireError, AlreadyInstalled, ConnectError, EnsureError, FencedWriteError, InspectError, NotInstalled,
-    OperationError, QuorumError, ReleaseError, RunError, WaitError,
+    OperationError, PermitsError, QuorumError, ReleaseError, RunError, UpgradeError, WaitError,
 };
 
 #[cfg(feature = "config")]
@@ -140,6 +140,8 @@ any_error! {
     ConfigConnect(crate::config::ConfigConnectError),
     /// An error of acquiring.
     Acquire(AcquireError),
+    /// An error of upgrading a read hold.
+    Upgrade(UpgradeError),
     /// An error of acquiring over several servers.
     Quorum(QuorumError),
     /// An error of releasing.
@@ -156,6 +158,8 @@ any_error! {
     Inspect(InspectError),
     /// An error of changing a semaphore or latch.
     Operation(OperationError),
+    /// An error of changing permits by their ids.
+    Permits(PermitsError),
     /// An error of writing with a fencing token.
     FencedWrite(FencedWriteError),
     /// An error of waiting for a latch.

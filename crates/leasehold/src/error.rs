@@ -70,10 +70,13 @@ mod hold;
 mod installed;
 pub(crate) mod message;
 mod operation;
+mod permits;
+mod quorum;
 mod run;
 mod subject;
+mod upgrade;
 
-pub use acquire::{AcquireError, AcquireErrorKind, NodeAnswer, QuorumError};
+pub use acquire::{AcquireError, AcquireErrorKind};
 pub use connect::ConnectError;
 pub use hold::{EnsureError, EnsureErrorKind, ReleaseError, ReleaseErrorKind};
 pub use installed::{AlreadyInstalled, NotInstalled};
@@ -85,6 +88,9 @@ pub use operation::{
     FencedWriteError, InspectError, InspectErrorKind, OperationError, OperationErrorKind, WaitError,
     WaitErrorKind,
 };
+pub use permits::PermitsError;
+pub use quorum::{NodeAnswer, NodeError, QuorumError};
 pub use run::RunError;
 pub(crate) use subject::{About, BadName, Cause, Forked};
 pub use subject::{Subject, SubjectKind};
+pub use upgrade::UpgradeError;

@@ -205,8 +205,8 @@ pub use client::{Client, ClientBuilder};
 pub use defaults::Primitive;
 #[doc(inline)]
 pub use error::{
-    AcquireError, ConnectError, EnsureError, FencedWriteError, InspectError, OperationError, QuorumError,
-    ReleaseError, RunError, WaitError,
+    AcquireError, ConnectError, EnsureError, FencedWriteError, InspectError, OperationError, PermitsError,
+    QuorumError, ReleaseError, RunError, UpgradeError, WaitError,
 };
 #[doc(inline)]
 pub use latch::CountDownLatch;

@@ -250,21 +250,22 @@ impl<K: Kind> Lock<K> {
     }
 
     async fn acquire(&self, wait: impl FnOnce(&Handle) -> Wait) -> Result<Option<K::Guard>, AcquireError> {
-        self.request(wait).await.about(|| self.subject())
+        let acquired = async {
+            let request = self.request(wait)?;
+            let guard = acquire(&self.handle, request, self.kind.subject_kind()).await?;
+            Ok::<_, AcquireErrorKind>(guard.map(|guard| K::guard(Claimed(guard))))
+        };
+        acquired.await.about(|| self.subject())
     }
 
-    async fn request(
-        &self,
-        wait: impl FnOnce(&Handle) -> Wait,
-    ) -> Result<Option<K::Guard>, AcquireErrorKind> {
+    /// Creates the request of an acquire.
+    pub(crate) fn request(&self, wait: impl FnOnce(&Handle) -> Wait) -> Result<Request, AcquireErrorKind> {
         let name = self.name.as_ref().map_err(Clone::clone)?;
         let subject = Subject::new(name, self.kind.recipe());
         let owner = self.owner.unwrap_or_else(|| of_caller(self.handle.client(), name));
         let request = self.terms.request(subject, owner, wait(&self.handle))?;
         let (reenters, backoff, uptime) = (self.reenters, self.kind.backoff(), self.kind.uptime());
-        let request = Request { reenters, backoff, uptime, ..request };
-        let guard = acquire(&self.handle, request, self.kind.subject_kind()).await?;
-        Ok(guard.map(|guard| K::guard(Claimed(guard))))
+        Ok(Request { reenters, backoff, uptime, ..request })
     }
 }
 

@@ -10,16 +10,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{join_all, try_join_all};
+use leasehold_proto::engine::Wait;
 use leasehold_proto::quorum;
 use leasehold_proto::recipe::{LockCalls, Recipe, redlock, reentrant};
 
 use crate::client::{Client, ClientBuilder};
 use crate::defaults::Primitive;
-use crate::error::{ConnectError, SubjectKind};
+use crate::error::{ConnectError, NodeError, SubjectKind};
 use crate::lock::Lock;
+use crate::lock::acquire::acquire_at_node;
 use crate::lock::guard::Guard;
 use crate::lock::kind::{Claimed, Kind, Sealed};
 use crate::name::{IntoName, named};
+use crate::runtime::shared::Handle;
 
 pub use guard::QuorumGuard;
 pub use lock::QuorumLock;
@@ -170,6 +173,14 @@ impl Redlock {
     /// ```
     pub async fn close(&self) {
         join_all(self.nodes.iter().map(Client::close)).await;
+    }
+}
+
+impl Lock<Node> {
+    /// Acquires the lock at its node.
+    async fn acquire_at_node(&self, wait: impl FnOnce(&Handle) -> Wait) -> Result<Option<Guard>, NodeError> {
+        let request = self.request(wait)?;
+        acquire_at_node(self.handle(), request, self.kind.subject_kind()).await
     }
 }
 

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use leasehold::{AcquireError, Guard, Owner, RwLock};
+use leasehold::{AcquireError, Guard, Owner, RwLock, UpgradeError};
 
 use super::held::Held;
 use super::user::{LeaseMode, User};
@@ -89,11 +89,15 @@ impl Visit<'_> {
         let op = self.user.begin(self.name, what, within);
         let lock = self.lock.clone();
         let waiting = async {
-            match way {
+            let upgraded = match way {
                 What::TryLock => lock.try_upgrade(reader.guard()).await,
                 What::TryLockFor => lock.try_upgrade_for(reader.guard(), wait).await,
                 _ => lock.upgrade(reader.guard()).await.map(Some),
-            }
+            };
+            upgraded.map_err(|error| match error {
+                UpgradeError::Acquire(error) => error,
+                other => panic!("the guard is a read guard of this lock: {other}"),
+            })
         };
         let claims = self.claims(Side::Writer);
         let Some(writer) = self.user.acquire(op, waiting, claims).await else {

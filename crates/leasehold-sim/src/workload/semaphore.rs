@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use leasehold::error::OperationErrorKind;
 use leasehold::semaphore::PermitId;
-use leasehold::{ExpirableSemaphore, Guard, OperationError, Semaphore};
+use leasehold::{ExpirableSemaphore, Guard, OperationError, PermitsError, Semaphore};
 
 use super::held::Held;
 use super::user::User;
@@ -107,7 +107,13 @@ async fn hand_over(user: &mut User, semaphore: &ExpirableSemaphore, held: Held, 
     held.detach();
     let pause = user.env.plan.think_max;
     user.env.nap(pause).await;
-    operate(user, name, semaphore.release_ids(&ids)).await;
+    let released = async {
+        semaphore.release_ids(&ids).await.map_err(|error| match error {
+            PermitsError::Operation(error) => error,
+            other => panic!("a few permits are not too many: {other}"),
+        })
+    };
+    operate(user, name, released).await;
 }
 
 /// Returns true if no fault of the plan removes the permits for good.

@@ -11,7 +11,7 @@ use leasehold_proto::recipe::Remaining;
 use super::forward::{convert, forward};
 use super::park::park;
 use super::{Guard, Section};
-use crate::error::{AcquireError, InspectError, OperationError, ReleaseError};
+use crate::error::{AcquireError, InspectError, OperationError, PermitsError, ReleaseError};
 use crate::lock::guard::ReleaseOutcome;
 use crate::lock::section::OnePermit;
 use crate::terms::{HoldTerms, hold_options};
@@ -65,9 +65,9 @@ impl ExpirableSemaphore {
         /// were available until then.
         attempt fn try_acquire_many_for(&self, permits: u32, wait: Duration) -> Result<Option<Permits>, AcquireError>;
         /// Releases permits by their ids, all or none. Returns `false` if the lease of one of them has ended.
-        wait fn release_ids(&self, ids: &[PermitId]) -> Result<bool, OperationError>;
+        wait fn release_ids(&self, ids: &[PermitId]) -> Result<bool, PermitsError>;
         /// Sets the lease of a permit, counted from now. Returns `false` if the permit is not acquired any more.
-        wait fn update_lease(&self, id: PermitId, lease: Duration) -> Result<bool, OperationError>;
+        wait fn update_lease(&self, id: PermitId, lease: Duration) -> Result<bool, PermitsError>;
         /// Returns the remaining lease of a permit, by the server's clock, or `None` if the permit is not acquired any
         /// more.
         wait fn lease_of(&self, id: PermitId) -> Result<Option<Remaining>, InspectError>;

@@ -9,7 +9,7 @@ use leasehold_proto::Owner;
 use super::forward::{convert, forward};
 use super::park::park;
 use super::{Guard, Lock};
-use crate::error::AcquireError;
+use crate::error::{AcquireError, UpgradeError};
 use crate::lock::{Read, Write};
 use crate::terms::{HoldTerms, hold_options};
 
@@ -75,7 +75,7 @@ impl RwLock {
     /// # Losing the lease
     /// See [`Guard`]. Each of the two holds is renewed and lost by itself.
     #[track_caller]
-    pub fn upgrade(&self, reader: &Guard) -> Result<Guard, AcquireError> {
+    pub fn upgrade(&self, reader: &Guard) -> Result<Guard, UpgradeError> {
         park("RwLock::upgrade", self.0.upgrade(&reader.0)).map(Guard)
     }
 
@@ -90,7 +90,7 @@ impl RwLock {
     /// # Losing the lease
     /// See [`Guard`].
     #[track_caller]
-    pub fn try_upgrade(&self, reader: &Guard) -> Result<Option<Guard>, AcquireError> {
+    pub fn try_upgrade(&self, reader: &Guard) -> Result<Option<Guard>, UpgradeError> {
         park("RwLock::try_upgrade", self.0.try_upgrade(&reader.0)).map(|held| held.map(Guard))
     }
 
@@ -106,7 +106,7 @@ impl RwLock {
     /// # Losing the lease
     /// See [`Guard`].
     #[track_caller]
-    pub fn try_upgrade_for(&self, reader: &Guard, wait: Duration) -> Result<Option<Guard>, AcquireError> {
+    pub fn try_upgrade_for(&self, reader: &Guard, wait: Duration) -> Result<Option<Guard>, UpgradeError> {
         park("RwLock::try_upgrade_for", self.0.try_upgrade_for(&reader.0, wait)).map(|held| held.map(Guard))
     }
 }

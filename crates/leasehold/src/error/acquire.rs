@@ -1,4 +1,4 @@
-//! Errors of an acquire of one lock or semaphore, or of a majority of servers.
+//! The error of an acquire of one lock or semaphore.
 //!
 //! Invariant: an error says whether the server may keep an effect of the attempt, and by when the effect is gone.
 
@@ -67,17 +67,8 @@ pub enum AcquireErrorKind {
     AlreadyHeld,
     /// The wait would never end, because the holder is this caller, or waits for this caller. Nothing was changed.
     Deadlock,
-    /// The guard to upgrade is not a read guard of this lock, acquired through this client. Nothing was sent.
-    WrongGuard,
     /// Another kind of object has this name. The object is unchanged.
     OtherKind(StoreError),
-    /// The server of a [`Redlock`](crate::Redlock) has been up for less than the longest lease, so it may have
-    /// forgotten holds, and does not count yet.
-    #[non_exhaustive]
-    RecentlyRestarted {
-        /// The time until the server counts.
-        remaining: Duration,
-    },
     /// The object was deleted during the wait.
     Deleted,
     /// The caller wants more permits of an expirable semaphore than [`PERMITS_MAX`]. Nothing was sent.
@@ -130,13 +121,8 @@ impl fmt::Display for AcquireErrorKind {
             Self::Deadlock => {
                 f.write_str("the wait would never end, the holder is this caller or waits for this caller")
             }
-            Self::WrongGuard => f.write_str("the guard is not a read guard of this lock and client"),
             Self::OtherKind(_) => {
                 f.write_str("another kind of object has this name on the server, it was left as it is")
-            }
-            Self::RecentlyRestarted { remaining } => {
-                let remaining = Rounded::up(*remaining);
-                write!(f, "the server restarted too recently to be trusted; retry in {remaining}")
             }
             Self::Deleted => f.write_str("it was deleted"),
             Self::TooManyPermits { given } => {
@@ -184,23 +170,18 @@ impl AcquireError {
 }
 
 impl AcquireErrorKind {
-    const fn is_unavailable(&self) -> bool {
+    pub(super) const fn is_unavailable(&self) -> bool {
         match self {
             Self::Store(source) | Self::Unknown { source, .. } => unavailable(source),
-            Self::RecentlyRestarted { .. } | Self::LeaseTooShort { .. } | Self::Unclaimed | Self::Closed => {
-                true
-            }
+            Self::LeaseTooShort { .. } | Self::Unclaimed | Self::Closed => true,
             _ => false,
         }
     }
 
-    pub(crate) const fn is_retryable(&self) -> bool {
+    pub(super) const fn is_retryable(&self) -> bool {
         match self {
             Self::Store(source) | Self::Unknown { source, .. } => source.kind.is_transient(),
-            Self::RecentlyRestarted { .. }
-            | Self::LeaseTooShort { .. }
-            | Self::Unclaimed
-            | Self::AlreadyHeld => true,
+            Self::LeaseTooShort { .. } | Self::Unclaimed | Self::AlreadyHeld => true,
             _ => false,
         }
     }
@@ -219,7 +200,9 @@ impl AcquireErrorKind {
             AcquireFailure::AlreadyHeld => Self::AlreadyHeld,
             AcquireFailure::Deadlock => Self::Deadlock,
             AcquireFailure::Deleted => Self::Deleted,
-            AcquireFailure::RecentlyRestarted { remaining } => Self::RecentlyRestarted { remaining },
+            AcquireFailure::RecentlyRestarted { .. } => {
+                unreachable!("only the lock of a node needs an uptime, and its failure is a `NodeError`")
+            }
             AcquireFailure::LeaseTooShort { lease, took } => {
                 Self::LeaseTooShort { lease: lease.duration(), took }
             }
@@ -254,72 +237,3 @@ impl From<LeaseError> for AcquireErrorKind {
         Self::Lease(error)
     }
 }
-
-/// The reason why a lock over several servers was not acquired. Too few servers worked, and the grants of single
-/// servers are undone.
-#[derive(Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct QuorumError {
-    /// The lock.
-    pub subject: Subject,
-    /// The answer of each node.
-    pub nodes: Vec<NodeAnswer>,
-}
-
-/// The answer of one node.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct NodeAnswer {
-    /// The server's URL, with its password masked.
-    pub server: String,
-    /// True if the node granted the lock. The grant is undone.
-    pub granted: bool,
-    /// The reason why the node did not grant the lock, or `None` if another owner holds the lock there, or if the
-    /// client did not wait for the answer.
-    pub error: Option<AcquireErrorKind>,
-}
-
-impl QuorumError {
-    /// Always returns false, since another owner's hold is not an error of an acquire.
-    #[must_use]
-    pub const fn is_busy(&self) -> bool {
-        false
-    }
-
-    /// Returns true if a node could not do its part. It is false if only a mistake of the caller prevents the acquire,
-    /// such as a name that cannot be used.
-    #[must_use]
-    pub fn is_unavailable(&self) -> bool {
-        self.nodes.iter().flat_map(|node| &node.error).any(AcquireErrorKind::is_unavailable)
-    }
-
-    /// Returns true if the same call may succeed a little later, without any change to the program, its settings or
-    /// the servers.
-    #[must_use]
-    pub fn is_retryable(&self) -> bool {
-        self.nodes.iter().flat_map(|node| &node.error).any(AcquireErrorKind::is_retryable)
-    }
-
-    /// Always returns false, since nothing was held.
-    #[must_use]
-    pub const fn is_lost(&self) -> bool {
-        false
-    }
-}
-
-impl fmt::Display for QuorumError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} not acquired: no majority of the nodes works", self.subject)?;
-        for (number, node) in self.nodes.iter().enumerate() {
-            f.write_str(if number == 0 { ": " } else { "; " })?;
-            match &node.error {
-                _ if node.granted => write!(f, "{} granted", node.server)?,
-                Some(error) => write!(f, "{}: {error}", node.server)?,
-                None => write!(f, "{} refused", node.server)?,
-            }
-        }
-        Ok(())
-    }
-}
-
-message_in_debug!(QuorumError { subject, nodes });

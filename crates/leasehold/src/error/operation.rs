@@ -6,8 +6,7 @@
 use std::fmt;
 
 use leasehold_proto::engine::AcquireFailure;
-use leasehold_proto::recipe::expirable::PERMITS_MAX;
-use leasehold_proto::{Applied, LeaseError, NameError, StoreError, StoreErrorKind, Verb};
+use leasehold_proto::{Applied, NameError, StoreError, StoreErrorKind, Verb};
 
 use super::message::{FORKED, debug, message_in_debug, unavailable};
 use super::subject::{BadName, Subject, of_a_subject};
@@ -31,14 +30,6 @@ pub struct OperationError {
 pub enum OperationErrorKind {
     /// The name cannot be used. Nothing was sent.
     Name(NameError),
-    /// The lease is not a lease. Nothing was sent.
-    Lease(LeaseError),
-    /// The caller returns more permits at once than [`PERMITS_MAX`]. Nothing was sent.
-    #[non_exhaustive]
-    TooManyPermits {
-        /// The number of permits.
-        given: u32,
-    },
     /// The server failed and certainly did not make the change.
     Store(StoreError),
     /// The server has not answered. It may have made the change, once, or may still make it.
@@ -90,11 +81,6 @@ impl fmt::Display for OperationError {
         let subject = &self.subject;
         match &self.kind {
             OperationErrorKind::Name(error) => write!(f, "{subject} not changed: {error}"),
-            OperationErrorKind::Lease(error) => write!(f, "{subject} not changed: {error}"),
-            OperationErrorKind::TooManyPermits { given } => write!(
-                f,
-                "{subject} not changed: {given} permits are too many at once, at most {PERMITS_MAX} are allowed"
-            ),
             OperationErrorKind::Store(source) => write!(f, "{subject} not changed: {}", source.reason()),
             OperationErrorKind::Unknown(source) => {
                 write!(f, "{subject} may or may not be changed: {}", source.reason())
@@ -115,12 +101,6 @@ of_a_subject!(OperationErrorKind => OperationError);
 impl From<BadName> for OperationErrorKind {
     fn from(bad: BadName) -> Self {
         Self::Name(bad.error)
-    }
-}
-
-impl From<LeaseError> for OperationErrorKind {
-    fn from(error: LeaseError) -> Self {
-        Self::Lease(error)
     }
 }
 

@@ -1,11 +1,11 @@
-//! The call of the engine that acquires a hold.
+//! The event of the engine that acquires a hold.
 
 use std::sync::Arc;
 
-use leasehold_proto::engine::{Event, Outcome, Request};
+use leasehold_proto::engine::{AcquireFailure, Event, Outcome, Request};
 
 use super::guard::Guard;
-use crate::error::{AcquireErrorKind, SubjectKind};
+use crate::error::{AcquireErrorKind, Forked, NodeError, SubjectKind};
 use crate::runtime::shared::Handle;
 use crate::runtime::ticket::Ticket;
 
@@ -15,12 +15,35 @@ pub(crate) async fn acquire(
     request: Request,
     kind: SubjectKind,
 ) -> Result<Option<Guard>, AcquireErrorKind> {
+    match call(handle, request, kind).await? {
+        Ok(guard) => Ok(Some(guard)),
+        Err(failure) => AcquireErrorKind::from_failure(failure).map_or(Ok(None), Err),
+    }
+}
+
+/// Acquires as [`acquire`] does, at one node of a quorum.
+pub(crate) async fn acquire_at_node(
+    handle: &Arc<Handle>,
+    request: Request,
+    kind: SubjectKind,
+) -> Result<Option<Guard>, NodeError> {
+    match call(handle, request, kind).await? {
+        Ok(guard) => Ok(Some(guard)),
+        Err(failure) => NodeError::from_failure(failure).map_or(Ok(None), Err),
+    }
+}
+
+async fn call(
+    handle: &Arc<Handle>,
+    request: Request,
+    kind: SubjectKind,
+) -> Result<Result<Guard, AcquireFailure>, Forked> {
     let name = request.subject.name.clone();
     let ticket = Ticket::new(handle, |id| Event::Acquire(id, request));
     let hold = ticket.id();
     match ticket.await? {
-        Outcome::Acquired(Ok(grant)) => Ok(Some(Guard::new(handle, hold, (kind, name), grant))),
-        Outcome::Acquired(Err(failure)) => AcquireErrorKind::from_failure(failure).map_or(Ok(None), Err),
+        Outcome::Acquired(Ok(grant)) => Ok(Ok(Guard::new(handle, hold, (kind, name), grant))),
+        Outcome::Acquired(Err(failure)) => Ok(Err(failure)),
         other => unreachable!("an acquire completed as {other:?}"),
     }
 }

@@ -16,13 +16,14 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use futures_util::future::{AbortHandle, Either, FutureExt, abortable, join_all, select};
-use leasehold_proto::engine::LostReason;
+use leasehold_proto::engine::{LostReason, Wait};
 use leasehold_proto::quorum::{self, Quorum, Undo};
 
 use super::Node;
 use super::lock::{Answer, Attempt, QuorumLock};
 use crate::error::{
-    AcquireErrorKind, Cause, EnsureError, EnsureErrorKind, Forked, ReleaseError, ReleaseErrorKind, Subject,
+    AcquireErrorKind, Cause, EnsureError, EnsureErrorKind, Forked, NodeError, ReleaseError, ReleaseErrorKind,
+    Subject,
 };
 use crate::lock::Lock;
 use crate::lock::guard::{Guard, ReleaseOutcome};
@@ -186,7 +187,7 @@ async fn renew(hold: NodeHold, lock: Lock<Node>, watched: bool, attempt: Option<
     loop {
         match answer.take() {
             Some(Ok(Some(guard))) => holds.add(node, guard),
-            Some(Err(error)) if !is_transient(&error.kind) => return,
+            Some(Err(error)) if !is_transient(&error) => return,
             Some(Ok(None) | Err(_)) | None => {}
         }
         let watch = holds.lock().guards.get(node).and_then(Option::as_ref).map(Guard::watch);
@@ -197,20 +198,20 @@ async fn renew(hold: NodeHold, lock: Lock<Node>, watched: bool, attempt: Option<
         if !watched || holds.lock().hold.lost().is_some() {
             return;
         }
-        answer = match select(pin!(lock.lock()), holds.loss()).await {
-            Either::Left((again, _)) => Some(again.map(Some)),
+        answer = match select(pin!(lock.acquire_at_node(|_| Wait::Forever)), holds.loss()).await {
+            Either::Left((again, _)) => Some(again),
             Either::Right(_) => return,
         };
     }
 }
 
 /// Returns true if another attempt at the node may succeed after this error.
-fn is_transient(error: &AcquireErrorKind) -> bool {
+fn is_transient(error: &NodeError) -> bool {
     match error {
-        AcquireErrorKind::Store(source) | AcquireErrorKind::Unknown { source, .. } => {
+        NodeError::Acquire(AcquireErrorKind::Store(source) | AcquireErrorKind::Unknown { source, .. }) => {
             source.kind.is_transient()
         }
-        AcquireErrorKind::LeaseTooShort { .. } | AcquireErrorKind::Unclaimed => true,
+        NodeError::Acquire(AcquireErrorKind::LeaseTooShort { .. } | AcquireErrorKind::Unclaimed) => true,
         _ => false,
     }
 }

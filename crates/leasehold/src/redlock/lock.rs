@@ -16,13 +16,15 @@ use std::time::Duration;
 use futures_util::future::{BoxFuture, FutureExt, join_all};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use leasehold_proto::Moment;
+use leasehold_proto::engine::Wait;
 use leasehold_proto::quorum::{self, Next, Progress, Quorum, Vote};
 
 use super::Node;
 use super::guard::{QuorumGuard, validities};
-use crate::error::{AcquireError, AcquireErrorKind, NodeAnswer, QuorumError};
+use crate::error::{AcquireErrorKind, NodeAnswer, NodeError, QuorumError};
 use crate::lock::Lock;
 use crate::lock::guard::Guard;
+use crate::runtime::ticket::wait_for;
 use crate::terms::{HoldTerms, lease_options};
 
 /// A lock over the nodes of a [`Redlock`](crate::Redlock). Cheap to clone.
@@ -36,7 +38,7 @@ pub struct QuorumLock {
 }
 
 /// The answer of one node to an attempt.
-pub(super) type Answer = Result<Option<Guard>, AcquireError>;
+pub(super) type Answer = Result<Option<Guard>, NodeError>;
 /// An attempt in flight at one node.
 pub(super) struct Attempt {
     pub(super) node: usize,
@@ -56,7 +58,7 @@ struct Ballot {
     round: quorum::Round,
     votes: Vec<Option<Guard>>,
     /// The errors of the present round, which a failed acquire reports.
-    errors: Vec<Option<AcquireErrorKind>>,
+    errors: Vec<Option<NodeError>>,
 }
 
 /// The end of a wait.
@@ -193,7 +195,8 @@ impl QuorumLock {
                     ballot.votes[undo].fill_with(|| None);
                     ballot.errors.fill(None);
                     // Any other answer is dropped, because the next round includes this node again.
-                    ballot.votes[node] = self.nodes[node].try_lock_for(at_most).await.ok().flatten();
+                    let waited = self.nodes[node].acquire_at_node(|handle| wait_for(handle, at_most)).await;
+                    ballot.votes[node] = waited.ok().flatten();
                 }
                 Next::Contended => return Ok(None),
                 Next::Unavailable => return Err(self.failure(ballot)),
@@ -240,7 +243,7 @@ impl QuorumLock {
 
     fn attempt(&self, node: usize) -> Attempt {
         let lock = self.nodes[node].clone();
-        Attempt { node, answer: async move { lock.try_lock().await }.boxed() }
+        Attempt { node, answer: async move { lock.acquire_at_node(|_| Wait::Once).await }.boxed() }
     }
 
     /// Returns the lock of one node, for the renewal task that acquires it again.
@@ -278,23 +281,23 @@ impl Ballot {
         let vote = match &answer {
             Ok(Some(_)) => Vote::Granted,
             Ok(None) => Vote::Refused,
-            Err(error) => Vote::Failed { transient: may_work(&error.kind) },
+            Err(error) => Vote::Failed { transient: may_work(error) },
         };
         self.round.note(node, vote);
         match answer {
             Ok(granted) => self.votes[node] = granted,
-            Err(error) => self.errors[node] = Some(error.kind),
+            Err(error) => self.errors[node] = Some(error),
         }
     }
 }
 
 /// Returns true if a node may work again after this error.
-fn may_work(error: &AcquireErrorKind) -> bool {
+fn may_work(error: &NodeError) -> bool {
     match error {
-        AcquireErrorKind::Store(source) | AcquireErrorKind::Unknown { source, .. } => {
+        NodeError::Acquire(AcquireErrorKind::Store(source) | AcquireErrorKind::Unknown { source, .. }) => {
             source.kind.is_transient()
         }
-        AcquireErrorKind::RecentlyRestarted { .. } => true,
+        NodeError::RecentlyRestarted { .. } => true,
         _ => false,
     }
 }

@@ -12,8 +12,8 @@ use leasehold_proto::{Call, Lease, Name, Owner, PermitId, Reply};
 
 use super::Permits;
 use crate::error::{
-    self, About, AcquireError, AcquireErrorKind, Cause, InspectError, InspectErrorKind, OperationError,
-    OperationErrorKind, SubjectKind,
+    self, About, AcquireError, AcquireErrorKind, InspectError, InspectErrorKind, OperationError,
+    OperationErrorKind, PermitsError, SubjectKind,
 };
 use crate::lock::acquire::acquire;
 use crate::lock::section::{OnePermit, Section};
@@ -403,7 +403,7 @@ impl ExpirableSemaphore {
     /// Use it for permits that [`Permits::detach`] or a Java client handed over.
     ///
     /// # Errors
-    /// As [`try_set_permits`](Self::try_set_permits), and [`OperationErrorKind::TooManyPermits`].
+    /// As [`try_set_permits`](Self::try_set_permits), and [`PermitsError::TooMany`].
     ///
     /// # Cancel safety
     /// Dropping the future does not cancel a call that was sent.
@@ -425,14 +425,14 @@ impl ExpirableSemaphore {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn release_ids(&self, ids: &[PermitId]) -> Result<bool, OperationError> {
+    pub async fn release_ids(&self, ids: &[PermitId]) -> Result<bool, PermitsError> {
         if ids.is_empty() {
             let name = self.name.as_ref().map_err(|bad| OperationErrorKind::from(bad.clone()));
-            return name.map(|_| true).about(|| self.subject());
+            return Ok(name.map(|_| true).about(|| self.subject())?);
         }
         let given = u32::try_from(ids.len()).unwrap_or(u32::MAX);
         if given > PERMITS_MAX {
-            return Err(OperationErrorKind::TooManyPermits { given }.of(self.subject()));
+            return Err(PermitsError::TooMany { subject: self.subject(), given });
         }
         let call = |name: &_, operation: &_| expirable::release_ids(name, operation, ids);
         Ok(self.change(call, semaphore::read_count).await? > 0)
@@ -442,7 +442,7 @@ impl ExpirableSemaphore {
     /// Returns `false` if the permit is not acquired any more.
     ///
     /// # Errors
-    /// As [`try_set_permits`](Self::try_set_permits), and [`OperationErrorKind::Lease`].
+    /// As [`try_set_permits`](Self::try_set_permits), and [`PermitsError::Lease`].
     ///
     /// # Cancel safety
     /// Dropping the future does not cancel a call that was sent.
@@ -464,10 +464,11 @@ impl ExpirableSemaphore {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn update_lease(&self, id: PermitId, lease: Duration) -> Result<bool, OperationError> {
-        let lease = Lease::new(lease).map_err(OperationErrorKind::from).about(|| self.subject())?;
+    pub async fn update_lease(&self, id: PermitId, lease: Duration) -> Result<bool, PermitsError> {
+        let lease =
+            Lease::new(lease).map_err(|source| PermitsError::Lease { subject: self.subject(), source })?;
         let call = |name: &_, operation: &_| expirable::update_lease(name, operation, id, lease);
-        self.change(call, read_flag).await
+        Ok(self.change(call, read_flag).await?)
     }
 
     /// Returns the remaining lease of a permit, by the server's clock, or `None` if the permit is not acquired any

@@ -9,7 +9,8 @@ use leasehold::error::{AcquireErrorKind, LeaseError, OperationErrorKind};
 use leasehold::lock::Remaining;
 use leasehold::semaphore::PermitId;
 use leasehold::{
-    AcquireError, Client, ExpirableSemaphore, Guard, LostReason, OperationError, Permits, ReleaseOutcome,
+    AcquireError, Client, ExpirableSemaphore, Guard, LostReason, OperationError, Permits, PermitsError,
+    ReleaseOutcome,
 };
 use leasehold_testkit::servers::RedisServer;
 use tokio::task::JoinHandle;
@@ -332,10 +333,7 @@ async fn a_lease_is_made_longer_and_shorter(server: Place) {
     assert!(!seats.update_lease(id, ms(50)).await.unwrap());
     let outcome = seats.update_lease(id, Duration::ZERO).await;
     assert!(
-        matches!(
-            outcome,
-            Err(OperationError { kind: OperationErrorKind::Lease(LeaseError::TooShort { .. }), .. })
-        ),
+        matches!(outcome, Err(PermitsError::Lease { source: LeaseError::TooShort { .. }, .. })),
         "{outcome:?}"
     );
 }
@@ -387,7 +385,7 @@ async fn too_many_at_once_are_refused_before_anything_is_sent(server: Place) {
     assert!(matches!(outcome.unwrap_err().kind, AcquireErrorKind::TooManyPermits { given: 4097, .. }));
     let ids = vec![PermitId::from_bytes([0; 16]); 4097];
     let refused = seats.release_ids(&ids).await.unwrap_err();
-    assert!(matches!(refused.kind, OperationErrorKind::TooManyPermits { given: 4097, .. }), "{refused}");
+    assert!(matches!(refused, PermitsError::TooMany { given: 4097, .. }), "{refused}");
     let outcome = seats.clone().lease(Duration::ZERO).acquire().await.map(drop);
     assert!(matches!(outcome, Err(AcquireError { kind: AcquireErrorKind::Lease(_), .. })));
     assert_eq!(scripts_run(&server), 0);
@@ -431,14 +429,20 @@ async fn another_kind_of_object_is_refused_and_stays_as_it_is(server: Place) {
             "{name}: {outcome:?}"
         );
         let changes = [
-            semaphore.add_permits(1).await.map(drop),
-            semaphore.set_permits(1).await.map(drop),
+            semaphore.add_permits(1).await.map(drop).map_err(PermitsError::from),
+            semaphore.set_permits(1).await.map(drop).map_err(PermitsError::from),
             semaphore.release_ids(&[id]).await.map(drop),
             semaphore.update_lease(id, NEVER).await.map(drop),
         ];
         for outcome in changes {
             assert!(
-                matches!(outcome, Err(OperationError { kind: OperationErrorKind::OtherKind(_), .. })),
+                matches!(
+                    outcome,
+                    Err(PermitsError::Operation(OperationError {
+                        kind: OperationErrorKind::OtherKind(_),
+                        ..
+                    }))
+                ),
                 "{name}: {outcome:?}"
             );
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::task::{Context, Wake};
 use std::time::{Duration, Instant};
 
-use leasehold::error::AcquireErrorKind;
+use leasehold::error::{AcquireErrorKind, NodeError};
 use leasehold::{LostReason, Redlock, ReleaseOutcome};
 use leasehold_testkit::servers::RedisServer;
 
@@ -114,7 +114,10 @@ async fn a_majority_that_is_down_is_an_error_that_lists_the_nodes() {
     assert!(error.nodes[0].granted);
     for node in &error.nodes[1..] {
         assert!(
-            matches!(node.error, Some(AcquireErrorKind::Store(_) | AcquireErrorKind::Unknown { .. })),
+            matches!(
+                node.error,
+                Some(NodeError::Acquire(AcquireErrorKind::Store(_) | AcquireErrorKind::Unknown { .. }))
+            ),
             "{node:?}"
         );
     }
@@ -241,7 +244,7 @@ async fn a_node_that_was_restarted_empty_joins_again_when_it_counts() {
     // Recently started servers do not count.
     let young = lock.try_lock().await.unwrap_err();
     assert!(
-        young.nodes.iter().all(|node| matches!(node.error, Some(AcquireErrorKind::RecentlyRestarted { .. }))),
+        young.nodes.iter().all(|node| matches!(node.error, Some(NodeError::RecentlyRestarted { .. }))),
         "{young}"
     );
     let guard = soon("them to be old enough", lock.lock()).await.unwrap();

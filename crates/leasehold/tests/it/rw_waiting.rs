@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use leasehold::error::AcquireErrorKind;
-use leasehold::{AcquireError, Client, Guard, LostReason, ReleaseOutcome, RwLock};
+use leasehold::{Client, Guard, LostReason, ReleaseOutcome, RwLock, UpgradeError};
 use tokio::task::JoinHandle;
 
 use crate::support::{
@@ -46,7 +46,7 @@ async fn lazy(server: &impl Told) -> Client {
 }
 
 /// Upgrades in a task of its own, which returns both guards.
-fn upgrading(lock: &RwLock, reader: Guard) -> JoinHandle<(Result<Guard, AcquireError>, Guard)> {
+fn upgrading(lock: &RwLock, reader: Guard) -> JoinHandle<(Result<Guard, UpgradeError>, Guard)> {
     let lock = lock.clone();
     tokio::spawn(async move { (lock.upgrade(&reader).await, reader) })
 }
@@ -166,7 +166,7 @@ async fn a_second_reader_gets_out_of_the_way_and_writes_after_the_first(server: 
                 let reader = lock.read().await.unwrap();
                 match lock.upgrade(&reader).await {
                     Ok(writer) => drop(writer),
-                    Err(AcquireError { kind: AcquireErrorKind::Deadlock, .. }) => {
+                    Err(error) if error == AcquireErrorKind::Deadlock => {
                         deadlocks += 1;
                         reader.release().await.unwrap();
                         lock.write().await.unwrap().release().await.unwrap();
@@ -255,13 +255,16 @@ async fn only_a_read_guard_of_this_lock_and_client_is_upgraded(server: Place) {
         other.rw_lock("job").read().await.unwrap(),
     ];
     for guard in wrong {
-        assert_eq!(lock.upgrade(&guard).await.unwrap_err(), AcquireErrorKind::WrongGuard);
-        assert_eq!(lock.try_upgrade(&guard).await.unwrap_err(), AcquireErrorKind::WrongGuard);
-        assert_eq!(lock.try_upgrade_for(&guard, LONG).await.unwrap_err(), AcquireErrorKind::WrongGuard);
+        assert!(matches!(lock.upgrade(&guard).await.unwrap_err(), UpgradeError::WrongGuard { .. }));
+        assert!(matches!(lock.try_upgrade(&guard).await.unwrap_err(), UpgradeError::WrongGuard { .. }));
+        assert!(matches!(
+            lock.try_upgrade_for(&guard, LONG).await.unwrap_err(),
+            UpgradeError::WrongGuard { .. }
+        ));
         guard.release().await.unwrap();
     }
     let writer = lock.write().await.unwrap();
-    assert_eq!(lock.upgrade(&writer).await.unwrap_err(), AcquireErrorKind::WrongGuard);
+    assert!(matches!(lock.upgrade(&writer).await.unwrap_err(), UpgradeError::WrongGuard { .. }));
     drop(writer);
     let reader = client.clone().rw_lock("job").prefer_writers().read().await.unwrap();
     assert!(lock.upgrade(&reader).await.is_ok(), "a reader is a reader, and a client's clone is that client");

@@ -9,7 +9,7 @@ use leasehold_proto::engine::{LostReason, Subject};
 use leasehold_proto::recipe::{LockCalls, Recipe, upgrade, write};
 
 use super::{Read, RwLock, Sealed};
-use crate::error::{About, AcquireError, AcquireErrorKind, Cause, SubjectKind};
+use crate::error::{About, AcquireError, AcquireErrorKind, Cause, SubjectKind, UpgradeError};
 use crate::lock::guard::Guard;
 use crate::lock::kind::Claimed;
 use crate::lock::{Kind, Lock};
@@ -55,7 +55,7 @@ impl RwLock {
     /// - [`AcquireErrorKind::Deadlock`] if another reader already waits to upgrade (release the read guard, and acquire
     ///   the write side);
     /// - [`AcquireErrorKind::Lost`] if the read hold is lost before or during the wait;
-    /// - [`AcquireErrorKind::WrongGuard`] if the guard is not a read guard of this lock and client.
+    /// - [`UpgradeError::WrongGuard`] if the guard is not a read guard of this lock and client.
     ///
     /// # Cancel safety
     /// Dropping the future gives up the place in the wait queue. The client undoes a grant in flight. The read hold
@@ -79,7 +79,7 @@ impl RwLock {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn upgrade(&self, reader: &Guard) -> Result<Guard, AcquireError> {
+    pub async fn upgrade(&self, reader: &Guard) -> Result<Guard, UpgradeError> {
         let lock = self.upgrade_of(reader)?;
         while_reading(reader, &lock, lock.lock()).await
     }
@@ -107,7 +107,7 @@ impl RwLock {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn try_upgrade(&self, reader: &Guard) -> Result<Option<Guard>, AcquireError> {
+    pub async fn try_upgrade(&self, reader: &Guard) -> Result<Option<Guard>, UpgradeError> {
         let lock = self.upgrade_of(reader)?;
         while_reading(reader, &lock, lock.try_lock()).await
     }
@@ -143,25 +143,23 @@ impl RwLock {
         &self,
         reader: &Guard,
         wait: Duration,
-    ) -> Result<Option<Guard>, AcquireError> {
+    ) -> Result<Option<Guard>, UpgradeError> {
         let lock = self.upgrade_of(reader)?;
         while_reading(reader, &lock, lock.try_lock_for(wait)).await
     }
 
     /// Returns the lock by which the owner of this read guard upgrades.
-    fn upgrade_of(&self, reader: &Guard) -> Result<Lock<Upgrade>, AcquireError> {
-        self.upgrade_by(reader).about(|| self.write.subject())
+    fn upgrade_of(&self, reader: &Guard) -> Result<Lock<Upgrade>, UpgradeError> {
+        let lock = self.upgrade_by(reader).about(|| self.write.subject())?;
+        lock.ok_or_else(|| UpgradeError::WrongGuard { subject: self.write.subject() })
     }
 
-    fn upgrade_by(&self, reader: &Guard) -> Result<Lock<Upgrade>, AcquireErrorKind> {
+    /// Returns `None` if the guard is not a read guard of this lock and client.
+    fn upgrade_by(&self, reader: &Guard) -> Result<Option<Lock<Upgrade>>, AcquireErrorKind> {
         let Lock { handle, name, terms, reenters, .. } = self.write.clone();
         let read = Subject::new(name.as_ref().map_err(Clone::clone)?, Read::default().recipe());
-        match reader.held(&handle)? {
-            Some((subject, owner)) if subject == read => {
-                Ok(Lock { handle, name, owner: Some(owner), terms, reenters, kind: Upgrade })
-            }
-            _ => Err(AcquireErrorKind::WrongGuard),
-        }
+        let held = reader.held(&handle)?.filter(|(subject, _)| *subject == read);
+        Ok(held.map(|(_, owner)| Lock { handle, name, owner: Some(owner), terms, reenters, kind: Upgrade }))
     }
 }
 
@@ -170,12 +168,12 @@ async fn while_reading<T>(
     reader: &Guard,
     lock: &Lock<Upgrade>,
     upgrade: impl Future<Output = Result<T, AcquireError>>,
-) -> Result<T, AcquireError> {
+) -> Result<T, UpgradeError> {
     let reason = match reader.while_held(upgrade).await {
         Err(reason) => reason,
         // The server notices this loss before the client's clock does.
         Ok(Err(error)) if error.kind == AcquireErrorKind::Deleted => LostReason::Deleted,
-        Ok(outcome) => return outcome,
+        Ok(outcome) => return outcome.map_err(UpgradeError::from),
     };
-    Err(AcquireErrorKind::Lost(reason).of(lock.subject()))
+    Err(AcquireErrorKind::Lost(reason).of(lock.subject()).into())
 }

@@ -110,8 +110,7 @@ async fn a_node_of_a_quorum_counts_only_after_the_longest_lease() {
     let quorum =
         toml("[quorum]\nurls = ['memory://', 'memory://', 'memory://']\nlongest_lease = '90s'").unwrap();
     let refused = quorum.connect_quorum().await.unwrap().lock("a").try_lock().await.unwrap_err();
-    let Some(leasehold::error::AcquireErrorKind::RecentlyRestarted { remaining, .. }) =
-        &refused.nodes[0].error
+    let Some(leasehold::error::NodeError::RecentlyRestarted { remaining, .. }) = &refused.nodes[0].error
     else {
         panic!("{refused}")
     };

@@ -5,6 +5,7 @@
 mod counting;
 mod expirable;
 mod permits;
+pub(crate) mod section;
 
 pub use counting::Semaphore;
 pub use expirable::ExpirableSemaphore;

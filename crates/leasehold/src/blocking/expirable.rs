@@ -9,11 +9,12 @@ use leasehold_proto::PermitId;
 use leasehold_proto::recipe::Remaining;
 
 use super::forward::{convert, forward};
+use super::guard::Guard;
 use super::park::park;
-use super::{Guard, Section};
+use super::section::{Acquirable, Sealed, Section};
 use crate::error::{AcquireError, InspectError, OperationError, PermitsError, ReleaseError};
 use crate::lock::guard::ReleaseOutcome;
-use crate::lock::section::OnePermit;
+use crate::semaphore::section::OnePermit;
 use crate::terms::{HoldTerms, hold_options};
 
 /// A semaphore whose permits have a lease: [`leasehold::ExpirableSemaphore`](crate::ExpirableSemaphore). Cheap to clone.
@@ -157,6 +158,13 @@ impl From<Permits> for crate::Permits {
     fn from(permits: Permits) -> Self {
         Self::new(permits.guard.0, permits.count)
     }
+}
+
+impl Sealed for OnePermit {}
+
+impl Acquirable for OnePermit {
+    type Async = Self;
+    type Guard = Permits;
 }
 
 convert!(ExpirableSemaphore = crate::ExpirableSemaphore);

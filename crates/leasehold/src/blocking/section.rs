@@ -6,14 +6,15 @@
 use std::fmt;
 use std::time::Duration;
 
+use super::guard::Guard;
+use super::lock::{Kind, Lock};
 use super::park::park;
-use super::{Guard, Kind, Lock, Permits};
 use crate::error::RunError;
-use crate::lock::section::{OnFinish, OnLost, OnePermit, SectionOptions};
+use crate::lock::section::{OnFinish, OnLost, SectionOptions};
 use crate::owner::BodyContext;
 
-/// A type under which a body can run: a [`Lock`] of any kind, or a [`OnePermit`] of a semaphore. Only this crate's
-/// types implement it.
+/// A type under which a body can run: a [`Lock`] of any kind, or a [`OnePermit`](crate::lock::OnePermit) of a semaphore.
+/// Only this crate's types implement it.
 pub trait Acquirable: Sealed {
     /// The async type.
     #[doc(hidden)]
@@ -33,16 +34,9 @@ pub trait Sealed {}
 
 impl<K: Kind> Sealed for Lock<K> {}
 
-impl Sealed for OnePermit {}
-
 impl<K: Kind> Acquirable for Lock<K> {
     type Async = crate::Lock<K>;
     type Guard = K::BlockingGuard;
-}
-
-impl Acquirable for OnePermit {
-    type Async = Self;
-    type Guard = Permits;
 }
 
 /// The options of one run of a body under a lock: [`leasehold::lock::Section`](crate::lock::Section).

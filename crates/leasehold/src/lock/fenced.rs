@@ -8,7 +8,7 @@ use std::ops::Deref;
 use leasehold_proto::recipe::fenced::{self, Tokens};
 use leasehold_proto::recipe::{LockCalls, Recipe, reentrant};
 
-use super::Lock;
+use super::handle::Lock;
 use super::kind::{Claimed, Kind, Sealed};
 use crate::error::{ReleaseError, SubjectKind};
 use crate::lock::guard::{Guard, ReleaseOutcome};

@@ -8,7 +8,8 @@ use leasehold_proto::engine::Subject;
 use leasehold_proto::recipe::{Inspection, LockCalls, Remaining};
 use leasehold_proto::{Owner, Verb};
 
-use super::{Kind, Lock};
+use super::handle::Lock;
+use super::kind::Kind;
 use crate::error::{About, InspectError, InspectErrorKind};
 
 impl<K: Kind> Lock<K> {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use leasehold_proto::Owner;
 use leasehold_proto::recipe::{LockCalls, Recipe, read, read_write, write};
 
-use super::Lock;
+use super::handle::Lock;
 use super::kind::{Claimed, Kind, Sealed};
 use crate::error::{AcquireError, SubjectKind};
 use crate::lock::guard::Guard;

@@ -1,8 +1,11 @@
 //! Bodies that run under a lock.
 
-use super::{Kind, Lock};
-use crate::error::{About, AcquireError, AcquireErrorKind, RunError};
-use crate::lock::section::Section;
+use std::time::Duration;
+
+use super::handle::Lock;
+use super::kind::Kind;
+use super::section::{Acquirable, Acquired, Sealed, Section};
+use crate::error::{About, AcquireError, AcquireErrorKind, RunError, Subject};
 use crate::owner::{BodyContext, of_caller};
 
 impl<K: Kind> Lock<K> {
@@ -67,4 +70,25 @@ impl<K: Kind> Lock<K> {
         let owner = self.owner.unwrap_or_else(|| of_caller(client, &name));
         Ok((self.clone().owned_by(&owner), BodyContext::name(client, name, owner)))
     }
+}
+
+impl<K: Kind> Sealed for Lock<K> {
+    type Held = K::Guard;
+
+    fn subject(&self) -> Subject {
+        Self::subject(self)
+    }
+
+    async fn acquire(&self, wait: Option<Duration>) -> Result<Option<Acquired<K::Guard>>, RunError> {
+        let (lock, context) = self.for_body()?;
+        let guard = match wait {
+            None => Some(lock.lock().await?),
+            Some(wait) => lock.try_lock_for(wait).await?,
+        };
+        Ok(guard.map(|guard| Acquired { guard, context }))
+    }
+}
+
+impl<K: Kind> Acquirable for Lock<K> {
+    type Guard = K::Guard;
 }

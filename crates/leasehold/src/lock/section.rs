@@ -13,9 +13,7 @@ use leasehold_proto::engine::LostReason;
 
 use crate::error::{RunError, Subject};
 use crate::lock::guard::{Guard, ReleaseOutcome};
-use crate::lock::{Kind, Lock};
 use crate::owner::BodyContext;
-use crate::semaphore::{ExpirableSemaphore, Permits};
 
 /// The end of the hold after the body has ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -26,7 +24,7 @@ pub enum OnFinish {
     Release,
     /// [Detaches](Guard::detach) the hold. Renewal stops, and other owners can acquire the lock when the current lease
     /// has run out. With a fixed lease this makes an interval, in which no other process runs the body. A [minimum
-    /// hold](Lock::min_hold) applies to a release and has no effect here.
+    /// hold](crate::Lock::min_hold) applies to a release and has no effect here.
     Detach,
 }
 
@@ -42,7 +40,8 @@ pub enum OnLost {
     Finish,
 }
 
-/// The options of one run of a body under a lock. [`Lock::section`] and [`ExpirableSemaphore::section`] create it.
+/// The options of one run of a body under a lock. [`Lock::section`](crate::Lock::section) and
+/// [`ExpirableSemaphore::section`](crate::ExpirableSemaphore::section) create it.
 ///
 /// # Examples
 /// ```
@@ -70,8 +69,8 @@ pub struct Section<A: Acquirable> {
     options: SectionOptions,
 }
 
-/// A lock or permit for a body to run under: a [`Lock`] of any kind, or a [`OnePermit`] of a semaphore. Only this
-/// crate's types implement it.
+/// A lock or permit for a body to run under: a [`Lock`](crate::Lock) of any kind, or a
+/// [`OnePermit`](crate::lock::OnePermit) of a semaphore. Only this crate's types implement it.
 pub trait Acquirable: Sealed<Held = Self::Guard> + Clone + fmt::Debug + Send + Sync + 'static {
     /// The guard that the body gets.
     type Guard: AsRef<Guard> + Into<Guard> + Send + Sync + 'static;
@@ -99,8 +98,8 @@ pub trait Sealed {
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Acquired<G> {
-    guard: G,
-    context: BodyContext,
+    pub(crate) guard: G,
+    pub(crate) context: BodyContext,
 }
 
 /// The options for the end of a body and of its hold.
@@ -304,60 +303,4 @@ impl Guard {
         })
         .await
     }
-}
-
-impl<K: Kind> Sealed for Lock<K> {
-    type Held = K::Guard;
-
-    fn subject(&self) -> Subject {
-        Self::subject(self)
-    }
-
-    async fn acquire(&self, wait: Option<Duration>) -> Result<Option<Acquired<K::Guard>>, RunError> {
-        let (lock, context) = self.for_body()?;
-        let guard = match wait {
-            None => Some(lock.lock().await?),
-            Some(wait) => lock.try_lock_for(wait).await?,
-        };
-        Ok(guard.map(|guard| Acquired { guard, context }))
-    }
-}
-
-impl<K: Kind> Acquirable for Lock<K> {
-    type Guard = K::Guard;
-}
-
-/// One permit of an [`ExpirableSemaphore`] for a body to run under. Permits do not re-enter, so a body that acquires
-/// another permit of the same semaphore holds two.
-#[derive(Clone, Debug)]
-pub struct OnePermit {
-    semaphore: ExpirableSemaphore,
-    most: u32,
-}
-
-impl OnePermit {
-    pub(crate) const fn new(semaphore: ExpirableSemaphore, most: u32) -> Self {
-        Self { semaphore, most }
-    }
-}
-
-impl Sealed for OnePermit {
-    type Held = Permits;
-
-    fn subject(&self) -> Subject {
-        self.semaphore.subject()
-    }
-
-    async fn acquire(&self, wait: Option<Duration>) -> Result<Option<Acquired<Permits>>, RunError> {
-        self.semaphore.set_permits_once(self.most).await?;
-        let guard = match wait {
-            None => Some(self.semaphore.acquire().await?),
-            Some(wait) => self.semaphore.try_acquire_for(wait).await?,
-        };
-        Ok(guard.map(|guard| Acquired { guard, context: BodyContext::nothing() }))
-    }
-}
-
-impl Acquirable for OnePermit {
-    type Guard = Permits;
 }

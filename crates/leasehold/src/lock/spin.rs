@@ -5,7 +5,7 @@ use std::time::Duration;
 use leasehold_proto::backoff::Backoff;
 use leasehold_proto::recipe::{LockCalls, Recipe, spin};
 
-use super::Lock;
+use super::handle::Lock;
 use super::kind::{Claimed, Kind, Sealed};
 use crate::error::SubjectKind;
 use crate::lock::guard::Guard;

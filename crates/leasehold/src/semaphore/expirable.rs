@@ -10,13 +10,12 @@ use leasehold_proto::recipe::expirable::{self, Census, PERMITS_MAX};
 use leasehold_proto::recipe::{Remaining, semaphore};
 use leasehold_proto::{Call, Lease, Name, Owner, PermitId, Reply};
 
-use super::Permits;
+use super::permits::Permits;
 use crate::error::{
     self, About, AcquireError, AcquireErrorKind, InspectError, InspectErrorKind, OperationError,
     OperationErrorKind, PermitsError, SubjectKind,
 };
 use crate::lock::acquire::acquire;
-use crate::lock::section::{OnePermit, Section};
 use crate::name::Named;
 use crate::runtime::operation::change;
 use crate::runtime::shared::Handle;
@@ -339,25 +338,6 @@ impl ExpirableSemaphore {
         wait: Duration,
     ) -> Result<Option<Permits>, AcquireError> {
         self.request(permits, |handle| wait_for(handle, wait)).await
-    }
-
-    /// Creates a section, which runs a body with one permit, at most `most` bodies at a time across all processes.
-    ///
-    /// The run sets the number of permits to `most` if it was never set, then acquires one permit. Each client makes
-    /// the call that sets the number at most once a minute.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leasehold::Client::connect("memory://").await?;
-    /// let downloads = client.expirable_semaphore("downloads");
-    /// downloads.section(3).run(async |_permit| println!("one of three at most")).await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn section(&self, most: u32) -> Section<OnePermit> {
-        Section::of(OnePermit::new(self.clone(), most))
     }
 
     /// Sets the number of permits as [`try_set_permits`](Self::try_set_permits) does, but not again for [`SET_AGAIN`],

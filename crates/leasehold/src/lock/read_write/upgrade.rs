@@ -8,11 +8,11 @@ use std::time::Duration;
 use leasehold_proto::engine::{LostReason, Subject};
 use leasehold_proto::recipe::{LockCalls, Recipe, upgrade, write};
 
-use super::{Read, RwLock, Sealed};
+use super::{Read, RwLock};
 use crate::error::{About, AcquireError, AcquireErrorKind, Cause, SubjectKind, UpgradeError};
 use crate::lock::guard::Guard;
-use crate::lock::kind::Claimed;
-use crate::lock::{Kind, Lock};
+use crate::lock::handle::Lock;
+use crate::lock::kind::{Claimed, Kind, Sealed};
 
 /// The kind of a reader's request to write. The granted hold is an ordinary write hold.
 #[derive(Clone, Copy, Debug)]

@@ -12,9 +12,14 @@ use leasehold_store::ShardedPubsub;
 #[cfg(feature = "unstable-store")]
 use leasehold_store::{Runtime, Store};
 
+use super::expirable::ExpirableSemaphore;
+use super::fenced::FencedWrites;
 use super::forward::{convert, forward};
+use super::latch::CountDownLatch;
+use super::lock::Lock;
 use super::park::park;
-use super::{CountDownLatch, ExpirableSemaphore, FencedWrites, Lock, RwLock, Semaphore};
+use super::read_write::RwLock;
+use super::semaphore::Semaphore;
 use crate::defaults::Primitive;
 use crate::error::ConnectError;
 use crate::lock::{Fair, Fenced, Spin};

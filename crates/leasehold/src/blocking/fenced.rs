@@ -6,8 +6,8 @@ use std::ops::Deref;
 
 use leasehold_proto::Reply;
 
-use super::Guard;
 use super::forward::forward;
+use super::guard::Guard;
 use super::park::park;
 use crate::error::{FencedWriteError, ReleaseError};
 use crate::fenced_writes::FencedScript;

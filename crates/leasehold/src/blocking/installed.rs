@@ -2,7 +2,7 @@
 //!
 //! Invariant: the async API has the same installed client.
 
-use super::Client;
+use super::client::Client;
 use crate::error::{AlreadyInstalled, NotInstalled};
 
 /// Makes this the client of every function that names no client. See [`leasehold::install`](crate::install).

@@ -7,8 +7,9 @@ use std::time::Duration;
 use leasehold_proto::Owner;
 use leasehold_proto::recipe::fenced::Tokens;
 
+use super::fenced::FencedGuard;
 use super::forward::{convert, forward};
-use super::{FencedGuard, Guard};
+use super::guard::Guard;
 use crate::error::{AcquireError, InspectError};
 use crate::lock::{Fair, Fenced, Read, Reentrant, Spin, Write};
 use crate::redlock::Node;

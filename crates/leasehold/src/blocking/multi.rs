@@ -7,7 +7,7 @@ use std::time::Duration;
 use leasehold_proto::engine::LostReason;
 
 use super::forward::{convert, forward};
-use super::{Kind, Lock};
+use super::lock::{Kind, Lock};
 use crate::error::{AcquireError, EnsureError, ReleaseError};
 use crate::lock::guard::ReleaseOutcome;
 

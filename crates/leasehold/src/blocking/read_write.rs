@@ -7,8 +7,9 @@ use std::time::Duration;
 use leasehold_proto::Owner;
 
 use super::forward::{convert, forward};
+use super::guard::Guard;
+use super::lock::Lock;
 use super::park::park;
-use super::{Guard, Lock};
 use crate::error::{AcquireError, UpgradeError};
 use crate::lock::{Read, Write};
 use crate::terms::{HoldTerms, hold_options};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use leasehold_proto::engine::LostReason;
 
-use super::Client;
+use super::client::Client;
 use super::forward::{convert, forward};
 use super::park::park;
 use crate::error::{ConnectError, EnsureError, QuorumError, ReleaseError};

@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
-use super::Guard;
 use super::forward::{convert, forward};
+use super::guard::Guard;
 use crate::error::{AcquireError, InspectError, OperationError};
 
 /// A semaphore whose permits have no lease: [`leasehold::Semaphore`](crate::Semaphore). Cheap to clone.

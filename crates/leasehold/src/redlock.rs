@@ -4,28 +4,23 @@
 
 mod guard;
 mod lock;
+mod node;
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{join_all, try_join_all};
-use leasehold_proto::engine::Wait;
-use leasehold_proto::quorum;
-use leasehold_proto::recipe::{LockCalls, Recipe, redlock, reentrant};
 
 use crate::client::{Client, ClientBuilder};
 use crate::defaults::Primitive;
-use crate::error::{ConnectError, NodeError, SubjectKind};
-use crate::lock::Lock;
-use crate::lock::acquire::acquire_at_node;
-use crate::lock::guard::Guard;
-use crate::lock::kind::{Claimed, Kind, Sealed};
+use crate::error::ConnectError;
+use crate::lock::handle::Lock;
 use crate::name::{IntoName, named};
-use crate::runtime::shared::Handle;
 
 pub use guard::QuorumGuard;
 pub use lock::QuorumLock;
+pub use node::Node;
 
 /// The default of the longest wait for one answer of a node.
 const NODE_TIMEOUT: Duration = Duration::from_millis(500);
@@ -66,41 +61,6 @@ pub struct Redlock {
 pub struct RedlockBuilder {
     client: ClientBuilder,
     uptime: Duration,
-}
-
-/// The kind of one node's part of a quorum lock.
-#[derive(Clone, Copy, Debug)]
-pub struct Node {
-    /// The longest lease in the fleet, or zero if the nodes keep all data across a restart.
-    fleet: Duration,
-    /// The lease of this lock.
-    lease: Duration,
-}
-
-impl Sealed for Node {
-    fn subject_kind(&self) -> SubjectKind {
-        SubjectKind::Redlock
-    }
-
-    fn recipe(&self) -> &'static Recipe {
-        &redlock::REDLOCK
-    }
-
-    fn lock_calls(&self) -> &'static LockCalls {
-        &reentrant::LOCK_CALLS
-    }
-
-    fn uptime(&self) -> Duration {
-        quorum::uptime(self.fleet, self.lease)
-    }
-}
-
-impl Kind for Node {
-    type Guard = Guard;
-
-    fn guard(Claimed(guard): Claimed) -> Guard {
-        guard
-    }
 }
 
 impl Redlock {
@@ -149,7 +109,7 @@ impl Redlock {
             // A bound would end the node hold of one node, which its renewal task would then acquire again.
             let terms = handle.defaults().terms(Primitive::Lock).unbounded();
             let name = name.clone().and_then(|name| handle.on_server(name));
-            Lock::new(handle, name, terms, Node { fleet: self.uptime, lease: terms.first_lease() })
+            Lock::new(handle, name, terms, Node::new(self.uptime, terms.first_lease()))
         };
         QuorumLock::new(self.nodes.iter().map(node).collect())
     }
@@ -173,21 +133,6 @@ impl Redlock {
     /// ```
     pub async fn close(&self) {
         join_all(self.nodes.iter().map(Client::close)).await;
-    }
-}
-
-impl Lock<Node> {
-    /// Acquires the lock at its node.
-    async fn acquire_at_node(&self, wait: impl FnOnce(&Handle) -> Wait) -> Result<Option<Guard>, NodeError> {
-        let request = self.request(wait)?;
-        acquire_at_node(self.handle(), request, self.kind.subject_kind()).await
-    }
-}
-
-impl Node {
-    /// Returns the kind for locks with this lease.
-    pub(crate) const fn with_lease(self, lease: Duration) -> Self {
-        Self { lease, ..self }
     }
 }
 

@@ -19,14 +19,13 @@ use futures_util::future::{AbortHandle, Either, FutureExt, abortable, join_all, 
 use leasehold_proto::engine::{LostReason, Wait};
 use leasehold_proto::quorum::{self, Quorum, Undo};
 
-use super::Node;
-use super::lock::{Answer, Attempt, QuorumLock};
+use super::node::{Answer, Attempt, Node};
 use crate::error::{
     AcquireErrorKind, Cause, EnsureError, EnsureErrorKind, Forked, NodeError, ReleaseError, ReleaseErrorKind,
     Subject,
 };
-use crate::lock::Lock;
 use crate::lock::guard::{Guard, ReleaseOutcome};
+use crate::lock::handle::Lock;
 use crate::runtime::shared::Handle;
 
 /// A hold of a majority of the nodes, released when dropped.
@@ -219,26 +218,25 @@ fn is_transient(error: &NodeError) -> bool {
 impl QuorumGuard {
     /// Creates the guard from these votes, and starts a renewal task for each node. The tasks also complete the
     /// attempts in flight.
-    pub(super) fn new(lock: &QuorumLock, votes: Vec<Option<Guard>>, attempts: Vec<Attempt>) -> Self {
-        let nodes = votes.len();
-        let quorum = lock.quorum();
+    pub(super) fn new(nodes: &[Lock<Node>], votes: Vec<Option<Guard>>, attempts: Vec<Attempt>) -> Self {
+        // A node of a watched lock acquires its part of the hold again after it lost it.
+        let watched = nodes.iter().all(|node| node.terms.is_watched());
+        let quorum = Quorum::of(nodes.len());
         let hold = quorum::Hold::new(quorum);
         let state = Mutex::new(State { guards: votes, hold, wakers: BTreeMap::new(), last_wait: 0 });
-        let holds = Arc::new(NodeHolds { quorum, state, handle: Arc::clone(lock.node(0).handle()) });
+        let holds = Arc::new(NodeHolds { quorum, state, handle: Arc::clone(nodes[0].handle()) });
         let mut late: BTreeMap<usize, Attempt> =
             attempts.into_iter().map(|attempt| (attempt.node, attempt)).collect();
-        let mut renewals = Vec::with_capacity(nodes);
-        for node in 0..nodes {
-            let node_lock = lock.node(node).clone();
-            let handle = Arc::clone(node_lock.handle());
+        let mut renewals = Vec::with_capacity(nodes.len());
+        for (node, lock) in nodes.iter().enumerate() {
             let hold = NodeHold { all: Arc::clone(&holds), node };
-            let renewal = renew(hold, node_lock, lock.is_watched(), late.remove(&node));
+            let renewal = renew(hold, lock.clone(), watched, late.remove(&node));
             let (renewal, abort) = abortable(renewal);
             // A forked process starts no task, because the hold belongs to the parent.
-            let _ = handle.spawn(renewal.map(|_| ()).boxed());
+            let _ = lock.handle().spawn(renewal.map(|_| ()).boxed());
             renewals.push(abort);
         }
-        Self { holds, renewals, subject: lock.node(0).subject() }
+        Self { holds, renewals, subject: nodes[0].subject() }
     }
 
     /// Returns true if a majority is valid now, by the clock.
@@ -406,21 +404,22 @@ mod tests {
     use leasehold_proto::{ClientId, Engine, Moment};
 
     use super::*;
-    use crate::client::Client;
     use crate::error::ReleaseErrorKind;
+    use crate::name::named;
     use crate::runtime::shared::Shared;
+    use crate::terms::HoldTerms;
 
     const SOON: Duration = Duration::from_secs(20);
 
     /// Creates three nodes whose clients belong to another process, and a hold of them as a forked child has it.
     fn forked() -> QuorumGuard {
-        let client = |node: u8| {
+        let node = |node: u8| {
             let engine = Engine::new(ClientId::from_random([node; 16]), Settings::default());
             let shared = Shared::new(engine, std::process::id() + 1, Moment::default);
-            Client::new(Handle::new(Arc::new(shared)))
+            let handle = Handle::new(Arc::new(shared));
+            Lock::new(&handle, named("job"), HoldTerms::new(), Node::new(Duration::ZERO, SOON))
         };
-        let redlock = crate::Redlock::builder().over([1, 2, 3].map(client));
-        QuorumGuard::new(&redlock.lock("job"), vec![None, None, None], Vec::new())
+        QuorumGuard::new(&[1, 2, 3].map(node), vec![None, None, None], Vec::new())
     }
 
     #[test]

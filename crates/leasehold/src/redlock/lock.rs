@@ -9,21 +9,18 @@
 //! a round ends, at which node to wait, and which votes to give up before.
 
 use std::fmt;
-use std::pin::Pin;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use futures_util::future::{BoxFuture, FutureExt, join_all};
+use futures_util::future::join_all;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use leasehold_proto::Moment;
-use leasehold_proto::engine::Wait;
 use leasehold_proto::quorum::{self, Next, Progress, Quorum, Vote};
 
-use super::Node;
 use super::guard::{QuorumGuard, validities};
+use super::node::{Answer, Attempt, Node};
 use crate::error::{AcquireErrorKind, NodeAnswer, NodeError, QuorumError};
-use crate::lock::Lock;
 use crate::lock::guard::Guard;
+use crate::lock::handle::Lock;
 use crate::runtime::ticket::wait_for;
 use crate::terms::{HoldTerms, lease_options};
 
@@ -34,23 +31,6 @@ use crate::terms::{HoldTerms, lease_options};
 #[derive(Clone)]
 pub struct QuorumLock {
     nodes: Vec<Lock<Node>>,
-    watched: bool,
-}
-
-/// The answer of one node to an attempt.
-pub(super) type Answer = Result<Option<Guard>, NodeError>;
-/// An attempt in flight at one node.
-pub(super) struct Attempt {
-    pub(super) node: usize,
-    answer: BoxFuture<'static, Answer>,
-}
-
-impl Future for Attempt {
-    type Output = (usize, Answer);
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.answer.as_mut().poll(cx).map(|answer| (self.node, answer))
-    }
 }
 
 /// The votes of the rounds of one acquire.
@@ -70,9 +50,8 @@ enum Until {
 }
 
 impl QuorumLock {
-    pub(super) fn new(nodes: Vec<Lock<Node>>) -> Self {
-        let watched = nodes.iter().all(|node| node.terms.is_watched());
-        Self { nodes, watched }
+    pub(super) const fn new(nodes: Vec<Lock<Node>>) -> Self {
+        Self { nodes }
     }
 
     /// Changes the terms of the lock at every node. A hold over a quorum has no bounds, since the renewal task would
@@ -174,7 +153,7 @@ impl QuorumLock {
     }
 
     /// Returns the quorum of the nodes.
-    pub(super) const fn quorum(&self) -> Quorum {
+    const fn quorum(&self) -> Quorum {
         Quorum::of(self.nodes.len())
     }
 
@@ -210,7 +189,7 @@ impl QuorumLock {
         self.renew_votes(ballot).await;
         let missing: Vec<usize> = quorum::Round::missing(&validities(&ballot.votes)).collect();
         let mut attempts: FuturesUnordered<Attempt> =
-            missing.into_iter().map(|node| self.attempt(node)).collect();
+            missing.into_iter().map(|node| Attempt::new(node, &self.nodes[node])).collect();
         loop {
             match ballot.round.progress(&validities(&ballot.votes)) {
                 Progress::Open => {
@@ -222,7 +201,7 @@ impl QuorumLock {
             }
         }
         let votes = std::mem::take(&mut ballot.votes);
-        Some(QuorumGuard::new(self, votes, attempts.into_iter().collect()))
+        Some(QuorumGuard::new(&self.nodes, votes, attempts.into_iter().collect()))
     }
 
     /// Renews the votes of earlier rounds, which have aged, and gives up those that cannot be renewed.
@@ -239,21 +218,6 @@ impl QuorumLock {
         for (vote, renewed) in ballot.votes.iter_mut().zip(renewed) {
             vote.take_if(|_| !renewed);
         }
-    }
-
-    fn attempt(&self, node: usize) -> Attempt {
-        let lock = self.nodes[node].clone();
-        Attempt { node, answer: async move { lock.acquire_at_node(|_| Wait::Once).await }.boxed() }
-    }
-
-    /// Returns the lock of one node, for the renewal task that acquires it again.
-    pub(super) fn node(&self, node: usize) -> &Lock<Node> {
-        &self.nodes[node]
-    }
-
-    /// Returns true if a node that lost its part of the hold acquires it again.
-    pub(super) const fn is_watched(&self) -> bool {
-        self.watched
     }
 
     fn failure(&self, mut ballot: Ballot) -> QuorumError {

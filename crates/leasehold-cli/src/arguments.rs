@@ -65,10 +65,10 @@ Environment:
 
 Exit codes:
   that of the command, or 128+N when signal N ended it; and
-    1  the lock was not obtained (-n, --wait); -E chooses another code
+    1  the lock was not acquired (-n, --wait); -E chooses another code
    64  wrong arguments, name, address or configuration
    69  the server cannot be reached or used, or the name belongs to another kind of lock; the command was not run
-   71  the command could not be started or watched
+   71  the command could not be started or supervised
    79  the lock was lost before the command ended (but see --on-lost ignore)
   126  the command cannot be executed
   127  the command was not found
@@ -165,7 +165,7 @@ pub(crate) struct Run {
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration::parse)]
     pub(crate) grace: Duration,
 
-    /// The exit code when the lock was not obtained
+    /// The exit code when the lock was not acquired
     #[arg(short = 'E', long, value_name = "CODE", default_value = "1")]
     pub(crate) conflict_exit_code: u8,
 

@@ -87,7 +87,7 @@ mod tests {
     #[test]
     fn a_capital_m_is_no_month() {
         let refusal = parse("5M").unwrap_err();
-        assert!(refusal.contains("minutes are `m`: write `5m`"), "{refusal}");
+        assert!(refusal.contains("for minutes, write `5m`"), "{refusal}");
         assert!(parse_lease("1month").is_err());
     }
 

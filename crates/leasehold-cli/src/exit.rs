@@ -8,7 +8,7 @@ use anyhow::Error;
 pub(crate) const USAGE: u8 = 64;
 /// The server cannot be reached or used (`EX_UNAVAILABLE`).
 pub(crate) const UNAVAILABLE: u8 = 69;
-/// The command could not be started or watched, because the system refused a process, a signal handler or the like
+/// The command could not be started or supervised, because the system refused a process, a signal handler or the like
 /// (`EX_OSERR`).
 pub(crate) const SYSTEM: u8 = 71;
 /// The lock was lost while the command ran.

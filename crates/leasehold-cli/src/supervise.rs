@@ -155,7 +155,7 @@ impl<H: Hold> Supervisor<'_, H> {
                 self.send(Signal::SIGKILL);
                 ("is killed".to_owned(), None)
             }
-            OnLost::Ignore => ("goes on without it".to_owned(), None),
+            OnLost::Ignore => ("continues without it".to_owned(), None),
         };
         self.report.warn(format_args!("the lock was lost: {reason}; the command {consequence}"));
         kill_at
@@ -224,7 +224,7 @@ impl<H: Hold> Supervisor<'_, H> {
 
     fn kill_after_grace(&self) {
         self.send(Signal::SIGKILL);
-        self.report.warn(format_args!("the grace is over; the command is killed"));
+        self.report.warn(format_args!("the grace period is over; the command is killed"));
     }
 
     /// Waits until the rest of the group has ended too, and kills it when the grace is over.

@@ -65,8 +65,7 @@ impl Span {
         match parse_span(&text) {
             Ok(duration) => Ok(Self::Known { duration, written: lit }),
             Err(SpanError::CapitalM { minutes, .. }) => {
-                let problem =
-                    format!("`M` would be months; minutes are `m`: write `{option} = \"{minutes}\"`");
+                let problem = format!("`M` stands for months; for minutes, write `{option} = \"{minutes}\"`");
                 Err(Error::new_spanned(lit, problem))
             }
             Err(_) => {
@@ -315,7 +314,7 @@ mod tests {
     #[test]
     fn a_capital_m_is_no_month() {
         let problem = span("\"5M\"").unwrap_err();
-        assert!(problem.contains("minutes are `m`: write `wait = \"5m\"`"), "{problem}");
+        assert!(problem.contains("for minutes, write `wait = \"5m\"`"), "{problem}");
     }
 
     #[test]

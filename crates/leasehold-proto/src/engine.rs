@@ -211,10 +211,10 @@ impl fmt::Display for LostReason {
         f.write_str(match self {
             Self::Expired => "its fixed lease ended",
             Self::MaxHold => "it reached its max_hold",
-            Self::MaxRenewals => "it had all its max_renewals, and the last lease ended",
-            Self::TakenOver => "another owner holds it, or its name was given to something else",
+            Self::MaxRenewals => "it reached its max_renewals, and its last lease ended",
+            Self::TakenOver => "another owner holds it, or another kind of object has its name",
             Self::Deleted => "it was deleted on the server",
-            Self::Unreachable => "no renewal was confirmed until the lease ended",
+            Self::Unreachable => "no renewal was confirmed before the lease ended",
             Self::Closed => "the client was closed",
         })
     }

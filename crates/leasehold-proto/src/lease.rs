@@ -28,14 +28,14 @@ pub struct Lease(u64);
 #[non_exhaustive]
 pub enum LeaseError {
     /// Shorter than [`LEASE_MIN`].
-    #[error("a lease of {given:?} is too short, at least {LEASE_MIN:?} is needed")]
+    #[error("a lease of {given:?} is below the minimum of {LEASE_MIN:?}")]
     #[non_exhaustive]
     TooShort {
         /// The lease as given.
         given: Duration,
     },
     /// Longer than [`LEASE_MAX`].
-    #[error("a lease of {given:?} is too long, at most 365 days are allowed")]
+    #[error("a lease of {given:?} exceeds the maximum of 365 days")]
     #[non_exhaustive]
     TooLong {
         /// The lease as given.

@@ -57,7 +57,7 @@ pub enum NameError {
     Empty,
     /// The name is longer than [`NAME_BYTES_MAX`], or than [`RAW_NAME_BYTES_MAX`] for [`Name::raw_redisson`].
     #[error(
-        "the name has {bytes} bytes, at most {NAME_BYTES_MAX} are allowed ({RAW_NAME_BYTES_MAX} in a raw Redisson name)"
+        "the name of {bytes} bytes exceeds the maximum of {NAME_BYTES_MAX} ({RAW_NAME_BYTES_MAX} for a raw Redisson name)"
     )]
     #[non_exhaustive]
     TooLong {
@@ -74,7 +74,9 @@ pub enum NameError {
         found: char,
     },
     /// A brace in a plain name. Use [`Name::with_hash_tag`] to choose the slot on purpose.
-    #[error("the name has a brace at byte {at}; braces choose a cluster slot, use a hash tag for that")]
+    #[error(
+        "the name has a brace at byte {at}; braces choose a cluster slot, so use `Name::with_hash_tag` for them"
+    )]
     #[non_exhaustive]
     Brace {
         /// The byte offset in the name.
@@ -84,7 +86,7 @@ pub enum NameError {
     #[error("the name's braces put its helper keys into another cluster slot")]
     CrossSlot,
     /// The whole name is one hash tag, so it would share its helper keys with the name inside the braces.
-    #[error("the name is nothing but a hash tag, so it shares its channel with the name inside the braces")]
+    #[error("the whole name is one hash tag, so it would share its channel with the name inside the braces")]
     SharedHelpers,
     /// The name begins like a helper key.
     #[error("the name begins with `{prefix}`, which is reserved for helper keys")]

@@ -51,12 +51,12 @@ impl FreeWithin {
     }
 }
 
-/// Writes `within 27.3s`, or `when the server has answered`.
+/// Writes `within 27.3s`, or `when the server has replied`.
 impl fmt::Display for FreeWithin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Time(time) => write!(f, "within {}", Rounded::up(*time)),
-            Self::Unbounded => f.write_str("when the server has answered"),
+            Self::Unbounded => f.write_str("when the server has replied"),
         }
     }
 }
@@ -167,24 +167,24 @@ impl StoreErrorKind {
     const fn text(self) -> &'static str {
         match self {
             Self::Unreachable => "the server cannot be reached",
-            Self::ConnectionLost => "the connection broke before the answer",
-            Self::Timeout => "no answer within the timeout",
+            Self::ConnectionLost => "the connection was lost before the reply",
+            Self::Timeout => "no reply within the timeout",
             Self::Busy => "the server is busy running a script",
             Self::Loading => "the server is loading its data",
             Self::MasterDown => "the server is a replica that has lost its master",
             Self::ReadOnly => "the server is a read-only replica",
-            Self::NoReplicas => "the server has too few good replicas to accept writes",
+            Self::NoReplicas => "the server has too few good replicas and refuses writes",
             Self::OutOfMemory => "the server is out of memory",
-            Self::Misconfigured => "the server cannot persist and refuses writes",
+            Self::Misconfigured => "the server cannot persist its data and refuses writes",
             Self::ClusterDown => "the cluster is down",
             Self::WrongNode => "the server is a cluster node that does not serve this key",
             Self::TryAgain => "the keys are moving between cluster nodes",
-            Self::PermissionDenied => "the server's user may not do this",
+            Self::PermissionDenied => "the server's user lacks a permission for this call",
             Self::AuthenticationFailed => "the server refused the user or password",
-            Self::TooManyClients => "the server takes no more clients",
-            Self::WrongType => "a key of another type has this name, it was left as it is",
-            Self::Malformed => "the answer is not one that this script gives",
-            Self::Server => "the server answered with an error",
+            Self::TooManyClients => "the server has its maximum number of clients",
+            Self::WrongType => "a key of another type has this name; that key is unchanged",
+            Self::Malformed => "the reply has an unexpected form",
+            Self::Server => "the server replied with an error",
             Self::Closed => "the connection was closed by this client",
         }
     }
@@ -229,7 +229,7 @@ impl StoreError {
     /// Returns the text of the failure. After a connect, an answer outside the Redis protocol has a text of its own.
     const fn text(&self) -> &'static str {
         match (self.kind, self.during) {
-            (StoreErrorKind::Malformed, Verb::Connect) => "this is no Redis or Valkey server",
+            (StoreErrorKind::Malformed, Verb::Connect) => "the server is neither Redis nor Valkey",
             (StoreErrorKind::WrongNode, Verb::Connect) => "the server serves only some of a cluster's keys",
             (kind, _) => kind.text(),
         }

@@ -24,7 +24,7 @@ pub struct PermitId([u8; 16]);
 
 /// The error of a text that is not a permit id, which has 32 hexadecimal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a permit id has 32 hexadecimal digits")]
+#[error("the permit id is not 32 hexadecimal digits")]
 #[non_exhaustive]
 pub struct PermitIdError;
 

@@ -85,14 +85,14 @@ pub enum SpanError {
     #[error("not a duration")]
     Unreadable,
     /// A capital `M`, which means months in other formats.
-    #[error("`M` would be months; minutes are `m`: write `{minutes}`")]
+    #[error("`M` stands for months; for minutes, write `{minutes}`")]
     #[non_exhaustive]
     CapitalM {
         /// The same text with minutes in it.
         minutes: String,
     },
     /// Months or years.
-    #[error("`{unit}` is no fixed length of time; write days, such as `30d`")]
+    #[error("`{unit}` has no fixed length; write days, such as `30d`")]
     #[non_exhaustive]
     Calendar {
         /// The unit, as it was written.
@@ -178,7 +178,7 @@ mod tests {
             assert_eq!(parse_span(text), Err(SpanError::CapitalM { minutes: minutes.to_owned() }));
         }
         let said = parse_span("5M").unwrap_err().to_string();
-        assert_eq!(said, "`M` would be months; minutes are `m`: write `5m`");
+        assert_eq!(said, "`M` stands for months; for minutes, write `5m`");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The stores of leasehold: the [`Store`] and [`Runtime`] traits and their implementations.
 //!
-//! Users depend on the crate `leasehold`. This crate is for back ends and simulators. A store runs each call at most
+//! Users depend on the crate `leasehold`. This crate is for stores and simulators. A store runs each call at most
 //! once, or reports that the outcome is unknown. It never retries, because the client above it decides that.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]

@@ -1,4 +1,4 @@
-//! The classification of a server's error texts, for every back end.
+//! The classification of a server's error texts, for every store.
 //!
 //! Invariant: a text means [`Applied::No`] only when the server cannot have executed the script, or refused its first
 //! write.
@@ -64,7 +64,7 @@ const TEXTS: [(&str, Kind, Applied); 18] = [
 
 /// A server's error text, cut and escaped, which is the cause below an error.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("the server said {0:?}")]
+#[error("server reply {0:?}")]
 pub(crate) struct ServerText(String);
 
 impl ServerText {

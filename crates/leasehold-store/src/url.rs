@@ -1,6 +1,6 @@
 //! The schemes of the URL family and their errors.
 //!
-//! The schemes and errors are the same in every build, whatever back ends it contains. An error repeats no text of the
+//! The schemes and errors are the same in every build, whatever stores it contains. An error repeats no text of the
 //! URL except its scheme, because the rest might be a password.
 
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
@@ -36,7 +36,7 @@ pub enum UrlError {
         feature: Option<&'static str>,
     },
     /// The scheme does not belong to the family.
-    #[error("`{scheme}://` is not a scheme of a lock server; `redis://`, `unix://` and `memory://` are")]
+    #[error("`{scheme}://` is not a known scheme; use `redis://`, `unix://` or `memory://`")]
     #[non_exhaustive]
     UnknownScheme {
         /// The scheme, in lower case.
@@ -61,16 +61,16 @@ pub enum UrlError {
     #[error("the URL's user or password has a `/`, `?` or `#` that must be percent-encoded")]
     UnescapedCredentials,
     /// A `%` is not followed by two hex digits, or the decoded bytes are not UTF-8.
-    #[error("the URL has a percent escape that is not UTF-8 text")]
+    #[error("the URL has a percent escape that is not two hex digits of UTF-8 text")]
     BadEscape,
     /// A `unix://` URL has no absolute path.
     #[error("the URL has no absolute path to a socket")]
     NoPath,
     /// A parameter is not known for this scheme, or the URL has a fragment.
-    #[error("the URL has a parameter that is not known for its scheme")]
+    #[error("the URL has a parameter or fragment that its scheme does not have")]
     UnknownParameter,
     /// The name of a store in memory has characters besides letters, digits, `-`, `_` and `.`.
-    #[error("the URL's name of a store in memory is not made of letters, digits, `-`, `_` and `.`")]
+    #[error("the store name in the URL has other characters than letters, digits, `-`, `_` and `.`")]
     BadStoreName,
 }
 
@@ -81,7 +81,7 @@ impl Scheme {
     /// Splits a URL into its scheme and the text behind `://`.
     ///
     /// # Errors
-    /// Returns [`UrlError`] when the URL has no scheme, or a scheme that no back end serves.
+    /// Returns [`UrlError`] when the URL has no scheme, or a scheme that no store serves.
     pub fn split(text: &str) -> Result<(Self, &str), UrlError> {
         let (scheme, rest) = text.split_once("://").ok_or(UrlError::NoScheme)?;
         match scheme.to_ascii_lowercase().as_str() {
@@ -92,7 +92,7 @@ impl Scheme {
         }
     }
 
-    /// Returns the error for a build without the back end of this scheme.
+    /// Returns the error for a build without the store of this scheme.
     #[must_use]
     pub const fn not_built_in(self) -> UrlError {
         let (scheme, feature) = match self {
@@ -130,17 +130,14 @@ fn refuse(scheme: &str) -> UrlError {
     }
 }
 
-/// The feature to switch on, or `None` if no version has the back end yet.
+/// The feature to switch on, or `None` if no version has the store yet.
 struct Hint(Option<&'static str>);
 
 impl fmt::Display for Hint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Some(feature) => {
-                write!(
-                    f,
-                    "available in this build; switch on the feature `{feature}` of the crate `leasehold`"
-                )
+                write!(f, "available in this build; enable the feature `{feature}` of the crate `leasehold`")
             }
             None => f.write_str("supported yet"),
         }
@@ -173,7 +170,7 @@ mod tests {
             Ok((scheme, _)) => scheme.not_built_in().to_string(),
             Err(error) => error.to_string(),
         };
-        let hint = "is not available in this build; switch on the feature";
+        let hint = "is not available in this build; enable the feature";
         assert_eq!(shown("memory://"), format!("`memory://` {hint} `embedded` of the crate `leasehold`"));
         assert_eq!(shown("unix:///s"), format!("`unix://` {hint} `redis` of the crate `leasehold`"));
         for later in LATER {

@@ -459,7 +459,7 @@ impl ClientBuilder {
         Ok(Client::new(connect(url, self.options).await?))
     }
 
-    /// Connects to a custom store, in a custom runtime. It is for back ends and simulators, which implement the traits
+    /// Connects to a custom store, in a custom runtime. It is for stores and simulators, which implement the traits
     /// of `leasehold-store`. The driver's thread calls `open`, and errors name the store as `server`.
     ///
     /// Needs the feature `unstable-store`, since this method and those traits may change with any version.

@@ -7,9 +7,9 @@
 //!
 //! ```text
 //! lock "order:42" not acquired: the server cannot be reached (connection refused)
-//! lock "order:42" may or may not be acquired: no answer within the timeout; any effect of this attempt is gone within 33.3s
-//! the body did not run: lock "order:42" was held by another owner for all of 5s
-//! lock "order:42" was lost while the body ran: it was deleted on the server; the body has no result
+//! lock "order:42" may or may not be acquired: no reply within the timeout; any effect of this attempt is gone within 33.3s
+//! the body did not run: lock "order:42" was busy for the whole wait of 5s
+//! lock "order:42" was lost while the body ran: it was deleted on the server; any result of the body is dropped
 //! ```
 //!
 //! `{}` is enough for a log. [`source`](std::error::Error::source) is `None`, because the message has the cause in it.

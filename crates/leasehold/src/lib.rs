@@ -158,7 +158,7 @@
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 #![cfg_attr(
     not(any(feature = "redis", feature = "embedded", feature = "unstable-store")),
-    allow(dead_code, unused_imports, reason = "without a back end no client is made")
+    allow(dead_code, unused_imports, reason = "without a store no client is made")
 )]
 
 // Lets this crate use the attribute too, since the generated code names `::leasehold`.

@@ -1,4 +1,4 @@
-//! `leasehold run`: obtain the lock, run the command, release the lock, and report the outcome by the exit code.
+//! `leasehold run`: acquire the lock, run the command, release the lock, and report the outcome by the exit code.
 //!
 //! Invariant: at every end the lock is released or its release is left to the client's close, and the command runs only
 //! in between.
@@ -69,7 +69,7 @@ async fn connected(arguments: &Run, config: &Config, report: Report) -> Result<u
     code
 }
 
-/// Obtains the lock, runs the command, releases.
+/// Acquires the lock, runs the command, releases.
 async fn locked(
     arguments: &Run,
     client: &Client,
@@ -88,14 +88,14 @@ async fn locked(
     };
     let Some(acquired) = acquired else {
         let waited = shown(now() - since);
-        report.tell(format_args!("the lock {name:?} was not obtained in {waited}; the command was not run"));
+        report.tell(format_args!("the lock {name:?} was not acquired in {waited}; the command was not run"));
         return Ok(arguments.conflict_exit_code);
     };
-    report.tell(format_args!("obtained the lock {name:?} after {}", shown(now() - since)));
-    let obtained = now();
+    report.tell(format_args!("acquired the lock {name:?} after {}", shown(now() - since)));
+    let since = now();
     let finished = supervised(arguments, &acquired, signals, report).await;
     let guard = Arc::into_inner(acquired.guard).expect("the watcher's thread, which had it too, has ended");
-    let released = release(guard, name, obtained, report).await;
+    let released = release(guard, name, since, report).await;
     Ok(code(&finished?, released, arguments.on_lost, report))
 }
 
@@ -117,7 +117,7 @@ async fn supervised(
     report: Report,
 ) -> Result<Finished, Failure> {
     let system =
-        |error| Failure::system(Error::new(error).context("the command could not be started or watched"));
+        |error| Failure::system(Error::new(error).context("the command could not be started or supervised"));
     signals.add_job_control().map_err(system)?;
     let mut watcher =
         helper(watcher::VERB).and_then(|mut program| Watcher::start(&mut program)).map_err(system)?;
@@ -145,11 +145,11 @@ async fn supervised(
 }
 
 /// Releases and reports the result, or returns `None` when the result is unknown.
-async fn release(guard: Guard, name: &str, obtained: Instant, report: Report) -> Option<ReleaseOutcome> {
+async fn release(guard: Guard, name: &str, since: Instant, report: Report) -> Option<ReleaseOutcome> {
     match guard.release().await {
         Ok(released) => {
             if released == ReleaseOutcome::Released {
-                let held = shown(now() - obtained);
+                let held = shown(now() - since);
                 report.tell(format_args!("released the lock {name:?} after {held}"));
             }
             Some(released)
@@ -166,7 +166,7 @@ fn code(finished: &Finished, released: Option<ReleaseOutcome>, on_lost: OnLost, 
     let own = finished.ending.exit_code();
     if !finished.lost && released == Some(ReleaseOutcome::NotHeld) {
         report.warn(format_args!(
-            "the lock was lost before the command ended with {own}; nobody noticed in time to stop it"
+            "the lock was lost before the command ended with {own}; the loss was noticed too late to stop it"
         ));
     }
     let lost = finished.lost || released == Some(ReleaseOutcome::NotHeld);
@@ -177,7 +177,7 @@ fn not_connected(error: ConfigConnectError) -> Failure {
     match error {
         ConfigConnectError::Connect(error @ ConnectError::Store { .. }) => Failure::unavailable(error),
         ConfigConnectError::Connect(error @ ConnectError::Thread(_)) => Failure::system(error),
-        // The configuration is checked, so the rest is a back end that this build does not have.
+        // The configuration is checked, so the rest is a store that this build does not have.
         error => Failure::usage(error),
     }
 }

@@ -224,7 +224,7 @@ fn verbose_says_each_step_in_one_line() {
     assert_eq!(lines.len(), 3, "{ended:?}");
     let begins = [
         "leasehold: waiting for the lock \"the:lock\"",
-        "leasehold: obtained the lock \"the:lock\" after ",
+        "leasehold: acquired the lock \"the:lock\" after ",
         "leasehold: released the lock \"the:lock\" after ",
     ];
     for (line, begin) in lines.iter().zip(begins) {

@@ -41,7 +41,7 @@ fn who_does_not_wait_gives_up_at_once_and_runs_nothing() {
         assert_eq!((ended.out.as_str(), ended.err.as_str()), ("", ""), "as silent as flock: {options:?}");
     }
     let ended = outcome(&mut run(&server, &["-n", "-v"], &["touch", &ran]));
-    assert!(ended.err.contains("was not obtained"), "{ended:?}");
+    assert!(ended.err.contains("was not acquired"), "{ended:?}");
     assert!(!folder.has("ran"));
     assert_eq!(server.cli(&["HGETALL", crate::fixture::NAME]), "somebody:1\n1");
 }

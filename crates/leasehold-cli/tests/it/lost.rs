@@ -56,7 +56,7 @@ fn a_command_deaf_to_term_is_killed_after_the_grace() {
     let ended = running.outcome();
     assert_eq!(ended.code(), 79, "{ended:?}");
     assert!(deleted.elapsed() >= Duration::from_secs(2), "the grace was given: {:?}", deleted.elapsed());
-    assert!(ended.err.contains("the grace is over"), "{ended:?}");
+    assert!(ended.err.contains("the grace period is over"), "{ended:?}");
     assert!(!is_alive(pid));
 }
 
@@ -100,7 +100,7 @@ fn on_lost_ignore_lets_the_command_go_on_with_a_warning() {
     folder.touch("go");
     let ended = running.outcome();
     assert_eq!(ended.code(), 4, "{ended:?}");
-    assert!(ended.err.contains("goes on without it"), "{ended:?}");
+    assert!(ended.err.contains("continues without it"), "{ended:?}");
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn a_release_that_nobody_confirms_is_warned_about_and_the_code_is_the_commands()
     folder.touch("go");
     let ended = running.outcome();
     assert_eq!(ended.code(), 3, "{ended:?}");
-    assert!(ended.err.contains("not confirmed: the server cannot be reached (connection refused); it goes on being tried, and is free within "), "{ended:?}");
+    assert!(ended.err.contains("not confirmed: the server cannot be reached (connection refused); the client keeps trying, and the hold ends within "), "{ended:?}");
 }
 
 #[test]

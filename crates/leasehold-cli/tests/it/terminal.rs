@@ -214,7 +214,7 @@ fn messages_reach_a_terminal_that_stops_background_writers() {
     session.press(&format!("stty tostop; {run}; echo code''=$?\n"));
     session.until("begun");
     delete(&server);
-    session.until("goes on without it");
+    session.until("continues without it");
     session.press("\n");
     session.until("code=0");
 }

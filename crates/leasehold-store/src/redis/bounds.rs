@@ -34,13 +34,13 @@ const DEPTH_MAX: usize = 8;
 pub(super) enum Breach {
     #[error("a web server answers on this port")]
     Http,
-    #[error("the port answers in TLS, which is not supported yet")]
+    #[error("the server speaks TLS, which is not supported yet")]
     Tls,
-    #[error("the answer is not in the protocol of Redis")]
+    #[error("the reply does not follow the Redis protocol")]
     Protocol,
     #[error("the reply exceeds {REPLY_MAX} bytes, a line of {LINE_MAX} bytes or a depth of {DEPTH_MAX}")]
     TooLarge,
-    #[error("the server sent a reply to no command")]
+    #[error("the server sent a reply without a command")]
     Unasked,
 }
 

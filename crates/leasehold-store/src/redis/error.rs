@@ -123,7 +123,7 @@ mod tests {
         let failure = Failure::server_error(&format!("ERR \x1b[31m{}", "x".repeat(10_000)));
         let error = failure.during(Verb::Acquire, "k".into());
         let source = error.source().unwrap().to_string();
-        assert!(source.starts_with("the server said \"ERR \\u{1b}[31mxxx"), "{source}");
+        assert!(source.starts_with("server reply \"ERR \\u{1b}[31mxxx"), "{source}");
         assert!(source.len() < 350);
     }
 

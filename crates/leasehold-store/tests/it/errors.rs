@@ -182,7 +182,7 @@ async fn a_script_that_refuses_its_arguments_has_not_run() {
     let outcome = run(&store, call(&FAIL, "order:42", "LOCKERR lease_ms must be positive")).await;
     let error = outcome.unwrap_err();
     assert_eq!((error.kind, error.applied, error.during), (Kind::Server, No, Verb::Acquire));
-    assert_eq!(error.to_string(), "acquire of \"order:42\": the server answered with an error");
+    assert_eq!(error.to_string(), "acquire of \"order:42\": the server replied with an error");
     assert!(story(&error).contains("LOCKERR lease_ms must be positive"), "{}", story(&error));
 }
 

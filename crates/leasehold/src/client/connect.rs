@@ -1,6 +1,6 @@
 //! The connection of a client, from a URL to a running driver.
 //!
-//! Invariant: only this file names a back end. A client whose driver has ended, even by a panic, is closed.
+//! Invariant: only this file names a store. A client whose driver has ended, even by a panic, is closed.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -53,7 +53,7 @@ pub(crate) fn check_url(url: &str) -> Result<(), UrlError> {
 /// Connects, and starts the driver.
 #[cfg_attr(
     not(any(feature = "redis", feature = "embedded")),
-    expect(unused_variables, reason = "without a back end nothing can be connected to")
+    expect(unused_variables, reason = "without a store nothing can be connected to")
 )]
 pub(crate) async fn connect(url: &str, options: ConnectOptions) -> Result<Arc<Handle>, ConnectError> {
     match Scheme::split(url).map_err(ConnectError::Url)? {

@@ -101,7 +101,7 @@ impl fmt::Display for AcquireErrorKind {
             Self::Lease(error) => error.fmt(f),
             Self::MaxHold { given } => {
                 let (given, least) = (Rounded::down(*given), Rounded::up(LEASE_MIN));
-                write!(f, "max_hold of {given} is too short, at least {least} is needed")
+                write!(f, "max_hold of {given} is below the minimum of {least}")
             }
             Self::MinHold { given, most } => {
                 let (given, most) = (Rounded::up(*given), Rounded::down(*most));
@@ -112,28 +112,28 @@ impl fmt::Display for AcquireErrorKind {
                 write!(f, "{}; any effect of this attempt is gone {free_within}", source.reason())
             }
             Self::Lost(reason) => {
-                write!(f, "the owner's present hold is lost: {reason}; drop its guards first")
+                write!(f, "the owner's current hold is lost: {reason}; drop its guards first")
             }
             Self::NoExpiry => f.write_str(
-                "its key has no expiry and would block forever; find out who wrote it, or delete it with force_unlock",
+                "its key has no expiry and blocks forever; find its writer, or delete the key with force_unlock",
             ),
-            Self::AlreadyHeld => f.write_str("its owner holds it already, and it is not reentrant"),
+            Self::AlreadyHeld => f.write_str("its owner already holds it, and the lock is non-reentrant"),
             Self::Deadlock => {
-                f.write_str("the wait would never end, the holder is this caller or waits for this caller")
+                f.write_str("the wait would deadlock; the holder is this caller or waits for this caller")
             }
             Self::OtherKind(_) => {
-                f.write_str("another kind of object has this name on the server, it was left as it is")
+                f.write_str("another kind of object has this name on the server; that object is unchanged")
             }
-            Self::Deleted => f.write_str("it was deleted"),
+            Self::Deleted => f.write_str("it was deleted during the wait"),
             Self::TooManyPermits { given } => {
-                write!(f, "{given} permits are too many at once, at most {PERMITS_MAX} are allowed")
+                write!(f, "{given} permits at once exceed the maximum of {PERMITS_MAX}")
             }
             Self::LeaseTooShort { lease, took } => {
                 let (lease, took) = (Rounded::down(*lease), Rounded::up(*took));
-                write!(f, "the grant took {took}, too long for a lease of {lease}, and was given back")
+                write!(f, "the grant took {took}, too long for a lease of {lease}; it was undone")
             }
             Self::Unclaimed => {
-                f.write_str("the future was not polled in time after the grant, which was given back")
+                f.write_str("the future was not polled in time after the grant; the grant was undone")
             }
             Self::Closed => f.write_str("the client is closed"),
             Self::Forked => f.write_str(FORKED),

@@ -77,7 +77,7 @@ impl fmt::Display for ConnectError {
         match self {
             Self::Url(error) => write!(f, "the server's URL cannot be used: {error}"),
             Self::TooShort { setting, given } => {
-                write!(f, "the {setting} of {} is too short, at least 1ms is needed", Rounded::down(*given))
+                write!(f, "the {setting} of {} is below the minimum of 1ms", Rounded::down(*given))
             }
             Self::Lease(error) => write!(f, "a default lease cannot be used: {error}"),
             Self::KeyPrefix(error) => write!(f, "the key prefix cannot be used: {error}"),
@@ -85,7 +85,7 @@ impl fmt::Display for ConnectError {
                 f.write_str("the client's name is not 1 to 128 printable ASCII characters without spaces")
             }
             Self::Store { server, source } => write!(f, "no connection to {server}: {}", source.reason()),
-            Self::Thread(error) => write!(f, "the client's thread could not be started: {error}"),
+            Self::Thread(error) => write!(f, "the client's thread did not start: {error}"),
         }
     }
 }

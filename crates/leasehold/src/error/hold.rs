@@ -73,7 +73,7 @@ impl fmt::Display for ReleaseError {
         match &self.kind {
             ReleaseErrorKind::Unconfirmed { free_within, source } => write!(
                 f,
-                "release of {} not confirmed: {}; it goes on being tried, and is free {free_within}",
+                "release of {} not confirmed: {}; the client keeps trying, and the hold ends {free_within}",
                 self.subject,
                 source.reason()
             ),
@@ -165,11 +165,14 @@ impl fmt::Display for EnsureError {
         match &self.kind {
             EnsureErrorKind::Lost(reason) => write!(f, "{subject} is lost: {reason}"),
             EnsureErrorKind::TooLong { most } => {
-                write!(f, "{subject} can be ensured for {} at most", Rounded::down(*most))
+                write!(f, "{subject} can be ensured for at most {}", Rounded::down(*most))
             }
             EnsureErrorKind::Unconfirmed { remaining, source } => {
                 let (reason, left) = (source.reason(), Rounded::down(*remaining));
-                write!(f, "renewal of {subject} not confirmed: {reason}; it is held for another {left}")
+                write!(
+                    f,
+                    "renewal of {subject} not confirmed: {reason}; the hold is valid for another {left}"
+                )
             }
             EnsureErrorKind::Forked => write!(f, "{subject} not ensured: {FORKED}"),
         }

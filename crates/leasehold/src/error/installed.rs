@@ -12,7 +12,7 @@ pub struct NotInstalled;
 impl fmt::Display for NotInstalled {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(
-            "no client is installed; give one to `leasehold::install` at the start of the program, or name one",
+            "no client is installed; call `leasehold::install` at the start of the program, or name a client",
         )
     }
 }
@@ -26,7 +26,7 @@ pub struct AlreadyInstalled;
 
 impl fmt::Display for AlreadyInstalled {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a client is installed already, and stays")
+        f.write_str("a client is already installed; it stays installed")
     }
 }
 

@@ -10,7 +10,7 @@ use leasehold_proto::{StoreError, StoreErrorKind};
 
 /// The end of a message about a client that another process made.
 pub(super) const FORKED: &str =
-    "the client belongs to the process that this one was forked from; connect a new one here";
+    "the client belongs to the parent process; connect a new client after the fork";
 
 /// Returns true if the failure concerns the server and not the name.
 pub(super) const fn unavailable(source: &StoreError) -> bool {

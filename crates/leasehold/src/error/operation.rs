@@ -12,7 +12,7 @@ use super::message::{FORKED, debug, message_in_debug, unavailable};
 use super::subject::{BadName, Subject, of_a_subject};
 
 /// The end of a message about a name that another kind of object has.
-const OTHER_KIND: &str = "another kind of object has this name on the server, it was left as it is";
+const OTHER_KIND: &str = "another kind of object has this name on the server; that object is unchanged";
 
 /// The reason why a semaphore, latch or fenced key was not changed, or may not have been.
 #[derive(Clone, PartialEq, Eq)]
@@ -179,7 +179,7 @@ impl fmt::Display for FencedWriteError {
             Self::Stale { subject, newest } => {
                 write!(
                     f,
-                    "{subject} not written: the newer token {newest} has written before, the lock is lost"
+                    "{subject} not written: a holder with the newer token {newest} has written it; the lock is lost"
                 )
             }
             Self::Operation(error) => error.fmt(f),
@@ -379,15 +379,15 @@ impl fmt::Display for InspectError {
         let unknown =
             matches!(&self.kind, InspectErrorKind::Store(source) if source.applied == Applied::Unknown);
         let outcome = match self.during {
-            Verb::ForceRelease if unknown => "may or may not be forced free",
-            Verb::ForceRelease => "not forced free",
+            Verb::ForceRelease if unknown => "may or may not be unlocked",
+            Verb::ForceRelease => "not unlocked",
             _ => "not inspected",
         };
         write!(f, "{} {outcome}: ", self.subject)?;
         match &self.kind {
             InspectErrorKind::Name(error) => error.fmt(f),
             InspectErrorKind::Store(source) => source.reason().fmt(f),
-            InspectErrorKind::NoExpiry => f.write_str("its key has no expiry and would block forever"),
+            InspectErrorKind::NoExpiry => f.write_str("its key has no expiry and blocks forever"),
             InspectErrorKind::Closed => f.write_str("the client is closed"),
             InspectErrorKind::Forked => f.write_str(FORKED),
         }

@@ -76,7 +76,7 @@ impl fmt::Display for PermitsError {
             Self::Lease { subject, source } => write!(f, "{subject} not changed: {source}"),
             Self::TooMany { subject, given } => write!(
                 f,
-                "{subject} not changed: {given} permits are too many at once, at most {PERMITS_MAX} are allowed"
+                "{subject} not changed: {given} permits at once exceed the maximum of {PERMITS_MAX}"
             ),
             Self::Operation(error) => error.fmt(f),
         }

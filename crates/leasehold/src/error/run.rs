@@ -111,17 +111,20 @@ impl fmt::Display for RunError {
         match self {
             Self::Acquire(error) => write!(f, "the body did not run: {error}"),
             Self::Busy { subject, wait } if wait.is_zero() => {
-                write!(f, "the body did not run: {subject} is held by another owner")
+                write!(f, "the body did not run: {subject} is busy")
             }
             Self::Busy { subject, wait } => {
                 let wait = Rounded::down(*wait);
-                write!(f, "the body did not run: {subject} was held by another owner for all of {wait}")
+                write!(f, "the body did not run: {subject} was busy for the whole wait of {wait}")
             }
             Self::Permits(error) => write!(f, "the body did not run: {error}"),
             Self::Name(error) => write!(f, "the body did not run: the lock's name cannot be used: {error}"),
             Self::NotInstalled(error) => write!(f, "the body did not run: {error}"),
             Self::Lost { subject, reason } => {
-                write!(f, "{subject} was lost while the body ran: {reason}; the body has no result")
+                write!(
+                    f,
+                    "{subject} was lost while the body ran: {reason}; any result of the body is dropped"
+                )
             }
         }
     }

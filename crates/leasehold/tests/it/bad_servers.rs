@@ -131,7 +131,7 @@ async fn what_is_not_a_redis_is_told_apart() {
         let (kind, error) = refused(connecting);
         let text = String::from_utf8_lossy(says);
         assert_eq!(kind, StoreErrorKind::Malformed, "{text:?}");
-        assert!(everything_said(&error).contains("this is no Redis or Valkey server"), "{error:?}");
+        assert!(everything_said(&error).contains("the server is neither Redis nor Valkey"), "{error:?}");
         assert_eq!(everything_said(&error).contains("a web server"), says.starts_with(b"HTTP"));
     }
     let mute = Client::builder().timeout(ms(200)).connect(&impostor(b"", true)).await;

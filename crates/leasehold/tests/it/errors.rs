@@ -76,11 +76,7 @@ async fn a_server_that_is_down_is_told() {
     let error = direct.lock("order:42").is_locked().await.unwrap_err();
     says(error, "lock \"order:42\" not inspected: the server cannot be reached (connection refused)", &DOWN);
     let error = direct.lock("order:42").force_unlock().await.unwrap_err();
-    says(
-        error,
-        "lock \"order:42\" not forced free: the server cannot be reached (connection refused)",
-        &DOWN,
-    );
+    says(error, "lock \"order:42\" not unlocked: the server cannot be reached (connection refused)", &DOWN);
     let error = Client::connect(&url).await.unwrap_err();
     let said = format!(
         "no connection to redis://127.0.0.1:{port}: the server cannot be reached (connection refused)"
@@ -95,7 +91,7 @@ async fn a_wrong_password_is_told() {
     let port = server.port();
     let error = Client::connect(&format!("redis://:wrong@127.0.0.1:{port}")).await.unwrap_err();
     let said = format!(
-        "no connection to redis://:***@127.0.0.1:{port}: the server refused the user or password (the server said \
+        "no connection to redis://:***@127.0.0.1:{port}: the server refused the user or password (server reply \
          \"WRONGPASS invalid username-password pair or user is disabled.\")"
     );
     says(error, &said, &REFUSED);
@@ -116,7 +112,7 @@ async fn a_port_of_something_else_is_told() {
     });
     let error = Client::connect(&format!("redis://127.0.0.1:{port}")).await.unwrap_err();
     let said = format!(
-        "no connection to redis://127.0.0.1:{port}: this is no Redis or Valkey server (a web server answers on this port)"
+        "no connection to redis://127.0.0.1:{port}: the server is neither Redis nor Valkey (a web server answers on this port)"
     );
     says(error, &said, &REFUSED);
     serving.abort();
@@ -125,7 +121,7 @@ async fn a_port_of_something_else_is_told() {
 async fn a_key_of_another_type_is_told(server: Place) {
     let client = connect(&server).await;
     tell(&server, &["SET", "order:42", "precious"]);
-    let kind = "another kind of object has this name on the server, it was left as it is";
+    let kind = "another kind of object has this name on the server; that object is unchanged";
     let error = client.fair_lock("order:42").lock().await.unwrap_err();
     says(error, &format!("fair lock \"order:42\" not acquired: {kind}"), &MISTAKE);
     tell(&server, &["RPUSH", "import", "precious"]);
@@ -139,11 +135,11 @@ async fn a_key_without_expiry_is_told(server: Place) {
     let client = connect(&server).await;
     tell(&server, &["HSET", "order:42", "someone", "1"]);
     let error = client.lock("order:42").lock().await.unwrap_err();
-    let said = "lock \"order:42\" not acquired: its key has no expiry and would block forever; find out who wrote it, or \
-                delete it with force_unlock";
+    let said = "lock \"order:42\" not acquired: its key has no expiry and blocks forever; find its writer, or delete \
+                the key with force_unlock";
     says(error, said, &MISTAKE);
     let error = client.lock("order:42").remaining().await.unwrap_err();
-    says(error, "lock \"order:42\" not inspected: its key has no expiry and would block forever", &MISTAKE);
+    says(error, "lock \"order:42\" not inspected: its key has no expiry and blocks forever", &MISTAKE);
 }
 
 async fn a_name_or_terms_that_cannot_be_used_are_told(server: Place) {
@@ -152,7 +148,7 @@ async fn a_name_or_terms_that_cannot_be_used_are_told(server: Place) {
     let said = "lock \"a\\u{7}{b}\" not acquired: the name has a control character ('\\u{7}') at byte 1";
     says(error, said, &MISTAKE);
     let error = client.lock("order:42").lease(ms(1)).lock().await.unwrap_err();
-    let said = "lock \"order:42\" not acquired: a lease of 1ms is too short, at least 3ms is needed";
+    let said = "lock \"order:42\" not acquired: a lease of 1ms is below the minimum of 3ms";
     says(error, said, &MISTAKE);
     let bounded = client.lock("order:42").max_hold(60 * SECOND).min_hold(300 * SECOND);
     let said = "lock \"order:42\" not acquired: min_hold of 5m exceeds the maximum hold time of 1m";
@@ -160,11 +156,7 @@ async fn a_name_or_terms_that_cannot_be_used_are_told(server: Place) {
     let error = MultiLock::of([bounded.into(), client.lock("b").into()]).lock().await.unwrap_err();
     says(error, said, &MISTAKE);
     let error = client.lock("order:42").max_hold(Duration::from_nanos(2_999_999)).lock().await.unwrap_err();
-    says(
-        error,
-        "lock \"order:42\" not acquired: max_hold of 2.9ms is too short, at least 3ms is needed",
-        &MISTAKE,
-    );
+    says(error, "lock \"order:42\" not acquired: max_hold of 2.9ms is below the minimum of 3ms", &MISTAKE);
 }
 
 async fn a_busy_lock_is_told_where_not_getting_it_is_an_error(server: Place) {
@@ -172,9 +164,9 @@ async fn a_busy_lock_is_told_where_not_getting_it_is_an_error(server: Place) {
     let _guard = client.lock("order:42").lock().await.unwrap();
     let section = client.lock("order:42").section();
     let error = section.clone().wait(ms(300)).run(async |_guard| ()).await.unwrap_err();
-    says(error, "the body did not run: lock \"order:42\" was held by another owner for all of 300ms", &BUSY);
+    says(error, "the body did not run: lock \"order:42\" was busy for the whole wait of 300ms", &BUSY);
     let error = section.wait(Duration::ZERO).run(async |_guard| ()).await.unwrap_err();
-    says(error, "the body did not run: lock \"order:42\" is held by another owner", &BUSY);
+    says(error, "the body did not run: lock \"order:42\" is busy", &BUSY);
 }
 
 async fn an_owner_that_holds_it_already_is_told(server: Place) {
@@ -182,11 +174,11 @@ async fn an_owner_that_holds_it_already_is_told(server: Place) {
     let owner = client.owner();
     let lock = client.lock("order:42").owned_by(&owner).non_reentrant();
     let _guard = lock.lock().await.unwrap();
-    let said = "lock \"order:42\" not acquired: its owner holds it already, and it is not reentrant";
+    let said = "lock \"order:42\" not acquired: its owner already holds it, and the lock is non-reentrant";
     says(lock.lock().await.unwrap_err(), said, &BUSY);
     let prices = client.rw_lock("prices").owned_by(&owner);
     let _reader = prices.read().await.unwrap();
-    let said = "write lock \"prices\" not acquired: the wait would never end, the holder is this caller or waits for this \
+    let said = "write lock \"prices\" not acquired: the wait would deadlock; the holder is this caller or waits for this \
                 caller";
     says(prices.write().await.unwrap_err(), said, &MISTAKE);
 }
@@ -211,12 +203,12 @@ async fn a_frozen_server_is_told() {
     server.freeze();
     let error = client.lock("order:42").lease(10 * SECOND).try_lock().await.unwrap_err();
     // The sum of the lease, the drift, and the rest of the timeout in which the call may still arrive.
-    let said = "lock \"order:42\" may or may not be acquired: no answer within the timeout; any effect of this attempt is \
+    let said = "lock \"order:42\" may or may not be acquired: no reply within the timeout; any effect of this attempt is \
                 gone within 10.2s";
     says(error, said, &DOWN);
     let error = guard.release().await.unwrap_err().to_string();
-    let begin = "release of lock \"held\" not confirmed: no answer within the timeout; it goes on being tried, and is free \
-                 within 1h";
+    let begin = "release of lock \"held\" not confirmed: no reply within the timeout; the client keeps trying, and the \
+                 hold ends within 1h";
     assert!(error.starts_with(begin), "{error}");
     server.thaw();
     eventually("the undo and the release", || is_free(&server, "order:42") && is_free(&server, "held")).await;
@@ -234,14 +226,14 @@ async fn each_loss_says_its_reason() {
             lock.clone().max_renewals(1),
             "",
             LostReason::MaxRenewals,
-            "it had all its max_renewals, and the last lease ended",
+            "it reached its max_renewals, and its last lease ended",
         ),
         (lock.clone(), "deleted", LostReason::Deleted, "it was deleted on the server"),
         (
             lock.clone(),
             "unreachable",
             LostReason::Unreachable,
-            "no renewal was confirmed until the lease ended",
+            "no renewal was confirmed before the lease ended",
         ),
     ] {
         let (clock, deleting) = (server.clone(), server.clone());
@@ -257,7 +249,9 @@ async fn each_loss_says_its_reason() {
         server.set_reachable(true);
         let error = running.await.unwrap().unwrap_err();
         assert!(matches!(error, RunError::Lost { reason: told, .. } if told == reason), "{error}");
-        let said = format!("lock \"order:42\" was lost while the body ran: {said}; the body has no result");
+        let said = format!(
+            "lock \"order:42\" was lost while the body ran: {said}; any result of the body is dropped"
+        );
         says(error, &said, &LOST);
         server.advance(120 * SECOND).await;
     }
@@ -271,7 +265,7 @@ async fn a_lock_that_another_took_over_is_told() {
     assert!(server.delete("order:42"));
     let _next = other.lock("order:42").lock().await.unwrap();
     server.advance(SECOND).await;
-    let said = "lock \"order:42\" is lost: another owner holds it, or its name was given to something else";
+    let said = "lock \"order:42\" is lost: another owner holds it, or another kind of object has its name";
     says(guard.ensure(29 * SECOND).await.unwrap_err(), said, &LOST);
 }
 
@@ -282,16 +276,16 @@ async fn a_renewal_that_is_not_confirmed_is_told() {
     let guard = client.lock("order:42").lock().await.unwrap();
     server.advance(SECOND).await;
     server.set_reachable(false);
-    let said = "renewal of lock \"order:42\" not confirmed: the server cannot be reached; it is held for another 28.6s";
+    let said = "renewal of lock \"order:42\" not confirmed: the server cannot be reached; the hold is valid for another 28.6s";
     says(guard.ensure(29 * SECOND).await.unwrap_err(), said, &DOWN);
-    let said = "lock \"order:42\" can be ensured for 29.6s at most";
+    let said = "lock \"order:42\" can be ensured for at most 29.6s";
     says(guard.ensure(31 * SECOND).await.unwrap_err(), said, &MISTAKE);
 }
 
 #[tokio::test]
 async fn a_program_without_an_installed_client_is_told() {
     let said =
-        "no client is installed; give one to `leasehold::install` at the start of the program, or name one";
+        "no client is installed; call `leasehold::install` at the start of the program, or name a client";
     says(leasehold::installed().unwrap_err(), said, &MISTAKE);
     says(RunError::from(NotInstalled), &format!("the body did not run: {said}"), &MISTAKE);
 }

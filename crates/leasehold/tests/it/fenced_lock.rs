@@ -158,7 +158,8 @@ async fn a_newer_token_shuts_out_the_older_one_for_every_way_to_write() {
         old.set("stock", "2").await.unwrap();
         new.set("stock", "3").await.unwrap();
         let error = old.set("stock", "4").await.unwrap_err();
-        let said = "key \"stock\" not written: the newer token 8 has written before, the lock is lost";
+        let said =
+            "key \"stock\" not written: a holder with the newer token 8 has written it; the lock is lost";
         assert_eq!((error.to_string().as_str(), error.is_lost()), (said, true));
         new.hset("order", "state", [0, 255]).await.unwrap();
         let error = old.hset("order", "other", "x").await.unwrap_err();

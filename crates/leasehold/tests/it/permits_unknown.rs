@@ -47,8 +47,8 @@ async fn an_acquire_without_its_reply_is_undone_and_takes_nothing_however_late_i
     assert_eq!(free_within, FreeWithin::Unbounded, "no lease ends it");
     assert_eq!(
         error.to_string(),
-        "semaphore \"seats\" may or may not be acquired: no answer within the timeout; any effect of this attempt is \
-         gone when the server has answered"
+        "semaphore \"seats\" may or may not be acquired: no reply within the timeout; any effect of this attempt is \
+         gone when the server has replied"
     );
     assert!(!format!("{error:#?}").contains("18446"), "{error:#?}");
     proxy.drop_replies(false);

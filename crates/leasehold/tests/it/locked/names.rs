@@ -124,7 +124,7 @@ async fn a_name_that_cannot_be_used_is_an_error_of_the_call(server: Place) {
     let error = "the name has a control character ('\\n') at byte 5";
     refused(of_user(&client, &server, "\n").await, "user:\n", error);
     let cut = format!("user:{}...", "x".repeat(75));
-    refused(of_user(&client, &server, &"x".repeat(512)).await, &cut, "the name has 517 bytes");
+    refused(of_user(&client, &server, &"x".repeat(512)).await, &cut, "the name of 517 bytes");
     let tagless = of_tag(&client, &server, "").await;
     assert!(matches!(tagless, Err(RunError::Name(NameError::Empty))), "{tagless:?}");
 }

@@ -19,7 +19,11 @@
 //! - a *minimum hold* (`min_hold`) keeps a hold on the server that its guards released before its minimum hold time was
 //!   over;
 //! - an *operation* (`operation`) is a call that takes no hold, which the engine tries until it is answered.
+//!
+//! `interface` has the events and actions, and `state` what the parts remember. Both are data, below the engine. The
+//! parts are functions of the engine, above it.
 
+mod interface;
 mod min_hold;
 mod operation;
 mod queue;
@@ -27,19 +31,16 @@ mod reentry;
 mod release;
 mod renewal;
 mod server_hold;
+mod state;
 mod ticket;
 mod timer;
 mod wakeup;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::fmt;
 use std::time::Duration;
 
-use crate::backoff::Backoff;
 use crate::call::{Call, Reply};
-use crate::lease::Lease;
 use crate::moment::Moment;
-use crate::name::Channel;
 use crate::outcome::StoreError;
 use crate::owner::{ClientId, Owner, WireOwner};
 
@@ -47,189 +48,12 @@ pub use crate::id::{CallId, Id};
 pub use crate::settings::Settings;
 pub use crate::subject::Subject;
 
-use min_hold::MinHold;
-use operation::Operation;
-use release::Release;
-use server_hold::ServerHold;
-use ticket::Ticket;
-pub use ticket::{
-    AcquireFailure, CloseReport, EnsureFailure, Grant, OperationFailure, Outcome, ReleaseFailure,
+pub use interface::{
+    AcquireFailure, Action, CloseReport, EnsureFailure, Event, Grant, LostReason, OperationFailure, Outcome,
+    ReleaseFailure, Request, Wait,
 };
+use state::{Closing, Listeners, MinHold, Operation, Purpose, Release, ServerHold, Ticket};
 use timer::{Timer, Timers};
-use wakeup::Listeners;
-
-/// The terms of an acquire.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Request {
-    /// The name to lock and its rules.
-    pub subject: Subject,
-    /// The owner of the hold.
-    pub owner: Owner,
-    /// The number of units: permits of a semaphore, 1 for every other primitive.
-    pub units: u32,
-    /// True if an owner that already holds the lock re-enters it. If false, that acquire is an error.
-    pub reenters: bool,
-    /// The lease: the time for which the server keeps the hold without a renewal.
-    pub lease: Lease,
-    /// True if the watchdog renews the hold.
-    pub watchdog: bool,
-    /// The number of renewals after which the watchdog stops, or `None` for no bound.
-    pub max_renewals: Option<u32>,
-    /// The longest duration of the hold, counted from the grant, or `None` for no bound.
-    pub max_hold: Option<Duration>,
-    /// The minimum hold time, or `None` for no bound. The server keeps the hold for at least this long after the grant,
-    /// even if its guard is released earlier.
-    pub min_hold: Option<Duration>,
-    /// The uptime below which a server counts as recently restarted and its answer does not count.
-    pub uptime: Duration,
-    /// The bound of the wait.
-    pub wait: Wait,
-    /// The pauses between attempts of a primitive without wake-ups, or `None` for wake-ups and the polling interval.
-    pub backoff: Option<Backoff>,
-}
-
-impl Request {
-    /// Creates a request for one unit with the watchdog on, re-entry allowed and no bounds.
-    #[must_use]
-    pub const fn new(subject: Subject, owner: Owner, lease: Lease, wait: Wait) -> Self {
-        Self {
-            subject,
-            owner,
-            units: 1,
-            reenters: true,
-            lease,
-            watchdog: true,
-            max_renewals: None,
-            max_hold: None,
-            min_hold: None,
-            uptime: Duration::ZERO,
-            wait,
-            backoff: None,
-        }
-    }
-}
-
-/// The bound of a caller's wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Wait {
-    /// Makes exactly one attempt.
-    Once,
-    /// Waits until this deadline.
-    Until(Moment),
-    /// Waits without a bound.
-    Forever,
-}
-
-/// An input of the engine: a request of a caller, or a report of the driver.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Event {
-    /// A caller requests a lock.
-    Acquire(Id, Request),
-    /// A caller polls its ticket for the outcome. A claim takes a grant.
-    Claim(Id),
-    /// A caller gave up its ticket, of any kind.
-    Cancel(Id),
-    /// A guard releases its hold.
-    Release {
-        /// The hold.
-        hold: Id,
-        /// The ticket that receives the outcome.
-        report: Option<Id>,
-    },
-    /// A caller sets the minimum hold time of a hold, counted from now.
-    SetMinHold(Id, Duration),
-    /// A guard is detached, so the renewals stop and the lease runs out.
-    Detach(Id),
-    /// A caller needs at least this much validity of its hold.
-    Ensure {
-        /// The ticket.
-        id: Id,
-        /// The hold.
-        hold: Id,
-        /// The validity that the caller needs.
-        least: Duration,
-    },
-    /// A caller runs an operation: a call that takes no hold, and that has the same effect when it runs twice.
-    Perform(Id, Call),
-    /// The client closes, so the engine releases every hold and refuses new requests.
-    Close(Id),
-    /// A store call returned.
-    Replied(CallId, Result<Reply, StoreError>),
-    /// The server confirmed a subscription, for the first time or after a reconnect.
-    Listening(Channel),
-    /// A wake-up arrived.
-    Message(Channel),
-    /// Time has passed.
-    Tick,
-}
-
-/// An output of the engine: an effect that the driver carries out.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Action {
-    /// Sends a call. The reply comes back as [`Event::Replied`]. The duration is the call's timeout.
-    Run(CallId, Call, Duration),
-    /// Subscribes to a channel.
-    Subscribe(Channel),
-    /// Unsubscribes from a channel.
-    Unsubscribe(Channel),
-    /// Notifies a ticket of its outcome, or the tasks that wait for the loss of a hold.
-    Wake(Id),
-    /// The outcome of the ticket that was just claimed. The engine reports it once.
-    Complete(Id, Outcome),
-}
-
-/// The reason for the loss of a hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum LostReason {
-    /// The fixed lease ended.
-    Expired,
-    /// The hold reached its own bound, `max_hold`.
-    MaxHold,
-    /// The watchdog made all its renewals, `max_renewals`, and the last lease ended.
-    MaxRenewals,
-    /// Another owner holds the lock, or the key has another type.
-    TakenOver,
-    /// The key was gone from the server: force-released, deleted, flushed, or lost with the server's memory.
-    Deleted,
-    /// The lease ended without a confirmed renewal.
-    Unreachable,
-    /// The client was closed.
-    Closed,
-}
-
-impl LostReason {
-    /// Returns true if the hold ended by terms that its own holder set, as planned.
-    #[must_use]
-    pub const fn is_by_own_terms(self) -> bool {
-        matches!(self, Self::Expired | Self::MaxHold | Self::MaxRenewals)
-    }
-}
-
-impl fmt::Display for LostReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Expired => "its fixed lease ended",
-            Self::MaxHold => "it reached its max_hold",
-            Self::MaxRenewals => "it reached its max_renewals, and its last lease ended",
-            Self::TakenOver => "another owner holds it, or another kind of object has its name",
-            Self::Deleted => "it was deleted on the server",
-            Self::Unreachable => "no renewal was confirmed before the lease ended",
-            Self::Closed => "the client was closed",
-        })
-    }
-}
-
-/// The purpose of an in-flight call, which decides which part gets the reply.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Purpose {
-    Attempt(queue::Attempt),
-    Count(WireOwner),
-    Renew(WireOwner),
-    Release(WireOwner),
-    MinHold { wire: WireOwner, sent_at: Moment, lease: Lease },
-    Perform(Id),
-}
 
 /// The state of one client. See the [module documentation](self).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -251,7 +75,7 @@ pub struct Engine {
     min_holds: BTreeMap<WireOwner, MinHold>,
     calls: BTreeMap<CallId, Purpose>,
     timers: Timers,
-    closing: Option<release::Closing>,
+    closing: Option<Closing>,
     actions: Vec<Action>,
 }
 
@@ -367,7 +191,7 @@ impl Engine {
     /// Returns true if the client is closed, every close is reported, and no release, undo or call is outstanding.
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        let reported = self.closing.as_ref().is_some_and(release::Closing::is_reported);
+        let reported = self.closing.as_ref().is_some_and(Closing::is_reported);
         reported && self.releases.is_empty() && self.calls.is_empty()
     }
 

@@ -13,7 +13,7 @@ use super::source::Source;
 use super::tokens;
 
 /// The files in circles per crate. The rule fails on more, and on fewer until the number here is lowered.
-const IN_CIRCLES: [(&str, usize); 1] = [("leasehold-proto", 11)];
+const IN_CIRCLES: [(&str, usize); 0] = [];
 
 /// A module by its path from the root of its crate, which is empty for the root itself.
 type Module<'a> = Vec<&'a str>;

@@ -5,10 +5,10 @@
 
 use std::time::Duration;
 
-use super::release::{Cause, ReleaseTerms};
-use super::ticket::{Outcome, ReleaseFailure};
+use super::release::ReleaseTerms;
+use super::state::{Cause, MinHold, Purpose};
 use super::timer::Timer;
-use super::{CallId, Engine, Id, Purpose, Subject};
+use super::{CallId, Engine, Outcome, ReleaseFailure};
 use crate::backoff;
 use crate::call::Reply;
 use crate::lease::{LEASE_MAX, Lease};
@@ -16,24 +16,6 @@ use crate::moment::Moment;
 use crate::outcome::{FreeWithin, StoreError, Verb};
 use crate::owner::WireOwner;
 use crate::recipe::{CallArgs, Renewal};
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct MinHold {
-    pub(super) subject: Subject,
-    pub(super) units: u32,
-    /// True if the lease ends the minimum hold, without a release.
-    pub(super) detached: bool,
-    /// The end of the minimum hold time.
-    pub(super) until: Moment,
-    /// The earliest time at which the server can expire the key, counted from the send of the last confirmed call.
-    pub(super) expires_at: Moment,
-    /// The longest lease that any call has set.
-    pub(super) longest: Lease,
-    /// The releases that wait until the minimum hold is certain.
-    pub(super) reports: Vec<Id>,
-    pub(super) call: Option<CallId>,
-    pub(super) failures: u32,
-}
 
 impl MinHold {
     /// Returns true if the server keeps the minimum hold to its end without another call.

@@ -3,23 +3,13 @@
 //! Invariant: an operation is retried only with the very same call, which has the same effect when it runs twice. It is
 //! never retried for longer than the timeout, and not once its caller is gone.
 
-use super::ticket::{OperationFailure, Outcome, Ticket};
+use super::state::{Operation, Purpose, Ticket};
 use super::timer::Timer;
-use super::{Engine, Id, Purpose};
+use super::{Engine, Id, OperationFailure, Outcome};
 use crate::backoff;
 use crate::call::{Call, Reply};
 use crate::moment::Moment;
 use crate::outcome::{Applied, StoreError};
-
-/// An operation that is in flight, or waits for its next attempt.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Operation {
-    call: Call,
-    since: Moment,
-    failures: u32,
-    /// True if an earlier attempt may have been applied.
-    uncertain: bool,
-}
 
 impl Engine {
     pub(super) fn perform(&mut self, now: Moment, id: Id, call: Call) {

@@ -14,11 +14,10 @@
 
 use std::time::Duration;
 
-use super::release::{Cause, ReleaseTerms};
-use super::ticket::{AcquireFailure, Acquiring, Outcome, Stage, Ticket};
+use super::release::ReleaseTerms;
+use super::state::{Acquiring, Attempt, Cause, Last, Listener, Purpose, Stage, Ticket, WaiterState};
 use super::timer::Timer;
-use super::wakeup::Listener;
-use super::{CallId, Engine, Grant, Id, Purpose, Request, Subject, Wait};
+use super::{AcquireFailure, CallId, Engine, Grant, Id, Outcome, Request, Subject, Wait};
 use crate::backoff;
 use crate::call::Reply;
 use crate::lease::Lease;
@@ -30,53 +29,6 @@ use crate::recipe::{Answer, CallArgs, CallContext, Holding, Polling};
 /// The longest life of a place in a queue on the server, as a multiple of the interval at which its waiter shows that
 /// it is alive.
 const PLACE_INTERVALS: u32 = 4;
-
-/// The state of a waiter: the results of its own attempts.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct WaiterState {
-    /// The wire owner of the waiter's attempts. All of them share it, since a refusal wrote nothing and a grant is set,
-    /// not added.
-    wire: Option<WireOwner>,
-    /// The attempt in flight.
-    call: Option<CallId>,
-    /// True if a wake-up arrived while the attempt was in flight, so its answer may be older than the wake-up.
-    again: bool,
-    /// The time by which the unseen grant of an attempt has run out, if an attempt has an unknown outcome.
-    unknown_until: Option<Moment>,
-    /// The start of the current run of store failures without an answer in between. `failures` counts these failures.
-    failing_since: Option<Moment>,
-    failures: u32,
-    /// The number of refused attempts.
-    refusals: u32,
-    /// True if the waiter's present wire owner may be in a queue on the server, after an answer that was no error.
-    queued: bool,
-    /// The last answer.
-    last: Option<Last>,
-    /// True if the waiter has waited for a hold of this client itself.
-    waited_for_own_client: bool,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Last {
-    Refused,
-    Failed(StoreError),
-    TooLate(Duration),
-}
-
-/// An in-flight attempt. Its answer is awaited even after its waiter is gone.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Attempt {
-    id: Id,
-    subject: Subject,
-    wire: WireOwner,
-    lease: Lease,
-    sent_at: Moment,
-    units: u32,
-    /// True if an earlier attempt under the same wire owner has an unknown outcome.
-    uncertain: bool,
-    /// True if a refused waiter enters a queue on the server.
-    queues: bool,
-}
 
 impl WaiterState {
     /// Notes that an effect of this acquire may be on the server until then, whatever its next attempts return.

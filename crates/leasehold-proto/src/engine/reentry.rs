@@ -11,10 +11,9 @@
 
 use std::collections::VecDeque;
 
-use super::server_hold::{Hold, ServerHold};
-use super::ticket::{AcquireFailure, Outcome, Stage, Ticket};
+use super::state::{CountCall, Hold, Purpose, ServerHold, Stage, Ticket};
 use super::timer::Timer;
-use super::{CallId, Engine, Id, LostReason, Purpose, Subject, Wait};
+use super::{AcquireFailure, CallId, Engine, Id, LostReason, Outcome, Subject, Wait};
 use crate::backoff;
 use crate::call::Reply;
 use crate::lease::Lease;
@@ -22,17 +21,6 @@ use crate::moment::Moment;
 use crate::outcome::{Applied, FreeWithin, StoreError, StoreErrorKind, Verb};
 use crate::owner::{Owner, WireOwner};
 use crate::recipe::{CallArgs, Renewal};
-
-/// An in-flight call that sets the count.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct CountCall {
-    call: CallId,
-    count: u32,
-    /// The re-entries that the call confirms. A call without any is a partial release, which keeps the lease.
-    reentries: Vec<Id>,
-    lease: Lease,
-    sent_at: Moment,
-}
 
 impl Engine {
     /// Lets the waiters of an owner that has just acquired the lock re-enter it, or fails the waiters that do not

@@ -7,9 +7,9 @@
 
 use std::time::Duration;
 
-use super::ticket::{AcquireFailure, CloseReport, Outcome, ReleaseFailure, Ticket};
+use super::state::{Cause, Closing, Purpose, Release, Ticket};
 use super::timer::Timer;
-use super::{CallId, Engine, Id, LostReason, Purpose, Subject};
+use super::{AcquireFailure, CallId, CloseReport, Engine, Id, LostReason, Outcome, ReleaseFailure, Subject};
 use crate::backoff;
 use crate::call::Reply;
 use crate::lease::Lease;
@@ -22,22 +22,6 @@ use crate::recipe::{CallArgs, CallContext};
 const SLOW: Duration = Duration::from_secs(2);
 /// The time for which a closed client continues to retry its releases, counted from the timeout of the close.
 const AFTER_CLOSE: Duration = Duration::from_secs(30);
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Release {
-    subject: Subject,
-    lease: Lease,
-    units: u32,
-    /// The time by which the key is gone even if no release ever arrives.
-    gone_by: Moment,
-    cause: Cause,
-    call: Option<CallId>,
-    failures: u32,
-    /// True if an earlier attempt may have been applied, so that "not held" may be its effect.
-    uncertain: bool,
-    last_error: Option<StoreError>,
-    reports: Vec<Id>,
-}
 
 /// The terms of a release or undo.
 pub(super) struct ReleaseTerms {
@@ -55,28 +39,6 @@ impl ReleaseTerms {
     pub(super) const fn undo(lease: Lease, units: u32, gone_by: Moment, cause: Cause) -> Self {
         Self { lease, units, gone_by, cause, reports: Vec::new() }
     }
-}
-
-/// The reason for a release.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Cause {
-    /// A hold ends.
-    Release,
-    /// A grant that came too late, or that no caller claimed or waited for, or a place in a queue on the server that is
-    /// given up.
-    UnseenGrant,
-    /// An acquire that may or may not have run, and may still run, so only an answer ends its undo.
-    UnknownAcquire,
-}
-
-/// The state of a client that is closing.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Closing {
-    ids: Vec<Id>,
-    released: u64,
-    unconfirmed: u64,
-    /// True if the timeout of the close has passed, and the remaining releases have their last period.
-    timed_out: bool,
 }
 
 impl Closing {

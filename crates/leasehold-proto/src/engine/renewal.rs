@@ -5,10 +5,9 @@
 
 use std::time::Duration;
 
-use super::server_hold::{Ensuring, Hold, ServerHold};
-use super::ticket::{EnsureFailure, Outcome, Ticket};
+use super::state::{Ensuring, Hold, Purpose, Renewing, ServerHold, Ticket};
 use super::timer::Timer;
-use super::{CallId, Engine, Id, LostReason, Purpose};
+use super::{CallId, Engine, EnsureFailure, Id, LostReason, Outcome};
 use crate::backoff;
 use crate::call::Reply;
 use crate::lease::{LEASE_MIN, Lease};
@@ -253,12 +252,4 @@ impl Engine {
             server_hold.ensuring.retain(|waiting| waiting.id != id);
         }
     }
-}
-
-/// An in-flight renewal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Renewing {
-    call: CallId,
-    sent_at: Moment,
-    lease: Lease,
 }

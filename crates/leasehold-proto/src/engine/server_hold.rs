@@ -6,77 +6,16 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use super::min_hold::MinHold;
-use super::reentry::CountCall;
-use super::release::{Cause, Release, ReleaseTerms};
-use super::renewal::Renewing;
-use super::ticket::{AcquireFailure, EnsureFailure, Outcome, Ticket};
+use super::release::ReleaseTerms;
+use super::state::{Cause, Hold, MinHold, Release, ServerHold, Ticket};
 use super::timer::Timer;
-use super::{Engine, Grant, Id, LostReason, Request, Subject, Wait};
+use super::{
+    AcquireFailure, Action, Engine, EnsureFailure, Grant, Id, LostReason, Outcome, Request, Subject, Wait,
+};
 use crate::lease::Lease;
 use crate::moment::Moment;
-use crate::outcome::StoreError;
 use crate::owner::{Owner, WireOwner};
 use crate::recipe::Holding;
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct ServerHold {
-    pub(super) subject: Subject,
-    pub(super) owner: Owner,
-    pub(super) units: u32,
-    pub(super) token: Option<u64>,
-    /// The longest lease that any call has set. The server may keep the key for that long when all else is unknown.
-    pub(super) longest: Lease,
-    pub(super) holds: BTreeMap<Id, Hold>,
-    /// The acquires that raise the count, granted in this order.
-    pub(super) entering: VecDeque<Id>,
-    /// The number of detached holds, which end when the key runs out by its lease.
-    pub(super) detached: u32,
-    /// The count on the server, or `None` after a call with an unknown outcome.
-    pub(super) on_server: Option<u32>,
-    pub(super) count_call: Option<CountCall>,
-    pub(super) failures: u32,
-    /// The error of the last call that did not confirm the count.
-    pub(super) last_error: Option<StoreError>,
-    /// The releases of one hold of several, which wait until the count is confirmed.
-    pub(super) reports: Vec<Id>,
-    /// The send time of the last confirmed acquire or renewal.
-    pub(super) confirmed_at: Moment,
-    pub(super) valid_until: Moment,
-    /// The earliest time at which the server can expire the key, counted from the send of the last confirmed call. No
-    /// drift is subtracted.
-    pub(super) expires_at: Moment,
-    pub(super) renewing: Option<Renewing>,
-    pub(super) renew_failures: u32,
-    /// The time of the next attempt after a failed renewal.
-    pub(super) retry_at: Option<Moment>,
-    /// The tickets that wait for more validity.
-    pub(super) ensuring: Vec<Ensuring>,
-    /// The latest end of the minimum hold times of the released holds.
-    pub(super) min_hold_until: Moment,
-    /// The time until which a message may still announce the release that preceded the grant.
-    pub(super) stale_messages_until: Moment,
-    /// The time from which a waiter makes an attempt although this client holds the name, because a message has
-    /// announced a release.
-    pub(super) recheck_from: Moment,
-    /// True if an unanswered call may still extend the key.
-    pub(super) uncertain: bool,
-    pub(super) lost: Option<LostReason>,
-}
-
-/// One hold with its own terms. A server hold follows the most generous of its holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Hold {
-    pub(super) claimed: bool,
-    pub(super) watchdog: bool,
-    pub(super) lease: Lease,
-    /// The latest end of the hold.
-    pub(super) ends_at: Moment,
-    /// The end of its minimum hold time, until which the server keeps it even after its release.
-    pub(super) min_hold_until: Moment,
-    /// The number of renewals that the watchdog may still make.
-    pub(super) renewals_left: Option<u32>,
-}
 
 impl Hold {
     /// Creates a hold that begins at `from` and is not yet claimed.
@@ -95,14 +34,6 @@ impl Hold {
     pub(super) fn is_watched(&self) -> bool {
         self.claimed && self.watchdog && self.renewals_left != Some(0)
     }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Ensuring {
-    pub(super) id: Id,
-    pub(super) least: Duration,
-    /// True if a renewal was sent since the ticket began to wait.
-    pub(super) sent: bool,
 }
 
 impl ServerHold {
@@ -246,7 +177,7 @@ impl Engine {
         }
         self.plan_renewal(wire);
         let grant = Grant { wire, token };
-        self.actions.push(super::Action::Complete(id, Outcome::Acquired(Ok(grant))));
+        self.actions.push(Action::Complete(id, Outcome::Acquired(Ok(grant))));
     }
 
     /// Releases one hold.
@@ -411,7 +342,7 @@ impl Engine {
             return;
         };
         if acquiring.request.wait == Wait::Once {
-            self.actions.push(super::Action::Complete(id, Outcome::Acquired(Err(AcquireFailure::Unclaimed))));
+            self.actions.push(Action::Complete(id, Outcome::Acquired(Err(AcquireFailure::Unclaimed))));
         } else {
             let releasing_until = self.releases.get(&wire).map(Release::gone_by);
             self.acquire(now, id, acquiring.request);

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Id;
+use crate::id::Id;
 use crate::moment::Moment;
 use crate::owner::WireOwner;
 

@@ -2,30 +2,11 @@
 //!
 //! Invariant: a wake-up is a hint. It makes a waiter try again, and nothing is concluded from it.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use super::{Action, Engine, Id, Subject};
+use super::state::Listener;
+use super::{Action, Engine, Subject};
 use crate::moment::Moment;
 use crate::name::Channel;
 use crate::owner::WireOwner;
-
-/// A listener of one or more channels.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Listener {
-    /// The wait queue of a subject, whose head polls.
-    Queue(Subject),
-    /// One waiter that polls for itself.
-    Waiter(Id),
-}
-
-/// The subscriptions of all listeners.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Listeners {
-    by_channel: BTreeMap<Channel, BTreeSet<Listener>>,
-    by_listener: BTreeMap<Listener, Vec<Channel>>,
-    /// The channels whose subscription the server has confirmed.
-    confirmed: BTreeSet<Channel>,
-}
 
 impl Engine {
     /// Subscribes a listener, unless it is subscribed already. A listener that joins a confirmed subscription tries

@@ -4,16 +4,12 @@
 //!
 //! # How it works
 //! Each file is a node. Its edges are the paths in its code that begin with `crate`, `super`, `self` or the name of one
-//! of its child modules. A file that reaches itself along edges is in a circle. [`IN_CIRCLES`] holds the number of such
-//! files that each crate still has. The number may only fall.
+//! of its child modules. A file that reaches itself along edges is in a circle.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::source::Source;
 use super::tokens;
-
-/// The files in circles per crate. The rule fails on more, and on fewer until the number here is lowered.
-const IN_CIRCLES: [(&str, usize); 0] = [];
 
 /// A module by its path from the root of its crate, which is empty for the root itself.
 type Module<'a> = Vec<&'a str>;
@@ -24,7 +20,7 @@ type File<'a> = (Module<'a>, Vec<Vec<&'a str>>);
 /// The modules of one crate, and the modules that each of them names.
 struct Imports<'a>(BTreeMap<Module<'a>, BTreeSet<Module<'a>>>);
 
-/// Reports each crate whose number of files in circles is another than [`IN_CIRCLES`] says.
+/// Reports each crate that has files in circles.
 pub(super) fn circles(sources: &[Source]) -> Vec<String> {
     let mut crates: BTreeMap<&str, Vec<File>> = BTreeMap::new();
     for source in sources {
@@ -36,26 +32,13 @@ pub(super) fn circles(sources: &[Source]) -> Vec<String> {
         let paths = tokens::paths(source.code()).into_iter().map(|path| path.parts);
         crates.entry(name).or_default().push((module(file), paths.collect()));
     }
-    let judged = crates.into_iter().filter_map(|(name, files)| {
-        let known = IN_CIRCLES.iter().find(|(known, _)| *known == name).map_or(0, |(_, files)| *files);
-        judge(name, known, &Imports::of(&files))
-    });
-    judged.collect()
+    crates.into_iter().filter_map(|(name, files)| judge(name, &Imports::of(&files))).collect()
 }
 
-fn judge(name: &str, known: usize, imports: &Imports) -> Option<String> {
-    let circles = imports.circles();
-    let files: usize = circles.iter().map(Vec::len).sum();
-    let listed = || circles.iter().map(|circle| circle.join(", ")).collect::<Vec<_>>().join("; ");
-    match files.cmp(&known) {
-        std::cmp::Ordering::Greater => {
-            Some(format!("crates/{name}: {files} files in circles of imports, {known} before: {}", listed()))
-        }
-        std::cmp::Ordering::Less => Some(format!(
-            "crates/{name}: {files} files in circles of imports; lower {known} in tidy/circles.rs to it"
-        )),
-        std::cmp::Ordering::Equal => None,
-    }
+fn judge(name: &str, imports: &Imports) -> Option<String> {
+    let circles: Vec<String> = imports.circles().iter().map(|circle| circle.join(", ")).collect();
+    (!circles.is_empty())
+        .then(|| format!("crates/{name}: files in circles of imports: {}", circles.join("; ")))
 }
 
 impl<'a> Imports<'a> {
@@ -166,12 +149,10 @@ mod tests {
     }
 
     #[test]
-    fn more_circles_than_before_and_fewer_are_found() {
-        let circle = imports(&[("a.rs", "use crate::b::B;"), ("b.rs", "use crate::a::A;")]);
-        let more = judge("leasehold-new", 0, &circle).expect("a finding");
-        assert!(more.contains("2 files in circles of imports, 0 before: a, b"), "{more}");
-        assert_eq!(judge("leasehold-old", 2, &circle), None);
-        let fewer = judge("leasehold-old", 2, &imports(&[])).expect("a finding");
-        assert!(fewer.contains("lower 2"), "{fewer}");
+    fn a_crate_with_circles_is_found_with_their_files() {
+        let circle = imports(&[("a.rs", "use crate::b::B;"), ("b.rs", "use crate::a::A;"), ("c.rs", "")]);
+        let found = judge("leasehold-new", &circle).expect("a finding");
+        assert!(found.contains("crates/leasehold-new: files in circles of imports: a, b"), "{found}");
+        assert_eq!(judge("leasehold-old", &imports(&[])), None);
     }
 }

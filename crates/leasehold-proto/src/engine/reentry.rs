@@ -11,6 +11,7 @@
 
 use std::collections::VecDeque;
 
+use super::renewal::taken_over_or;
 use super::state::{CountCall, Hold, Purpose, ServerHold, Stage, Ticket};
 use super::timer::Timer;
 use super::{AcquireFailure, CallId, Engine, Id, LostReason, Outcome, Subject, Wait};
@@ -18,7 +19,7 @@ use crate::backoff;
 use crate::call::Reply;
 use crate::lease::Lease;
 use crate::moment::Moment;
-use crate::outcome::{Applied, FreeWithin, StoreError, StoreErrorKind, Verb};
+use crate::outcome::{Applied, FreeWithin, StoreError, Verb};
 use crate::owner::{Owner, WireOwner};
 use crate::recipe::{CallArgs, Renewal};
 
@@ -233,15 +234,6 @@ impl Engine {
 }
 
 impl Subject {
-    /// Reads the outcome of a renewal, or of a re-entry, which is a renewal.
-    pub(super) fn read_renewed(&self, outcome: Result<Reply, StoreError>) -> Result<Renewal, StoreError> {
-        match outcome.map(|reply| (self.recipe.read_renew)(&reply)) {
-            Ok(Some(renewal)) => Ok(renewal),
-            Ok(None) => Err(self.malformed(Verb::Renew)),
-            Err(error) => taken_over_or(error),
-        }
-    }
-
     /// Reads the outcome of the release of one hold of several, in the terms of a renewal.
     fn read_partial_release(&self, outcome: Result<Reply, StoreError>) -> Result<Renewal, StoreError> {
         match outcome.map(|reply| (self.recipe.read_release)(&reply)) {
@@ -251,9 +243,4 @@ impl Subject {
             Err(error) => taken_over_or(error),
         }
     }
-}
-
-/// Reads a wrong-type error as a takeover, because another client has put a key of another type under the lock's name.
-fn taken_over_or(error: StoreError) -> Result<Renewal, StoreError> {
-    if error.kind == StoreErrorKind::WrongType { Ok(Renewal::TakenOver) } else { Err(error) }
 }

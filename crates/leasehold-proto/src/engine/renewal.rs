@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use super::state::{Ensuring, Hold, Purpose, Renewing, ServerHold, Ticket};
 use super::timer::Timer;
-use super::{CallId, Engine, EnsureFailure, Id, LostReason, Outcome};
+use super::{CallId, Engine, EnsureFailure, Id, LostReason, Outcome, Subject};
 use crate::backoff;
 use crate::call::Reply;
 use crate::lease::{LEASE_MIN, Lease};
 use crate::moment::Moment;
-use crate::outcome::{Applied, StoreError, Verb};
+use crate::outcome::{Applied, StoreError, StoreErrorKind, Verb};
 use crate::owner::WireOwner;
 use crate::recipe::{CallArgs, Renewal};
 
@@ -252,4 +252,20 @@ impl Engine {
             server_hold.ensuring.retain(|waiting| waiting.id != id);
         }
     }
+}
+
+impl Subject {
+    /// Reads the outcome of a renewal, or of a re-entry, which is a renewal.
+    pub(super) fn read_renewed(&self, outcome: Result<Reply, StoreError>) -> Result<Renewal, StoreError> {
+        match outcome.map(|reply| (self.recipe.read_renew)(&reply)) {
+            Ok(Some(renewal)) => Ok(renewal),
+            Ok(None) => Err(self.malformed(Verb::Renew)),
+            Err(error) => taken_over_or(error),
+        }
+    }
+}
+
+/// Reads a wrong-type error as a takeover, because another client has put a key of another type under the lock's name.
+pub(super) fn taken_over_or(error: StoreError) -> Result<Renewal, StoreError> {
+    if error.kind == StoreErrorKind::WrongType { Ok(Renewal::TakenOver) } else { Err(error) }
 }

@@ -23,7 +23,7 @@ for _, id in ipairs(all) do
   held = held + (ends and ends > now and 1 or 0)
 end
 if #taken > 0 then
-  local total, refused = give_back(counter, ids, taken)
+  local total, refused = return_permits(counter, ids, taken)
   if refused then return refused end
   redis.pcall(publish, channel, total)
 end

@@ -30,7 +30,7 @@ for _, id in ipairs(all) do
 end
 reclaim(counter, ids, now, left, publish, channel)
 redis.call('set', done, #all, 'PX', done_ms)
-local _, refused = give_back(counter, ids, all)
+local _, refused = return_permits(counter, ids, all)
 if refused then
   redis.call('set', done, '', 'PX', 1)
   return refused

@@ -20,7 +20,7 @@ local function reclaim(counter, ids, now, left, publish, channel)
   return total
 end
 -- Returns the permits of these ids, and replies the new total, or nil and the error of a server that refuses.
-local function give_back(counter, ids, taken)
+local function return_permits(counter, ids, taken)
   local total, done = redis.pcall('incrby', counter, #taken), 1
   if type(total) == 'table' then return nil, total end
   for _, id in ipairs(taken) do

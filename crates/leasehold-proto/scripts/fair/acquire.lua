@@ -33,8 +33,8 @@ if mine or (free and (not head or head == owner)) then
   if type(expires) == 'table' and free then redis.call('hdel', lock, owner) end
   return type(expires) == 'table' and expires or nil
 end
-local shown, due = redis.call('zscore', seen, head or ''), redis.call('zscore', timeout, head or '')
-due = shown and shown + GONE_AFTER or tonumber(due or 0)
+local called_at, due = redis.call('zscore', seen, head or ''), redis.call('zscore', timeout, head or '')
+due = called_at and called_at + GONE_AFTER or tonumber(due or 0)
 if free and due > q.now + GONE_AFTER then
   due, changed = q.now + GONE_AFTER, true
   redis.call('zadd', timeout, due, head)

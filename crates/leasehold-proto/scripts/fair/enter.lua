@@ -19,9 +19,9 @@ local function enter(q, owner)
   local place, seen = redis.call('lpos', q.queue, owner), redis.call('zscore', q.seen, owner)
   -- Redisson removes a waiter from the list and the deadlines, never from `seen`.
   if seen and not place then redis.call('zrem', q.seen, owner) end
-  local strangers = has_strangers(q)
+  local redisson = has_redisson_waiters(q)
   local at = place or redis.call('llen', q.queue)
-  local foreign = strangers and waits_before(q, at) or 0
+  local foreign = redisson and waits_before(q, at) or 0
   local margin = (at + 1) * GONE_AFTER + foreign
   -- Redisson subtracts its whole wait, however little of it is left, so the margin at entry counts.
   local due = place and redis.call('zscore', q.timeout, owner)
@@ -29,7 +29,7 @@ local function enter(q, owner)
   redis.call('zadd', q.timeout, q.now + margin, owner)
   local done = redis.pcall('zadd', q.seen, q.now, owner)
   if not place and type(done) == 'number' then done = redis.pcall('rpush', q.queue, owner) end
-  for _, key in ipairs({ q.seen, not strangers and q.queue or nil, not strangers and q.timeout or nil }) do
+  for _, key in ipairs({ q.seen, not redisson and q.queue or nil, not redisson and q.timeout or nil }) do
     if type(done) == 'number' then done = redis.pcall('pexpire', key, KEPT) end
   end
   if type(done) == 'table' then

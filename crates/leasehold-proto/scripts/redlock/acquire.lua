@@ -24,8 +24,8 @@ end
 if uptime_ms > 0 then
   -- Uptime counts whole seconds and can be almost a second too long.
   local seconds = tonumber(redis.call('info', 'server'):match('uptime_in_seconds:(%d+)')) or 0
-  local young_for = uptime_ms - (seconds - 1) * 1000
-  if young_for > 0 then return { young_for } end
+  local remaining_ms = uptime_ms - (seconds - 1) * 1000
+  if remaining_ms > 0 then return { remaining_ms } end
 end
 redis.call('hset', lock, owner, '1')
 local expires = redis.pcall('pexpire', lock, ARGV[1])

@@ -1,20 +1,20 @@
 -- Acquires available permits for the head of the queue. Else queues the owner, or records that it still waits.
--- KEYS[1] counter  string  available permits, may be negative
--- KEYS[2] marker   string  permits that this acquisition took
--- KEYS[3] timeout  zset    ids of an expirable semaphore's permits; must not exist
--- KEYS[4] queue    list    waiters, next in the queue first
--- KEYS[5] seen     zset    time of the last call of each waiter, in unix milliseconds
--- ARGV[1] permits  integer number of permits
--- ARGV[2] doubtful integer 1 when an earlier call of this acquisition may still arrive
--- ARGV[3] owner    string  wire owner, unique per acquisition
--- ARGV[4] once     integer 1 when the owner does not wait and must not be queued
--- ARGV[5] publish  string  PUBLISH, or SPUBLISH in a cluster with sharded channels
--- ARGV[6] channel  string  the channel of the waiters
+-- KEYS[1] counter   string  available permits, may be negative
+-- KEYS[2] marker    string  permits that this acquisition took
+-- KEYS[3] timeout   zset    ids of an expirable semaphore's permits; must not exist
+-- KEYS[4] queue     list    waiters, next in the queue first
+-- KEYS[5] seen      zset    time of the last call of each waiter, in unix milliseconds
+-- ARGV[1] permits   integer number of permits
+-- ARGV[2] uncertain integer 1 when an earlier call of this acquisition may still arrive
+-- ARGV[3] owner     string  wire owner, unique per acquisition
+-- ARGV[4] once      integer 1 when the owner does not wait and must not be queued
+-- ARGV[5] publish   string  PUBLISH, or SPUBLISH in a cluster with sharded channels
+-- ARGV[6] channel   string  the channel of the waiters
 -- returns 1 on success, 0 when there are too few permits or another owner is ahead
 -- calls exists get lrem time zrem publish|spublish
--- wire 12.4, 12.2; a waiter that has not called for five seconds is passed by
+-- wire 12.4, 12.2; a head that has not called for five seconds is dropped
 local counter, marker, timeout, queue, seen = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local permits, doubtful, owner, once = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
+local permits, uncertain, owner, once = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
 local publish, channel = ARGV[5], ARGV[6]
 if not permits or permits < 0 or permits % 1 ~= 0 then
   return redis.error_reply('LOCKERR acquire: permits must be whole and not negative')
@@ -24,15 +24,15 @@ if is_other(left, timeout) then return redis.error_reply('WRONGTYPE the name is 
 local taken, time = taken_by(marker), redis.call('time')
 if permits == 0 then return 1 elseif taken == 0 then return 0 end
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local head = pass_by(queue, seen, owner, now)
+local head = drop_silent(queue, seen, owner, now)
 left = tonumber(left or 0)
 if not taken and (permits > left or (head and head ~= owner)) then
   if once == 1 then return 0 end
-  return stand(queue, seen, owner, now) or 0
+  return enqueue(queue, seen, owner, now) or 0
 end
 redis.call('zrem', seen, owner)
 redis.call('lrem', queue, 0, owner)
-local refused = take(counter, marker, permits, doubtful, taken)
+local refused = take(counter, marker, permits, uncertain, taken)
 if refused then return refused end
 if left > permits and redis.call('exists', queue) == 1 then redis.pcall(publish, channel, left - permits) end
 return 1

@@ -12,9 +12,9 @@ local function taken_by(marker)
   return tonumber(redis.call('get', marker) or '')
 end
 -- Takes the permits. When the server refuses a part, undoes the rest and returns the server's error.
-local function take(counter, marker, permits, doubtful, taken)
-  if not taken or doubtful == 1 then
-    redis.call('set', marker, doubtful == 1 and -permits or permits, 'PX', MARKER_MS)
+local function take(counter, marker, permits, uncertain, taken)
+  if not taken or uncertain == 1 then
+    redis.call('set', marker, uncertain == 1 and -permits or permits, 'PX', MARKER_MS)
   end
   local done = not taken and redis.pcall('decrby', counter, permits)
   if type(done) == 'table' then
@@ -23,11 +23,11 @@ local function take(counter, marker, permits, doubtful, taken)
   end
 end
 -- Returns the permits and replies the new total, or nil when there is nothing to return, then the error of a refusal.
-local function give_back(counter, marker, permits, granted, doubtful)
+local function return_permits(counter, marker, permits, granted, uncertain)
   local taken = taken_by(marker)
-  local back = math.abs(taken or (granted == 1 and doubtful == 0 and permits or 0))
+  local back = math.abs(taken or (granted == 1 and uncertain == 0 and permits or 0))
   local total, done = back > 0 and redis.call('incrby', counter, back), 1
-  if doubtful == 1 or (taken and taken <= 0) then
+  if uncertain == 1 or (taken and taken <= 0) then
     done = redis.pcall('set', marker, '0', 'PX', MARKER_MS)
   elseif taken then
     done = redis.pcall('del', marker)

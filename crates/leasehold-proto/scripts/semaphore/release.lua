@@ -1,17 +1,17 @@
 -- Returns the permits of an acquisition, once, and wakes the waiters.
--- KEYS[1] counter  string  available permits, may be negative
--- KEYS[2] marker   string  permits that this acquisition took
--- KEYS[3] timeout  zset    ids of an expirable semaphore's permits; must not exist
--- ARGV[1] permits  integer number of requested permits
--- ARGV[2] granted  integer 1 when the grant is confirmed
--- ARGV[3] doubtful integer 1 when an earlier call of this acquisition may still arrive
--- ARGV[4] publish  string  PUBLISH, or SPUBLISH in a cluster with sharded channels
--- ARGV[5] channel  string  the channel of the waiters
+-- KEYS[1] counter   string  available permits, may be negative
+-- KEYS[2] marker    string  permits that this acquisition took
+-- KEYS[3] timeout   zset    ids of an expirable semaphore's permits; must not exist
+-- ARGV[1] permits   integer number of requested permits
+-- ARGV[2] granted   integer 1 when the grant is confirmed
+-- ARGV[3] uncertain integer 1 when an earlier call of this acquisition may still arrive
+-- ARGV[4] publish   string  PUBLISH, or SPUBLISH in a cluster with sharded channels
+-- ARGV[5] channel   string  the channel of the waiters
 -- returns 1 when permits were returned, 0 when there were none to return
 -- calls get publish|spublish
 -- wire 12.2
 local counter, marker, timeout = KEYS[1], KEYS[2], KEYS[3]
-local permits, granted, doubtful = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local permits, granted, uncertain = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local publish, channel = ARGV[4], ARGV[5]
 if not permits or permits < 0 or permits % 1 ~= 0 then
   return redis.error_reply('LOCKERR release: permits must be whole and not negative')
@@ -22,7 +22,7 @@ end
 if permits == 0 then
   return granted
 end
-local total, refused = give_back(counter, marker, permits, granted, doubtful)
+local total, refused = return_permits(counter, marker, permits, granted, uncertain)
 if refused then return refused end
 if not total then
   return 0

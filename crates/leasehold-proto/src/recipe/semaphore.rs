@@ -166,7 +166,7 @@ fn with_marker(script: &'static Script, args: &CallArgs<'_>) -> Call {
     counter(script, args.name)
         .key("marker", marker::acquisition(args.name, args.owner))
         .arg("permits", args.units)
-        .arg("doubtful", u8::from(args.context.uncertain))
+        .arg("uncertain", u8::from(args.context.uncertain))
 }
 
 fn in_queue(call: Call, args: &CallArgs<'_>) -> Call {

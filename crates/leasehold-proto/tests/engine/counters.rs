@@ -82,7 +82,7 @@ fn request(recipe: &'static Recipe, units: u32, wait: Wait) -> Request {
 
 /// Returns the arguments of a call that describe its context.
 fn standing(call: &Call) -> [Option<&str>; 3] {
-    ["permits", "granted", "doubtful"].map(|name| call.argument(name))
+    ["permits", "granted", "uncertain"].map(|name| call.argument(name))
 }
 
 const BOTH: [&Recipe; 2] = [&SEMAPHORE, &FIFO_SEMAPHORE];

@@ -150,9 +150,9 @@ fn counters() -> Vec<Row> {
         row(kind.kind, vec![set(), acquire(kind, 1), acquire(kind, 2)], acquire(kind, 3));
         row(kind.kind, vec![while_it_lasts.clone()], acquire(kind, 1));
     }
-    let doubtful = CallContext { uncertain: true, ..CallContext::default() };
+    let uncertain = CallContext { uncertain: true, ..CallContext::default() };
     let ask = |write: fn(&CallArgs<'_>) -> Call| {
-        asked(&SEMAPHORE, 1, |ask| write(&CallArgs { context: doubtful, ..ask.count(0) }))
+        asked(&SEMAPHORE, 1, |ask| write(&CallArgs { context: uncertain, ..ask.count(0) }))
     };
     row("semaphore, in doubt", vec![set()], ask(|ask| (SEMAPHORE.acquire)(ask)));
     row("semaphore, in doubt", vec![set(), acquire(&SEMAPHORE, 1)], ask(|ask| (SEMAPHORE.release)(ask)));

@@ -130,7 +130,7 @@ async fn one_who_gives_up_leaves_the_queue_to_the_next(server: Place) {
     assert_eq!(left(&server), 1);
     assert!(seats.try_acquire_many_for(2, ms(500)).await.unwrap().is_none());
     eventually("the queue to be empty", || queued(&server) == 0).await;
-    assert_eq!(markers(&server), Vec::<String>::new(), "nothing was doubtful");
+    assert_eq!(markers(&server), Vec::<String>::new(), "no outcome was uncertain");
 }
 
 async fn a_dead_waiter_in_the_queue_is_passed_by(server: Place) {

@@ -103,7 +103,7 @@ fn every_permit_is_taken_and_given_back_once_in_order_too() {
 /// A missing permit shows up as a waiter that is never served (L), or as a wrong count (S).
 #[test]
 fn an_acquire_without_a_marker_is_found_out() {
-    let find = "redis.call('set', marker, doubtful == 1 and -permits or permits, 'PX', MARKER_MS)";
+    let find = "redis.call('set', marker, uncertain == 1 and -permits or permits, 'PX', MARKER_MS)";
     let scene = Scene {
         variant: Some(BrokenVariant { find, put: "" }),
         ..scene(PLANS, Budget { losses: 1, ..FAULTS })
@@ -113,8 +113,10 @@ fn an_acquire_without_a_marker_is_found_out() {
 
 #[test]
 fn a_release_that_forgets_what_may_still_arrive_is_found_out() {
-    let variant =
-        Some(BrokenVariant { find: "if doubtful == 1 or (taken and taken <= 0) then", put: "if false then" });
+    let variant = Some(BrokenVariant {
+        find: "if uncertain == 1 or (taken and taken <= 0) then",
+        put: "if false then",
+    });
     let scene = Scene { variant, ..scene(PLANS, FAULTS) };
     assert_found::<Rules>("twin: the release forgets the marker", scene, &["L", "S4"]);
 }

@@ -25,8 +25,8 @@ use crate::recipe::{CallArgs, Renewal};
 
 impl Engine {
     /// Lets the waiters of an owner that has just acquired the lock re-enter it, or fails the waiters that do not
-    /// re-enter, since they would wait for themselves. An in-flight attempt of such a waiter is undone when it is
-    /// answered, so one owner has one hold.
+    /// re-enter, since they would wait for their own owner. An in-flight attempt of a waiter is undone when its reply
+    /// arrives, so one owner has one server hold.
     pub(super) fn enter_waiters(&mut self, now: Moment, subject: &Subject, owner: Owner, wire: WireOwner) {
         let first = (subject.clone(), owner, Id(0));
         let same = self.waiters.range(first..).take_while(|(held, by, _)| (held, *by) == (subject, owner));
@@ -59,7 +59,8 @@ impl Engine {
         self.set_count(now, wire);
     }
 
-    /// Sends the call that sets the server's count to the wanted count, unless such a call is in flight.
+    /// Sends the call that sets the server's count to the wanted count, unless such a call is in flight. If the server
+    /// has the wanted count, completes the releases that wait for it.
     pub(super) fn set_count(&mut self, now: Moment, wire: WireOwner) {
         let Some(server_hold) = self.server_holds.get(&wire) else {
             return;
@@ -84,8 +85,8 @@ impl Engine {
         }
     }
 
-    /// Returns the lease to set when these re-entries join, which is the most generous of all the holds that the server
-    /// hold then has.
+    /// Returns the lease to set when these re-entries join: the longest lease of all holds that the server hold then
+    /// has, cut at the latest end of these holds.
     fn lease_to_enter(&self, server_hold: &ServerHold, entering: &[Id], now: Moment) -> Lease {
         let joining = entering.iter().filter_map(|id| match self.tickets.get(id) {
             Some(Ticket::Acquire(acquiring)) => Some(Hold::new(&acquiring.request, now)),
@@ -147,7 +148,8 @@ impl Engine {
         self.set_count(now, wire);
     }
 
-    /// Reports success to the releases of one hold of several, now that the server's count is confirmed.
+    /// Reports success to the releases of one hold of several. The other holds keep the lock, so the server's count
+    /// does not matter to the callers.
     fn complete_count_reports(&mut self, wire: WireOwner) {
         let reports =
             self.server_holds.get_mut(&wire).map(|server_hold| std::mem::take(&mut server_hold.reports));
@@ -169,8 +171,9 @@ impl Engine {
         self.grant(now, id, wire);
     }
 
-    /// Handles a count that was not confirmed. A re-entry with `Wait::Once`, or a re-entry that has waited for a whole
-    /// timeout, fails. The engine retries the others.
+    /// Handles a count that was not confirmed. A re-entry with `Wait::Once`, or one that has waited for a whole
+    /// timeout, fails. After an error that is not transient, every re-entry of the call fails. The engine retries the
+    /// others.
     fn count_failed(&mut self, now: Moment, wire: WireOwner, count_call: &CountCall, error: StoreError) {
         let timeout = self.settings.timeout;
         let Some(server_hold) = self.server_holds.get_mut(&wire) else {
@@ -184,7 +187,6 @@ impl Engine {
         let (transient, pause) =
             (error.kind.is_transient(), backoff::after_failures(server_hold.failures - 1, wire.seed()));
         server_hold.last_error = Some(error);
-        // A released hold is released here whatever the server counts. The other holds keep the lock.
         self.complete_count_reports(wire);
         for id in &count_call.reentries {
             let Some(Ticket::Acquire(acquiring)) = self.tickets.get(id) else { continue };
@@ -200,8 +202,8 @@ impl Engine {
         }
     }
 
-    /// Returns the failure of a re-entry whose wait is over. Its owner has the lock, so the missing answer is the
-    /// store's.
+    /// Returns the failure of a re-entry whose wait is over. Its owner has the lock, so the failure is the store's,
+    /// unless the hold is lost or gone.
     pub(super) fn entering_verdict(&self, now: Moment, id: Id, wire: WireOwner) -> AcquireFailure {
         let Some(server_hold) = self.server_holds.get(&wire) else {
             return AcquireFailure::Contended;

@@ -63,7 +63,7 @@ impl ServerHold {
             .saturating_add(self.detached)
     }
 
-    /// Returns true if a call that sets its lease is in flight.
+    /// Returns true if a renewal, or a call that sets the count, is in flight.
     pub(super) const fn has_call_on_its_way(&self) -> bool {
         self.count_call.is_some() || self.renewing.is_some()
     }
@@ -83,7 +83,7 @@ impl ServerHold {
         }
     }
 
-    /// Returns the time until which the server keeps the key if every hold is released now.
+    /// Returns the latest end of the minimum hold times of its claimed and its released holds.
     pub(super) fn latest_min_hold(&self) -> Moment {
         let claimed = self.holds.values().filter(|hold| hold.claimed).map(|hold| hold.min_hold_until);
         claimed.fold(self.min_hold_until, Moment::max)
@@ -156,7 +156,7 @@ impl Engine {
         self.remove_from_queue(now, id, &request.subject);
     }
 
-    /// Returns the wire owner under which this owner holds the subject, unless its holds are not counted together.
+    /// Returns the wire owner under which this owner holds the subject, if the recipe counts an owner's holds.
     pub(super) fn holder(&self, subject: &Subject, owner: Owner) -> Option<WireOwner> {
         self.holders.get(&(subject.clone(), owner)).copied()
     }
@@ -180,7 +180,7 @@ impl Engine {
         self.actions.push(Action::Complete(id, Outcome::Acquired(Ok(grant))));
     }
 
-    /// Releases one hold.
+    /// Removes one hold of a caller. The report tells this caller the outcome.
     pub(super) fn release(&mut self, now: Moment, hold: Id, report: Option<Id>) {
         if let Some(id) = report {
             self.tickets.insert(id, Ticket::Pending);
@@ -188,7 +188,7 @@ impl Engine {
         self.drop_hold(now, hold, report);
     }
 
-    /// Sets the minimum hold time of a hold that was acquired without one.
+    /// Extends the minimum hold time of a hold to at least `least` from now.
     pub(super) fn set_min_hold(&mut self, now: Moment, hold: Id, least: Duration) {
         let Some(wire) = self.holds.get(&hold).copied() else { return };
         let server_hold = self.server_holds.get_mut(&wire);
@@ -224,7 +224,7 @@ impl Engine {
         let (lost, unused) = (server_hold.lost.is_some(), server_hold.is_unused());
         if lost || (unused && detached) {
             let gone = if unused { self.forget(wire) } else { None };
-            // The releases of one hold of several that wait until the count is confirmed.
+            // The releases of one hold of several that wait for the call that sets the count.
             let waiting = gone.map(|server_hold| server_hold.reports).unwrap_or_default();
             for id in waiting.into_iter().chain(report) {
                 self.complete_if_wanted(id, Outcome::Released(Ok(!lost)));
@@ -238,8 +238,8 @@ impl Engine {
         }
     }
 
-    /// Ends a server hold whose last hold is gone. Renewal stops first. Only then is the release sent, or does the
-    /// minimum hold begin.
+    /// Ends a server hold whose last hold is gone: stops its renewal, and then sends the release or begins the minimum
+    /// hold.
     fn end_server_hold(&mut self, now: Moment, wire: WireOwner, report: Option<Id>) {
         if let Some(server_hold) = self.forget(wire) {
             let min_hold = (server_hold.min_hold_until > now)
@@ -287,7 +287,8 @@ impl Engine {
         }
     }
 
-    /// Ends a server hold that still has holds, notifies them, and stops its renewal.
+    /// Marks a server hold as lost: stops its renewal, wakes its holds, fails its re-entries, and releases what the
+    /// server may still have of it.
     pub(super) fn lose(&mut self, now: Moment, wire: WireOwner, reason: LostReason) {
         let Some(server_hold) = self.server_holds.get_mut(&wire) else {
             return;
@@ -336,7 +337,7 @@ impl Engine {
         self.attempt_unless_held_here(now, &subject);
     }
 
-    /// Acquires again for a ticket whose grant, as `wire`, is gone.
+    /// Acquires again for a ticket whose grant, as `wire`, is gone. A request with `Wait::Once` fails as unclaimed.
     pub(super) fn reacquire(&mut self, now: Moment, id: Id, wire: WireOwner) {
         let Some(Ticket::Acquire(acquiring)) = self.tickets.remove(&id) else {
             return;
@@ -361,7 +362,7 @@ impl Engine {
     }
 
     /// Returns the server hold in which this client itself still holds the subject, for any owner. Of several, returns
-    /// the longest.
+    /// the one with the longest remaining validity.
     pub(super) fn held_here(&mut self, subject: &Subject, now: Moment) -> Option<&mut ServerHold> {
         let remaining =
             |wire: &WireOwner| self.server_holds.get(wire).map(|server_hold| server_hold.remaining(now));

@@ -115,7 +115,7 @@ pub(super) struct ServerHold {
     pub(super) owner: Owner,
     pub(super) units: u32,
     pub(super) token: Option<u64>,
-    /// The longest lease that any call has set. The server may keep the key for that long when all else is unknown.
+    /// The longest lease of any call that was sent. The server may keep the key for that long when all else is unknown.
     pub(super) longest: Lease,
     pub(super) holds: BTreeMap<Id, Hold>,
     /// The acquires that raise the count, granted in this order.
@@ -126,9 +126,10 @@ pub(super) struct ServerHold {
     pub(super) on_server: Option<u32>,
     pub(super) count_call: Option<CountCall>,
     pub(super) failures: u32,
-    /// The error of the last call that did not confirm the count.
+    /// The error of the last call that set the count, or `None` if that call succeeded.
     pub(super) last_error: Option<StoreError>,
-    /// The releases of one hold of several, which wait until the count is confirmed.
+    /// The releases of one hold of several, which wait for the end of the call that sets the count, whatever its
+    /// outcome.
     pub(super) reports: Vec<Id>,
     /// The send time of the last confirmed acquire or renewal.
     pub(super) confirmed_at: Moment,
@@ -160,7 +161,7 @@ pub(super) struct Hold {
     pub(super) claimed: bool,
     pub(super) watchdog: bool,
     pub(super) lease: Lease,
-    /// The latest end of the hold.
+    /// The end of the hold by its `max_hold`, or [`Moment::NEVER`].
     pub(super) ends_at: Moment,
     /// The end of its minimum hold time, until which the server keeps it even after its release.
     pub(super) min_hold_until: Moment,

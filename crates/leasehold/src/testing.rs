@@ -162,7 +162,7 @@ type Members = Arc<Mutex<Vec<Member>>>;
 struct Member {
     id: ClientId,
     handle: Weak<Handle>,
-    line: Embedded,
+    connection: Embedded,
 }
 
 /// A holder of a lock, as the server reports it.
@@ -241,9 +241,9 @@ impl Server {
             VirtualRuntime { world: Arc::clone(&world), made: Arc::clone(&self.0.made), client: me };
         let wait =
             move |span| -> connect::BoxFuture<()> { Box::pin(world.sleep_until(world.now() + span, me)) };
-        let line = Embedded::on(Arc::clone(self.0.store.server())).waiting_with(wait);
-        line.lose_replies(self.0.loses_replies.load(Ordering::SeqCst));
-        let store = line.clone();
+        let connection = Embedded::on(Arc::clone(self.0.store.server())).waiting_with(wait);
+        connection.lose_replies(self.0.loses_replies.load(Ordering::SeqCst));
+        let store = connection.clone();
         let unreachable = self.0.unreachable.load(Ordering::SeqCst);
         let open = async move || match unreachable {
             false => Ok(store),
@@ -251,7 +251,7 @@ impl Server {
         };
         let client = builder.over(&runtime, "the server of this test", open).await?;
         let handle = client.handle();
-        let member = Member { id: handle.client(), handle: Arc::downgrade(handle), line };
+        let member = Member { id: handle.client(), handle: Arc::downgrade(handle), connection };
         let gone: Vec<Member> = {
             let mut members = self.0.members();
             members.push(member);
@@ -497,7 +497,7 @@ impl Server {
     /// ```
     pub fn lose_replies(&self, lose: bool) {
         self.0.loses_replies.store(lose, Ordering::SeqCst);
-        self.on_lines(move |line| line.lose_replies(lose));
+        self.on_connections(move |connection| connection.lose_replies(lose));
     }
 
     /// Breaks the connections of all clients once. Calls in flight end without an answer, and the clients subscribe
@@ -518,14 +518,14 @@ impl Server {
     /// # }
     /// ```
     pub fn drop_connection(&self) {
-        self.on_lines(Embedded::drop_connection);
+        self.on_connections(Embedded::drop_connection);
     }
 
     /// Sets whether the server is reachable (default: true). While it is not, calls of all clients fail without being
     /// executed, no message arrives, and no client can connect. Leases go on.
     pub fn set_reachable(&self, reachable: bool) {
         self.0.unreachable.store(!reachable, Ordering::SeqCst);
-        self.on_lines(move |line| line.set_reachable(reachable));
+        self.on_connections(move |connection| connection.set_reachable(reachable));
     }
 
     /// Returns the connection of one client, which the test can make fail alone.
@@ -542,7 +542,7 @@ impl Server {
     /// let server = testing::Server::new();
     /// let (one, other) = (server.client().await?, server.client().await?);
     /// let guard = one.lock("order:42").lock().await?;
-    /// server.line(&one).set_reachable(false);
+    /// server.connection(&one).set_reachable(false);
     /// server.advance(Duration::from_secs(31)).await;
     /// assert_eq!(guard.lost().await, LostReason::Unreachable);
     /// assert!(other.lock("order:42").try_lock().await?.is_some());
@@ -550,14 +550,14 @@ impl Server {
     /// # }
     /// ```
     #[track_caller]
-    pub fn line(&self, client: &Client) -> Line {
+    pub fn connection(&self, client: &Client) -> Connection {
         let handle = client.handle();
         let is_it = |member: &&Member| {
             member.id == handle.client() && std::ptr::eq(member.handle.as_ptr(), Arc::as_ptr(handle))
         };
-        let line = self.0.members().iter().find(is_it).map(|member| member.line.clone());
-        match line {
-            Some(line) => Line { server: self.clone(), line },
+        let connection = self.0.members().iter().find(is_it).map(|member| member.connection.clone());
+        match connection {
+            Some(connection) => Connection { server: self.clone(), connection },
             None => panic!("{client:?} is not a client of this server"),
         }
     }
@@ -566,11 +566,12 @@ impl Server {
         self.0.world.now()
     }
 
-    fn on_lines(&self, act: impl Fn(&Embedded) + Send + 'static) {
+    fn on_connections(&self, act: impl Fn(&Embedded) + Send + 'static) {
         let members = Arc::clone(&self.0.members);
         self.0.world.run(move || {
-            let lines: Vec<Embedded> = locked(&members).iter().map(|member| member.line.clone()).collect();
-            lines.iter().for_each(act);
+            let connections: Vec<Embedded> =
+                locked(&members).iter().map(|member| member.connection.clone()).collect();
+            connections.iter().for_each(act);
         });
     }
 
@@ -617,17 +618,17 @@ impl fmt::Debug for Server {
     }
 }
 
-/// The connection of one client to the server of a test, made by [`Server::line`].
+/// The connection of one client to the server of a test, made by [`Server::connection`].
 #[derive(Clone)]
-pub struct Line {
+pub struct Connection {
     server: Server,
-    line: Embedded,
+    connection: Embedded,
 }
 
-impl Line {
+impl Connection {
     /// Sets whether replies are lost, as [`Server::lose_replies`] does, for this client.
     pub fn lose_replies(&self, lose: bool) {
-        self.run(move |line| line.lose_replies(lose));
+        self.run(move |connection| connection.lose_replies(lose));
     }
 
     /// Breaks the connection as [`Server::drop_connection`] does, for this client.
@@ -637,18 +638,18 @@ impl Line {
 
     /// Sets whether the server is reachable, as [`Server::set_reachable`] does, for this client.
     pub fn set_reachable(&self, reachable: bool) {
-        self.run(move |line| line.set_reachable(reachable));
+        self.run(move |connection| connection.set_reachable(reachable));
     }
 
     fn run(&self, act: impl FnOnce(&Embedded) + Send + 'static) {
-        let line = self.line.clone();
-        self.server.0.world.run(move || act(&line));
+        let connection = self.connection.clone();
+        self.server.0.world.run(move || act(&connection));
     }
 }
 
-impl fmt::Debug for Line {
+impl fmt::Debug for Connection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Line").field("server", &self.server).finish_non_exhaustive()
+        f.debug_struct("Connection").field("server", &self.server).finish_non_exhaustive()
     }
 }
 

@@ -180,7 +180,7 @@ async fn a_service_that_is_cut_off_does_not_charge_what_another_one_charges() {
     let (one, other) = (service(&server, &bank).await, service(&server, &bank).await);
     // The service holds the lock, and a fault stops it before it begins.
     let held_up = one.locks.lock("order:42").lock().await.unwrap();
-    server.line(&one.locks).set_reachable(false);
+    server.connection(&one.locks).set_reachable(false);
     let paid = other.start(42);
     server.advance(29 * SECOND).await;
     assert!(held_up.is_held() && !paid.is_finished(), "nobody else is let in while it is trusted");

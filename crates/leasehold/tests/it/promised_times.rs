@@ -104,7 +104,7 @@ async fn a_crashed_holder_blocks_a_waiter_for_one_lease_at_most() {
         let waiting = waiter(&server, &other);
         server.advance(4 * LEASE + LEASE * phase / 21).await;
         let crashed = server.elapsed();
-        server.line(&holder).set_reachable(false);
+        server.connection(&holder).set_reachable(false);
         server.advance(HOUR).await;
         let (_next, granted) = waiting.await.unwrap();
         let took = granted - crashed;
@@ -159,9 +159,9 @@ async fn a_deadline_is_kept_to_the_millisecond() {
             let server = Server::new();
             let (holder, client) = (server.client().await.unwrap(), server.client().await.unwrap());
             let guard = if held { Some(holder.lock("job").lock().await.unwrap()) } else { None };
-            let line = server.line(&client);
-            line.lose_replies(silent);
-            line.set_reachable(!gone);
+            let connection = server.connection(&client);
+            connection.lose_replies(silent);
+            connection.set_reachable(!gone);
             let lock = client.lock("job");
             let before: Vec<_> = (0..ahead)
                 .map(|_| {

@@ -303,7 +303,7 @@ async fn a_holder_out_of_reach_loses_its_lock_before_the_server_gives_it_away() 
         async move { (other.lock("job").lock().await.unwrap(), server.elapsed()) }
     });
     server.settle().await;
-    server.line(&one).set_reachable(false);
+    server.connection(&one).set_reachable(false);
     server.advance(40 * SECOND).await;
     let (reason, lost_at, _guard) = lost_at.await.unwrap();
     let (_taken, taken_at) = taken_at.await.unwrap();
@@ -316,20 +316,20 @@ async fn one_line_fails_alone() {
     let server = Server::new();
     let (one, other) = (server.client().await.unwrap(), server.client().await.unwrap());
     let guard = one.lock("job").lock().await.unwrap();
-    server.line(&one).lose_replies(true);
+    server.connection(&one).lose_replies(true);
     let releasing = tokio::spawn(guard.release());
     server.settle().await;
     assert!(other.lock("job").try_lock().await.unwrap().is_some());
     assert!(!releasing.is_finished());
-    server.line(&one).drop_connection();
-    server.line(&one).lose_replies(false);
+    server.connection(&one).drop_connection();
+    server.connection(&one).lose_replies(false);
     server.advance(3 * SECOND).await;
     // The server executed the release, and the second try finds that out.
     assert!(matches!(
         releasing.await.unwrap(),
         Ok(_) | Err(ReleaseError { kind: ReleaseErrorKind::Unconfirmed { .. }, .. })
     ));
-    server.line(&other).set_reachable(false);
+    server.connection(&other).set_reachable(false);
     assert!(other.lock("job").try_lock().await.is_err());
     assert!(one.lock("job").try_lock().await.unwrap().is_some());
 }
@@ -340,7 +340,7 @@ async fn the_line_of_a_stranger_is_a_mistake_of_the_test() {
     let (one, other) = (Server::new(), Server::new());
     let client = other.client().await.unwrap();
     let _own = one.client().await.unwrap();
-    let _line = one.line(&client);
+    let _connection = one.connection(&client);
 }
 
 #[tokio::test]

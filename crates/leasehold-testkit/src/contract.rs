@@ -1,4 +1,4 @@
-//! The contract of a store, one function per behavior. Every backend and every decorator runs all of them.
+//! The contract of a store, one function per behavior. Every store and every decorator passes all of them.
 //!
 //! Invariant: a behavior uses keys that bear its name, so all behaviors can run on one server at once. A behavior that
 //! is not listed does not compile.

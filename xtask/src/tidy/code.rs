@@ -29,7 +29,7 @@ fn back_ends(source: &Source) -> Vec<String> {
         parts[0] == "leasehold_store" && parts.iter().any(|part| ["redis", "embedded"].contains(part))
     };
     let named = paths(source.code()).into_iter().filter(|path| names_one(&path.parts));
-    named.map(|path| source.finding(path.line, "only connect.rs names a back end")).collect()
+    named.map(|path| source.finding(path.line, "only connect.rs names a store")).collect()
 }
 
 /// Floors, absence 4. Clippy forbids the same functions by their paths. This rule also finds similar names.

@@ -93,7 +93,7 @@ fn clippy() -> Result<()> {
 /// Checks that the library builds without features and with each choice of them, and tests the messages of the
 /// attribute without the feature `blocking`.
 fn each_feature() -> Result<()> {
-    // The library alone, because its tests need both back ends.
+    // The library alone, because its tests need both stores.
     let alone = ["clippy", "--locked", "-p", "leasehold", "--lib", "--no-default-features", "--features"];
     CHOICES
         .iter()

@@ -1,7 +1,7 @@
 //! The servers and the login.
 //!
 //! Invariant: a configuration names its servers in one way. The result is URLs, and only if a URL can express everything
-//! that was set. No back end connects without a login that was set.
+//! that was set. No store connects without a login that was set.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
